@@ -17,7 +17,7 @@ use crate::domain::model::{
 use crate::ledger::{Applied, Change, Ledger, NewDeletion, RetryBy, Selection};
 use crate::system::clock::Clock;
 
-/// Accepts deletions, under the guards.
+/// Accepts the deletions that the guards allow.
 pub(super) struct Accepting {
     pub(super) clock: Clock,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -28,7 +28,8 @@ pub(super) struct Accepting {
 }
 
 impl Accepting {
-    /// Accepts a deletion of these resources, and of their copies. `shown` has what the gate showed of them.
+    /// Accepts a deletion of these resources, and of their copies. `shown` has the rows of those resources as a
+    /// gate read them; it is empty for other callers.
     pub(super) async fn delete(
         &self,
         envelope: &Envelope,
@@ -37,7 +38,7 @@ impl Accepting {
         options: PlanOptions,
     ) -> Result<Receipt, ControlError> {
         let copies = self.copies.copies_of(found).await.map_err(control_error)?;
-        let wanted = Wanted {
+        let wanted = DeletionIntent {
             targets: targets_of(found),
             copies: copies.keys(),
             shown,
@@ -51,9 +52,9 @@ impl Accepting {
     pub(super) async fn accept(
         &self,
         envelope: &Envelope,
-        wanted: Wanted,
+        wanted: DeletionIntent,
     ) -> Result<Receipt, ControlError> {
-        let Wanted {
+        let DeletionIntent {
             targets,
             copies,
             shown,
@@ -120,7 +121,7 @@ impl Accepting {
         }
     }
 
-    /// Wakes what is blocked when a delete is requested again, and starts nothing new (T6).
+    /// Wakes the blocked and stuck steps of a deletion that is requested again, and starts nothing new (T6).
     pub(super) async fn repeat_delete(
         &self,
         envelope: &Envelope,
@@ -146,8 +147,8 @@ impl Accepting {
     }
 }
 
-/// The deletion to accept.
-pub(super) struct Wanted {
+/// The deletion to accept: its targets, and the copies that are deleted with them.
+pub(super) struct DeletionIntent {
     targets: Vec<Target>,
     copies: Vec<ResourceKey>,
     shown: Vec<(ResourceKey, serde_json::Value)>,
@@ -155,8 +156,8 @@ pub(super) struct Wanted {
     plan_hash: Option<String>,
 }
 
-impl Wanted {
-    pub(super) fn by(plan: &Plan) -> Self {
+impl DeletionIntent {
+    pub(super) fn of_plan(plan: &Plan) -> Self {
         Self {
             targets: plan.targets.clone(),
             copies: plan.mapping.iter().flat_map(Mapped::copies).collect(),

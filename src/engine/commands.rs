@@ -1,9 +1,9 @@
-//! Carries out commands: each becomes a change of the ledger, whose receipt the front end gets.
+//! Carries out commands. Most of them become a change of the ledger; the front end gets a receipt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::accept::{Accepting, Wanted, targets_of};
+use super::accept::{Accepting, DeletionIntent, targets_of};
 use super::audit::audit;
 use super::bulk::BulkRetry;
 use super::drift::DriftAnswers;
@@ -78,7 +78,9 @@ impl Commands {
             }
             Command::DeletePlan { plan_hash } => {
                 let plan = saved_plan(&*self.ledger, &plan_hash, self.clock.now()).await?;
-                self.accepting.accept(envelope, Wanted::by(&plan)).await
+                self.accepting
+                    .accept(envelope, DeletionIntent::of_plan(&plan))
+                    .await
             }
             Command::DeletePlanFile { plan } => self.delete_plan_file(envelope, *plan).await,
             Command::Revive { keys } => self.revive(envelope, keys).await,
@@ -144,12 +146,14 @@ impl Commands {
                 owner.release_importer(envelope, &name).await
             }
             Command::Seek { .. } => Err(ControlError::Usage {
-                message: "this is the present: only a replay shows other times".into(),
+                message:
+                    "this engine shows the present; gone replay shows the ledger at another time"
+                        .into(),
             }),
         }
     }
 
-    /// Has engines of this ledger claim nothing more, or work again.
+    /// Has an engine of this ledger claim no more steps, or claim steps again.
     async fn drain(
         &self,
         envelope: &Envelope,
@@ -159,7 +163,8 @@ impl Commands {
         let engines = self.ledger.engines().await.map_err(ledger_error)?;
         let names: Vec<&str> = engines.iter().map(|engine| engine.name.as_str()).collect();
         let message = match names.as_slice() {
-            [] => "this engine holds its ledger alone: pause deletions or sites instead".to_owned(),
+            [] => "this engine is the only one of its ledger and cannot be paused: pause deletions or \
+             sites instead".to_owned(),
             names if names.contains(&name.as_str()) => {
                 let action = if is_drained {
                     "pause engine"
@@ -175,7 +180,7 @@ impl Commands {
                 return self.journal.commit_command(change).await;
             }
             names => format!(
-                "no engine of this ledger is called {}; there are {}",
+                "no engine of this ledger is called {}; its engines are {}",
                 escape(&name),
                 names.join(", ")
             ),
@@ -193,7 +198,7 @@ impl Commands {
         options: PlanOptions,
     ) -> Result<Receipt, ControlError> {
         let targets = targets_of(&self.resolver.resolve(targets).await?);
-        let plan = self.planning.plan_shown(&targets, options).await;
+        let plan = self.planning.plan_completely(&targets, options).await;
         let plan = Arc::new(plan.map_err(control_error)?);
         self.save(plan.clone()).await?;
         Ok(Receipt::Planned { plan })
@@ -208,12 +213,13 @@ impl Commands {
         if found != plan.hash {
             return Err(ControlError::Usage {
                 message: format!(
-                    "the plan says its hash is {}, but it is {found}: it was changed after it was made",
+                    "the plan says that its hash is {}, but its hash is {found}: it was changed after \
+                     it was made; plan again",
                     plan.hash
                 ),
             });
         }
-        let wanted = Wanted::by(&plan);
+        let wanted = DeletionIntent::of_plan(&plan);
         self.save(Arc::new(plan)).await?;
         self.accepting.accept(envelope, wanted).await
     }
@@ -271,7 +277,7 @@ impl Commands {
             now: self.clock.now(),
         };
         let receipt = self.journal.commit_command(cancel).await?;
-        self.sites.take_back(&deletion.id);
+        self.sites.withdraw_calls(&deletion.id);
         Ok(receipt)
     }
 
@@ -312,7 +318,7 @@ impl Commands {
         };
         let receipt = self.journal.commit_command(pause).await?;
         if paused {
-            self.sites.take_back(&deletion.id);
+            self.sites.withdraw_calls(&deletion.id);
         }
         Ok(receipt)
     }

@@ -1,4 +1,4 @@
-//! Diagnoses a refused step: finds its blockers, and whether they are deleted by themselves (P2, I6).
+//! Diagnoses a refused step: finds its blockers, and whether they will be deleted without a person (P2, I6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) struct Diagnosis {
 impl Diagnosis {
     /// Adds the blockers to a refusal, and decides how to go on:
     ///
-    /// 1. a blocker was abandoned by a person (P3): that person must decide again;
+    /// 1. a blocker was abandoned (P3): a person must decide again;
     /// 2. all blockers are being deleted too: the step waits for them (I6);
     /// 3. newcomers appeared after the plan that its cascade would delete: this is drift, and a person
     ///    decides, unless the deletion absorbs them (P1). A deletion without a cascade deletes nothing more;
@@ -53,20 +53,20 @@ impl Diagnosis {
         let began = self.clock.now();
         let found = match self.find_blockers(step, named).await {
             Ok(found) => found,
-            Err(why) => return not_known(failure, &why.message),
+            Err(why) => return with_unknown_blockers(failure, &why.message),
         };
-        // A delete that was accepted and failed says the state already.
+        // The error of a delete that was accepted and then failed already names the state.
         let failure = match failure.error.status {
             None => failure,
             Some(_) => match self.state_of(step).await {
                 Ok(state) => with_state(failure, state),
-                Err(why) => return not_known(failure, &why.message),
+                Err(why) => return with_unknown_blockers(failure, &why.message),
             },
         };
         let keys: Vec<ResourceKey> = found.keys().cloned().collect();
         let tombstones = match self.ledger.tombstones_of(keys).await {
             Ok(tombstones) => tombstones,
-            Err(why) => return not_known(failure, &why.to_string()),
+            Err(why) => return with_unknown_blockers(failure, &why.to_string()),
         };
         let going: BTreeSet<&ResourceKey> = tombstones
             .iter()
@@ -79,7 +79,7 @@ impl Diagnosis {
             .filter(|tombstone| tombstone.phase != Phase::Purged)
             .map(|tombstone| &tombstone.key)
             .collect();
-        let forgotten = tombstones
+        let is_abandoned = tombstones
             .iter()
             .any(|tombstone| tombstone.phase == Phase::Purged);
         let newcomers: Vec<&ResourceKey> = found
@@ -103,7 +103,7 @@ impl Diagnosis {
             blockers,
             ..failure
         };
-        if forgotten {
+        if is_abandoned {
             return Failure {
                 retry: Retry::Never,
                 ..failure
@@ -121,22 +121,22 @@ impl Diagnosis {
         }
     }
 
-    /// Adds newcomers to the deletion that absorbs them; otherwise, if its cascade would delete them, the refusal
-    /// is due to drift.
+    /// Absorbs the newcomers if the deletion's drift policy says so; otherwise the refusal is due to drift. A
+    /// deletion without a cascade would not delete the newcomers, so its refusal stays as it is.
     async fn diagnose_newcomers(
         &self,
         step: &ClaimedStep,
         failure: Failure,
         newcomers: &[&ResourceKey],
     ) -> Failure {
-        let absorbed = match self.cascade_of(step).await {
+        let absorbed = match self.drift_policy_of(step).await {
             Ok(None) => return failure,
             Ok(Some(DriftPolicy::Absorb)) => self.absorb(step, newcomers).await,
             Ok(Some(DriftPolicy::Ask | DriftPolicy::Refuse)) => Ok(false),
             Err(why) => Err(why),
         };
         match absorbed {
-            Err(why) => not_known(failure, &why.to_string()),
+            Err(why) => with_unknown_blockers(failure, &why.to_string()),
             Ok(true) => Failure {
                 retry: Retry::Pending,
                 ..failure
@@ -149,7 +149,7 @@ impl Diagnosis {
                 } = failure;
                 error.class = ErrorClass::Drift;
                 error.message = self
-                    .tell_newcomers(&step.deletion_id, &error.message, &mut blockers, newcomers)
+                    .newcomers_message(&step.deletion_id, &error.message, &mut blockers, newcomers)
                     .await;
                 Failure {
                     retry: Retry::Never,
@@ -185,9 +185,8 @@ impl Diagnosis {
         }))
     }
 
-    /// Deletes the newcomers in a deletion of their own, under the same guards. The step waits for that
-    /// deletion as for any other. Returns false if there are too many newcomers, or if that deletion is
-    /// refused.
+    /// Deletes the newcomers in a deletion of their own, under the guards of every deletion. The step waits for
+    /// it. Returns false if there are too many newcomers, or if the ledger refuses that deletion.
     async fn absorb(
         &self,
         step: &ClaimedStep,
@@ -237,14 +236,14 @@ impl Diagnosis {
         Ok(matches!(applied.as_slice(), [Applied::Accepted { .. }]))
     }
 
-    /// Whether a blocker disappears by itself, because it is being deleted or is about to be, or because it
-    /// was gone and is about to be swept. Under a natural key, a resource that exists after the deletion's
-    /// end is another incarnation, which nothing removes (I10, T14), unless the deletion ended during this
-    /// diagnosis.
-    fn will_go(&self, tombstone: &Tombstone, looked: DateTime<Utc>) -> bool {
+    /// Whether a blocker goes without a person: it is being deleted or about to be, or it was gone and the
+    /// sweep deletes it again. Under a natural key, a resource that exists after the deletion's end is another
+    /// incarnation, which nothing removes (I10, T14), unless the deletion ended during this diagnosis, which
+    /// began at `began`.
+    fn will_go(&self, tombstone: &Tombstone, began: DateTime<Utc>) -> bool {
         match tombstone.phase {
             Phase::Checking | Phase::Deleting => true,
-            Phase::Gone if tombstone.gone_at >= Some(looked) => true,
+            Phase::Gone if tombstone.gone_at >= Some(began) => true,
             Phase::Gone => self
                 .reads
                 .kinds
@@ -254,9 +253,12 @@ impl Diagnosis {
         }
     }
 
-    /// Returns how the deletion's cascade treats newcomers; none if the deletion has no cascade. If the
-    /// ledger has no such deletion, a person is asked.
-    async fn cascade_of(&self, step: &ClaimedStep) -> Result<Option<DriftPolicy>, LedgerError> {
+    /// Returns the deletion's drift policy; none if it has no cascade. If the ledger has no such deletion, a
+    /// person is asked.
+    async fn drift_policy_of(
+        &self,
+        step: &ClaimedStep,
+    ) -> Result<Option<DriftPolicy>, LedgerError> {
         let deletion = self.ledger.deletion(&step.deletion_id).await?;
         Ok(match deletion {
             Some(deletion) => {
@@ -267,7 +269,7 @@ impl Diagnosis {
         })
     }
 
-    /// Finds the dependents and the blockers that a new plan of this one resource would find, and those that
+    /// Finds the dependents and the blockers that a new plan of this one resource has, and the blockers that
     /// the refusal itself names.
     async fn find_blockers(
         &self,
@@ -292,7 +294,7 @@ impl Diagnosis {
             Err(_) => None,
         };
         if let Some(plan) = plan {
-            for other in before(&plan, &step.key) {
+            for other in steps_before(&plan, &step.key) {
                 handles.extend(other.vars.values().cloned());
                 found.insert(
                     other.key(),
@@ -376,11 +378,12 @@ impl Diagnosis {
         named
     }
 
-    /// Names the newcomers in the step's message, with owner and age, and says what to do (P11).
-    async fn tell_newcomers(
+    /// Returns the step's message, which names the newcomers and says what to do (P11). Puts the newcomers
+    /// first among the blockers, with their age.
+    async fn newcomers_message(
         &self,
         deletion_id: &str,
-        told: &str,
+        refusal: &str,
         blockers: &mut [Blocker],
         newcomers: &[&ResourceKey],
     ) -> String {
@@ -402,7 +405,7 @@ impl Diagnosis {
                 kind: kind.clone(),
                 filter: Some(ListFilter::by_ids(keys.iter().map(|key| key.id.clone()))),
             };
-            // Their age only helps a person to decide: without it they are named all the same.
+            // The age only helps a person to decide, so newcomers without a known age are named as well.
             let Ok((rows, _)) = self.reads.look_up(&lookup).await else {
                 continue;
             };
@@ -416,13 +419,12 @@ impl Diagnosis {
                 }
             }
         }
-        // The newcomers, about which a person is asked, come first.
         blockers.sort_by_key(|blocker| !newcomers.contains(&&blocker.key()));
         let named: Vec<&Blocker> = blockers
             .iter()
             .filter(|blocker| newcomers.contains(&&blocker.key()))
             .collect();
-        newcomers_line(deletion_id, &named, newcomers.len(), told)
+        newcomers_line(deletion_id, &named, newcomers.len(), refusal)
     }
 }
 
@@ -452,8 +454,8 @@ fn with_state(failure: Failure, state: Option<State>) -> Failure {
     }
 }
 
-/// Describes a failure whose blockers could not be determined. The step is attempted again all the same.
-fn not_known(failure: Failure, why: &str) -> Failure {
+/// Describes a failure whose blockers could not be determined. The step is retried, and uses no attempt.
+fn with_unknown_blockers(failure: Failure, why: &str) -> Failure {
     let mut error = failure.error;
     error.message = format!(
         "{}; its blockers could not be determined: {why}",
@@ -467,8 +469,8 @@ fn not_known(failure: Failure, why: &str) -> Failure {
 }
 
 /// Returns the steps of a plan that must be gone before this resource can be deleted. Resources that are
-/// taken along (a trunk's subports) come after it, and block nothing.
-pub(super) fn before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep> {
+/// deleted along with it (a trunk's subports) come after it, and block nothing.
+pub(super) fn steps_before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep> {
     let mut reached: BTreeSet<u32> = BTreeSet::new();
     let own = plan.steps.iter().filter(|step| step.key() == *key);
     let mut open: Vec<u32> = own.flat_map(|step| step.depends_on.clone()).collect();

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::PAGE_MAX;
 use super::audit::audit;
-use super::diagnose::before;
+use super::diagnose::steps_before;
 use super::errors::{control_error, ledger_error};
 use super::guards::Guards;
 use super::journal::Journal;
@@ -29,8 +29,8 @@ use crate::ledger::{
 };
 use crate::system::clock::Clock;
 
-/// Number of stuck steps of one deletion that one answer covers. Each step waits for newcomers of its own.
-/// More steps come from a steady writer and not from a race.
+/// Number of stuck steps of one deletion that one answer covers. Each step names newcomers of its own. More
+/// steps than this come from a steady writer and not from a race.
 const ANSWERED_MAX: usize = 100;
 
 /// Answers drift, and sets how a running deletion treats it.
@@ -47,14 +47,14 @@ pub(super) struct DriftAnswers {
 impl DriftAnswers {
     /// Accepts the newcomers that the stuck steps of a deletion name, or refuses them.
     ///
-    /// If a person accepts, exactly the named newcomers become targets of a deletion of their own, under the
-    /// guards of every deletion and in that person's name, and the stuck steps are retried. Resources that
-    /// appear after that are drift again. If a person refuses, the deletion is cancelled, and its note says
-    /// what stays.
+    /// If a person accepts, the named newcomers that still exist become targets of a deletion of their own,
+    /// under the guards of every deletion and in that person's name, and the stuck steps are retried. If none
+    /// is left to delete, the steps are only retried. Resources that appear after that are drift again. If a
+    /// person refuses, the deletion is cancelled, and its note says what stays.
     ///
     /// # Errors
-    /// `Conflict` if no step of the deletion is stuck with drift, no newcomer is left that could be accepted, or
-    /// others would be deleted along with them that no step names. Also any refusal by a guard or by the cloud.
+    /// `Conflict` if no step of the deletion is stuck with drift, or if the newcomers cannot be deleted without
+    /// resources that no step names. Also any refusal by a guard or by the cloud.
     pub(super) async fn answer_drift(
         &self,
         envelope: &Envelope,
@@ -99,7 +99,7 @@ impl DriftAnswers {
             })))
             .await?;
         if refused {
-            self.sites.take_back(&deletion.id);
+            self.sites.withdraw_calls(&deletion.id);
         }
         Ok(receipt)
     }
@@ -132,7 +132,7 @@ impl DriftAnswers {
     }
 
     /// Accepts the newcomers that are named, that the cascade would still delete, and that no other deletion
-    /// has.
+    /// deletes.
     async fn accepted(
         &self,
         envelope: &Envelope,
@@ -152,7 +152,7 @@ impl DriftAnswers {
                 }
             }
         }
-        self.drop_going(&mut targets).await?;
+        self.remove_being_deleted(&mut targets).await?;
         let targets: Vec<Target> = targets
             .into_iter()
             .map(|(key, name)| Target { key, name })
@@ -162,10 +162,10 @@ impl DriftAnswers {
         self.guards.writable(&touched)?;
         self.guards.reasoned(envelope, &touched)?;
         if targets.is_empty() {
-            // The newcomers are gone, or another deletion has them, so only a retry remains to be done.
+            // The newcomers are gone, or another deletion deletes them, so only a retry remains to be done.
             return Ok(DriftAnswer::Accept { newcomers: None });
         }
-        self.nothing_unnamed(&targets, &own).await?;
+        self.refuse_unnamed(&targets, &own).await?;
         let names: Vec<String> = targets.iter().map(|it| it.key.to_string()).collect();
         let mut approval = audit(envelope, "delete", &names.join(" "));
         let reason = match envelope.reason.as_str() {
@@ -196,24 +196,23 @@ impl DriftAnswers {
         })
     }
 
-    /// Removes the resources that a deletion has.
-    async fn drop_going<T>(&self, keys: &mut BTreeMap<ResourceKey, T>) -> Result<(), ControlError> {
+    /// Removes the resources that are being deleted, or whose deletion is being planned.
+    async fn remove_being_deleted<T>(
+        &self,
+        keys: &mut BTreeMap<ResourceKey, T>,
+    ) -> Result<(), ControlError> {
         let all = keys.keys().cloned().collect();
         let tombstones = self.ledger.tombstones_of(all).await;
         let tombstones = tombstones.map_err(ledger_error)?;
-        for going in tombstones.iter().filter(|it| it.phase.is_live()) {
-            keys.remove(&going.key);
+        for tombstone in tombstones.iter().filter(|it| it.phase.is_live()) {
+            keys.remove(&tombstone.key);
         }
         Ok(())
     }
 
-    /// Refuses newcomers along with which others would be deleted that no step names, because something was attached
-    /// to them since (P1).
-    async fn nothing_unnamed(
-        &self,
-        targets: &[Target],
-        own: &[Target],
-    ) -> Result<(), ControlError> {
+    /// Refuses newcomers whose cascade would also delete resources that no step names, because those were
+    /// attached later (P1).
+    async fn refuse_unnamed(&self, targets: &[Target], own: &[Target]) -> Result<(), ControlError> {
         let options = PlanOptions {
             cascade: true,
             ..PlanOptions::default()
@@ -226,7 +225,7 @@ impl DriftAnswers {
             .map(|step| (step.key(), step.key().called(&step.name)))
             .filter(|(key, _)| !is_named(key))
             .collect();
-        self.drop_going(&mut unnamed).await?;
+        self.remove_being_deleted(&mut unnamed).await?;
         let count = unnamed.len();
         let Some(first) = unnamed.into_values().next() else {
             return Ok(());
@@ -237,8 +236,8 @@ impl DriftAnswers {
         };
         Err(ControlError::Conflict {
             message: format!(
-                "{first}{others} would be deleted too, and no step names it: it was attached since; retry the deletion, \
-                 so that its steps name all that is new"
+                "{first}{others} would be deleted too, but no step names it, because it was attached later; \
+                 retry the deletion, so that its steps name every newcomer"
             ),
         })
     }
@@ -259,13 +258,16 @@ impl DriftAnswers {
             ..PlanOptions::default()
         };
         let plan = self.planning.plan_targets(&[target], options).await?;
-        Ok(before(&plan, key).into_iter().map(|it| it.key()).collect())
+        Ok(steps_before(&plan, key)
+            .into_iter()
+            .map(|it| it.key())
+            .collect())
     }
 
-    /// Lets earlier deletions of the same projects absorb newcomers too, or their steps would be stuck with
-    /// what was just approved (P11). A project stays, so no tombstone shows that a request for it repeats
-    /// one that is under way: it gets a deletion of its own, and leaves to the earlier one what that one
-    /// deletes.
+    /// Lets earlier deletions of the same projects absorb newcomers too. Otherwise their steps would be stuck
+    /// with the newcomers that were just approved (P11). A project stays, so it has no tombstone by which a
+    /// request for it would join the deletion that is under way. The request gets a deletion of its own, which
+    /// leaves to the earlier one the resources that the earlier one deletes.
     pub(super) async fn absorb_in_earlier(
         &self,
         envelope: &Envelope,

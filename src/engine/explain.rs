@@ -25,10 +25,11 @@ use crate::domain::relations::{self, Relation, RelationKind};
 use crate::domain::text::{counted, escape};
 use crate::ledger::{Cursor, Ledger, LedgerError, StepFilter, TombstoneFilter};
 
-/// How long names are waited for, which are for people alone: a service that hangs must not keep the answer.
+/// How long an explanation waits for the names of related resources. They only help people, so a service that
+/// hangs must not hold up the answer.
 const NAMES_WITHIN: Duration = Duration::from_secs(3);
 
-/// Explains what happens to a resource.
+/// Explains why a resource does not go, and what to do.
 pub(super) struct Explaining {
     pub(super) kinds: Arc<Kinds>,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -70,8 +71,8 @@ impl Explaining {
         Ok(explanation)
     }
 
-    /// Returns the relations that a row names. A related resource has its name if this login may read it and the cloud
-    /// answers within `NAMES_WITHIN`.
+    /// Returns the relations that a row names. A related resource has its name if this login may read it and
+    /// the cloud answers in time.
     async fn related(&self, resource: &Resource) -> Vec<Relation> {
         let mut all = relations::of_row(&self.kinds, resource);
         let used = all.iter().filter(|it| it.how == RelationKind::Uses);
@@ -86,7 +87,7 @@ impl Explaining {
         let owners = all.iter_mut().filter(|it| it.how == RelationKind::OwnedBy);
         for target in owners.filter_map(|it| it.resource.as_mut()) {
             let (site, ids) = (&target.key.site, BTreeSet::from([target.key.id.clone()]));
-            // A login that may not read its project may still know its name.
+            // A login that may not read its project may still know the project's name.
             let cloud = &self.resolver.reads.cloud;
             let mut named = cloud.account_names(site, &ids, NameLookup::Asked).await;
             target.name = named.remove(&target.key.id).unwrap_or_default();
@@ -281,7 +282,8 @@ impl Explaining {
         }
     }
 
-    /// Returns the stuck step for which alone this step is stuck.
+    /// Returns the stuck step that is the only reason why this step is stuck; none if this step has an error of
+    /// its own.
     async fn root_of(&self, step: &Step) -> Result<Option<Step>, ControlError> {
         let Some(root) = step.held_by.filter(|_| is_stuck_by_another(step)) else {
             return Ok(None);
@@ -296,7 +298,7 @@ impl Explaining {
             cascade: true,
             ..PlanOptions::default()
         };
-        let planned = self.planning.plan_shown(targets, options).await;
+        let planned = self.planning.plan_completely(targets, options).await;
         if let Ok(plan) = &planned {
             let users = relations::of_plan(&self.kinds, plan, &explanation.target.key);
             explanation.relations.extend(users);
@@ -353,7 +355,8 @@ fn explain_step(step: &Step, explanation: &mut Explanation) {
     explanation.next_action = next_action(step);
 }
 
-/// Explains the step that a held step waits for: only its error and its blockers say what to do.
+/// Explains the step that is the reason why the explained step is stuck. Only its error and its blockers say
+/// what to do.
 fn explain_root(root: &Step, explanation: &mut Explanation) {
     let StepResource { key, name } = &root.resource;
     let name = match name.as_str() {
@@ -374,7 +377,7 @@ fn explain_root(root: &Step, explanation: &mut Explanation) {
     explanation.next_action = next_action(root);
 }
 
-/// `fatal: 403 PolicyNotAuthorized … (req-1)`
+/// Returns an error in one line: `fatal: 403 PolicyNotAuthorized … (req-1)`.
 fn error_line(error: &StepError) -> String {
     let status = error.status.map(|status| format!("{status} "));
     let request = match error.request_id.as_str() {
@@ -396,7 +399,7 @@ fn is_stuck_by_another(step: &Step) -> bool {
     error.is_some_and(|error| error.kind == DEPENDENCY_STUCK)
 }
 
-/// Says what a person can do about what keeps a stuck step from going.
+/// Returns what a person can do so that a stuck step can go.
 fn remedy(step: &Step) -> &'static str {
     let Some(error) = &step.last_error else {
         return "remove what blocks it";
@@ -418,13 +421,13 @@ fn remedy(step: &Step) -> &'static str {
     }
 }
 
-const NOT_ALLOWED: &str = "your role may not do this: have it granted, or log in as an admin";
+const NOT_ALLOWED: &str = "your role may not do this: have that granted, or log in as an admin";
 
-/// Says what a person can do about the first reason of a refusal.
+/// Returns what a person can do about the first reason of a refusal.
 fn remedy_of_refusal(refused: &[Refusal]) -> &'static str {
     match refused.first().map(|refusal| refusal.rule) {
         Some(RefusalRule::NotShown) => {
-            "your role is not shown all of it: have it granted, or log in as an admin"
+            "your role may not list everything that would go: have that granted, or log in as an admin"
         }
         Some(RefusalRule::OtherProject) => "have its owner remove what blocks it",
         Some(RefusalRule::Protected) => "remove what protects it",

@@ -1,4 +1,5 @@
-//! Logins at the sites: signed in, lost, repeated (I13, I15, N13); and the pauses that a person sets.
+//! The logins at the sites: signs in, pauses a site while its rights are lost, and repeats refused logins (I13,
+//! I15, N13). Also sets the pauses of people.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use crate::ledger::{Change, NewEvent, Views};
 use crate::system::clock::Clock;
 
 /// How often a refused login is checked for a change.
-const LOGIN_LOOKS: Duration = Duration::from_secs(5);
-/// A refused login is repeated at least this often (I15).
+const LOGIN_CHECK_EVERY: Duration = Duration::from_secs(5);
+/// The longest pause before a refused login is repeated (I15), unless `every` is longer.
 const SIGN_IN_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Signs in to the sites, and pauses those where the rights are lost.
@@ -62,7 +63,7 @@ impl Logins {
         }
     }
 
-    /// Signs in to sites that are new, paused or silent; says when the next one is due.
+    /// Signs in to sites that are new, paused or silent. Returns how long until the next sign-in is due.
     pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> Duration {
         let every = self.every;
         let only_named = self.sites.only_named.load(Ordering::Relaxed);
@@ -83,7 +84,7 @@ impl Logins {
                     let wait = pause.saturating_sub(asked.elapsed());
                     match site.refusals {
                         0 => wait,
-                        _ => wait.min(LOGIN_LOOKS),
+                        _ => wait.min(LOGIN_CHECK_EVERY),
                     }
                 }
             };
@@ -108,14 +109,14 @@ impl Logins {
         next
     }
 
-    /// Returns the sites whose refused login has changed where it was read from; checked at intervals (I15).
-    /// The files are read here, while nothing is locked.
+    /// Returns the sites whose refused login has changed in the file that it was read from. Checks at intervals
+    /// (I15). The files are read here, while nothing is locked.
     fn logins_changed(&self) -> HashSet<Site> {
         let mut refused = Vec::new();
         for (name, site) in self.sites.lock().iter_mut() {
-            let looked = site.login_looked_at.map(|at| at.elapsed());
-            if site.refusals > 0 && looked.is_none_or(|passed| passed >= LOGIN_LOOKS) {
-                site.login_looked_at = Some(Instant::now());
+            let checked = site.login_checked_at.map(|at| at.elapsed());
+            if site.refusals > 0 && checked.is_none_or(|passed| passed >= LOGIN_CHECK_EVERY) {
+                site.login_checked_at = Some(Instant::now());
                 refused.push(name.clone());
             }
         }
@@ -153,7 +154,7 @@ impl Logins {
             };
             let before = runtime.status.state;
             if (before == SiteState::Paused) != paused {
-                // The rights were lost or came back meanwhile: this answer is older.
+                // The rights were lost or came back meanwhile, so this answer is out of date.
                 return;
             }
             runtime.asked_at = Some(Instant::now());
@@ -166,7 +167,8 @@ impl Logins {
                         .as_ref()
                         .is_none_or(|expected| signed_in.identity.covers(expected));
                     if back {
-                        // Also at the first sign-in: an earlier engine may have lost them.
+                        // The return is noted also at the first sign-in, because an earlier engine may have
+                        // lost the rights.
                         resumed = paused || before == SiteState::Unknown;
                         runtime.status.state = SiteState::Reachable;
                         runtime.status.reason.clear();
@@ -215,7 +217,7 @@ impl Logins {
             let known: Vec<String> = self.cloud.sites().iter().map(Site::to_string).collect();
             return Err(ControlError::NotFound {
                 message: format!(
-                    "no site {}; configured: {}",
+                    "there is no site {}; configured: {}",
                     escape(&site.to_string()),
                     known.join(", ")
                 ),
@@ -232,29 +234,29 @@ impl Logins {
                 now,
             })
             .await;
-        // Resuming a site also repeats its refused login, whoever paused the site.
+        // Resuming a site also repeats all refused logins, whoever paused the site.
         let asked = !paused && self.sites.ask_again();
         let receipt = match receipt {
             Err(ControlError::Conflict { .. }) if asked => Receipt::Done { moved: 1 },
             receipt => receipt?,
         };
-        // Read from the ledger: another command may have come between.
+        // The pause is read from the ledger, because another command may have changed it since.
         let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
         let pause = pauses.into_iter().find(|pause| pause.site == site);
-        self.sites.hold(&site, pause);
+        self.sites.set_pause(&site, pause);
         self.journal.show_soon();
         self.journal.wake_loop();
         Ok(receipt)
     }
 }
 
-/// Says when a refused login is repeated.
+/// Says when a refused login is repeated, to be appended to a sentence.
 fn next_sign_in(site: &Site, now: DateTime<Utc>, pause: Duration) -> String {
     let at = TimeDelta::from_std(pause)
         .ok()
         .and_then(|pause| now.checked_add_signed(pause));
     let at = at.map_or_else(String::new, |at| format!(" at {} UTC,", at.format("%T")));
-    format!("; it is retried{at} as soon as it is changed, or with `gone resume {site}`")
+    format!("; the login is retried{at} as soon as it is changed, or with `gone resume {site}`")
 }
 
 /// Returns the pause between two sign-ins: each refusal doubles it, up to an hour (I15).

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Each reconciler is a struct with just the parts that it uses (`assemble.rs` connects them), so a file imports
-//! only what stands below it: the journal (writes and wake-ups), the sites (permits), the reads, and on these
+//! only the files below it: the journal (writes and wake-ups), the sites (permits), the reads, and on these
 //! the search for copies, the resolver, planning, observing and the diagnosis. Commands and queries are carried
 //! out by structs of the same form.
 //!
@@ -20,7 +20,7 @@
 //! periodically. Restart after a crash is the same path as running: the engine first verifies what was in
 //! flight. It keeps no graph in memory, only the steps that it has claimed.
 //!
-//! Each keeps its status (`activity.rs`), which `gone list engine` and the console's `:engine` show.
+//! Each reconciler records its runs (`activity.rs`). `gone list engine` and the console's `:engine` show them.
 //!
 //! **Architecture invariant:** [`Engine::run`] owns every task. When its future is dropped, no task of the
 //! engine continues, as in a crash. A panic in a worker poisons the engine, which then takes no new work and
@@ -103,9 +103,10 @@ use verify::Verifying;
 
 pub use peers::Neighbours;
 
-/// How often an engine that may not act looks whether it may again.
-const LEASE_LOOK: Duration = Duration::from_secs(1);
-/// The longest sleep of the loop; everything due sooner wakes it sooner.
+/// How often an engine that may not send calls, for example because its lease has ended, checks whether it may
+/// again.
+const LEASE_CHECK: Duration = Duration::from_secs(1);
+/// The longest sleep of the loop. Work that is due sooner wakes it sooner.
 const PERIOD_MAX: Duration = Duration::from_secs(30);
 
 /// The parts that an engine is made of.
@@ -123,6 +124,7 @@ pub struct Parts {
     pub neighbours: Option<Neighbours>,
     /// The ledger's name, shown to people in the snapshot.
     pub ledger_name: String,
+    /// The engine's epoch in the ledger when it starts (I11), for its status.
     pub epoch: i64,
 }
 
@@ -132,7 +134,7 @@ pub struct Engine {
     reconcilers: Reconcilers,
 }
 
-/// What the loop runs, and what it looks at to know when.
+/// The reconcilers that the loop runs, and the state that tells it when to run them.
 struct Reconcilers {
     clock: Clock,
     ledger: Arc<dyn Ledger>,
@@ -140,7 +142,7 @@ struct Reconcilers {
     sites: Arc<Sites>,
     /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: Arc<AtomicBool>,
-    /// The activity of the loop itself, which makes blocked steps ready that are due.
+    /// The activity of the retry worker: the loop itself makes the blocked steps ready that are due.
     retrying: Arc<Activity>,
     plan_queue: Arc<PlanQueue>,
     dispatching: Arc<Dispatching>,
@@ -154,6 +156,7 @@ struct Reconcilers {
 }
 
 impl Engine {
+    /// Connects the parts. The engine works only while [`Self::run`] is polled.
     pub fn new(parts: Parts) -> Self {
         assemble::engine(parts)
     }
@@ -194,7 +197,7 @@ impl Reconcilers {
                 now: self.clock.now(),
             }])
             .await?;
-        self.heed_others().await;
+        self.apply_changes_of_others().await;
         if let Some(federation) = &self.federation {
             federation.owner.recall_importers().await?;
             federation.importer.watch_all(&mut tasks).await?;
@@ -213,7 +216,7 @@ impl Reconcilers {
             tokio::select! {
                 biased;
                 () = self.journal.wait_for_wake() => {}
-                Ok(()) = others.changed() => self.heed_others().await,
+                Ok(()) = others.changed() => self.apply_changes_of_others().await,
                 () = tokio::time::sleep(sleep) => {}
                 Some(ended) = tasks.join_next() => self.ended(ended),
             }
@@ -223,22 +226,22 @@ impl Reconcilers {
         }
     }
 
-    /// Takes in what people have paused or cancelled, here or through another engine of this ledger, and wakes the
-    /// readers of events. What cannot be read now is read after the next change.
-    async fn heed_others(&self) {
+    /// Applies the pauses and cancellations of people, here or through another engine of this ledger, and wakes
+    /// the readers of events. If the ledger cannot be read now, the next change repeats this.
+    async fn apply_changes_of_others(&self) {
         self.journal.others_committed();
-        if let Err(error) = self.stop_what_is_paused().await {
+        if let Err(error) = self.withdraw_paused_calls().await {
             self.journal.set_fault(Some(error.to_string()));
         }
     }
 
-    async fn stop_what_is_paused(&self) -> Result<(), LedgerError> {
-        self.sites.hold_paused(&self.ledger.site_pauses().await?);
-        for id in self.sites.deletions_in_line() {
+    async fn withdraw_paused_calls(&self) -> Result<(), LedgerError> {
+        self.sites.set_pauses(&self.ledger.site_pauses().await?);
+        for id in self.sites.deletions_waiting_for_permits() {
             let deletion = self.ledger.deletion(&id).await?;
             let stops = [DeletionState::Paused, DeletionState::Cancelled];
             if deletion.is_some_and(|deletion| stops.contains(&deletion.state)) {
-                self.sites.take_back(&id);
+                self.sites.withdraw_calls(&id);
             }
         }
         Ok(())
@@ -269,7 +272,7 @@ impl Reconcilers {
         }
         if let Err(why) = membership.may_send(Duration::ZERO, Instant::now()) {
             self.journal.set_fault(Some(why));
-            return Ok(LEASE_LOOK);
+            return Ok(LEASE_CHECK);
         }
         let led = match membership.leads {
             true => self.lead(tasks, membership.is_takeover_due).await?,
@@ -282,7 +285,8 @@ impl Reconcilers {
         Ok(led.min(hanging).min(sites).min(PERIOD_MAX))
     }
 
-    /// Does what only one engine of a ledger does. Returns the time until something will be due.
+    /// Runs the reconcilers that only the leading engine of a ledger runs. Returns the time until something
+    /// will be due.
     async fn lead(
         &self,
         tasks: &mut JoinSet<()>,
@@ -314,8 +318,9 @@ impl Reconcilers {
         };
         self.retrying.runs_at(due.attempt);
         self.verifying.activity.runs_at(due.look);
-        // Work that was due when this round began waits until a task under way ends and wakes the loop, or
-        // for as long as `hold`. Work that has become due since then is for the next round, at once.
+        // Work that was due when this round began waits until a task that is under way ends and wakes the loop,
+        // or for as long as `hold`. Work that has become due since then is left to the next round, which begins
+        // at once.
         let until_due = [due.attempt, due.look]
             .into_iter()
             .flatten()

@@ -1,4 +1,4 @@
-//! Plans the accepted deletions, behind their fences and before the first write (T3, N15).
+//! Plans the accepted deletions, behind their write guards and before the first write (T3, N15).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,9 +25,10 @@ use crate::system::clock::Clock;
 
 /// Number of deletions that are planned at the same time.
 const PLANNING_MAX: usize = 4;
-/// A deletion is planned again after this, if a cloud did not answer for `[engine] read_patience`; after
-/// [`PLAN_AGAIN_MAX`] at most, whatever the cloud asks for.
+/// The shortest wait before a deletion is planned again, after its cloud did not answer for
+/// `[engine] read_patience`.
 const PLAN_AGAIN_MIN: Duration = Duration::from_secs(10);
+/// The longest wait before a deletion is planned again, even if the cloud asks for a longer one.
 const PLAN_AGAIN_MAX: Duration = Duration::from_secs(60);
 
 /// Plans accepted deletions, a few at a time.
@@ -46,18 +47,18 @@ pub(super) struct PlanQueue {
     pub(super) queued: Mutex<Queued>,
 }
 
-/// The deletions that are not to be started now.
+/// The deletions that are being planned, or wait to be planned again.
 #[derive(Default)]
 pub(super) struct Queued {
-    /// Those that are being planned, and whether each is planned again.
+    /// The ids of the deletions that are being planned, and whether each was planned before.
     under_way: HashMap<String, bool>,
-    /// Those whose cloud did not answer, and when each is due again; until it is planned again.
+    /// The ids of the deletions whose cloud did not answer, and when each is planned again.
     again: HashMap<String, Instant>,
 }
 
 impl Queued {
-    /// Whether one more deletion may be planned. Those that are planned again leave a place for others, which one
-    /// cloud that does not answer must not delay (I16).
+    /// Whether one more deletion may be planned. Deletions that are planned again never use the whole capacity,
+    /// because a cloud that does not answer must not delay the other deletions (I16).
     fn has_capacity(&self, is_again: bool) -> bool {
         let again = self.under_way.values().filter(|again| **again).count();
         self.under_way.len() < PLANNING_MAX && !(is_again && again >= PLANNING_MAX - 1)
@@ -65,9 +66,9 @@ impl Queued {
 }
 
 impl PlanQueue {
-    /// Starts planning the accepted deletions; after a crash, again. First come those that were not planned before,
-    /// the oldest first, then those that have been due for longest. Returns how long until the next one is due
-    /// whose cloud did not answer.
+    /// Starts planning the accepted deletions, also those whose planning a crash ended. Deletions that were not
+    /// planned before come first, the oldest first; then come those that have been due for longest. Returns how
+    /// long until the next deletion is planned again.
     pub(super) async fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
@@ -118,7 +119,7 @@ impl PlanQueue {
         Ok(wait)
     }
 
-    /// Starts planning this deletion, if it is not being planned and there is a place for it.
+    /// Starts planning this deletion, if it is not being planned and the capacity allows it.
     fn plan(self: &Arc<Self>, deletion: Deletion, is_again: bool, tasks: &mut JoinSet<()>) {
         let mut queued = self.lock();
         if queued.under_way.contains_key(&deletion.id) || !queued.has_capacity(is_again) {
@@ -133,7 +134,7 @@ impl PlanQueue {
         let queue = self.clone();
         tasks.spawn(async move {
             let id = deletion.id.clone();
-            let (change, again) = queue.planned(deletion, &run).await;
+            let (change, again) = queue.plan_accepted(deletion, &run).await;
             if let Err(error) = queue.write(&id, change).await {
                 tracing::error!(%error, deletion = id, "a plan was not written to the ledger; \
                                                         the deletion is planned again at the \
@@ -151,8 +152,8 @@ impl PlanQueue {
         });
     }
 
-    /// Writes how the planning ended. A plan that the ledger cannot take refuses its deletion, because it would be
-    /// refused again each time.
+    /// Writes how the planning ended. If the ledger refuses the plan, refuses the deletion, because the ledger
+    /// would refuse the same plan each time.
     async fn write(&self, id: &str, change: Change) -> Result<(), LedgerError> {
         let is_start = matches!(change, Change::Start { .. });
         let applied = self.journal.commit_until_done(vec![change]).await?;
@@ -166,7 +167,7 @@ impl PlanQueue {
                 note: format!("nothing was sent: {why}"),
                 now: self.clock.now(),
             };
-            // Refused as well if the deletion was cancelled in the meantime.
+            // The ledger refuses this too if the deletion was cancelled in the meantime.
             self.journal.commit_until_done(vec![refuse]).await?;
         }
         Ok(())
@@ -176,13 +177,14 @@ impl PlanQueue {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Plans an accepted deletion: it starts with its steps, is refused with the reason, or waits until a
-    /// cloud answers again, for as long as its deadline leaves (N16). Meanwhile others are planned.
-    async fn planned(&self, deletion: Deletion, run: &Run) -> (Change, Option<Duration>) {
-        self.writes_ended(&deletion.targets).await;
+    /// Plans an accepted deletion. Returns the change that starts it with its steps, or refuses it with the
+    /// reason. If a cloud does not answer, returns the change that notes this, and how long to wait before
+    /// planning again (N16). Meanwhile others are planned.
+    async fn plan_accepted(&self, deletion: Deletion, run: &Run) -> (Change, Option<Duration>) {
+        self.wait_for_earlier_writes(&deletion.targets).await;
         let plan = self
             .planning
-            .plan_shown(&deletion.targets, deletion.options)
+            .plan_completely(&deletion.targets, deletion.options)
             .await;
         if let Err(failure) = &plan {
             run.failed(format!(
@@ -229,7 +231,8 @@ impl PlanQueue {
             Ok(plan) => plan,
             Err(failure) if deletion.plan_hash.is_some() && failure.kind == VANISHED => {
                 let (refused, why) = all_drifted(&deletion.targets, failure.message);
-                let note = format!("nothing was sent: the cloud is not as approved: {why}");
+                let note =
+                    format!("nothing was sent: the cloud differs from the approved plan: {why}");
                 return refuse(refused, note);
             }
             Err(failure) => {
@@ -254,7 +257,7 @@ impl PlanQueue {
             && *approved != plan.hash
         {
             let (refused, why) = self.drift_since(approved, &deletion.targets, &plan).await;
-            let note = format!("nothing was sent: the cloud is not as approved: {why}");
+            let note = format!("nothing was sent: the cloud differs from the approved plan: {why}");
             return refuse(refused, note);
         }
         if !plan.refused.is_empty() {
@@ -292,7 +295,7 @@ impl PlanQueue {
                 (drifted(targets, &changes), changes_line(&changes))
             }
             Ok(None) => {
-                let why = "the approved plan is no longer kept (24 h)";
+                let why = "the approved plan is no longer kept (plans are kept 24 h)";
                 all_drifted(targets, why.to_owned())
             }
             Err(why) => all_drifted(
@@ -302,9 +305,10 @@ impl PlanQueue {
         }
     }
 
-    /// Waits until the writes have ended that gates let through before this deletion's fence stood, so that
-    /// the listings show their effects (T3, T14). A gate lets no such write take longer than a call may.
-    async fn writes_ended(&self, targets: &[Target]) {
+    /// Waits until the writes have ended that gates let through before this deletion's write guard was set, so
+    /// that the listings show their effects (T3, T14). A gate ends each of these writes within the time that a
+    /// call may take.
+    async fn wait_for_earlier_writes(&self, targets: &[Target]) {
         while let Err(error) = self.ledger.guards_reached_gates().await {
             tracing::warn!(%error, "cannot read whether every gate has received a write guard; retrying");
             tokio::time::sleep(LEDGER_RETRY).await;

@@ -12,7 +12,7 @@ use super::owner_names::name_refusals;
 use super::peers::OwnerSide;
 use super::protection::protected;
 use super::reads::Reads;
-use super::resolve::{By, Resolver, Wanted};
+use super::resolve::{By, KindAtSite, Resolver};
 use crate::cloud::{CloudFailure, Freshness};
 use crate::domain::kinds::{Kind, not_looked_at};
 use crate::domain::model::{
@@ -39,9 +39,9 @@ pub(super) struct Planning {
 }
 
 impl Planning {
-    /// Makes a plan for people: with what other deployments answer, and with the names of the owners of
+    /// Makes a complete plan: also asks other deployments for blockers, and adds the names of the owners of
     /// blockers.
-    pub(super) async fn plan_shown(
+    pub(super) async fn plan_completely(
         &self,
         targets: &[Target],
         options: PlanOptions,
@@ -78,7 +78,7 @@ impl Planning {
         let mut planner = Planner::new(&self.reads.kinds, options, &protection, roots)
             .with_copies(copies.mapping, copies.resources);
         loop {
-            let wanted = at_length(planner.size(), || planner.wanted());
+            let wanted = run_blocking_if_large(planner.size(), || planner.wanted());
             if wanted.is_empty() {
                 break;
             }
@@ -122,7 +122,7 @@ impl Planning {
             identities,
             endpoints,
         };
-        let mut plan = at_length(planner.size(), || planner.finish(frozen));
+        let mut plan = run_blocking_if_large(planner.size(), || planner.finish(frozen));
         self.warn_of_unlisted_services(&mut plan).await?;
         Ok(plan)
     }
@@ -134,20 +134,20 @@ impl Planning {
         options: PlanOptions,
     ) -> Result<(Vec<Resource>, BTreeMap<String, Identity>), CloudFailure> {
         let mut identities: BTreeMap<String, Identity> = BTreeMap::new();
-        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
+        let mut wanted: BTreeMap<KindAtSite<'_>, BTreeSet<&str>> = BTreeMap::new();
         for ResourceKey { site, kind, id } in targets.iter().map(|target| &target.key) {
             wanted
-                .entry(Wanted { site, kind })
+                .entry(KindAtSite { site, kind })
                 .or_default()
                 .insert(id.as_str());
         }
         let mut roots = Vec::new();
         if options.chained {
-            // The deployment that deletes these targets knows what they are.
+            // These targets belong to the deployment that deletes them; only their ids are known here.
             roots.extend(targets.iter().map(known_by_id));
             wanted.clear();
         }
-        for (Wanted { site, kind }, ids) in wanted {
+        for (KindAtSite { site, kind }, ids) in wanted {
             let kind = self
                 .reads
                 .kinds
@@ -169,9 +169,9 @@ impl Planning {
         Ok((roots, identities))
     }
 
-    /// If everything that belongs to a target was asked for, warns, in one line for each site, of services
-    /// that may hold more of its resources and were not looked at. A target that is to be deleted once it is
-    /// empty is refused if gone cannot tell whether it will be (N19).
+    /// If a target stands for everything that belongs to it (a project), warns, in one line for each site, of
+    /// the services and extensions for which gone has no kinds. If the target itself is deleted once it is
+    /// empty, refuses it, because gone cannot tell whether it will be empty (N19).
     async fn warn_of_unlisted_services(&self, plan: &mut Plan) -> Result<(), CloudFailure> {
         let spec = |target: &Target| {
             self.reads
@@ -217,8 +217,8 @@ impl Planning {
         Ok(())
     }
 
-    /// Refuses a target that is deleted once it is empty and is the same in all regions, unless the request
-    /// names all regions.
+    /// Refuses a target that is deleted once it is empty and that all regions share, unless the request names
+    /// all regions.
     fn require_all_regions(
         &self,
         roots: &[Resource],
@@ -278,9 +278,10 @@ fn vanished(site: &Site, kind: &Kind, id: &str) -> CloudFailure {
     }
 }
 
-/// Does work that takes a second on a large plan: the thread's other tasks move to other threads meanwhile.
-/// On a small plan that would cost more than the work, and one more thread for each plan at a time.
-fn at_length<T>(resources: usize, work: impl FnOnce() -> T) -> T {
+/// Does work that takes a second on a large plan. Meanwhile the thread's other tasks move to other threads. On
+/// a small plan this would cost more than the work itself, and one more thread for each plan that is being
+/// made.
+fn run_blocking_if_large<T>(resources: usize, work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread if resources > SMALL_PLAN => tokio::task::block_in_place(work),
         // The simulation has one thread, so no other thread could take its tasks.

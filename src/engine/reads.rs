@@ -23,7 +23,7 @@ use crate::domain::plan::Found;
 use crate::domain::policy::Retry;
 use crate::domain::query::{BY_ID, ListFilter, Lookup};
 
-/// The first wait if the cloud names none. Each further wait is twice as long.
+/// The first wait if the cloud asks for none. Each further wait is twice as long, up to `WAIT_MAX`.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -44,7 +44,8 @@ impl<'s> Patience<'s> {
     }
 }
 
-/// Whether waiting may help, because the cloud answered that it is busy or unavailable, or was silent.
+/// Whether a failure may pass by itself, because the cloud answered that it is busy or unavailable, or was
+/// silent.
 pub(super) fn may_pass(failure: &CloudFailure) -> bool {
     match failure.retry {
         Retry::Throttled => true,
@@ -63,7 +64,7 @@ pub(super) struct Reads {
     pub(super) kinds: Arc<Kinds>,
     pub(super) sites: Arc<Sites>,
     pub(super) journal: Arc<Journal>,
-    /// How long a read is repeated that has no good answer.
+    /// How long a read is repeated that gets no good answer.
     pub(super) patience_max: Duration,
 }
 
@@ -106,7 +107,8 @@ impl Reads {
         let sent = self.sites.next_slot(site);
         tokio::time::sleep_until(sent).await;
         let answer = read.await;
-        self.sites.looked(site, sent, answer.as_ref().err());
+        self.sites
+            .single_read_ended(site, sent, answer.as_ref().err());
         answer
     }
 
@@ -215,7 +217,8 @@ impl Reads {
         values.iter().map(of_value).collect()
     }
 
-    /// Passes the rows of a lookup on to the planner, page by page; begins anew when the lookup is repeated.
+    /// Passes the rows of a lookup on to the planner, page by page. Starts again from `begin` if the lookup is
+    /// repeated.
     pub(super) async fn look_up_by_page<'k>(
         &self,
         lookup: &Lookup,
@@ -260,7 +263,7 @@ impl Reads {
         })
     }
 
-    /// Records for the header whether a read at a site worked.
+    /// Records in the site's status whether a read worked.
     pub(super) fn site_answered(&self, site: &Site, failure: Option<&CloudFailure>) {
         if self.sites.read_answered(site, failure) {
             self.journal.show_soon();
@@ -268,7 +271,7 @@ impl Reads {
     }
 }
 
-/// Returns the ids that a list should be filtered by, if its cloud has no such filter: each is read by itself.
+/// Returns the ids of a filter by id that the kind's lists do not have: each is then read by itself.
 fn ids_to_read<'r>(rows: &ListRows<'r>) -> Option<&'r [String]> {
     let filter = rows.filter.filter(|filter| filter.key == BY_ID)?;
     (rows.kind.id_filter().is_none()).then_some(filter.values.as_slice())

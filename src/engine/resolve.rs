@@ -24,7 +24,7 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    /// Finds resources of a kind by their ids, or by their names: one listing, however many.
+    /// Finds resources of a kind by their ids, or by their names, with one listing for all of them.
     pub(super) async fn find(
         &self,
         site: &Site,
@@ -163,20 +163,24 @@ impl Resolver {
         }
     }
 
-    /// Returns the names of resources, as far as this login may read them: for people, to whom an id says less.
+    /// Returns the names of resources, as far as this login may read them, because an id says little to a
+    /// person.
     pub(super) async fn names<'k>(
         &self,
         keys: impl Iterator<Item = &'k ResourceKey>,
     ) -> BTreeMap<ResourceKey, String> {
-        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
+        let mut wanted: BTreeMap<KindAtSite<'_>, BTreeSet<&str>> = BTreeMap::new();
         for ResourceKey { site, kind, id } in keys {
-            wanted.entry(Wanted { site, kind }).or_default().insert(id);
+            wanted
+                .entry(KindAtSite { site, kind })
+                .or_default()
+                .insert(id);
         }
-        let looked = wanted.into_iter().map(|(at, ids)| async move {
+        let lookups = wanted.into_iter().map(|(at, ids)| async move {
             let kind = self.reads.kinds.get(at.kind)?;
             self.find(at.site, kind, &ids, By::Id).await.ok()
         });
-        let found = futures_util::future::join_all(looked).await;
+        let found = futures_util::future::join_all(lookups).await;
         let found = found.into_iter().flatten().flatten();
         found.map(|found| (found.key, found.name)).collect()
     }
@@ -190,17 +194,17 @@ impl Resolver {
             let sites = self.sites_with(kind, &spec.site)?;
             asked.push((kind, sites, spec.id_or_name.as_str()));
         }
-        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
+        let mut wanted: BTreeMap<KindAtSite<'_>, BTreeSet<&str>> = BTreeMap::new();
         for (kind, sites, word) in &asked {
             let kind = &kind.name;
             for site in sites {
                 wanted
-                    .entry(Wanted { site, kind })
+                    .entry(KindAtSite { site, kind })
                     .or_default()
                     .insert(word);
             }
         }
-        let looked = wanted.into_iter().map(|(at, words)| async move {
+        let lookups = wanted.into_iter().map(|(at, words)| async move {
             let Some(kind) = self.reads.kinds.get(at.kind) else {
                 return Ok((at, Vec::new()));
             };
@@ -227,9 +231,9 @@ impl Resolver {
             }
             Ok((at, found))
         });
-        let mut found: BTreeMap<Wanted<'_>, Vec<Resource>> = BTreeMap::new();
-        for answer in futures_util::future::join_all(looked).await {
-            // One silent site could hide that the word fits twice.
+        let mut found: BTreeMap<KindAtSite<'_>, Vec<Resource>> = BTreeMap::new();
+        for answer in futures_util::future::join_all(lookups).await {
+            // Each site must answer: a silent one could have a second resource that the word fits.
             let (at, resources) = answer.map_err(control_error)?;
             found.insert(at, resources);
         }
@@ -237,7 +241,7 @@ impl Resolver {
         for (kind, sites, word) in &asked {
             let fits = sites.iter().flat_map(|site| {
                 let kind = &kind.name;
-                let here = found.get(&Wanted { site, kind }).into_iter().flatten();
+                let here = found.get(&KindAtSite { site, kind }).into_iter().flatten();
                 let here: Vec<&Resource> = here.collect();
                 let by = match here.iter().any(|found| found.key.id == *word) {
                     true => By::Id,
@@ -252,7 +256,7 @@ impl Resolver {
         Ok(meant)
     }
 
-    /// Returns the kind that a person typed. If several providers have a kind of that name, it is the kind of
+    /// Returns the kind that a word names. If several providers have a kind of that name, returns the kind of
     /// the sites' provider.
     pub(super) fn kind_meant(&self, word: &str, spec: &SiteSpec) -> Result<&Kind, ControlError> {
         let sites = self.reads.cloud.sites().into_iter();
@@ -268,7 +272,7 @@ impl Resolver {
         kind.map_err(|message| ControlError::Usage { message })
     }
 
-    /// Returns the sites of these at which resources of a kind can be.
+    /// Returns the sites that `spec` names and at which resources of the kind can exist.
     pub(super) fn sites_with(
         &self,
         kind: &Kind,
@@ -351,9 +355,9 @@ impl By {
     }
 }
 
-/// A kind at a site, with the words that are looked up together.
+/// A kind at a site, whose words are looked up together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Wanted<'a> {
+pub(super) struct KindAtSite<'a> {
     pub(super) site: &'a Site,
     pub(super) kind: &'a KindName,
 }

@@ -17,10 +17,11 @@ use crate::domain::policy::Retry;
 use crate::ledger::{Capacity, Membership};
 use crate::system::config::Settings;
 
-/// Shortest time for which steps are claimed in advance: as many as the site answers while the ledger writes one
-/// outcome and one claim, so that a permit never waits for the ledger.
+/// Shortest time for which steps are claimed in advance. A site answers that many calls while the ledger writes
+/// one outcome and one claim, so a permit never waits for the ledger.
 const AHEAD_MIN: Duration = Duration::from_millis(20);
-/// The longest such time, even if the ledger is slower: no other engine can send a step that is claimed.
+/// Longest time for which steps are claimed in advance, even if the ledger is slower, because no other engine
+/// can send a step that is claimed.
 const AHEAD_MAX: Duration = Duration::from_millis(200);
 /// Window of recent calls over which the failure rate is computed.
 const ANSWERS_KEPT: usize = 100;
@@ -28,41 +29,43 @@ const ANSWERS_KEPT: usize = 100;
 /// permit to another call. So a call that hangs blocks only itself (I12).
 const HANGS_AFTER: Duration = Duration::from_secs(5);
 const HANGS_TIMES: u32 = 10;
-/// A site that asks for a longer wait is called after this time all the same, by one call at first: some
-/// sites name a day and mean a minute.
+/// A site that asks for a longer wait is called after this time all the same, with one call at first, because
+/// some sites ask for a day and mean a minute.
 const CLOSED_MAX: Duration = Duration::from_secs(60);
 /// How often a read that waits for its permit checks whether a hanging call has lent one.
-const PERMIT_LOOKS: Duration = Duration::from_secs(1);
+const PERMIT_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
     /// The living resources that prove listings complete (I13b).
     witnesses: Mutex<HashMap<(Site, KindName), Witness>>,
-    /// Whether to sign in only to sites about which something was asked (I15).
+    /// Whether to sign in only to sites that a command or query names (I15).
     pub(super) only_named: AtomicBool,
-    /// The most calls in flight at a site, of all engines together.
+    /// Maximum number of calls in flight at a site, of all engines together.
     concurrency_max: usize,
-    /// How long a claim takes to be written.
+    /// The mean time that a claim takes to be written.
     claim_time: Mutex<Duration>,
 }
 
 pub(super) struct Runtime {
     pub(super) status: SiteStatus,
     limit: Limit,
-    /// This engine's part of the most calls in flight, of all engines of the ledger together. Steps are claimed within
-    /// it; one read may be in flight in any case.
+    /// This engine's share of the maximum number of calls in flight. Steps are claimed within it; one read may
+    /// be in flight in any case.
     ceiling: usize,
-    /// For each of the last calls, whether it had an answer that counts; the newest last.
+    /// For each of the last calls, false if the site was overloaded or unavailable, or if the outcome is
+    /// unknown; the newest last.
     answered: VecDeque<bool>,
     /// Mean duration of the last calls.
     latency: Option<Duration>,
-    /// What is in flight, the oldest first.
+    /// The calls and reads in flight, the oldest first.
     sent: Vec<InFlight>,
-    /// Claimed steps that wait for a permit, the oldest first.
+    /// The calls of claimed steps that wait for a permit, the oldest first.
     calls: VecDeque<QueuedCall>,
     /// Reads that wait for a permit, the oldest first. They belong to no deletion.
     reads: VecDeque<oneshot::Sender<Instant>>,
-    /// The kind of request that got the last permit: calls and reads take turns, so that neither waits until the others have ended (I12).
+    /// Whether a call or a read got the last permit. They alternate, so that neither waits until the others
+    /// have ended (I12).
     last: Traffic,
     /// The time before which the site asked not to be called (`Retry-After`).
     closed_until: Option<Instant>,
@@ -74,7 +77,7 @@ pub(super) struct Runtime {
     /// Number of refused logins in a row.
     pub(super) refusals: u32,
     /// When the refused login was last checked for a change.
-    pub(super) login_looked_at: Option<Instant>,
+    pub(super) login_checked_at: Option<Instant>,
 }
 
 /// A living resource that proves a listing complete (I13b).
@@ -84,27 +87,27 @@ pub(super) struct Witness {
     pub(super) project_id: String,
 }
 
-/// What holds a permit.
+/// A request that holds a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InFlight {
     sent: Instant,
     of: Traffic,
 }
 
-/// The requests that need a permit.
+/// The kinds of requests that need a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Traffic {
     Call,
     Read,
 }
 
-/// A claimed step that waits for a permit. Dropping it takes the call back.
+/// The call of a claimed step, which waits for a permit. Dropping it withdraws the call.
 struct QueuedCall {
     deletion_id: String,
     granted: oneshot::Sender<Instant>,
 }
 
-/// A permit for one read. Dropping it gives the permit back, even while the reader still waits for it.
+/// A permit for one read. Dropping it returns the permit, even while the reader still waits for it.
 pub(super) struct Permit<'s> {
     sites: &'s Sites,
     site: &'s Site,
@@ -136,7 +139,7 @@ impl Runtime {
         HANGS_AFTER.max(self.latency.unwrap_or_default() * HANGS_TIMES)
     }
 
-    /// Returns how many of what is in flight hold a permit. What hangs lends its own, at most as many as the
+    /// Returns how many of these requests hold a permit. Requests that hang lend theirs, at most as many as the
     /// limit allows.
     fn permits_taken(&self, now: Instant, in_flight: impl Iterator<Item = InFlight>) -> usize {
         let after = self.hangs_after();
@@ -149,7 +152,7 @@ impl Runtime {
         self.permits_taken(now, self.sent.iter().copied()) < self.status.concurrency_limit
     }
 
-    /// Removes what was sent then.
+    /// Removes the request that was sent at this time.
     fn remove(&mut self, sent: Instant, of: Traffic) {
         let ended = InFlight { sent, of };
         if let Some(at) = self.sent.iter().position(|it| *it == ended) {
@@ -175,14 +178,14 @@ impl Runtime {
                                                          second");
     }
 
-    /// Sends nothing until the time that the cloud asks for.
+    /// Lets nothing be sent for as long as the cloud asks, at most [`CLOSED_MAX`].
     fn close(&mut self, now: Instant, retry_after: Option<Duration>) {
         let until = retry_after.map(|wait| now + wait.min(CLOSED_MAX));
         self.closed_until = self.closed_until.max(until);
     }
 
-    /// Returns how many more steps may be claimed. Reads take none of their places: a claimed step waits for its
-    /// permit.
+    /// Returns how many more steps may be claimed. Reads do not lower the number, because a claimed step waits
+    /// for its permit.
     fn capacity(&self, now: Instant, ahead: Duration) -> Capacity {
         let limit = self.status.concurrency_limit;
         let ahead = self.latency.map_or(0, |latency| {
@@ -216,7 +219,7 @@ impl Runtime {
         }
     }
 
-    /// Returns what gets the next permit.
+    /// Removes the request that gets the next permit from its queue, and returns it.
     fn next_in_line(&mut self) -> Option<(oneshot::Sender<Instant>, Traffic)> {
         if (self.last == Traffic::Call || self.calls.is_empty())
             && let Some(read) = self.reads.pop_front()
@@ -227,8 +230,8 @@ impl Runtime {
         Some((call.granted, Traffic::Call))
     }
 
-    /// Takes back the calls of a site that a person paused, and leaves the reads.
-    fn pause_by_hand(&mut self, pause: Option<SitePause>) {
+    /// Sets or ends a person's pause. A pause withdraws the calls that wait, and leaves the reads.
+    fn set_pause(&mut self, pause: Option<SitePause>) {
         self.status.paused_by = pause;
         if self.is_paused() {
             self.calls.clear();
@@ -295,7 +298,7 @@ impl Sites {
                 expected: None,
                 asked_at: None,
                 refusals: 0,
-                login_looked_at: None,
+                login_checked_at: None,
             }
         };
         Self {
@@ -351,22 +354,22 @@ impl Sites {
     }
 
     /// Sets or ends a person's pause, as recorded in the ledger.
-    pub(super) fn hold(&self, site: &Site, pause: Option<SitePause>) {
+    pub(super) fn set_pause(&self, site: &Site, pause: Option<SitePause>) {
         if let Some(site) = self.lock().get_mut(site) {
-            site.pause_by_hand(pause);
+            site.set_pause(pause);
         }
     }
 
-    /// Sets these pauses of people, and ends all others.
-    pub(super) fn hold_paused(&self, pauses: &[SitePause]) {
+    /// Sets these pauses, as recorded in the ledger, and ends the pauses of all other sites.
+    pub(super) fn set_pauses(&self, pauses: &[SitePause]) {
         for (name, site) in self.lock().iter_mut() {
             let pause = pauses.iter().find(|pause| pause.site == *name);
-            site.pause_by_hand(pause.cloned());
+            site.set_pause(pause.cloned());
         }
     }
 
-    /// The deletions whose claimed steps wait for their permit.
-    pub(super) fn deletions_in_line(&self) -> BTreeSet<String> {
+    /// Returns the ids of the deletions whose claimed steps wait for a permit.
+    pub(super) fn deletions_waiting_for_permits(&self) -> BTreeSet<String> {
         let sites = self.lock();
         let calls = sites.values().flat_map(|site| &site.calls);
         calls.map(|call| call.deletion_id.clone()).collect()
@@ -394,7 +397,8 @@ impl Sites {
         let now = Instant::now();
         let ahead = (*self.lock_claim_time() * 2).clamp(AHEAD_MIN, AHEAD_MAX);
         let mut sites = self.lock();
-        // Also where nothing more is claimed: what was claimed before goes on, and so do reads.
+        // Permits are granted also at sites where nothing may be claimed, because claimed steps and reads go
+        // on.
         sites.values_mut().for_each(|site| site.grant_permits(now));
         sites
             .values()
@@ -405,7 +409,7 @@ impl Sites {
             .collect()
     }
 
-    /// Notes how long a claim took, smoothed.
+    /// Updates the mean time that a claim takes.
     pub(super) fn note_claim(&self, took: Duration) {
         let mut time = self.lock_claim_time();
         *time = (*time * 7 + took) / 8;
@@ -417,7 +421,7 @@ impl Sites {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time until the next site may be called that asked for a wait.
+    /// Returns the time until a site that may not be called now may be called again.
     pub(super) fn next_open(&self) -> Duration {
         let now = Instant::now();
         let sites = self.lock();
@@ -426,8 +430,8 @@ impl Sites {
         next.min().unwrap_or(Duration::MAX)
     }
 
-    /// Waits for a permit for a read. For a site that has lost its login, or is unknown, the permit is empty, and
-    /// the read itself says why.
+    /// Waits for a permit for a read. For a site that has lost its login, or is unknown, returns an empty
+    /// permit; the read itself then says why it fails.
     pub(super) async fn read_permit<'s>(&'s self, site: &'s Site) -> Permit<'s> {
         let mut permit = Permit {
             sites: self,
@@ -452,15 +456,15 @@ impl Sites {
         let now = Instant::now();
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
-            return PERMIT_LOOKS;
+            return PERMIT_CHECK_EVERY;
         };
         site.grant_permits(now);
         let opens = site.opens().filter(|opens| *opens > now);
-        opens.map_or(PERMIT_LOOKS, |until| until - now)
+        opens.map_or(PERMIT_CHECK_EVERY, |until| until - now)
     }
 
-    /// Records the answer to a read. An overload shows how many calls a site takes at a time, but the
-    /// duration of reads does not.
+    /// Records the answer to a read. An overload lowers the limit of the site. The duration of a read does not
+    /// change the limit, which is about calls.
     pub(super) fn read_ended(&self, permit: &Permit<'_>, failure: Option<&CloudFailure>) {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(permit.site) else {
@@ -475,7 +479,7 @@ impl Sites {
                 site.status.concurrency_limit = site.limit();
             }
             None => site.pace.answered(now),
-            // These failures say nothing about how many calls the site takes.
+            // These failures do not show how many calls the site takes.
             Some((
                 Retry::Scheduled
                 | Retry::Pending
@@ -488,7 +492,7 @@ impl Sites {
         }
     }
 
-    /// Reserves the time at which a read without a permit may be sent, and returns it.
+    /// Reserves the time at which a read without a permit may be sent. Returns that time.
     pub(super) fn next_slot(&self, site: &Site) -> Instant {
         let now = Instant::now();
         let mut sites = self.lock();
@@ -501,7 +505,12 @@ impl Sites {
     }
 
     /// Records the answer to a read without a permit.
-    pub(super) fn looked(&self, site: &Site, sent: Instant, failure: Option<&CloudFailure>) {
+    pub(super) fn single_read_ended(
+        &self,
+        site: &Site,
+        sent: Instant,
+        failure: Option<&CloudFailure>,
+    ) {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
             return;
@@ -519,7 +528,7 @@ impl Sites {
         }
     }
 
-    /// Records for the header whether a read at a site worked. Returns whether that changed the header.
+    /// Records in the site's status whether a read worked. Returns whether the status changed.
     pub(super) fn read_answered(&self, site: &Site, failure: Option<&CloudFailure>) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
@@ -545,7 +554,7 @@ impl Sites {
         is_news
     }
 
-    /// Takes back the permit of a call that was not sent.
+    /// Returns the permit of a call that was not sent.
     pub(super) fn return_permit(&self, site: &Site, given: Instant) {
         self.free(site, given, Traffic::Call);
     }
@@ -602,8 +611,8 @@ impl Sites {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a call of a deletion, and waits until the site takes one more call. The call then ends with
-    /// [`Self::ended`]. Returns when it is sent; none if it was taken back and must not be sent.
+    /// Queues a call of a deletion, and waits for its permit. The call then ends with [`Self::ended`]. Returns
+    /// when it may be sent; none if it was withdrawn and must not be sent.
     pub(super) fn call_permit(
         &self,
         site: &Site,
@@ -627,7 +636,8 @@ impl Sites {
         permit
     }
 
-    /// Queues a read, also at a site that a person paused: it takes no calls, but people and plans read it.
+    /// Queues a read, also at a site that a person paused: no calls are sent there, but people and plans still
+    /// read it.
     fn queue_read(&self, site: &Site) -> oneshot::Receiver<Instant> {
         let (granted, permit) = oneshot::channel();
         if let Some(site) = self.lock().get_mut(site)
@@ -639,15 +649,15 @@ impl Sites {
         permit
     }
 
-    /// Takes back the calls that a deletion has claimed and not yet sent.
-    pub(super) fn take_back(&self, deletion_id: &str) {
+    /// Withdraws the calls of a deletion that wait for a permit.
+    pub(super) fn withdraw_calls(&self, deletion_id: &str) {
         for site in self.lock().values_mut() {
             site.calls.retain(|call| call.deletion_id != deletion_id);
         }
     }
 
-    /// Records that a call was answered, and adapts how many calls the site takes. `failed` is how to retry
-    /// it, and the wait that the cloud asks for.
+    /// Records that a call has ended, and adapts how many calls the site takes. `failed` says how the call is
+    /// retried, and how long the cloud asks to wait.
     pub(super) fn ended(
         &self,
         site: &Site,
@@ -703,7 +713,8 @@ impl Sites {
         site.grant_permits(now);
     }
 
-    /// Pauses a site. Returns whether the site was not paused before.
+    /// Pauses a site whose rights are lost, and withdraws all that waits for a permit. Returns whether the site
+    /// was not paused before.
     pub(super) fn pause(&self, site: &Site, reason: &str, expected: Option<Identity>) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
@@ -725,7 +736,7 @@ mod tests {
     use super::*;
     use crate::domain::model::{Actor, Origin};
 
-    /// How many steps a site takes now and ahead whose calls take 40 ms, after claims that took so long.
+    /// Returns how many steps a site takes now and in advance. Its calls take 40 ms, and claims took this long.
     fn capacity(claims_took: Duration) -> (usize, usize) {
         let site = Site::region("prod", "RegionOne");
         let mut settings = Settings::default();
@@ -789,7 +800,7 @@ mod tests {
             reason: String::new(),
             at: chrono::Utc::now(),
         };
-        sites.hold(&site, Some(pause));
+        sites.set_pause(&site, Some(pause));
         assert_eq!(sites.call_permit(&site, "one").await, None);
         let mut reads: Vec<_> = (0..3).map(|_| sites.queue_read(&site)).collect();
         let sent = reads.iter_mut().filter_map(|read| read.try_recv().ok());
