@@ -37,7 +37,7 @@ pub(super) struct Dispatching {
 }
 
 impl Dispatching {
-    /// Claims as many steps as the sites take; the claim is durable before any call is sent.
+    /// Claims as many steps as the sites take. The claim is durable before any call is sent.
     pub(super) async fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
@@ -82,7 +82,7 @@ impl Dispatching {
         permit: impl Future<Output = Option<Instant>>,
     ) {
         let Some(sent) = permit.await else {
-            let why = "withdrawn before a permit was free";
+            let why = "its deletion or its site was paused, or its deletion was cancelled";
             return self.release_claim(step, why).await;
         };
         self.act(step, sent).await;
@@ -186,7 +186,7 @@ impl Dispatching {
                 .await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if shows(&self.reads.kinds, &step.key.site, listed, &row, step) => {}
-                Ok(_) => return Ok(made_anew(step)),
+                Ok(_) => return Ok(recreated(step)),
                 Err(failed) => return Ok(self.not_read(failed)),
             }
         }
@@ -199,7 +199,7 @@ impl Dispatching {
                 .await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if !kind.same_incarnation(&row, &step.vars) => {
-                    return Ok(made_anew(step));
+                    return Ok(recreated(step));
                 }
                 // If the resource does not exist, the call's own answer says so.
                 Ok(_) => {}
@@ -224,9 +224,9 @@ impl Dispatching {
         Acted::not_sent(failed, line, self.clock.now())
     }
 
-    /// Returns the outcome of a call. An answer that a resource is absent is verified like an accepted delete, so that
-    /// absence counts only with the rights that the plan froze (I13). Three cases need no verification: the
-    /// deletion of a native resource, which the ledger's own transaction deleted, an enabled trunk, and an
+    /// Returns the outcome of a call. An answer that a resource is absent is verified like an accepted delete,
+    /// so that absence counts only with the rights that the plan froze (I13). Three cases need no verification:
+    /// the deletion of a native resource, which the ledger's own transaction deleted, an enabled trunk, and an
     /// unset reference. Blockers of a refused step are diagnosed.
     async fn outcome_of_call(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
         match acted.outcome {
@@ -253,18 +253,20 @@ impl Dispatching {
     }
 }
 
-/// Returns the outcome for a step whose id belongs to another resource now: the planned resource is gone
-/// (I10).
-fn made_anew(step: &ClaimedStep) -> Acted {
+/// Returns the outcome for a step whose id now belongs to another resource: the planned resource is gone (I10).
+fn recreated(step: &ClaimedStep) -> Acted {
     Acted {
         outcome: Outcome::Absent,
         named: Vec::new(),
-        line: format!("{} was re-created: not deleted", step.key),
+        line: format!(
+            "{} was re-created since the plan, so it was not deleted",
+            step.key
+        ),
         answer: Answer::default(),
     }
 }
 
-/// Returns why a step cannot go on whose kind no kinds file describes any more.
+/// Returns the error of a step whose kind no kinds file describes any more.
 pub(super) fn unknown_kind(step: &ClaimedStep, at: DateTime<Utc>) -> StepError {
     StepError {
         class: ErrorClass::Fatal,

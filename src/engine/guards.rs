@@ -1,4 +1,4 @@
-//! What keeps a command from being carried out: read-only sites, a missing reason, protected resources (P4, P5).
+//! Guards that refuse a command: read-only sites, a missing reason, protected resources (P4, P5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub(super) struct Guards {
 }
 
 impl Guards {
-    /// Refuses targets at read-only sites, whoever asks (P5), and everything while no new work is taken.
+    /// Refuses targets at read-only sites, whoever asks (P5), and any command while the engine accepts no new
+    /// work.
     pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
         if let Some(fault) = &self.journal.status().fault {
             return Err(ControlError::Internal {
@@ -45,8 +46,8 @@ impl Guards {
         })
     }
 
-    /// Refuses a deletion without the reason that the configuration of a target's cloud asks for. Clients
-    /// of a gate have no way to give one, and the engine's own deletions name their cause.
+    /// Refuses a deletion without the reason that the configuration of a target's cloud requires. Clients of a
+    /// gate and other deployments cannot give one, and the engine's own deletions name their cause.
     pub(super) fn reasoned(
         &self,
         envelope: &Envelope,
@@ -116,7 +117,8 @@ impl Guards {
     }
 }
 
-/// Refuses the targets for which there is a reason. `message` begins with the first reason.
+/// Refuses the targets for which `reason` returns one. `message` builds the message from the first of these
+/// reasons.
 fn refuse(
     targets: &[Target],
     reason: impl Fn(&Target) -> Option<String>,

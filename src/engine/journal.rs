@@ -1,4 +1,5 @@
-//! The engine's writes of the ledger, and whom each of them wakes: the loop, readers of events, the snapshot.
+//! The engine's writes to the ledger. Each wakes the loop and the readers of events, and has the snapshot
+//! rebuilt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,9 +11,9 @@ use super::errors::ledger_error;
 use crate::control::{ControlError, EngineStatus, Receipt};
 use crate::ledger::{Applied, Change, Commit, LedgerError, Membership};
 
-/// How long to wait after a failed write of the ledger.
+/// How long to wait after a failed write to the ledger.
 pub(super) const LEDGER_RETRY: Duration = Duration::from_secs(5);
-/// Maximum number of outcomes in one commit: it delays other outcomes, and claims, by some 10 ms at most.
+/// Maximum number of outcomes in one commit, which delays other outcomes, and claims, by some 10 ms at most.
 const OUTCOMES_MAX: usize = 100;
 
 pub(super) struct Journal {
@@ -23,7 +24,7 @@ pub(super) struct Journal {
     wake: Notify,
     /// Whether something changed that the snapshot shows.
     is_dirty: AtomicBool,
-    /// Ends the longer pause between snapshots.
+    /// Ends the longer pause between two snapshots.
     shows_soon: Notify,
     /// Whether a worker panicked: no new work is taken until a restart.
     is_poisoned: AtomicBool,
@@ -56,7 +57,8 @@ impl Journal {
         Ok(applied)
     }
 
-    /// Commits an outcome that must not be lost: waits for a full disk, as long as it takes.
+    /// Commits changes that must not be lost. Retries for as long as the ledger cannot be written, for example
+    /// because its disk is full.
     pub(super) async fn commit_until_done(
         &self,
         changes: Vec<Change>,
@@ -78,8 +80,9 @@ impl Journal {
         }
     }
 
-    /// Writes the outcomes of steps; an outcome is never lost while this process lives. They are many, and are
-    /// shown in the snapshot's own time.
+    /// Writes the outcomes of steps, as [`Self::commit_until_done`] does. They are many, so the snapshot shows
+    /// them at its regular time. The resource of an outcome that the ledger refuses is observed again at the
+    /// next start.
     pub(super) async fn commit_outcomes(&self, changes: Vec<Change>) {
         for some in changes.chunks(OUTCOMES_MAX) {
             match self.write_until_done(some.to_vec()).await {
@@ -114,13 +117,14 @@ impl Journal {
         }
     }
 
-    /// Wakes those who follow events, and has the snapshot built anew: another engine may have written something.
+    /// Wakes the readers of events, and has the snapshot rebuilt, because another engine may have written
+    /// something.
     pub(super) fn others_committed(&self) {
         self.commits.send_modify(|version| *version += 1);
         self.mark_dirty();
     }
 
-    /// Takes in this engine's membership among the engines of its ledger.
+    /// Shows in the status whether this engine leads the engines of its ledger, and its epoch.
     pub(super) fn set_membership(&self, membership: &Membership) {
         let mut status = self.lock_status();
         let now = (membership.epoch, !membership.leads);
@@ -137,7 +141,7 @@ impl Journal {
         self.wake_loop();
     }
 
-    /// Returns the number of commits, and each later one.
+    /// Returns a receiver of the number of commits, which grows with each commit.
     pub(super) fn follow(&self) -> watch::Receiver<u64> {
         self.commits.subscribe()
     }
@@ -162,12 +166,12 @@ impl Journal {
         self.shows_soon.notify_one();
     }
 
-    /// Ends a longer pause between snapshots: somebody began to look.
+    /// Ends a longer pause between snapshots, because a reader has begun to follow.
     pub(super) fn end_snapshot_pause(&self) {
         self.shows_soon.notify_one();
     }
 
-    /// Waits until the snapshot is to be built soon.
+    /// Waits until a snapshot is requested soon, or a reader begins to follow.
     pub(super) async fn wait_for_snapshot_request(&self) {
         self.shows_soon.notified().await;
     }
@@ -197,7 +201,7 @@ impl Journal {
         }
     }
 
-    /// Takes no new work until a restart, for this reason.
+    /// Has the engine take no new work until a restart, for this reason.
     pub(super) fn poison(&self, fault: String) {
         self.set_fault(Some(fault));
         self.is_poisoned.store(true, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 //! 1. The limit starts at `concurrency` and is compared with twice as many calls, up to `concurrency_max`.
 //!    While twice as many bring at least [`GAIN_MIN`] times as many answers a second, the limit doubles.
 //!    Otherwise the cloud is full, and the lower limit stays.
-//! 2. The two limits take turns, because a cloud's speed changes by itself within seconds, and a single
+//! 2. The two limits alternate, because a cloud's speed changes by itself within seconds, and a single
 //!    comparison would take such a change for a gain. A result far from the threshold is believed at once.
 //!    The time between answers is measured, and not the duration of each call: the first calls into an empty
 //!    queue are answered soonest, and that speed does not last.
@@ -26,8 +26,8 @@ const GAIN_MIN: f64 = 1.1;
 /// A gain this far above [`GAIN_MIN`] is believed after one period of each limit, and a gain half as far after
 /// four: single answers of a real Neutron differ by half.
 const MARGIN: f64 = 0.4;
-/// The same for a gain below [`GAIN_MIN`]. It is less, because each period with too many calls costs what the cloud
-/// loses by them (a real Neutron with two cores a tenth), while a gain that is missed is found later.
+/// The same for a gain below [`GAIN_MIN`]. This margin is smaller, because each period with too many calls
+/// costs speed (a real Neutron with two cores lost a tenth), while a gain that is missed is found later.
 const MARGIN_BELOW: f64 = 0.3;
 /// Number of periods of each limit after which the gain is believed as it is.
 const PERIODS: u32 = 8;
@@ -54,11 +54,11 @@ enum Phase {
     Regain(usize),
 }
 
-/// The comparison of two limits that take turns.
+/// The comparison of two limits that alternate.
 #[derive(Clone, Copy, Debug)]
 struct Compare {
-    fewer: Tried,
-    more: Tried,
+    fewer: Measured,
+    more: Measured,
     /// Number of answers of this period that do not count, because their calls were sent under the other limit.
     skipped: u32,
     /// When the last of these answers arrived.
@@ -67,15 +67,16 @@ struct Compare {
     took: Duration,
 }
 
+/// The measurements of one limit.
 #[derive(Clone, Copy, Debug)]
-struct Tried {
+struct Measured {
     calls: usize,
     periods: u32,
     /// Mean time between two answers within each period, summed over the periods.
     between: Duration,
 }
 
-impl Tried {
+impl Measured {
     fn new(calls: usize) -> Self {
         Self {
             calls,
@@ -109,7 +110,7 @@ impl Limit {
             phase: Phase::Settled,
             answers: 0,
         };
-        limit.compare(Tried::new(start), count(start));
+        limit.compare(Measured::new(start), count(start));
         limit
     }
 
@@ -142,7 +143,7 @@ impl Limit {
                 self.answers += 1;
                 if self.answers >= COMPARE_AGAIN {
                     let in_flight = count(self.now);
-                    self.compare(Tried::new((self.now / 2).max(self.start)), in_flight);
+                    self.compare(Measured::new((self.now / 2).max(self.start)), in_flight);
                 }
             }
             Phase::Compare(compare) => self.measure(compare, now, took),
@@ -150,8 +151,8 @@ impl Limit {
     }
 
     /// Starts a comparison with twice as many calls, after this number of answers that do not count.
-    fn compare(&mut self, fewer: Tried, skipped: u32) {
-        let more = Tried::new((fewer.calls * 2).min(self.max));
+    fn compare(&mut self, fewer: Measured, skipped: u32) {
+        let more = Measured::new((fewer.calls * 2).min(self.max));
         let period_of = if fewer.periods == 0 { &fewer } else { &more }.calls;
         if more.calls <= fewer.calls {
             self.enter(Phase::Settled, fewer.calls);
@@ -188,12 +189,12 @@ impl Limit {
             return;
         }
         let is_more = self.now == compare.more.calls;
-        let tried = match is_more {
+        let measured = match is_more {
             true => &mut compare.more,
             false => &mut compare.fewer,
         };
-        tried.between += passed / length;
-        tried.periods += 1;
+        measured.between += passed / length;
+        measured.periods += 1;
         compare.skipped = skipped;
         let Compare { fewer, more, .. } = compare;
         if !is_more {

@@ -10,8 +10,8 @@
 //!    grows slowly, so that few calls in a hundred are refused.
 //! 3. Refusals of calls that were already in flight at the first refusal count as the same refusal.
 //!
-//! A cloud may ask for a second of quiet after each refusal, while its limiter saves up less than a second's
-//! calls in that time. The difference is lost: such a limit cannot be used up.
+//! A cloud may ask for a pause of a second after each refusal, while its limiter saves up less than a second's
+//! calls in that time. The difference is lost, so the limit of that cloud cannot be used up.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use crate::domain::model::Resource;
 use crate::domain::text::fits_pattern;
 use crate::system::config::ProtectRule;
 
-/// Returns in words the protection rule that a resource falls under (P4).
+/// Returns the text of the first rule that protects a resource (P4); none if no rule does.
 pub(super) fn protected(
     kinds: &Kinds,
     rules: &[ProtectRule],
@@ -42,7 +42,7 @@ pub(super) fn protected(
                 format!("project {project}"),
             );
         }
-        // A resource that does not tell its age falls under every rule about age.
+        // A resource whose age is unknown falls under every rule about age.
         if let Some(limit) = rule.younger_than {
             demand(
                 age.is_none_or(|age| age < limit),

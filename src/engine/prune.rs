@@ -15,8 +15,9 @@ use crate::domain::model::KindName;
 use crate::ledger::{Applied, AuditEntry, Change, LedgerError};
 use crate::system::clock::Clock;
 
-/// Time from the start to the first pruning, and between two prunings.
+/// Time from the start of the engine to the first pruning.
 const FIRST: Duration = Duration::from_secs(60);
+/// Time between two prunings.
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct Pruning {
@@ -72,14 +73,14 @@ impl Pruning {
             .map_err(ledger_error)
     }
 
-    /// Prunes in small pieces, so that outcomes are written in between. Returns the number of deleted rows.
+    /// Prunes in small pieces, so that outcomes can be written in between. Returns the number of deleted rows.
     async fn prune_before(
         &self,
         before: DateTime<Utc>,
         mut audit: Option<AuditEntry>,
     ) -> Result<u64, LedgerError> {
         let now = self.clock.now();
-        // Resources in hold-down are still swept.
+        // The sweep still needs the rows of resources in hold-down.
         let before = before.min(now - self.hold_down);
         let mut rows = 0;
         loop {

@@ -1,8 +1,8 @@
 //! The purge ladder (P3): says what can be done about stuck steps, and does it.
 //!
-//! No rung has a way to a cloud of its own. `retry` retries the step. `unpin` is a deletion of the edges that
-//! block the step, planned behind its own write guard and under the same guards, while the step waits.
-//! `runbook` and `forget` send nothing.
+//! No rung calls a cloud by itself. `retry` retries the step. `unpin` is a deletion of the edges that block the
+//! step, planned behind its own write guard and under the same guards, while the step waits. `reset` and
+//! `force` retry the step with another call. `runbook` and `forget` send nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Purging {
                 )
             }
         };
-        let steps = self.not_going(&deletion.id).await?;
+        let steps = self.stuck_or_blocked_steps(&deletion.id).await?;
         let is_whole = only.is_none();
         let roots = match only {
             Some(step) => vec![step],
@@ -84,7 +84,7 @@ impl Purging {
         };
         let shown = match roots.as_slice() {
             [one] => self.shown(one).await,
-            _ => Err("it is looked at one step at a time".to_owned()),
+            _ => Err("the state of a resource is read for one step at a time".to_owned()),
         };
         let facts: Vec<Facts<'_>> = roots
             .iter()
@@ -121,7 +121,7 @@ impl Purging {
     }
 
     /// Returns the stuck and blocked steps that wait for none of the others. If there are none, returns the
-    /// steps on which a cloud has worked for long.
+    /// steps whose delete a cloud accepted and works on.
     async fn roots(&self, deletion: &Deletion, steps: &[Step]) -> Result<Vec<Step>, ControlError> {
         let roots = steps.iter().filter(|step| step.held_by.is_none());
         let roots: Vec<Step> = roots.cloned().collect();
@@ -135,7 +135,7 @@ impl Purging {
     }
 
     /// Returns the steps of a deletion that are stuck or blocked, at most a page of them.
-    async fn not_going(&self, deletion_id: &str) -> Result<Vec<Step>, ControlError> {
+    async fn stuck_or_blocked_steps(&self, deletion_id: &str) -> Result<Vec<Step>, ControlError> {
         let filter = StepFilter {
             deletion_id: Some(deletion_id.to_owned()),
             states: vec![StepState::Stuck, StepState::Blocked],
@@ -155,20 +155,27 @@ impl Purging {
         let key = &step.resource.key;
         let kind = self.reads.kinds.get(&key.kind);
         let Some(kind) = kind.filter(|kind| !kind.spec.rungs.is_empty()) else {
-            return Err(format!("no rung of the kind {} depends on it", key.kind));
+            return Err(format!(
+                "no rung of the kind {} depends on the state",
+                key.kind
+            ));
         };
-        let unknown =
-            |failure: CloudFailure| format!("its state is not known: {}", failure.message);
+        let unknown = |failure: CloudFailure| {
+            format!(
+                "the state of the resource is not known: {}",
+                failure.message
+            )
+        };
         let signed_in = self.reads.identity(&key.site, Freshness::AtLogin).await;
         let roles = signed_in.map_err(unknown)?.identity.roles;
         let read = self.reads.read(&key.site, kind, &key.id).await;
         let row = read.map_err(unknown)?.row;
-        let row = row.ok_or_else(|| "it is gone: retry it".to_owned())?;
+        let row = row.ok_or_else(|| "the resource is gone: retry the step".to_owned())?;
         Ok(Shown { row, roles })
     }
 
-    /// Returns the plan that removes the edges by which other resources hold a step, or why there is
-    /// none.
+    /// Returns the plan that removes the edges by which other resources block a step, or the reason why there
+    /// is none.
     async fn pins(&self, step: &Step) -> Result<Plan, String> {
         let outside: Vec<&Blocker> = step
             .blockers
@@ -228,7 +235,7 @@ impl Purging {
     async fn edges_of(
         &self,
         blocker: &Blocker,
-        holds: &KindName,
+        blocked: &KindName,
     ) -> Result<Vec<ResourceKey>, String> {
         let key = blocker.key();
         let Some(kind) = self.reads.kinds.get(&blocker.kind) else {
@@ -238,8 +245,8 @@ impl Purging {
             return Ok(vec![key]);
         }
         let mut references = kind.spec.references.iter();
-        let lets_go = references.find(|it| it.to == *holds && it.unpinned_by.is_some());
-        let Some(edge) = lets_go.and_then(|reference| reference.unpinned_by.as_ref()) else {
+        let unpinned = references.find(|it| it.to == *blocked && it.unpinned_by.is_some());
+        let Some(edge) = unpinned.and_then(|reference| reference.unpinned_by.as_ref()) else {
             return Ok(Vec::new());
         };
         let lookup = Lookup {
@@ -340,7 +347,8 @@ impl Purging {
             }
             (Rung::Unpin, None) => {
                 return Err(ControlError::Conflict {
-                    message: "no edge that blocks it is known any more".into(),
+                    message: "gone no longer finds an edge that blocks the step and can be removed"
+                        .into(),
                 });
             }
         };
@@ -405,8 +413,8 @@ fn target_of(step: &Step) -> Target {
     }
 }
 
-/// Returns how many of these steps are stuck only because they wait for this one.
+/// Returns how many of these steps wait for this one.
 fn waiting_for(step: &Step, steps: &[Step]) -> u64 {
-    let held = steps.iter().filter(|other| other.held_by == Some(step.id));
-    held.count() as u64
+    let waiting = steps.iter().filter(|other| other.held_by == Some(step.id));
+    waiting.count() as u64
 }

@@ -1,4 +1,4 @@
-//! Deletes again what came back, each resource in a deletion of its own (T14b).
+//! Deletes resources that came back, each in a deletion of its own (T14b).
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    /// Counts the return of a resource or of a copy, and deletes it again while it has come back no
-    /// more often than allowed.
+    /// Counts the return of a resource or of a copy, and deletes it again. If it has come back more often than
+    /// allowed, a person is asked instead.
     pub(super) async fn remove_again(
         &self,
         tombstone: &Tombstone,
@@ -77,8 +77,8 @@ impl Removal {
     }
 }
 
-/// Returns how many resources of a kind one list by this filter looks for: all of them where a filter
-/// takes only one value, since then everything is listed.
+/// Returns how many resources of a kind one list looks for. If the filter takes only one value, a list without
+/// it looks for all.
 pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
     match kind.calls.takes_several(filter) {
         true => kind.calls.values_a_list(filter),

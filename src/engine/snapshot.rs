@@ -1,5 +1,5 @@
-//! Publishes the bounded snapshot after a change, at most ten times a second; the progress of steps at most once a
-//! second while nobody follows.
+//! Publishes the bounded snapshot after a change, at most ten times a second. While nobody follows the
+//! snapshot, the progress of steps is published at most once a second.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,11 +20,12 @@ use crate::domain::kinds::Kinds;
 use crate::ledger::{LedgerError, Views};
 use crate::system::clock::Clock;
 
-/// Ten a second is more than a terminal over SSH can show.
+/// The shortest time between two snapshots. Ten a second is more than a terminal over SSH can show.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
-/// How much longer it pauses while nobody follows and steps make progress alone.
+/// The additional pause while nobody follows the snapshot and only the progress of steps has changed.
 const UNFOLLOWED_PAUSE: Duration = Duration::from_millis(900);
-/// A page of a console, and more steps than a person can take in.
+/// Maximum number of steps that need attention in a snapshot: a page of a console, and more than a person can
+/// take in.
 const ATTENTION_MAX: usize = 200;
 
 /// Publishes the snapshot to consoles and other readers.
@@ -36,7 +37,7 @@ pub(super) struct Publishing {
     pub(super) journal: Arc<Journal>,
     pub(super) snapshot: watch::Sender<Arc<Snapshot>>,
     pub(super) activity: Arc<Activity>,
-    /// Whether it publishes, or pauses after that.
+    /// Whether a snapshot is being published, or the pause after it lasts.
     pub(super) is_busy: AtomicBool,
 }
 
@@ -82,8 +83,8 @@ impl Publishing {
         Ok(())
     }
 
-    /// Publishes the present state of a replay, even if it is unchanged, because the caller that asked for
-    /// this time waits for it.
+    /// Publishes the present state of a replay, even if it is unchanged, because the command that set the time
+    /// waits for it.
     pub(super) async fn publish_replayed(&self) -> Result<(), LedgerError> {
         let before = self.snapshot.borrow().clone();
         let snapshot = self.picture(&before).await?;

@@ -1,4 +1,4 @@
-//! The sweep: looks for gone resources throughout their hold-down, and deletes those that came back, each in
+//! The sweep: searches for gone resources throughout their hold-down, and deletes those that came back, each in
 //! a deletion of its own (T14b). Only a resource with the same UUID counts. Natural keys are never swept.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +19,9 @@ use crate::domain::query::{BY_ID, ListFilter};
 use crate::ledger::{LedgerError, WorkQueue};
 use crate::system::clock::Clock;
 
-/// Resources that have been gone for longer than this are looked for in every so many sweeps only:
-/// what comes back around a tombstone comes soon, and a hold-down of days must not cost lists twice a
-/// minute.
+/// Resources that have been gone for longer than the duration are searched for only in every so many sweeps, by
+/// the number: a resource that comes back around the gate comes back soon, and a hold-down of days must not
+/// cost lists twice a minute.
 const OLDER_EVERY: [(Duration, u64); 3] = [
     (Duration::from_secs(10 * 60), 4),
     (Duration::from_secs(60 * 60), 20),
@@ -41,7 +41,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Starts a sweep that is due; returns how long until the next one.
+    /// Starts a sweep that is due. Returns how long until the next one.
     pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> Duration {
         let now = self.clock.now();
         let every = self.every;
@@ -54,7 +54,7 @@ impl Sweep {
             return every;
         }
         self.activity.runs_in(every);
-        // The first sweep after a start looks for all.
+        // The first sweep after a start searches for all resources in hold-down.
         let reach = reach(self.activity.begun(), self.hold_down);
         let (sweep, run) = (self.clone(), self.activity.begin(""));
         tasks.spawn(async move {
@@ -139,7 +139,7 @@ impl Sweep {
     }
 }
 
-/// Returns how long a resource may have been gone for the `nth` sweep to look for it.
+/// Returns how long a resource may have been gone if the `nth` sweep is to search for it.
 fn reach(nth: u64, hold_down: Duration) -> Duration {
     let skipped = OLDER_EVERY
         .iter()

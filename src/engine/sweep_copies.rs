@@ -16,7 +16,7 @@ use crate::domain::query::ListFilter;
 use crate::ledger::{Change, Ledger, LedgerError, Original, StuckAgain};
 use crate::system::clock::Clock;
 
-/// An id whose copies are looked for: an original's, or that of a resource that was deleted with it.
+/// An id whose copies are searched for: that of an original, or of a resource that was deleted along with it.
 struct Swept {
     id: String,
     original: Tombstone,
@@ -33,9 +33,9 @@ pub(super) struct CopySweep {
 }
 
 impl CopySweep {
-    /// Looks for copies that came in around the fence: new ones, whose tag names an original that is being
-    /// deleted or is gone, or that have its id. A local site that reads in between gets nothing back (T12).
-    /// A resource that has only the original's name is left to a person.
+    /// Deletes copies that came in around the gate: copies without a tombstone whose tag names an original that
+    /// is being deleted or gone, or that have its id. So a local site that reads the original in between does
+    /// not get it back (T12). A resource that has only the name of the original is left to a person.
     pub(super) async fn sweep(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
@@ -48,7 +48,8 @@ impl CopySweep {
             let mut groups: BTreeMap<(Site, KindName, CopiedBy), Vec<Swept>> = BTreeMap::new();
             for original in page {
                 let key = &original.tombstone.key;
-                // While the original is being deleted, its parts' copies go with its own copies.
+                // While the original is being deleted, the copies of its parts are deleted along with its own
+                // copies.
                 let is_gone = original.tombstone.phase == Phase::Gone;
                 let parts = original.parts.iter().filter(|_| is_gone);
                 let swept: Vec<&ResourceKey> = std::iter::once(key).chain(parts).collect();
@@ -56,8 +57,8 @@ impl CopySweep {
                     if self.reads.sites.may_read(local) && !self.reads.sites.read_only(local) {
                         for by in self.copied_by(&key.site, local) {
                             for named in &swept {
-                                let place = (local.clone(), named.kind.clone(), by);
-                                groups.entry(place).or_default().push(Swept {
+                                let group = (local.clone(), named.kind.clone(), by);
+                                groups.entry(group).or_default().push(Swept {
                                     id: named.id.clone(),
                                     original: original.tombstone.clone(),
                                 });
@@ -80,7 +81,8 @@ impl CopySweep {
         }
     }
 
-    /// Returns how copies there are known with certainty; by their tags, where the settings no longer say.
+    /// Returns how copies at the local site are recognised with certainty. If the settings no longer map the
+    /// sites to each other, they are recognised by their tags.
     fn copied_by(&self, central: &Site, local: &Site) -> BTreeSet<CopiedBy> {
         let mapping = self.copies.mapping.iter();
         let of_both = mapping.filter(|it| it.central == *central && it.locals.contains(local));
@@ -92,8 +94,8 @@ impl CopySweep {
         by
     }
 
-    /// Looks for resources with the name and project of originals that are gone. A name does not prove that
-    /// a resource is a copy, so nothing removes it (T14): a person is asked.
+    /// Searches for resources with the name and project of originals that are gone. A name does not prove that
+    /// a resource is a copy, so none is deleted (T14): a person is asked.
     async fn look_for_namesakes(&self, originals: &[Original]) -> Result<(), LedgerError> {
         let mut groups: BTreeMap<(&Site, &Site, &KindName), Vec<Resource>> = BTreeMap::new();
         for original in originals {
@@ -146,7 +148,7 @@ impl CopySweep {
         let found = self.listed_at(asked.local, asked.kind, &filter).await;
         let copies = self.copies.copies_among(asked, &found).await;
         let keys = copies.iter().map(|(_, copy)| copy.key.clone()).collect();
-        // Resources with a tombstone that is not released are known: being deleted, abandoned or swept for.
+        // A resource with a tombstone that is not released is already being deleted, abandoned or swept.
         let mut known = self.ledger.tombstones_of(keys).await?;
         known.retain(|it| it.phase != Phase::Released);
         let mut reported: BTreeSet<&ResourceKey> = BTreeSet::new();
@@ -167,7 +169,7 @@ impl CopySweep {
         Ok(())
     }
 
-    /// Lists resources at a site; none where it does not answer, until the next sweep.
+    /// Lists resources at a site. If the site does not answer, returns none; the next sweep lists again.
     async fn listed_at(&self, local: &Site, kind: &Kind, filter: &ListFilter) -> Vec<Resource> {
         let request = ListRows {
             site: local,
@@ -198,7 +200,7 @@ impl CopySweep {
         };
         let found = self.listed_at(local, kind, &filter).await;
         let keys = found.iter().map(|copy| copy.key.clone()).collect();
-        // A resource with a tombstone of its own is being deleted, or is swept for by its own id.
+        // A resource with a tombstone of its own is being deleted, or is swept by its own id.
         let known = self.ledger.tombstones_of(keys).await?;
         let is_new = |copy: &&Resource| known.iter().all(|known| known.key != copy.key);
         for copy in found.iter().filter(is_new) {
@@ -207,7 +209,7 @@ impl CopySweep {
                 .iter_mut()
                 .find(|it| Some(it.id.as_str()) == named)
                 .map(|it| &mut it.original);
-            // Whether this was reported already, and the original is still being deleted.
+            // Whether the return was reported already, and the original is still being deleted.
             let is_reported = |original: &Tombstone| {
                 original.phase == Phase::Deleting && original.recreated > self.removal.recreate_max
             };
