@@ -1,4 +1,4 @@
-//! The status of each reconciler: each keeps its own while it works, and people ask for all of them.
+//! The activity of the reconcilers: each records its runs, and front ends list the status of all.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +43,7 @@ impl Activities {
     }
 }
 
-/// What one reconciler does.
+/// The activity of one reconciler: its runs under way, and its last run, last failure and next run.
 pub(super) struct Activity {
     clock: Clock,
     name: Reconciler,
@@ -55,6 +55,7 @@ struct State {
     runs: BTreeMap<u64, String>,
     /// Number of runs so far.
     begun: u64,
+    /// Since when the reconciler has been running, or idle.
     since: DateTime<Utc>,
     last_run: Option<(DateTime<Utc>, Duration)>,
     last_error: Option<ReconcilerError>,
@@ -78,7 +79,7 @@ impl Activity {
         }
     }
 
-    /// Begins a run, which ends when the returned value is dropped. The subject says what it is about.
+    /// Begins a run, which ends when the returned value is dropped. `subject` says what the run works on.
     pub(super) fn begin(self: &Arc<Self>, subject: impl Into<String>) -> Run {
         let mut state = self.lock();
         if state.runs.is_empty() {
@@ -103,7 +104,7 @@ impl Activity {
         self.lock().begun
     }
 
-    /// Returns when the next run is due, which is after this time if none was set.
+    /// Returns when the next run is due. If no time was set, sets it to `after` from now.
     pub(super) fn next_run_or(&self, after: Duration) -> DateTime<Utc> {
         let now = self.clock.now();
         let mut state = self.lock();

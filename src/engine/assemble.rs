@@ -43,7 +43,7 @@ use super::{Engine, Neighbours, Parts, Reconcilers};
 use crate::control::{EngineStatus, Snapshot};
 use crate::domain::activity::Reconciler;
 
-/// The parts that several others use.
+/// The parts that several other parts use.
 struct Common {
     reads: Arc<Reads>,
     copies: Arc<CopySearch>,

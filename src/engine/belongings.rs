@@ -20,8 +20,7 @@ const READS_AT_ONCE: usize = 8;
 /// Number of rows of each kind that belong to each owner, by the owner's id.
 type Counts = BTreeMap<String, BTreeMap<KindName, u64>>;
 
-/// Returns the resource of this id that its service does not know, if something that belongs to it
-/// exists.
+/// Returns the owner with this id, which its own service does not know, if resources that belong to it exist.
 pub(super) async fn unknown_owner(
     reads: &Reads,
     site: &Site,
@@ -38,22 +37,22 @@ pub(super) async fn unknown_owner(
     };
     let protection = |_: &Resource| None;
     let mut planner = Planner::new(&reads.kinds, options, &protection, vec![unknown.clone()]);
-    // It is told of no answer, so these are the listings of what belongs to the resource itself.
+    // The planner gets no answers, so it asks only for the resources that belong to this one directly.
     let lookups = std::iter::from_fn(|| Some(planner.wanted()).filter(|more| !more.is_empty()));
     let lookups: Vec<Lookup> = lookups.flatten().collect();
-    // Whole listings are made only where the narrower lookups found nothing.
+    // Whole kinds are listed only if the narrower lookups found nothing.
     let (few, whole): (Vec<Lookup>, Vec<Lookup>) =
         lookups.into_iter().partition(|it| it.filter.is_some());
-    let found = try_join_all(few.iter().map(|it| has_of(reads, it, id, Some(1)))).await?;
+    let found = try_join_all(few.iter().map(|it| finds_row_of(reads, it, id, Some(1)))).await?;
     if found.contains(&true) {
         return Ok(Some(unknown));
     }
-    let found = try_join_all(whole.iter().map(|it| has_of(reads, it, id, None))).await?;
+    let found = try_join_all(whole.iter().map(|it| finds_row_of(reads, it, id, None))).await?;
     Ok(found.contains(&true).then_some(unknown))
 }
 
-/// Whether a lookup shows a row that belongs to the owner of this id.
-async fn has_of(
+/// Whether a lookup finds a row that belongs to the owner with this id.
+async fn finds_row_of(
     reads: &Reads,
     lookup: &Lookup,
     owner: &str,
@@ -70,14 +69,15 @@ async fn has_of(
         rows_max,
     });
     let rows = match rows.await {
-        // It shows another project to nobody, so it says nothing of it.
+        // The service shows a project's rows to few logins of other projects, so its refusal says nothing about
+        // the owner.
         Err(failure) if failure.forbidden && kind.is_hidden_from_others() => return Ok(false),
         rows => rows?.rows,
     };
     Ok(rows.iter().any(|row| kind.project_of(row) == owner))
 }
 
-/// Records for each owner how much belongs to it, and adds the owners that their service no longer
+/// Records for each owner how many resources belong to it, and adds the owners that their own service no longer
 /// knows.
 pub(super) async fn tally(
     reads: &Reads,
@@ -132,10 +132,10 @@ async fn count_of(
     kind: &Kind,
 ) -> Result<(KindName, BTreeMap<String, u64>), CloudFailure> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    // The owners in the part that is being read, which may begin anew.
+    // The owners of the rows in the current part of the list, which may be listed again.
     let mut part: Vec<String> = Vec::new();
     let mut take = |listed| match listed {
-        Listed::Part => add(&mut counts, &mut part),
+        Listed::Part => count_part(&mut counts, &mut part),
         Listed::PartAgain => part.clear(),
         Listed::Rows(rows) => part.extend(rows.iter().map(|row| kind.project_of(row))),
     };
@@ -147,18 +147,18 @@ async fn count_of(
         rows_max: None,
     };
     reads.cloud.list_by_page(rows, &mut take).await?;
-    add(&mut counts, &mut part);
+    count_part(&mut counts, &mut part);
     counts.remove("");
     Ok((kind.name.clone(), counts))
 }
 
-fn add(counts: &mut BTreeMap<String, u64>, part: &mut Vec<String>) {
+fn count_part(counts: &mut BTreeMap<String, u64>, part: &mut Vec<String>) {
     for owner in part.drain(..) {
         *counts.entry(owner).or_default() += 1;
     }
 }
 
-/// Makes a target of a resource that its service does not know.
+/// Builds the resource for an id that its own service does not know.
 pub(super) fn unknown_resource(site: &Site, kind: &Kind, id: &str) -> Resource {
     Resource {
         key: ResourceKey {

@@ -31,8 +31,8 @@ pub(super) struct BulkRetry {
 }
 
 impl BulkRetry {
-    /// Retries the steps that match and may be retried, and says how many may not, and why. With `dry_run` it
-    /// only counts them.
+    /// Retries the steps that match and may be retried, and counts those that may not, by reason. With
+    /// `dry_run` it only counts.
     pub(super) async fn retry_matching(
         &self,
         envelope: &Envelope,
@@ -127,8 +127,8 @@ impl BulkRetry {
             }
             let error = step.last_error.as_ref();
             let is_left = error.is_some_and(|error| error.kind == LEFT_TO);
-            let held = step.held_by.is_some() || is_left;
-            held.then(|| "waits for another step that is stuck".to_owned())
+            let is_waiting = step.held_by.is_some() || is_left;
+            is_waiting.then(|| "waits for another step that is stuck".to_owned())
         };
         let asked = steps.iter().filter(|step| without_asking(step).is_none());
         let guards = self.guards.guarding(asked).await;

@@ -1,4 +1,4 @@
-//! The engine as a [`Control`]: commands are carried out, queries answered, events followed.
+//! Implements [`Control`]: carries out commands, answers queries, and returns events and snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;

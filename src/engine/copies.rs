@@ -1,4 +1,4 @@
-//! Copies at other sites: found when their original is to be deleted.
+//! Finds the copies of resources at other sites, which are deleted with their originals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Copies {
     }
 }
 
-/// Originals of one kind whose copies one site may hold.
+/// A search at one site for the copies of originals of one kind.
 pub(super) struct CopyQuery<'a> {
     pub(super) mapping: &'a Mapping,
     pub(super) local: &'a Site,
@@ -45,8 +45,8 @@ pub(super) struct CopySearch {
 }
 
 impl CopySearch {
-    /// Finds the copies of these resources, by one listing for each site and kind that may hold some. A site
-    /// that cannot be listed could hide one, and fails all (T19).
+    /// Finds the copies of these resources, by one listing for each site and kind that may have some. Fails if
+    /// one of the sites cannot be listed, because it could hide a copy (T19).
     pub(super) async fn copies_of(&self, originals: &[Resource]) -> Result<Copies, CloudFailure> {
         let mut asked = Vec::new();
         for mapping in &self.mapping {
@@ -108,7 +108,7 @@ impl CopySearch {
         Ok(copies)
     }
 
-    /// Returns each copy with its original's key. Returns nothing for a kind that cannot have copies.
+    /// Returns each copy with its original's key; none for a kind that cannot have copies.
     async fn copies_at(
         &self,
         asked: &CopyQuery<'_>,
@@ -158,7 +158,7 @@ impl CopySearch {
         Ok(Some(self.copies_among(asked, &found).await))
     }
 
-    /// Returns those of these resources of the local site that are copies, each with its original's key.
+    /// Returns the copies among these resources of the local site, each with its original's key.
     pub(super) async fn copies_among(
         &self,
         asked: &CopyQuery<'_>,
@@ -243,9 +243,9 @@ impl CopySearch {
         mapping.filter(move |it| it.by == CopiedBy::Name && it.locals.contains(local))
     }
 
-    /// Returns the original, being deleted or gone, of which a resource with this name and project at this
-    /// site would be a copy. An original whose project is not known yet, or cannot be compared, counts as
-    /// one.
+    /// Returns the tombstone of an original that is being deleted or gone and of which a resource with this
+    /// name and project at this site would be a copy. An original whose project is not known yet, or cannot be
+    /// compared, counts as one.
     pub(super) async fn namesake(
         &self,
         request: query::Namesake,
@@ -285,7 +285,7 @@ impl CopySearch {
                     kind,
                     originals: vec![&original],
                 };
-                if self.is_anothers(&asked, &copy).await {
+                if self.is_of_another_project(&asked, &copy).await {
                     continue;
                 }
                 return Ok(Some(tombstone));
@@ -295,7 +295,7 @@ impl CopySearch {
     }
 
     /// Whether a resource certainly belongs to another project than its original.
-    async fn is_anothers(&self, asked: &CopyQuery<'_>, copy: &Resource) -> bool {
+    async fn is_of_another_project(&self, asked: &CopyQuery<'_>, copy: &Resource) -> bool {
         let one_cloud = asked.mapping.central.cloud() == asked.local.cloud();
         let original = asked.originals.first();
         let Some(original) = original else {

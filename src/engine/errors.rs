@@ -6,7 +6,7 @@ use crate::domain::model::ErrorClass;
 use crate::domain::policy::Retry;
 use crate::ledger::LedgerError;
 
-/// Makes a failure of what gone itself cannot read or does not accept, without a call.
+/// Builds a failure that gone itself found, and that is not the answer of a cloud.
 pub(super) fn unreadable(message: String) -> CloudFailure {
     CloudFailure {
         retry: Retry::Never,

@@ -1,4 +1,4 @@
-//! Lists the resources of the clouds for people, fresh at every question.
+//! Lists the resources of the clouds for people. Each query reads the clouds again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -33,7 +33,8 @@ impl Listings {
         self.list_with(request, |_, _| Fields::All).await
     }
 
-    /// Lists as [`Self::list`] does, with the fields that are wanted of a kind and of the kind that is listed for it.
+    /// Lists as [`Self::list`] does. `fields` chooses the fields to read, by the kind and the kind that is
+    /// listed for it.
     async fn list_with(
         &self,
         request: query::Resources,
@@ -80,15 +81,15 @@ impl Listings {
             {
                 class = Some(class_of(&failure));
                 error = Some(format!(
-                    "gone cannot tell which resources belong to these: {}",
+                    "gone cannot tell which resources belong to the listed ones: {}",
                     failure.message
                 ));
             }
-            // A resource that is deleted after this time may still be among the rows.
+            // A resource that is confirmed gone after this time may still be among the rows.
             let at = self.clock.now();
             if let Err(unread) = self.mark_deleted(&mut rows, began).await {
                 error = Some(format!(
-                    "gone cannot tell which of these are being deleted: {unread}"
+                    "gone cannot tell which of the listed resources are being deleted: {unread}"
                 ));
             }
             let names = match wants_names {
@@ -149,8 +150,8 @@ impl Listings {
         names.await
     }
 
-    /// Shows each resource that is being deleted in the state that its kind names. Removes those that were
-    /// confirmed gone since the listing began: it may have been read before.
+    /// Shows each resource that is being deleted in the state that its kind names. Removes the resources that
+    /// were confirmed gone since the listing began, because the cloud may have read their rows before.
     async fn mark_deleted(
         &self,
         rows: &mut Vec<Resource>,
@@ -185,7 +186,7 @@ impl Listings {
     }
 }
 
-/// Returns the class of a failure. A login that may not list lacks the right.
+/// Returns the class of a failure. A refusal to list counts as a lack of rights.
 fn class_of(failure: &CloudFailure) -> ErrorClass {
     match failure.forbidden {
         true => ErrorClass::Auth,

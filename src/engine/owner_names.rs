@@ -1,5 +1,5 @@
-//! Adds the names of blockers' owners, for people (P2). The names cost a call only if another project's
-//! resource must be shown, and one call finds many names (N14).
+//! Adds the names of the projects that own blockers, for people (P2). A call is made only if a blocker belongs
+//! to another project, and one call finds many names (N14).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::cloud::{Cloud, NameLookup};
 use crate::domain::model::{Blocker, Plan, Site};
 use crate::domain::plan::name_owners;
 
-/// Names the owners in a plan's refusals. The plan's hash stays that of the plan without the names.
+/// Names the owners in a plan's refusals. The plan's hash does not cover these names.
 pub(super) async fn name_refusals(cloud: &dyn Cloud, plan: &mut Plan) {
     if plan.refused.is_empty() {
         return;

@@ -39,7 +39,7 @@ use crate::ledger::{Cursor, DeletionFilter, EventFilter, Ledger, StepFilter, Tom
 use crate::system::clock::Clock;
 use crate::system::machine::host;
 
-/// More columns than any screen has.
+/// Maximum number of columns of a chart, more than any screen has.
 const COLUMNS_MAX: u32 = 1_000;
 
 /// Answers every query.
@@ -397,7 +397,7 @@ impl Handler<query::Deployments> for Queries {
 }
 
 impl Handler<query::Engines> for Queries {
-    /// An engine that holds its ledger alone is the only one.
+    /// Lists the engines of this ledger. An engine without a lease is the only one of its ledger.
     async fn handle(&self, _: query::Engines) -> Result<Vec<EngineRow>, ControlError> {
         let engines = self.ledger.engines().await.map_err(ledger_error)?;
         if !engines.is_empty() {

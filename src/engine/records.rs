@@ -1,4 +1,4 @@
-//! Records that a command or a query names: found, or the error that a front end shows.
+//! Finds the records that commands and queries name, or returns the error that a front end shows.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) async fn saved_plan(
 ) -> Result<Arc<Plan>, ControlError> {
     let plan = ledger.plan(hash, now).await.map_err(ledger_error)?;
     plan.ok_or_else(|| ControlError::Expired {
-        message: format!("no plan {hash} is kept (they are kept 24 h); plan again"),
+        message: format!("no plan {hash} is kept (plans are kept 24 h); plan again"),
         oldest: 0,
     })
 }

@@ -46,7 +46,7 @@ impl NativeResources {
         };
         self.guards.writable(&[named(&key)])?;
         let references = native::references(kind, &fields, &home.site);
-        self.are_there(&references).await?;
+        self.check_references(&references).await?;
         let change = Change::Add(Box::new(NewNative {
             audit: audit(envelope, "create", &key.to_string()),
             key: key.clone(),
@@ -83,7 +83,7 @@ impl NativeResources {
             .filter(|it| !pointed.contains(it))
             .cloned()
             .collect();
-        self.are_there(&added).await?;
+        self.check_references(&added).await?;
         let new = Box::new(NewNative {
             audit: audit(envelope, "update", &key.to_string()),
             key: key.clone(),
@@ -180,8 +180,9 @@ impl NativeResources {
         }
     }
 
-    /// Refuses references to resources that the clouds do not have.
-    async fn are_there(&self, references: &[NativeReference]) -> Result<(), ControlError> {
+    /// Refuses references to resources that do not exist, as far as this deployment can read their sites, and
+    /// to deployments whose watch is not fresh (G10).
+    async fn check_references(&self, references: &[NativeReference]) -> Result<(), ControlError> {
         for reference in references {
             if let Some(importer) = &self.importer {
                 importer.may_refer_to(reference)?;

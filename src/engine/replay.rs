@@ -1,5 +1,5 @@
-//! A replay: the engine's answers from a ledger that is set to another time. It asks no cloud, writes
-//! nothing, and runs no deletion.
+//! A replay: the engine's answers from a ledger as it was at another time. It asks no cloud, writes nothing,
+//! and runs no deletion.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,7 +35,7 @@ impl Replay {
     /// Opens a replay at this time. `cloud` has no sites. `name` is the ledger's name for people.
     ///
     /// # Errors
-    /// The copy cannot be read.
+    /// The copy of the ledger that is set to this time cannot be read.
     pub async fn open(
         rewind: Rewind,
         at: DateTime<Utc>,
@@ -128,12 +128,12 @@ impl Control for Replay {
                     // No action is possible in a replay.
                     explanation.next_action.clear();
                 }
-                self.of_then(explanation.map(|explanation| Page::Explain(Box::new(explanation))))
+                self.with_time(explanation.map(|explanation| Page::Explain(Box::new(explanation))))
             }
-            // None of them runs.
+            // In a replay no reconciler and no engine runs.
             Query::Reconcilers(_) => Ok(Page::Reconcilers(Vec::new())),
             Query::Engines(_) => Ok(Page::Engines(Vec::new())),
-            query => self.of_then(self.engine.query(query).await),
+            query => self.with_time(self.engine.query(query).await),
         }
     }
 
@@ -148,7 +148,7 @@ impl Control for Replay {
 
 impl Replay {
     /// Adds the time to a not-found error, because the resource may be known at another time.
-    fn of_then(&self, answer: Result<Page, ControlError>) -> Result<Page, ControlError> {
+    fn with_time(&self, answer: Result<Page, ControlError>) -> Result<Page, ControlError> {
         answer.map_err(|error| match error {
             ControlError::NotFound { .. } => ControlError::NotFound {
                 message: format!("the ledger had no record of it at {}", self.at()),

@@ -26,7 +26,7 @@ pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
     })
 }
 
-/// Whether the command asks for a deletion, with which the ledger then stores its key.
+/// Whether the command asks for a deletion. The ledger then stores the key together with the deletion.
 pub(super) fn asks_for_deletion(command: &Command) -> bool {
     matches!(
         command,
@@ -78,8 +78,8 @@ pub(super) struct KeyedRequests {
 
 impl KeyedRequests {
     /// Carries out the command even if its client disconnects, so that the answer exists when the client asks
-    /// again. After a crash between the two commits the command is carried out again. That is harmless, since
-    /// every command with a key here sets a state.
+    /// again. After a crash between the two commits the command is carried out again. That is harmless for
+    /// commands that set a state. A resource that is created without an id is then created twice.
     pub(super) async fn once(
         self: &Arc<Self>,
         request: KeyedRequest,
@@ -93,8 +93,8 @@ impl KeyedRequests {
         })
     }
 
-    /// Returns the deletion that an earlier request under the key has asked for. Neither a resource that has gone
-    /// since nor a cloud that does not answer makes it another request.
+    /// Returns the deletion that an earlier request under the key asked for, also if its resource has gone
+    /// since or a cloud does not answer now.
     pub(super) async fn deletion_asked_for(
         &self,
         request: &KeyedRequest,
@@ -102,7 +102,7 @@ impl KeyedRequests {
         Ok(self.kept(request).await?.map(|kept| kept.deletion))
     }
 
-    /// Returns what is stored under the key, if it is of the same request.
+    /// Returns the request that is stored under the key. It is an error if that is another request.
     async fn kept(&self, request: &KeyedRequest) -> Result<Option<KeptRequest>, ControlError> {
         let (actor, key) = (&request.actor, &request.key);
         let kept = self.ledger.kept_request(actor, key, self.clock.now()).await;
