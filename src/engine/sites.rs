@@ -713,8 +713,8 @@ impl Sites {
         site.grant_permits(now);
     }
 
-    /// Pauses a site whose rights are lost, and withdraws all that waits for a permit. Returns whether the site
-    /// was not paused before.
+    /// Pauses a site whose rights are lost, and withdraws the calls and reads that wait for a permit. Returns
+    /// whether the site was not paused before.
     pub(super) fn pause(&self, site: &Site, reason: &str, expected: Option<Identity>) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
