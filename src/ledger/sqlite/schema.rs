@@ -196,10 +196,10 @@ ALTER TABLE tombstones ADD COLUMN copies_at TEXT;
 CREATE INDEX tombstones_with_copies ON tombstones(record_id) WHERE copies_at IS NOT NULL;
 ";
 
-/// People are notified once of each stuck step (I7): `steps.told` holds until a person puts the step to work
-/// again, and `told` has each channel's cursor. Steps that are stuck already count as notified. `sites` has
-/// the state of each site that ever failed, as the events tell it. The ledger's own id is part of each
-/// message, so that two ledgers never send the same one.
+/// People are notified once of each stuck step (I7): `steps.told` stays set until a person retries the step, or it
+/// becomes stuck for a new reason, and `told` has each channel's cursor. Steps that are stuck already count as
+/// notified. `sites` has the state of each site that ever failed, as the events say. The ledger's own id is part
+/// of each message, so that two ledgers never send the same one.
 const TOLD: &str = "
 ALTER TABLE steps ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
 UPDATE steps SET told = 1 WHERE state = 'stuck' AND held_by IS NULL;
@@ -209,8 +209,8 @@ CREATE TABLE identity(id TEXT NOT NULL) STRICT;
 INSERT INTO identity(id) VALUES(lower(hex(randomblob(16))));
 ";
 
-/// Sites that a person paused, also for the next engine. And an index of the steps on which a cloud works for
-/// long: few of all that are observed.
+/// The sites that a person paused; a pause also holds for the next engine. The index finds the steps on which a
+/// cloud works for long, which are few of those that are observed.
 const SITE_PAUSES: &str = "
 CREATE TABLE site_pauses(
     site TEXT PRIMARY KEY,
@@ -222,12 +222,12 @@ CREATE INDEX steps_settling ON steps(blocked_since)
     WHERE state = 'verifying' AND blocked_since IS NOT NULL;
 ";
 
-/// Tombstones to sweep are found by when their resource went, whatever else is being deleted.
+/// An index that finds the tombstones to sweep by the time when their resource went, however many others there are.
 const HELD_DOWN: &str = "
 CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
 ";
 
-/// Leads from one group of steps to observe to the next, without reading the steps between.
+/// An index that leads from one group of steps to observe to the next, without reading the steps between.
 const RANKED_LOOKS: &str = "
 DROP INDEX steps_due;
 CREATE INDEX steps_due ON steps(state, next_attempt_at)
@@ -309,8 +309,8 @@ CREATE INDEX branches_below ON branches(deletion, below);
 ALTER TABLE steps ADD COLUMN branch INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX steps_by_branch ON steps(branch, state);
 ";
-/// The registry: resources of our own kinds, and their references. Our registry, as their provider, says that
-/// ids compare without their case.
+/// The registry: resources of our own kinds, and their references. Their provider is this registry, which compares
+/// ids without their case.
 const REGISTRY: &str = "
 CREATE TABLE native(
     num INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -336,14 +336,17 @@ CREATE TABLE native_references(
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX native_references_to ON native_references(id, kind, site);
 ";
-/// Other deployments (G). `importers`, `importer_kinds`: those that import from here, and what they refer to.
-/// `awaited`: the clearances that are missing. `peer_changes`: the notices to importers, that is, each
-/// tombstone of a kind to which one of them refers, under a new sequence whenever its phase changes, and only
-/// then. `watches`: how far we have read the notices of those from which we import. `foreign_going`: their
-/// resources that are being deleted (`handled_by`: the deletion that handles the resources here that refer to
-/// it; 0: there are none). `requests.root`: the deletion with which all began, if not with itself. Two
-/// deletions may take away two resources to which one resource refers, so what a step unsets tells it apart
-/// (I9).
+/// Other deployments (G).
+/// - `importers`, `importer_kinds`: the deployments that import from this one, and the kinds to which they refer.
+/// - `awaited`: the clearances that are missing.
+/// - `peer_changes`: the notices to importers, that is, each tombstone of a kind to which one of them refers. It gets
+///   a new sequence whenever its phase changes, and only then.
+/// - `watches`: how far this deployment has read the notices of the services that it imports.
+/// - `foreign_going`: resources of those services that are being deleted. `handled_by` of each is the deletion that
+///   handles the resources of this deployment that refer to it; 0: there are none.
+/// - `requests.root`: the deletion that is the root cause of this one, if it is another one.
+/// - `steps_live`: two deletions may delete two resources to which one resource refers, so steps also differ by the
+///   reference that they unset (I9).
 const PEERS: &str = "
 ALTER TABLE requests ADD COLUMN root TEXT;
 DROP INDEX steps_live;
@@ -404,7 +407,7 @@ CREATE TABLE foreign_going(
 CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND handled_by IS NULL;
 CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
 ";
-/// The end of the audit, under a key that is not in the ledger ([`super::seal`]); at most one row.
+/// The end of the audit, signed with a key that is not in the ledger ([`super::seal`]); at most one row.
 const SEAL: &str = "
 CREATE TABLE audit_seal(
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -447,8 +450,8 @@ ALTER TABLE requests ADD COLUMN deadline INTEGER;
 /// `namesakes`: the name and project of each original whose copies are known by these alone, so that a gate
 /// refuses creates by that name and the sweep looks for it (T14). `parts`: the resources that go with an
 /// original without a tombstone of their own; copies of them are swept and refused like the original's (T20).
-/// `foreign_going` keeps resources that are gone, too, since `gone_at`: nothing may newly refer to them
-/// (T20).
+/// `foreign_going` also keeps the resources of other deployments that are gone, and the time `gone_at`: no resource
+/// may newly refer to them.
 const NAMESAKES: &str = "
 CREATE TABLE namesakes(
     record INTEGER PRIMARY KEY,
@@ -470,8 +473,8 @@ ALTER TABLE foreign_going ADD COLUMN gone_at INTEGER;
 ";
 /// `answer`: the answer, as JSON, to a request that asked for no deletion; its `deletion` is empty.
 const ANSWERS: &str = "ALTER TABLE idempotency ADD COLUMN answer TEXT;";
-/// Ids are what their cloud's provider says they are: two that differ only in case may be two resources. Older
-/// ledgers knew OpenStack alone, whose UUIDs are in lower case, also as parts of an id (`IMAGE,PROJECT`).
+/// Ids compare as their cloud's provider says: two that differ only in case may be two resources. Older ledgers
+/// knew OpenStack alone, whose UUIDs are in lower case, also as parts of an id (`IMAGE,PROJECT`).
 const EXACT_IDS: &str = "
 CREATE TABLE exact(
     record_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -529,8 +532,8 @@ ALTER TABLE exact RENAME TO foreign_going;
 CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND handled_by IS NULL;
 CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
 ";
-/// Ids of parts are what their provider says they are, as those of tombstones. The working set itself knows which
-/// owners have moved.
+/// Ids of parts compare as those of tombstones do. The table of owners that have moved is dropped, because the working
+/// set knows them.
 const EXACT_PARTS: &str = "
 DROP TRIGGER steps_moved;
 DROP TRIGGER steps_left_moved;
@@ -552,7 +555,7 @@ CREATE INDEX parts_of ON parts(record);
 const LAST_DAY: &str =
     "CREATE INDEX deletions_by_end ON deletions(finished_at) WHERE finished_at IS NOT NULL;";
 /// The version that introduced branches.
-const WITH_PLACES: i64 = 10;
+const WITH_BRANCHES: i64 = 10;
 
 /// The schema version that the file has; 0 for an empty one.
 pub(super) fn version(db: &Connection) -> rusqlite::Result<i64> {
@@ -566,7 +569,7 @@ pub(super) fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
     for (next, sql) in (1..).zip(MIGRATIONS).filter(|(next, _)| *next > found) {
         let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
         tx.execute_batch(sql)?;
-        if next == WITH_PLACES {
+        if next == WITH_BRANCHES {
             outline::plant_all(&tx)?;
         }
         tx.pragma_update(None, "user_version", next)?;

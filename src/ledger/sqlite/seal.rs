@@ -1,4 +1,4 @@
-//! The seal of the audit: the length and the end of its chain, under a key that is not in the ledger.
+//! The seal of the audit: the length and the end of its chain, signed with a key that is not in the ledger.
 //!
 //! The chain alone ([`crate::ledger::audit`]) shows rows that were changed, but not rows that were cut
 //! from its end, and whoever writes the whole table anew can compute all its hashes. So the ledger keeps
@@ -7,8 +7,9 @@
 //!
 //! 1. The seal is written in the transaction of the rows that it covers, so a crash leaves both or
 //!    neither.
-//! 2. It moves on only from a chain for which it vouches. After rows were cut or changed it stays as it
-//!    is, whatever is added later, so the damage is found also after the engine has gone on.
+//! 2. It advances only from a last row that it confirms. After rows were cut from the end, or the last one was
+//!    changed, it stays as it is, whatever is added later, so the damage is found also after the engine has
+//!    written more rows.
 //! 3. A ledger is sealed once, when its key is made; then the key's file says so. A ledger without a seal
 //!    beside such a key has lost it.
 //!
@@ -56,7 +57,7 @@ struct Seal {
     mac: String,
 }
 
-/// Why the audit is not, or cannot be, vouched for.
+/// Why the seal does not confirm the audit, or cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unsealed {
     #[error(
@@ -75,7 +76,7 @@ pub(super) enum Unsealed {
     Lost(PathBuf),
     #[error(
         "the audit's seal cannot be checked: its key ({id}) is not in {}{why}. Put the key of this \
-         ledger there; if there is none any more, `gone audit seal` seals anew what is there",
+         ledger there; if the key is lost, `gone audit seal` writes a new seal for the rows as they are",
         path.display()
     )]
     NoKey {
@@ -110,7 +111,7 @@ impl Key {
         let mut lines = text.lines();
         let hexed = lines.next().unwrap_or_default();
         if hexed.len() != 2 * KEY_BYTES || !hexed.chars().all(|c| c.is_ascii_hexdigit()) {
-            let why = "it does not hold a key";
+            let why = "the file does not contain a key";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         Ok(Self::new(path, hexed, lines.next() == Some(SEALED)))
@@ -118,15 +119,16 @@ impl Key {
 
     fn make(path: &Path) -> io::Result<Self> {
         let mut bytes = [0; KEY_BYTES];
-        rand::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;
+        rand::fill(&mut bytes)
+            .map_err(|_| io::Error::other("the system gave no random bytes for a new key"))?;
         let hexed = hex::encode(bytes);
         // In one step: a crash leaves a whole key or none.
         private::replace(path, format!("{hexed}\n").as_bytes())?;
         Ok(Self::new(path, &hexed, false))
     }
 
-    /// Written after the seal is durable: a crash in between leaves a seal whose key file does not say so
-    /// yet.
+    /// Notes in the key's file that the ledger is sealed. Called after the seal is durable: a crash in between
+    /// leaves a seal whose key file does not say so yet.
     fn mark_sealed(&mut self) -> io::Result<()> {
         if self.has_sealed {
             return Ok(());
@@ -149,8 +151,8 @@ impl Key {
             && hmac::verify(&self.secret, covered(ledger, &seal.head).as_bytes(), &mac).is_ok()
     }
 
-    /// Finds the key of this seal, beside the ledger or in one of these files; without a seal, the key beside
-    /// it.
+    /// Finds the key of this seal, beside the ledger or in one of these files; without a seal, the key beside the
+    /// ledger.
     fn find(ledger: &Path, elsewhere: &[PathBuf], seal: Option<&Seal>) -> io::Result<Option<Self>> {
         let beside = key_path(ledger);
         let own = match Self::read(&beside) {
@@ -170,8 +172,8 @@ fn covered(ledger: &str, head: &Head) -> String {
     format!("gone audit seal 1\n{ledger}\n{head}")
 }
 
-/// Finds the key of a ledger that was just migrated, or makes it; seals a ledger that never was sealed. None
-/// if the seal's key is not here: rows that are added then stay without a seal.
+/// Finds the key of a ledger that was just migrated, or makes it, and seals a ledger that was never sealed. None
+/// if the seal's key was not found: then rows that are added stay without a seal.
 pub(super) fn prepare(
     db: &mut Connection,
     ledger: &Path,
@@ -185,7 +187,8 @@ pub(super) fn prepare(
         Some(key) => key,
         None if seal.is_none() => own_key(ledger)?,
         None => {
-            let why = "the key of the audit's seal is not here: `gone audit verify` says more";
+            let why = "the key of the audit's seal was not found, so new rows are not sealed: \
+                 `gone audit verify` says more";
             tracing::warn!(ledger = name, "{why}");
             return Ok(None);
         }
@@ -195,7 +198,7 @@ pub(super) fn prepare(
         let first = seal_anew(&tx, &key).map_err(failed)?;
         tx.commit().map_err(failed)?;
         if let Err(broken) = first {
-            tracing::error!(ledger = name, %broken, "not sealed");
+            tracing::error!(ledger = name, %broken, "the audit was not sealed, because its chain is broken");
             return Ok(Some(key));
         }
     }
@@ -205,7 +208,7 @@ pub(super) fn prepare(
     Ok(Some(key))
 }
 
-/// Returns the key beside the ledger, made if there is none.
+/// Returns the key beside the ledger, and makes one if there is none.
 pub(super) fn own_key(ledger: &Path) -> Result<Key, LedgerError> {
     let path = key_path(ledger);
     let key = match Key::read(&path) {
@@ -215,8 +218,7 @@ pub(super) fn own_key(ledger: &Path) -> Result<Key, LedgerError> {
     key.map_err(|error| no_key(ledger, &error))
 }
 
-/// Renames the key of an earlier ledger: a new ledger has a new key, and the old one still fits the old
-/// backups.
+/// Renames the key of an earlier ledger: a new ledger has a new key, and the old backups still need the old one.
 pub(super) fn put_key_aside(ledger: &Path) -> io::Result<()> {
     let key = key_path(ledger);
     let mut aside = key.as_os_str().to_owned();
@@ -243,7 +245,7 @@ fn no_key(ledger: &Path, error: &io::Error) -> LedgerError {
     }
 }
 
-/// Moves the seal from the previous row to this one, if it vouches for the previous one.
+/// Moves the seal from the previous row to this one, if it confirms the previous one.
 pub(super) fn advance(db: &Connection, key: &Key, before: &Head, row: &AuditRow) -> Sql<()> {
     let Some(seal) = seal(db)? else {
         return Ok(());
@@ -285,7 +287,7 @@ fn ledger_id(db: &Connection) -> Sql<String> {
     db.one("SELECT id FROM identity", (), |row| row.get(0))
 }
 
-/// Whether the seal vouches for a chain with this end.
+/// Checks that the seal confirms a chain with this end.
 pub(super) fn check(
     db: &Connection,
     ledger: &Path,
@@ -308,7 +310,7 @@ pub(super) fn check(
     let sealed_since = schema::version(db)? >= SINCE;
     Ok(match (seal, key) {
         (None, Some(key)) if key.has_sealed => Err(Unsealed::Lost(key.path)),
-        // An engine makes the key of a ledger of this version, so it is missing.
+        // An engine makes the key of a ledger of this version, so the key was removed.
         (None, None) if sealed_since => no_key("unknown"),
         // Not sealed yet: the next engine seals it.
         (None, _) => Ok(()),
