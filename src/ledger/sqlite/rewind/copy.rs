@@ -21,7 +21,7 @@ pub(super) fn path(folder: &Path) -> PathBuf {
     folder.join("ledger.db")
 }
 
-/// While an engine has the original, SQLite copies it as of one moment. Otherwise the files are copied as
+/// Copies the original. While an engine has it, SQLite copies it as of one moment. Otherwise the files are copied as
 /// they are, so the original may lie where nothing can be written, and nothing is left beside it.
 pub(super) fn take(original: &Path, copy: &Path) -> Result<(), Unplayable> {
     check_kind_of_file(original)?;
@@ -30,7 +30,7 @@ pub(super) fn take(original: &Path, copy: &Path) -> Result<(), Unplayable> {
         if !lock::is_held(original) {
             return check_ledger(original, copy);
         }
-        // An engine has started meanwhile: the copied files may be of two moments.
+        // An engine has started meanwhile: the copied files may be of different moments.
         for file in [copy.to_owned(), beside(copy)] {
             match fs::remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

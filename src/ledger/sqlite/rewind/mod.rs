@@ -6,22 +6,22 @@
 //! seek(time) ─▶ shown(seq, at) ─▶ steps, deletions, requests, tombstones, counters of that time
 //! ```
 //!
-//! 1. The copy shows what the events up to that time tell: a step as of its last event, a deletion in its
-//!    last state. Later deletions, their steps and later events are not there.
+//! 1. The copy shows the state that the events up to that time give: a step as of its last event, a deletion in
+//!    its last state. Later deletions, their steps and later events are not there.
 //! 2. Whatever has not moved since that time is as at the end, in every column.
 //! 3. The rest is derived: a step is ready when all its dependencies had ended, and is stuck with the step
 //!    that it waits for. Counts, sums and phases of tombstones follow from the steps.
 //!
 //! Some moves have no event, and cannot be told apart:
-//! - A call in flight shows as `ready`; so does, until it is observed, a call that was in flight when an
-//!   engine ended. If a deletion stopped at a failure and was retried before its calls in flight were
-//!   answered, which steps these were is a guess.
-//! - A blocked step that was due again shows as `blocked` until it is answered.
-//! - A retried step shows as such from the audit row on. If many steps were retried at once, the audit has
+//! - A step with a call in flight shows as `ready`. If the engine ended meanwhile, the step shows as `ready`
+//!   until it is observed. If a deletion stopped at a failure and was retried before its calls in flight were
+//!   answered, the steps of these calls are a guess.
+//! - A blocked step whose retry was due shows as `blocked` until the retry is answered.
+//! - A retried step shows as retried from the audit row on. If many steps were retried at once, the audit has
 //!   only their number: those show as retried that were sent again later.
-//! - Events of an older ledger have no errors, and these are read from its words (`old_words`). Blockers and
-//!   the next attempt are known only if nothing has moved since.
-//! - Anything before the oldest event that is kept; and incarnations of a record, which are estimated.
+//! - Events of an older ledger have no errors; these are derived from the messages (`old_words`). Blockers and
+//!   the next attempt are known only if the step has not moved since.
+//! - Moves before the oldest event that is kept are not known, and the incarnations of a record are estimated.
 
 mod copy;
 mod old_words;
@@ -53,7 +53,7 @@ pub enum Unplayable {
     Ledger(#[from] LedgerError),
 }
 
-/// A copy that can be set to any time that its events tell of.
+/// A copy that can be set to any time between its first event and its last change.
 #[derive(Debug)]
 pub struct Rewind {
     db: Connection,
@@ -90,10 +90,10 @@ impl Rewind {
         })
     }
 
-    /// Opens the copy for reading, as it is set.
+    /// Opens the copy for reading, at the time to which it is set.
     ///
     /// # Errors
-    /// The copy is gone.
+    /// The copy does not exist any more.
     pub fn ledger(&self) -> Result<SqliteLedger, LedgerError> {
         let path = self.db.path().unwrap_or_default();
         SqliteLedger::open_reader(Path::new(path))
@@ -145,7 +145,7 @@ fn moment(db: &Connection, moments: i64) -> Sql<Option<DateTime<Utc>>> {
     db.first(sql, [skipped], |row| Ok(row.read(0)?))
 }
 
-/// All in one transaction: a reader sees the time before, or this one.
+/// Sets the copy to a time, in one transaction: a reader sees the copy at the time before, or at this one.
 fn show(db: &mut Connection, at: i64) -> Sql<()> {
     let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
     let moved = tx.execute(

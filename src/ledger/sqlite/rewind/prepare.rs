@@ -1,4 +1,4 @@
-//! Side tables of the copy: its state at the end, and what its events tell, by step.
+//! Side tables of the copy: its state at the end, and the facts that its events give, by step.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -11,8 +11,8 @@ use crate::ledger::store::sql::ReadColumns as _;
 /// The tables that are set to other times.
 const KEPT: [&str; 4] = ["steps", "deletions", "requests", "tombstones"];
 
-/// Returns the first and the last time; none if there is no event. Nothing is durable: the copy ends with its
-/// process.
+/// Prepares the copy, and returns its first and its last time; none if there is no event. Nothing is durable: the
+/// copy ends with its process.
 pub(super) fn prepare(db: &mut Connection) -> Sql<Option<(DateTime<Utc>, DateTime<Utc>)>> {
     db.pragma_update(None, "synchronous", "off")?;
     let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
@@ -27,7 +27,7 @@ pub(super) fn prepare(db: &mut Connection) -> Sql<Option<(DateTime<Utc>, DateTim
     for table in KEPT {
         keep(&tx, table)?;
     }
-    tx.execute_batch(TOLD)?;
+    tx.execute_batch(VIEWS)?;
     tx.execute_batch(TRANSLATED)?;
     tx.execute_batch(TURNS)?;
     tx.execute_batch(MOVES)?;
@@ -57,7 +57,7 @@ fn keep(tx: &Transaction, table: &str) -> Sql<()> {
 
 /// Readers of events use the view. No engine works on the copy, so indexes that only an engine needs
 /// are dropped: with fewer indexes a time is shown sooner.
-const TOLD: &str = "
+const VIEWS: &str = "
 DROP INDEX steps_live;
 DROP INDEX steps_ready;
 DROP INDEX steps_due;
@@ -72,7 +72,7 @@ ALTER TABLE audit RENAME TO all_audit;
 CREATE VIEW audit AS SELECT * FROM all_audit WHERE at <= (SELECT at FROM shown);
 ";
 
-/// What the events tell, by deletion, step and record.
+/// The facts that the events give, by deletion, step and record.
 const TURNS: &str = "
 -- The states that a deletion went through.
 CREATE TABLE turns(num INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, state TEXT NOT NULL,
@@ -163,7 +163,7 @@ INSERT INTO retries
 CREATE INDEX retries_by_deletion ON retries(num, at);
 ";
 
-/// The moves of each step: its state at each of its events. An event that only says that others wait for it,
+/// The moves of each step: its state at each of its events. An event that only says that others wait for the step,
 /// or that people were notified, is not a move; but for a step that became stuck because of others, the
 /// notification is the only event.
 const MOVES: &str = "
@@ -196,7 +196,7 @@ UPDATE moves SET attempts = coalesce((SELECT attempts FROM moves m
     WHERE attempts IS NULL;
 ";
 
-/// The copy first shows its end: the last event, or the last move without one.
+/// The copy first shows its end: the last event, or a later change that has no event.
 const SHOWN: &str = "
 INSERT INTO shown SELECT seq, at, seq, at FROM (SELECT max(seq) AS seq, max(max(at),
     coalesce((SELECT max(since) FROM last_steps), 0), coalesce((SELECT max(at) FROM all_audit), 0)) AS at

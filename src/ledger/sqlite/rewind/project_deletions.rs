@@ -1,4 +1,4 @@
-//! Derives from the steps of a time: deletions and their counts, tombstones, and the sums over all.
+//! Derives from the steps at a time the deletions and their counts, the tombstones, and the counters of all.
 
 use rusqlite::Transaction;
 
@@ -22,7 +22,7 @@ pub(super) fn write(tx: &Transaction) -> Sql<()> {
     tx.execute_batch(COUNTERS)
 }
 
-/// The state is what the events say; if these are no longer kept, what the steps say. The pace is not known.
+/// The state comes from the events, or from the steps if the events are no longer kept. The pace is not known.
 const DELETIONS: &str = "
 DELETE FROM sums;
 INSERT INTO sums SELECT deletion, count(*) FILTER (WHERE state = 'waiting'),
@@ -67,7 +67,7 @@ INSERT INTO deletions(num, id, state, cancelled, paused, stops, waiting, ready, 
         WHERE t.is_accepted AND NOT t.is_last)) stood;
 ";
 
-/// The plan is known once it has started, and the refusals as long as the deletion is refused.
+/// The plan is shown once the deletion has started, and the refusals are shown while the deletion is refused.
 const REQUESTS: &str = "
 UPDATE requests SET frozen = NULL, plan_hash = NULL
     WHERE frozen IS NOT NULL AND num IN (SELECT num FROM touched WHERE NOT is_planned);
@@ -81,10 +81,10 @@ UPDATE requests SET refused = iif(EXISTS (SELECT 1 FROM deletions d WHERE d.num 
         AND l.num IN (SELECT num FROM touched);
 ";
 
-/// A record belongs to the deletion that raised its tombstone last. Over a resource that another deletion deletes or
-/// has deleted, a deletion raises none before its own plan has a step for it. Phase and step end together (T9). Only
-/// these records are examined: those whose step has moved, those without a step, and those with an event in
-/// between.
+/// A record belongs to the deletion that raised its tombstone last. If another deletion deletes or has deleted the
+/// resource, a deletion raises no tombstone before its own plan has a step for the resource. Phase and step end
+/// together (T9). Only these records are examined: those whose step has moved, those without a step, and those with
+/// an event in between.
 const TOMBSTONES: &str = "
 DELETE FROM records;
 INSERT OR IGNORE INTO records SELECT l.record FROM moved m JOIN last_steps l ON l.id = m.id

@@ -1,5 +1,4 @@
-//! The state of each step at the time that is shown, a set of steps at a time; [`super::project_deletions`]
-//! derives the rest.
+//! Derives the state of each step at the time that is shown; [`super::project_deletions`] derives the rest.
 
 use rusqlite::{Transaction, params};
 
@@ -8,7 +7,7 @@ use super::project_deletions;
 use crate::ledger::derived::step_state;
 use crate::ledger::transitions::step::{Facts, Trigger};
 
-/// Scratch tables, computed again for each time. Beyond its cache SQLite keeps them in files of its own.
+/// Scratch tables, computed again for each time. SQLite keeps the rows that its cache cannot hold in temporary files.
 pub(super) const SCRATCH: &str = "
 CREATE TEMP TABLE touched(num INTEGER PRIMARY KEY, is_accepted INTEGER NOT NULL, is_planned INTEGER NOT NULL,
     was_planned INTEGER NOT NULL, is_last INTEGER NOT NULL, was_last INTEGER NOT NULL) STRICT;
@@ -31,7 +30,7 @@ pub(super) fn write(tx: &Transaction) -> Sql<()> {
     project_deletions::write(tx)
 }
 
-/// Fills in the moves of steps that have no event: `{cancelled}`, `{retried}`, `{freed}`, `{held}`.
+/// Fills in the states after moves that have no event: `{cancelled}`, `{retried}`, `{freed}`, `{held}`.
 fn fill(sql: &str) -> String {
     let sent = Facts {
         sent: true,
@@ -127,7 +126,7 @@ UPDATE stands SET state = iif(sent, 'verifying', 'running'), sent = 1
 ";
 
 /// Makes the dependents of stuck steps stuck too, and theirs in turn; with `on_failure = stop`, all steps
-/// that were not sent (N11, N12). Level by level: each step is held once, so the work is bounded by the
+/// that were not sent (N11, N12). It goes level by level and handles each step once, so the work is bounded by the
 /// edges.
 fn propagate_stuck(tx: &Transaction) -> Sql<()> {
     tx.execute("DELETE FROM held", ())?;
@@ -161,8 +160,9 @@ fn propagate_stuck(tx: &Transaction) -> Sql<()> {
     .map(drop)
 }
 
-/// If a deletion stops at a failure, that failure holds the steps that were not sent. But while it was still
-/// running, steps that were answered later were in flight, unless a retry in between may have sent them.
+/// If a deletion stops at a failure, the steps that were not sent become stuck because of the failed one. But while the
+/// deletion was still running, steps that were answered later were in flight, unless a retry in between may have sent
+/// them.
 const STOPPED: &str = "
 INSERT OR IGNORE INTO held SELECT s.id, r.root, 0 FROM (
         SELECT deletion, min(id) AS root FROM stands WHERE state = 'stuck' AND NOT fixed
@@ -187,7 +187,7 @@ DELETE FROM held WHERE id IN (SELECT id FROM flying);
 UPDATE stands SET state = 'running', sent = 1 WHERE id IN (SELECT id FROM flying);
 ";
 
-/// Writes and notes only the rows that differ.
+/// Writes only the rows that differ, and notes them in `moved`.
 const STEPS: &str = "
 UPDATE stands SET told = 1 WHERE state = 'stuck' AND held_by IS NULL;
 DELETE FROM moved;
