@@ -1,4 +1,4 @@
-//! Saves what a change has left in memory: one statement for each kind of row, all in one round trip.
+//! Saves the rows that a change has left in memory: one statement for each kind of row, all in one round trip.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,10 @@ use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{EndedTombstone, StoredTombstone, Unsaved};
 use crate::ledger::{AuditEntry, AuditRow};
 
-/// The columns of what is to be saved.
+/// The columns of the rows to save.
 pub(super) struct Save {
-    /// Steps that hold no resource any more. They are written first: another step may take their resource over.
+    /// Steps that have ended or are left to another deletion, and so free their resource. They are written first,
+    /// because another step may take the resource over.
     leaving: Saved,
     steps: Saved,
     tombstones: Tombstones,
@@ -84,7 +85,7 @@ impl Save {
         })
     }
 
-    /// The statements and their values. They answer with the tombstones that they write: site, kind, id and phase.
+    /// The statements and their values. They return the tombstones that they write: site, kind, id and phase.
     pub(super) fn statements(&self) -> Vec<(&'static str, Columns<'_>)> {
         let all: [(bool, &str, Columns<'_>); 7] = [
             (
@@ -215,7 +216,7 @@ impl Audit {
             tracing::info!(
                 audit = format!("{seq}:{hash}"),
                 action = row.action,
-                "recorded"
+                "recorded an action in the audit"
             );
             columns.seqs.push(seq);
             columns.at.push(micros(row.at));

@@ -1,4 +1,4 @@
-//! Branches of a deletion's tree, counted from an index of branch and state alone.
+//! Reads of the branches of a deletion's tree. Their steps are counted from an index of branch and state alone.
 
 use rusqlite::{Connection, params};
 

@@ -1,4 +1,4 @@
-//! Connections to a ledger's file: their settings, and what is checked before the file is used.
+//! Connections to a ledger's file: their settings, and the checks before the file is used.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::sql::Sql;
 use crate::ledger::LedgerError;
 use crate::ledger::store::tables::UNFINISHED;
 
-/// Refuses an empty file: a ledger is never empty, so this one was cut.
+/// Refuses an empty file: a ledger is never empty, so something has truncated it.
 pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
     let name = path.display().to_string();
     let found = std::fs::metadata(path).map_err(|error| LedgerError::Io {
@@ -23,7 +23,7 @@ pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
     }
 }
 
-/// Settings that every connection needs, also the readers'.
+/// Applies the settings that every connection needs, those for reading included.
 pub(super) fn configure(db: &Connection) -> Sql<()> {
     db.set_prepared_statement_cache_capacity(128);
     // Readers meet a lock only while the file is recovered or closed.
@@ -34,7 +34,7 @@ pub(super) fn configure(db: &Connection) -> Sql<()> {
     db.pragma_update(None, "cache_size", -65_536)
 }
 
-/// The first check of a file: whether it can be read, and was not written by a newer version.
+/// The first check of a file: it can be read, is not an unfinished copy, and was not written by a newer version.
 pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerError> {
     let found = schema::version(db).map_err(|e| fault(path, &e))?;
     if found == UNFINISHED {
@@ -63,11 +63,11 @@ pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerErr
     }
 }
 
-/// So many bytes are read in about a tenth of a second; a larger ledger would be slow to start.
+/// Size of the largest file that is checked whole at the start, which takes about a tenth of a second.
 const CHECKED_BYTES_MAX: u64 = 64 << 20;
 
-/// Looks for damage anywhere in the file before the engine says that it is ready; otherwise it would be met
-/// only when the damaged table is read. Larger files are left to `gone ledger check`.
+/// Checks the whole file for damage before the engine says that it is ready; otherwise damage would be found only
+/// when the damaged table is read. Larger files are checked only by `gone ledger check`.
 pub(super) fn check_pages(db: &Connection, path: &Path) -> Result<(), LedgerError> {
     let size = std::fs::metadata(path).map_or(u64::MAX, |found| found.len());
     if size > CHECKED_BYTES_MAX {
@@ -82,13 +82,13 @@ pub(super) fn check_pages(db: &Connection, path: &Path) -> Result<(), LedgerErro
     }
 }
 
-/// SQLite's own description of the damage, or `ok`.
+/// Returns SQLite's own description of the first damage, or `ok`.
 fn quick_check(db: &Connection) -> String {
     db.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
         .unwrap_or_else(|error| error.to_string())
 }
 
-/// Tells damage from a disk that fails.
+/// Returns the error of a ledger: its file is damaged, or the disk or SQLite failed.
 pub(super) fn fault(path: &str, error: &rusqlite::Error) -> LedgerError {
     let (name, detail) = (path.to_owned(), error.to_string());
     match error.sqlite_error_code() {

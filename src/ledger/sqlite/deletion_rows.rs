@@ -8,7 +8,7 @@ use super::sql::{Run, Sql};
 use crate::domain::model::StepState;
 use crate::ledger::store::{StoredDeletion, counter_changes};
 
-/// Saves deletions, and the counters of all of them.
+/// Saves deletions, and adds their changes to the counters of all deletions.
 pub(super) fn save(
     db: &Connection,
     changed: &[(Option<StoredDeletion>, StoredDeletion)],
@@ -26,7 +26,7 @@ pub(super) fn save(
     Ok(())
 }
 
-/// Writes the hot columns.
+/// Writes the columns that change with the steps.
 fn save_deletion(db: &Connection, deletion: &StoredDeletion) -> Sql<()> {
     let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
     let count = |state| deletion.counts.of(state).cast_signed();
@@ -62,7 +62,7 @@ fn save_deletion(db: &Connection, deletion: &StoredDeletion) -> Sql<()> {
             deletion.stops,
         ],
     )?;
-    // Written separately, and only if it changed, because the column is indexed.
+    // The state is written separately, and only if it changed, because it is indexed.
     db.run(
         "UPDATE deletions SET state = ?2 WHERE num = ?1 AND state <> ?2",
         params![deletion.num, deletion.state.as_str()],

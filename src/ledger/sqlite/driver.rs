@@ -14,8 +14,8 @@ use super::store::Store;
 use crate::ledger::threads::{Readers, Writer, locked};
 use crate::ledger::{Drive, Engines, Hold, Job, LedgerError, Membership, Outcome};
 
-/// The ledger in production: one thread writes, and groups the requests that have queued up meanwhile; a few
-/// connections read beside it.
+/// The ledger in production. One thread writes, and groups the requests that queued up while it wrote; a few
+/// connections read at the same time.
 #[derive(Debug)]
 pub struct SqliteLedger {
     name: String,
@@ -29,12 +29,18 @@ pub struct SqliteLedger {
 
 impl SqliteLedger {
     /// Opens the ledger as its engine; see [`Store::open`]. Blocks for as long as SQLite does.
+    ///
+    /// # Errors
+    /// As with [`Store::open`]; or the writer's thread cannot be started.
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
         Self::open_with(path, options, Store::group)
     }
 
-    /// Opens the ledger, whose writer applies each group of requests by this function: [`Store::group`], or
-    /// one that is as slow as another disk.
+    /// Opens the ledger as [`Self::open`] does. `group` applies each group of requests: [`Store::group`], or a
+    /// function that also takes the time of a slower disk, for benchmarks.
+    ///
+    /// # Errors
+    /// As with [`Self::open`].
     pub fn open_with(
         path: &Path,
         options: Options,
@@ -58,6 +64,9 @@ impl SqliteLedger {
     }
 
     /// Opens the ledger for reading only, also beside an engine that writes it.
+    ///
+    /// # Errors
+    /// There is no file, or it is empty, damaged, an unfinished copy or of a newer version.
     pub fn open_reader(path: &Path) -> Result<Self, LedgerError> {
         Ok(Self {
             name: path.display().to_string(),
@@ -84,7 +93,7 @@ impl SqliteLedger {
 
 #[async_trait]
 impl Hold for SqliteLedger {
-    /// Writes it into the lock file.
+    /// Writes the socket into the lock file.
     fn announce(&self, socket: Option<&str>) -> Result<(), LedgerError> {
         let lock = self.lock.upgrade().ok_or(LedgerError::Closed)?;
         lock.say(socket).map_err(|error| LedgerError::Io {

@@ -38,7 +38,7 @@ pub(super) fn observations(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<Obser
     let full = WORTH_A_LIST as i64;
     let mut group = (0_i64, String::new(), String::new(), 0_u32);
     while let Some(next) = behind
-        // Starts after the group's last entry; from its first entry, SQLite would read the whole group.
+        // The search starts after the group's last entry; from the first one, SQLite would read the whole group.
         .query_row(
             params![group.0, group.1, group.2, group.3, i64::MAX],
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),

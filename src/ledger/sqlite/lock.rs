@@ -1,5 +1,5 @@
-//! The lock of a ledger: its holder has an operating-system lock, which ends with its process, on a file that
-//! says which process that is.
+//! The lock of a ledger: an operating-system lock on a file that names the process which holds it. The lock ends
+//! with that process.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use crate::ledger::{Holder, LedgerError};
 use crate::system::private::{self, Trusted};
 
-/// Refusals until the lock counts as held. A console that checks whether it is held takes it, shared, for an
-/// instant, so one refusal proves no holder. While the lock can be shared there is none, and refusals do not
-/// count until `ASKED_MAX` has passed.
+/// Number of refusals after which the lock counts as held. A console that checks the lock takes it, shared, for
+/// an instant, so one refusal does not prove that an engine holds it. Before `ASKED_MAX` has passed, a refusal
+/// counts only if the lock cannot be shared either.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 const ASKED_MAX: Duration = Duration::from_secs(5);
@@ -65,7 +65,8 @@ impl Lock {
             pid: std::process::id(),
             socket: socket.map(str::to_owned),
         })?;
-        // Overwritten, then truncated: a reader sees the old text or the new one, at worst with a tail.
+        // The file is overwritten, then truncated: a reader sees the old text, or the new one, at worst with the
+        // end of the old one behind it.
         self.file.write_all_at(&text, 0)?;
         self.file.set_len(text.len() as u64)
     }
@@ -79,8 +80,9 @@ impl Drop for Lock {
     }
 }
 
-/// The process that holds this ledger now; none if there is none, whatever the file says. Also none if somebody
-/// other than the ledger's owner could have written the file: its socket could lead to a stranger.
+/// Returns the process that holds this ledger now. None if no process has the lock, whatever the lock's file
+/// says. Also none if somebody other than root, this user and the ledger's owner could have written that file:
+/// its socket could lead to a stranger.
 pub fn holder(ledger: &Path) -> Option<Holder> {
     let trusted = match fs::metadata(ledger) {
         Ok(found) => Trusted::us().and(found.uid()),
@@ -141,9 +143,9 @@ fn lock_path(ledger: &Path) -> PathBuf {
     path.into()
 }
 
-/// Ledgers name what people delete, so a missing folder and the file are created private (0700, 0600). A
-/// folder that exists already (`/tmp`) keeps its mode, but is refused if others could replace our files in
-/// it.
+/// Creates the folder of a ledger if it is missing. The folder is private (0700), because a ledger names the
+/// resources that people delete. A folder that exists already (`/tmp`) keeps its mode, but is refused if others
+/// could replace our files in it.
 pub(super) fn prepare_folder(ledger: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     private::check_way(ledger, Trusted::us())?;

@@ -1,4 +1,4 @@
-//! Keeps [`Tombstones`] equal to the table.
+//! Keeps the [`Tombstones`] in memory equal to the table.
 //!
 //! SQLite itself names each row that is written, so no write of a tombstone can be missed here. Only the
 //! content of a removed row is not known: [`SqliteRows`](super::transaction::SqliteRows) notes that.
@@ -22,7 +22,7 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
-    /// Loads the tombstones into the index, and follows the table from here on.
+    /// Loads the tombstones into the index, and follows the table from then on.
     pub(super) fn start(db: &mut Connection, index: Arc<Tombstones>) -> Sql<Self> {
         {
             let mut all = db.prepare("SELECT site, kind, id, phase FROM tombstones")?;
@@ -51,15 +51,18 @@ impl Mirror {
         locked(&self.written).clear();
     }
 
-    /// Applies the writes of a committed transaction; `let_go` are the rows that it removed.
-    pub(super) fn take_over(&self, db: &Connection, let_go: Vec<Changed>) {
-        if let Err(error) = self.read_again(db, let_go) {
-            tracing::error!(%error, "tombstones were written and cannot be read; gates stop");
+    /// Applies the writes of a committed transaction; `removed` are the rows that it removed.
+    pub(super) fn take_over(&self, db: &Connection, removed: Vec<Changed>) {
+        if let Err(error) = self.read_again(db, removed) {
+            tracing::error!(
+                %error,
+                "tombstones were written and cannot be read back: the gates answer 503 until the engine is restarted"
+            );
             self.index.lose();
         }
     }
 
-    fn read_again(&self, db: &Connection, let_go: Vec<Changed>) -> Sql<()> {
+    fn read_again(&self, db: &Connection, removed: Vec<Changed>) -> Sql<()> {
         let mut written = std::mem::take(&mut *locked(&self.written));
         if written.is_empty() {
             return Ok(());
@@ -68,7 +71,7 @@ impl Mirror {
         written.dedup();
         let mut one =
             db.prepare_cached("SELECT site, kind, id, phase FROM tombstones WHERE record_id = ?1")?;
-        let mut changes = let_go;
+        let mut changes = removed;
         for record in written {
             changes.extend(one.query_row([record], changed).optional()?);
         }

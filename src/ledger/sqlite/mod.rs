@@ -1,12 +1,12 @@
 //! The ledger in one SQLite file.
 //!
 //! ```text
-//! commit, claim ──▶ SqliteLedger: one writer thread ─┐
-//! reads ──────────▶ a few read-only connections      ├─▶ Store ─▶ WorkingSet: one transaction,
-//! simulation ─────▶ InlineLedger: same code, inline ─┘            what cannot be taken is left out
+//! commit, claim ──▶ SqliteLedger: one writer thread ─┬─▶ Store ─▶ WorkingSet: one transaction; a change
+//! simulation ─────▶ InlineLedger: same code, inline ─┘            that cannot be applied is refused alone
+//! reads ──────────▶ SqliteLedger: a few read-only connections, each read in one snapshot
 //! ```
-//! This module only loads and saves rows: the files `…_rows` and `row_store` for changes, the files `…_reads` for
-//! questions. What they mean is decided above ([`super::store`]).
+//! The files `…_rows`, `row_store` and `prune` write rows, the files `…_reads` and `pages` read them, and
+//! `native` does both for the registry. They decide nothing: see [`super::store`].
 //!
 //! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power. SQLite does
 //! not check foreign keys: nothing deletes rows that others refer to, and each of 100,000 steps would pay for

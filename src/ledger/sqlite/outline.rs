@@ -37,7 +37,7 @@ pub(super) fn insert(
     Ok(first)
 }
 
-/// Writes the branches of the steps of an older ledger.
+/// Writes the branches of all deletions, in a ledger of a version that had none.
 pub(super) fn plant_all(db: &Connection) -> Sql<()> {
     let deletions: Vec<i64> = db
         .prepare("SELECT num FROM deletions")?
@@ -63,7 +63,7 @@ pub(super) fn plant_all(db: &Connection) -> Sql<()> {
     Ok(())
 }
 
-/// The planned steps, ordered by id, and their ids; without steps that were pruned.
+/// Returns the steps of a deletion and their ids, ordered by id, without steps that were pruned.
 fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<PlanStep>)> {
     let mut found = db.all(
         "SELECT id, position, site, kind, resource, action, name, project, why, fingerprint,

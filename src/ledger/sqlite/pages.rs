@@ -1,4 +1,5 @@
-//! Pages of keys by filter. The first condition is the state, which is indexed.
+//! Pages of deletions, steps and tombstones by filter. For deletions and steps, the first condition is the state,
+//! which is indexed.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -24,7 +25,7 @@ impl Conditions {
         self.values.extend(values);
     }
 
-    /// Runs `select … WHERE state = ? AND …` for one state and reads its two leading integers.
+    /// Runs `select … WHERE state = ? AND …` for one state, and returns the first two columns.
     fn keys(
         &self,
         db: &Connection,
@@ -33,7 +34,7 @@ impl Conditions {
         order: &str,
         limit: usize,
     ) -> Sql<Vec<(i64, i64)>> {
-        // SQLite takes a negative limit as none.
+        // SQLite reads a negative limit as no limit.
         let limit = i64::try_from(limit).unwrap_or(-1);
         let sql = format!("{select} WHERE state = ?{} {order} LIMIT {limit}", self.sql);
         let values = std::iter::once(Value::from(state.to_owned())).chain(self.values.clone());
@@ -43,7 +44,7 @@ impl Conditions {
     }
 }
 
-/// Each state is queried separately, because it is indexed: in the page's order and to the page's length.
+/// Queries each state separately, because the state is indexed: in the page's order and up to the page's length.
 pub(super) fn deletions(
     db: &Connection,
     filter: &DeletionFilter,

@@ -1,4 +1,5 @@
-//! The removal of old rows, in statements: a piece of them holds up nobody.
+//! The removal of old rows. Steps and events are removed a limited number at a time, so that no other request
+//! waits long for it.
 
 use chrono::{DateTime, Utc};
 use rusqlite::params;
@@ -13,7 +14,7 @@ use crate::ledger::tombstones::Changed;
 
 impl PruneRows for SqliteRows<'_> {
     fn prune_leftovers(&self, before: DateTime<Utc>) -> Sql<()> {
-        // Also snapshots of refused and cancelled deletions: a few rows.
+        // This also removes the snapshots of refused and cancelled deletions, which are few.
         self.run(
             "DELETE FROM snapshots WHERE NOT EXISTS (SELECT 1 FROM tombstones
                  WHERE record_id = record AND phase IN ('checking', 'deleting'))",
@@ -33,7 +34,6 @@ impl PruneRows for SqliteRows<'_> {
         self.run(sql, [rows::micros(before)]).map(drop)
     }
 
-    /// Readers of events are told which is the oldest one kept.
     fn prune_events(&self, before: DateTime<Utc>, limit: usize) -> Sql<u64> {
         let oldest = "SELECT seq, at FROM events ORDER BY seq LIMIT ?2";
         let gone = self.run(
@@ -130,7 +130,7 @@ impl SqliteRows<'_> {
         };
         self.run("DELETE FROM tombstones WHERE record_id = ?1", [record])?;
         self.run("DELETE FROM peer_changes WHERE record = ?1", [record])?;
-        self.let_go.borrow_mut().push(Changed {
+        self.removed.borrow_mut().push(Changed {
             site,
             kind,
             id,

@@ -82,7 +82,7 @@ impl SqliteRows<'_> {
             seal::advance(self.db, key, &before, &row)?;
         }
         // A log that is kept elsewhere shows whether the audit still has this row.
-        tracing::info!(audit = %Head::of(&row), action = row.action, "recorded");
+        tracing::info!(audit = %Head::of(&row), action = row.action, "recorded an action in the audit");
         Ok(())
     }
 
@@ -163,9 +163,9 @@ impl RowStore for SqliteRows<'_> {
         Ok(edges)
     }
 
-    /// Jumps from one deletion to the next: the cost does not grow with their steps. These queries name their
-    /// index: without statistics SQLite takes another one that also begins with the state, and sorts all ready
-    /// steps at each claim.
+    /// Jumps from one deletion to the next: the cost does not grow with their steps. The query names its index,
+    /// because without statistics SQLite takes another one, which begins with the state, and sorts all ready steps
+    /// at each claim.
     fn find_ready_deletions(
         &self,
         site: &Site,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::sql::Sql;
 use crate::domain::model::Site;
 
-/// Microseconds since 1970; finer fractions are lost.
+/// Microseconds since 1970 (UTC); finer fractions are lost.
 pub(super) fn micros(at: DateTime<Utc>) -> i64 {
     at.timestamp_micros()
 }
@@ -22,7 +22,7 @@ pub(super) fn site_of(text: &str) -> Site {
     }
 }
 
-/// The columns that make up a cause, besides state and kind ([`Cause`]).
+/// The columns that make up a cause, besides state and kind ([`crate::domain::attention::Cause`]).
 pub(super) const CAUSE: &str =
     "last_error ->> 'class', last_error ->> 'status', last_error ->> 'type'";
 

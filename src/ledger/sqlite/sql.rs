@@ -11,8 +11,8 @@ pub(super) type Sql<T> = rusqlite::Result<T>;
 
 pub(super) type Stop = store::Stop<rusqlite::Error>;
 
-/// The result of a change, or of a part of one, that must not be refused. What the rows do not allow is an error
-/// of the change that asked for it; see `fails_alone` of the store.
+/// Turns the [`Stop`] of a group of requests into an error of SQLite. A change that the rows do not allow is refused
+/// alone (see `fails_alone`), so a refusal that remains here is an error of the whole group.
 pub(super) fn unrefused<T>(done: Result<T, Stop>) -> Sql<T> {
     done.map_err(|stop| match stop {
         Stop::Failed(error) => error,
@@ -22,7 +22,7 @@ pub(super) fn unrefused<T>(done: Result<T, Stop>) -> Sql<T> {
     })
 }
 
-/// What runs statements: a connection, or the rows of one transaction.
+/// Runs statements on a connection, or within the transaction of some rows.
 pub(super) trait Run {
     fn db(&self) -> &Connection;
 
@@ -31,7 +31,7 @@ pub(super) trait Run {
         self.db().prepare_cached(sql)?.execute(values)
     }
 
-    /// Returns the only row.
+    /// Returns the row of a statement that must return one.
     fn one<T>(&self, sql: &str, values: impl Params, read: impl FnOnce(&Row) -> Sql<T>) -> Sql<T> {
         self.db().prepare_cached(sql)?.query_row(values, read)
     }
@@ -74,7 +74,7 @@ impl From<Damaged> for rusqlite::Error {
     }
 }
 
-/// Reads a column, whose type a damaged row may have wrong.
+/// Reads a column. In a damaged row, its value may be of another type.
 fn column<'r, T>(
     row: &'r Row<'_>,
     column: usize,

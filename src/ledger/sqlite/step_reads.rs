@@ -1,4 +1,4 @@
-//! Reads of steps, and of what is counted over them.
+//! Reads of steps, and counts of them.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{OptionalExtension, params};
@@ -33,7 +33,7 @@ impl<R: Run> StepReads for R {
     }
 
     fn load_dependencies(&self, ids: &[i64], each_max: Option<usize>) -> Sql<Vec<(i64, i64)>> {
-        // SQLite takes a negative limit as none.
+        // SQLite reads a negative limit as no limit.
         let limit = each_max.and_then(|n| i64::try_from(n).ok()).unwrap_or(-1);
         let sql = "SELECT dependency FROM edges WHERE dependent = ?1 ORDER BY dependency LIMIT ?2";
         let mut edges = Vec::new();

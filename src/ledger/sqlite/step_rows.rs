@@ -9,7 +9,8 @@ use super::sql::{Run, Sql};
 use crate::ledger::store::StoredStep;
 use crate::ledger::store::decode::{self, STEP};
 
-/// Writes what changed of a step. Columns over which an index decides are written only if they changed.
+/// Writes the columns of a step that changed. Columns that seldom change have statements of their own, because
+/// SQLite rewrites each index over a column that a statement sets.
 pub(super) fn save_step(db: &Connection, saved: &StoredStep, now: &StoredStep) -> Sql<()> {
     let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
     if has_moved(saved, now) {
@@ -62,7 +63,7 @@ pub(super) fn save_step(db: &Connection, saved: &StoredStep, now: &StoredStep) -
     Ok(())
 }
 
-/// Whether anything changed that is written with the state.
+/// Whether a column changed that is written together with the state, other than `waits`.
 fn has_moved(saved: &StoredStep, now: &StoredStep) -> bool {
     let of = |step: &StoredStep| {
         (

@@ -31,15 +31,19 @@ pub struct Store {
     rotation: Rotation,
     options: Options,
     mirror: Option<Mirror>,
-    /// None in memory, and if the key of its seal is not here.
+    /// None for a ledger in memory, and if the key of the seal was not found.
     seal: Option<seal::Key>,
-    /// None in memory, which nobody else can reach. Dropped last: the file is closed by then.
+    /// None for a ledger in memory, which no other process can reach. Dropped last: the file is closed by then.
     lock: Option<Arc<Lock>>,
 }
 
 impl Store {
     /// Opens the ledger as its engine, and creates it if there is none: takes the lock, migrates the schema,
     /// begins a new epoch.
+    ///
+    /// # Errors
+    /// Another process holds the ledger; the file is empty, damaged, an unfinished copy, of a newer version or not
+    /// a ledger; or it cannot be read or written.
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
         let name = path.display().to_string();
         let failed = |error: std::io::Error| LedgerError::Io {
@@ -67,6 +71,10 @@ impl Store {
         Ok(store)
     }
 
+    /// Creates a ledger in memory, for tests and simulations.
+    ///
+    /// # Errors
+    /// SQLite failed.
     pub fn in_memory(options: Options) -> Result<Self, LedgerError> {
         let name = ":memory:".to_owned();
         let db = Connection::open_in_memory().map_err(|e| fault(&name, &e))?;
@@ -111,6 +119,7 @@ impl Store {
         self.epoch
     }
 
+    /// The path of the file, or `:memory:`.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -146,8 +155,8 @@ impl Store {
         }
     }
 
-    /// Applies several requests in one transaction, and answers each in its place; after an error, nothing of
-    /// them was written.
+    /// Applies several requests in one transaction, and returns their outcomes in the same order. After an error,
+    /// nothing of them was written.
     pub fn group(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, LedgerError> {
         self.transact(jobs).map_err(|e| fault(&self.path, &e))
     }
@@ -169,11 +178,11 @@ impl Store {
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate)?;
         let mut set = WorkingSet::new(SqliteRows::new(&tx, self.epoch, self.seal.as_ref()));
         let outcomes = answer(&mut set, jobs, &mut self.rotation, apart)?;
-        let let_go = set.store().let_go.take();
+        let removed = set.store().removed.take();
         drop(set);
         tx.commit()?;
         if let Some(mirror) = &self.mirror {
-            mirror.take_over(&self.db, let_go);
+            mirror.take_over(&self.db, removed);
         }
         Ok(outcomes)
     }
@@ -208,8 +217,8 @@ impl Store {
     }
 }
 
-/// Creates a ledger that is complete as soon as it has its name, so a file without a byte, or without our
-/// tables, was never made by us. The key of an older ledger of that name is put aside.
+/// Creates a ledger under another name, and gives it its own name once it is complete: so gone never made a file of
+/// that name that is empty or has other tables. The key of an older ledger of that name is renamed.
 pub(super) fn create(path: &Path) -> Sql<()> {
     let failed = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
     let beside = |suffix: &str| {
@@ -231,7 +240,7 @@ pub(super) fn create(path: &Path) -> Sql<()> {
     drop(private::create_new(new).map_err(failed)?);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(new, flags)?;
-    // A crash loses nothing here: what it leaves is created again.
+    // A crash loses nothing here: the next attempt replaces the file that it leaves.
     db.pragma_update_and_check(None, "journal_mode", "off", |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "off")?;
     schema::migrate(&mut db)?;

@@ -33,7 +33,7 @@ pub struct FileTables {
 }
 
 impl FileTables {
-    /// Opens a whole ledger for reading, as of now, while no engine can open it.
+    /// Opens a whole ledger for reading, as it is now, and keeps engines from opening it.
     ///
     /// # Errors
     /// There is no ledger of this version, it cannot be read, or an engine holds it.
@@ -46,7 +46,7 @@ impl FileTables {
         })
     }
 
-    /// The same, also beside an engine that writes it.
+    /// Opens a whole ledger for reading, as it is now, also beside an engine that writes it.
     ///
     /// # Errors
     /// There is no ledger of this version, or it cannot be read.
@@ -260,7 +260,7 @@ fn cell(row: &rusqlite::Row, at: usize) -> Sql<Cell> {
         Value::Null => Ok(Cell::Null),
         Value::Integer(number) => Ok(Cell::Number(number)),
         Value::Text(text) => Ok(Cell::Text(text)),
-        // No column of ours has such values.
+        // No column of a ledger has reals or blobs.
         other => Err(rusqlite::Error::InvalidColumnType(
             at,
             String::new(),

@@ -1,4 +1,4 @@
-//! The rows of one transaction, and what their statements share.
+//! The rows of one transaction, and the values that their statements share.
 
 use std::cell::RefCell;
 
@@ -10,16 +10,16 @@ use crate::ledger::store::Stored;
 use crate::ledger::store::sql::{SqlValue, Writes};
 use crate::ledger::tombstones::Changed;
 
-/// Rows are read and written one by one, with statements that are compiled once: SQLite is a library, so a
-/// statement costs no more than a row of a set.
+/// The rows of one transaction. They are read and written one by one, with statements that are compiled once:
+/// SQLite is a library, so a statement costs no more than a row of a set.
 pub(super) struct SqliteRows<'c> {
     pub(super) db: &'c Connection,
     /// Epoch of the engine that owns this ledger.
     pub(super) epoch: i64,
-    /// The key that seals the end of the audit; none if it is not here.
+    /// The key that seals the end of the audit; none if it was not found.
     pub(super) seal: Option<&'c Key>,
     /// Tombstones whose rows were removed, for the tombstones in memory.
-    pub(super) let_go: RefCell<Vec<Changed>>,
+    pub(super) removed: RefCell<Vec<Changed>>,
 }
 
 impl Run for SqliteRows<'_> {
@@ -34,7 +34,7 @@ impl<'c> SqliteRows<'c> {
             db,
             epoch,
             seal,
-            let_go: RefCell::default(),
+            removed: RefCell::default(),
         }
     }
 }

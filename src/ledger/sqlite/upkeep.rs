@@ -131,7 +131,7 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, LedgerError> {
     drop(private::create_new(to).map_err(failed)?);
     let copied = db.execute("VACUUM INTO ?1", [&copy]);
     if let Err(error) = copied {
-        // A partial copy is useless; what matters is why.
+        // A partial copy is useless, and the error of the copy matters more than one of its removal.
         let _ = std::fs::remove_file(to);
         return Err(fault(&name, &error));
     }
