@@ -1,4 +1,4 @@
-//! Where a ledger is on a server: `postgres://USER@HOST:PORT/DATABASE?schema=…`.
+//! The location of a ledger on a server: `postgres://USER@HOST:PORT/DATABASE?schema=…`.
 
 use std::fmt::{self, Display, Formatter};
 use std::io::Read as _;
@@ -15,17 +15,17 @@ use crate::system::private::{self, Trusted};
 
 /// The schema of a ledger whose URL names none.
 const SCHEMA: &str = "gone";
-/// How the server's list of sessions calls ours.
+/// The name of our sessions in the server's list.
 const APPLICATION: &str = "gone";
-/// A server that does not answer for this long is taken for lost.
+/// A connection to a server that does not answer for this long counts as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Why a URL names no ledger. It never has the text of a password.
+/// Why a URL names no ledger. The text never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unusable(String);
 
-/// A schema of a database, and how it is reached. It has no password: that stays in its file.
+/// A schema of a database, and how it is reached. The password is not part of it: it stays in its file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     /// As a person wrote it.
@@ -41,15 +41,16 @@ pub struct Address {
 }
 
 impl Address {
+    /// The name of the schema.
     pub fn schema(&self) -> &str {
         &self.schema
     }
 
-    /// Reads a URL. Of its parameters, `schema`, `passfile`, `sslmode`, `sslrootcert` and `pooler` are ours, and the
-    /// others those of [`Config`].
+    /// Reads a URL. The parameters `schema`, `passfile`, `sslmode`, `sslrootcert` and `pooler` are read here; all
+    /// others are those of [`Config`].
     ///
     /// # Errors
-    /// It is no URL of a database, or has a password.
+    /// It is not the URL of a database, it has a password, or a parameter has a value that is not allowed.
     pub fn parse(url: &str) -> Result<Self, Unusable> {
         let unusable = |why: &str| Unusable(why.to_owned());
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
@@ -90,12 +91,14 @@ impl Address {
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || c == '_')
         {
-            return Err(unusable("the name of a schema has letters, digits and _"));
+            return Err(unusable(
+                "the name of a schema may contain only letters, digits and _",
+            ));
         }
         let config = format!("{base}?{}", others.finish()).parse::<Config>();
         let mut config = config.map_err(|error| Unusable(Failed::Statement(error).to_string()))?;
         match config.get_hosts().len() {
-            0 => return Err(unusable("name a host")),
+            0 => return Err(unusable("it names no host")),
             1 => {}
             // A standby among them takes no writes until it is promoted.
             _ => {
@@ -109,8 +112,8 @@ impl Address {
             None | Some("require" | "verify-ca" | "verify-full") => !is_socket,
             Some(other) => {
                 return Err(Unusable(format!(
-                    "sslmode={other} might go on without TLS: write disable, or leave it out and the \
-                     server's certificate is verified"
+                    "sslmode={other} might connect without TLS: write sslmode=disable, or leave it out, so that \
+                     the server's certificate is verified"
                 )));
             }
         };
@@ -135,14 +138,14 @@ impl Address {
         })
     }
 
-    /// The same, with this password file if the URL names none.
+    /// Sets the password file, unless the URL names one.
     #[must_use]
     pub fn or_passfile(mut self, usual: Option<PathBuf>) -> Self {
         self.passfile = self.passfile.or(usual);
         self
     }
 
-    /// How to connect, with the password as it is in its file now.
+    /// Returns the settings of a connection, with the password that is in its file now.
     pub(super) fn config(&self) -> Sql<Config> {
         let mut config = self.config.clone();
         config
@@ -159,7 +162,7 @@ impl Address {
         Ok(config)
     }
 
-    /// How the server's own programs copy this schema, also while an engine works.
+    /// Returns the command with which PostgreSQL's own programs copy this schema, also while an engine works.
     pub fn dump_command(&self, to: &Path) -> String {
         format!(
             "pg_dump --format=custom --schema={} --file={} {}",
@@ -169,7 +172,7 @@ impl Address {
         )
     }
 
-    /// The command with which PostgreSQL's own programs restore such a copy.
+    /// Returns the command with which PostgreSQL's own programs restore that copy.
     pub fn restore_command(&self, from: &Path) -> String {
         let from = quoted(&from.display().to_string());
         format!(
@@ -178,7 +181,7 @@ impl Address {
         )
     }
 
-    /// The URL as the server's own programs take it: without the schema, and as strict about TLS as gone is.
+    /// Returns the URL as PostgreSQL's own programs take it: without the schema, and as strict about TLS as gone is.
     fn for_programs(&self) -> String {
         let (base, query) = self.url.split_once('?').unwrap_or((&self.url, ""));
         let mut parameters = form_urlencoded::Serializer::new(String::new());
@@ -230,7 +233,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -238,7 +241,7 @@ fn quoted(word: &str) -> String {
 fn read_private(file: &Path) -> std::io::Result<String> {
     let mut opened = private::open(file, Trusted::us())?;
     if opened.metadata()?.permissions().mode() & 0o077 != 0 {
-        let why = "others may read or write it: chmod 600 it first";
+        let why = "other users may read or write it: run chmod 600 on it first";
         return Err(std::io::Error::new(
             std::io::ErrorKind::PermissionDenied,
             why,
@@ -249,7 +252,7 @@ fn read_private(file: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The password of a line of a password file, if the line is for these: host, port, database and user. `*` stands
+/// Returns the password of a line of a password file, if the line is for this host, port, database and user. `*` stands
 /// for any of them, and a backslash before `:` or itself for that character.
 fn password_in(line: &str, wanted: &[&str; 4]) -> Option<String> {
     if line.starts_with('#') {

@@ -1,12 +1,13 @@
 //! One connection: statements that are prepared once, and run on the calling thread.
 //!
 //! The client is asynchronous, so that several statements may share one round trip ([`Connection::together`]). Each
-//! connection has a runtime of its own on one thread, which runs only while a statement does: what calls it must be
-//! a thread that may block.
+//! connection has a runtime of its own on one thread, which runs only while a statement does: the calling thread must
+//! be one that may block.
 //!
-//! Behind a pooler that gives a server's session to a client for one transaction only, nothing may be left in a session:
-//! no settings, no prepared statements, no `LISTEN`. Then each transaction brings the settings along, the values'
-//! types of a statement are asked for once and sent with it, and notices are not waited for.
+//! Behind a pooler that gives a server's session to a client for one transaction only, nothing may be left in a
+//! session: no settings, no prepared statements, no `LISTEN`. Then each transaction brings the settings along. The
+//! server is asked once for the types of a statement's values, which are then sent with the statement. Notices do not
+//! arrive.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -32,18 +33,18 @@ pub(super) type Values<'v> = &'v [&'v (dyn ToSql + Sync)];
 /// The same, collected: mostly arrays, each a column of the rows that are written.
 pub(super) type Columns<'v> = Vec<&'v (dyn ToSql + Sync)>;
 
-/// Connecting takes longer only if the server, or the way to it, hangs.
+/// How long connecting may take. It takes longer only if the server or the network hangs.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// Without notices, an engine looks this often what the others do.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often an engine without notices reads what the others have committed.
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// Settings of every session.
 ///
-/// A commit that was answered is durable, whatever the database's own setting. Without statistics of a ledger that
-/// has just grown, the planner would read whole tables: as in a file, each statement has its index. And compiling a
-/// statement takes longer than running it. An engine that hangs in the middle of a transaction, or whose machine is
-/// gone, holds up the others for seconds only.
+/// A commit that was answered is durable, whatever the database's own setting. Scans of whole tables are off, because
+/// the planner would choose them for a ledger that has just grown and has no statistics yet, and each statement has
+/// its index. Compiling statements is off, because it takes longer than running them. The time-outs bound how long an
+/// engine that hangs within a transaction, or whose machine is gone, holds up the others.
 const SETTINGS: [(&str, &str); 11] = [
     ("synchronous_commit", "on"),
     ("enable_seqscan", "off"),
@@ -61,7 +62,7 @@ const SETTINGS: [(&str, &str); 11] = [
 /// More settings of a session: their names and values. They replace those that every session has.
 pub(super) type Settings<'s> = &'s [(&'s str, &'s str)];
 
-/// What is known of a statement that was sent before.
+/// The facts about a statement that was sent before.
 #[derive(Clone)]
 enum Known {
     /// The session has it prepared.
@@ -70,7 +71,7 @@ enum Known {
     Typed(Vec<Type>),
 }
 
-/// A session of the server, or a pooler's part in several.
+/// A session of the server, or a connection to a pooler, which uses several of them.
 pub(super) struct Connection {
     client: Client,
     /// None only while it is dropped.
@@ -97,7 +98,7 @@ impl Connection {
         };
         let hangs = |_| {
             let waited = CONNECT_MAX.as_secs();
-            Failed::Impossible(format!("no answer within {waited} s"))
+            Failed::Impossible(format!("the server did not answer within {waited} s"))
         };
         let (client, mut connection) = runtime.block_on(connecting).map_err(hangs)??;
         let listener: Arc<Mutex<Option<Listener>>> = Arc::default();
@@ -109,10 +110,10 @@ impl Connection {
                 if let AsyncMessage::Notification(notice) = message
                     && let Some(listener) = &*locked(&woken)
                 {
-                    listener.hear(notice.payload());
+                    listener.receive(notice.payload());
                 }
             }
-            // That it is lost is news, too.
+            // A lost connection wakes the listener, too.
             if let Some(listener) = &*locked(&woken) {
                 listener.waker.notify_one();
             }
@@ -154,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Has the notices of other engines wake `waker`.
+    /// Lets the notices of other engines wake `waker`; `own` is the epoch of this engine.
     pub(super) fn listen(&self, channel: &str, own: i64, waker: Arc<Notify>) -> Sql<()> {
         *locked(&self.listener) = Some(Listener::new(waker, own));
         match self.is_pooled {
@@ -166,7 +167,7 @@ impl Connection {
     /// Waits until notices wake the listener, or it is woken otherwise, or this time has passed.
     pub(super) fn wait_for_notice(&self, at_most: Duration) {
         let at_most = match self.is_pooled {
-            true => at_most.min(LOOK_EVERY),
+            true => at_most.min(POLL_EVERY),
             false => at_most,
         };
         let waiting = locked(&self.listener)
@@ -191,7 +192,7 @@ impl Connection {
         Ok(known)
     }
 
-    /// Asks for the types of a statement's values, and leaves nothing behind in the session.
+    /// Asks the server for the types of a statement's values, and leaves nothing behind in the session.
     fn types(&self, sql: &str) -> Sql<Vec<Type>> {
         let asking = format!(
             "PREPARE gone_types AS {sql};
@@ -206,7 +207,9 @@ impl Connection {
         });
         let types = numbers.map(|number| {
             let known = number.parse().ok().and_then(Type::from_oid);
-            known.ok_or_else(|| Failed::Impossible(format!("a value of type {number}: {sql}")))
+            known.ok_or_else(|| {
+                Failed::Impossible(format!("the type {number} of a value is not known: {sql}"))
+            })
         });
         types.collect()
     }
@@ -344,7 +347,7 @@ impl Connection {
         Ok(self.all(sql, values, read)?.into_iter().next())
     }
 
-    /// Returns the only row.
+    /// Returns the row of a statement that must return one.
     pub(super) fn one<T>(
         &self,
         sql: &str,
@@ -352,7 +355,7 @@ impl Connection {
         read: impl Fn(&Row) -> Sql<T>,
     ) -> Sql<T> {
         let found = self.first(sql, values, read)?;
-        found.ok_or_else(|| Failed::Impossible(format!("no row: {sql}")))
+        found.ok_or_else(|| Failed::Impossible(format!("the statement returned no row: {sql}")))
     }
 
     /// Passes rows on as they arrive, until `visit` returns false.
@@ -377,8 +380,8 @@ impl Connection {
         })
     }
 
-    /// Runs statements in this order, which share one round trip, and returns their rows. After an error none of
-    /// the later ones has run.
+    /// Runs statements in this order, which share one round trip, and returns their rows. Within a transaction, none of
+    /// the later ones runs after an error.
     pub(super) fn together(&self, statements: &[(&str, Values<'_>)]) -> Sql<Vec<Vec<Row>>> {
         self.with_settings(|| {
             let known = self.all_known(statements)?;

@@ -22,7 +22,7 @@ pub(super) fn by_site(db: &Connection, num: i64) -> Sql<Vec<(Site, StepState, u6
     )
 }
 
-/// For each group, the columns of time in which anything happened.
+/// Counts the events of each group by column of time. Columns without events are left out.
 pub(super) fn cells(
     db: &Connection,
     num: i64,
@@ -45,7 +45,8 @@ pub(super) fn cells(
     )
 }
 
-/// Only the event of an answer or an observation has a number of attempts. Others, too, tell that a step is stuck.
+/// Counts events with a number of attempts only: those are the events of answers and observations. Other events,
+/// too, say that a step is stuck.
 pub(super) fn calls(
     db: &Connection,
     after: i64,

@@ -1,4 +1,4 @@
-//! Reads of deletions, requests and plans.
+//! Reads of deletions, of their requests, and of the identities frozen in their plans.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest};
 
 impl DeletionReads for PostgresRows {
     fn find_deletions_ending(&self, suffix: &str, most: usize) -> Sql<Vec<i64>> {
-        // The index has the last 8 characters.
+        // The index covers only the last 8 characters of an id.
         let Some(indexed) = suffix.len().checked_sub(8).and_then(|at| suffix.get(at..)) else {
             return Ok(Vec::new());
         };

@@ -32,7 +32,7 @@ const COUNT: &str = "
     INSERT INTO counters(name, n) SELECT * FROM unnest($1::text[], $2::bigint[])
     ON CONFLICT(name) DO UPDATE SET n = counters.n + excluded.n";
 
-/// Deletions to save, and what that changes in the counters of all of them: the columns of [`SAVE`] and [`COUNT`].
+/// The columns of [`SAVE`] and [`COUNT`]: the deletions to save, and how the counters of all deletions change by that.
 pub(super) struct Saved {
     nums: Vec<i64>,
     states: Vec<&'static str>,
@@ -113,7 +113,7 @@ impl Saved {
     }
 }
 
-/// The deletions of these steps.
+/// Loads the deletions of these steps.
 pub(super) static LOAD_OF_STEPS: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {DELETION} FROM deletions d

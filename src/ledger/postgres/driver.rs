@@ -1,4 +1,4 @@
-//! Drives a [`Store`] by a thread that writes, and reads on a few sessions beside it.
+//! Drives a [`Store`] by a thread that writes, and reads in a few other sessions.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
@@ -45,15 +45,16 @@ impl Debug for PostgresLedger {
     }
 }
 
-/// A session for reading; none until it is used, or after it was lost.
+/// A session for reading; none before its first use, and after it was lost.
 type Reader = Option<Arc<Connection>>;
 
 impl PostgresLedger {
-    /// Opens the ledger as one of its engines, and creates it if there is none. `tombstones`: those in memory that
+    /// Opens the ledger as one of its engines, and creates it if there is none. `tombstones`: those in memory, which
     /// follow the ledger's. Blocks for as long as the server does.
     ///
     /// # Errors
-    /// An engine of an earlier version holds the ledger, or it cannot be reached, read or written.
+    /// A living engine has another version, or it or this one shares the ledger with no other; or the ledger cannot be
+    /// reached, read or written.
     pub fn open(
         address: &Address,
         tombstones: Option<Arc<Tombstones>>,
@@ -105,7 +106,7 @@ impl PostgresLedger {
             heart,
         }) = &self.engine
         {
-            // Nobody waits for the server any more.
+            // From here on, no request waits for the gates of other engines, nor for a server that does not answer.
             member.close();
             writer.close().await;
             let heart = heart.clone();
@@ -122,7 +123,7 @@ fn open_session(address: &Address) -> Result<Connection, LedgerError> {
 
 #[async_trait]
 impl Hold for PostgresLedger {
-    /// Writes it into the row of this engine.
+    /// Writes the socket into the row of this engine.
     fn announce(&self, socket: Option<&str>) -> Result<(), LedgerError> {
         let say = || {
             let db = open_session(&self.address)?;
@@ -142,7 +143,7 @@ impl Hold for PostgresLedger {
 impl Drive for PostgresLedger {
     type Reader = PostgresRows;
 
-    /// An answer to what raises tombstones waits until the gates of the other engines have them, or may not answer.
+    /// Answers a request that raises tombstones only when the gates of the other engines have them, or may not answer.
     async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
         let Some(engine) = &self.engine else {
             return Err(LedgerError::ReadOnly {
@@ -214,7 +215,7 @@ impl Engines for PostgresLedger {
 }
 
 /// Begins a snapshot for all the statements of a read, whatever is committed meanwhile. An idle session may have been
-/// lost since it was used last, so another one is opened then.
+/// lost since it was used last; then another one is opened.
 fn begin_snapshot(address: &Address, reader: &mut Reader) -> Result<Arc<Connection>, LedgerError> {
     if let Some(db) = reader.take().filter(|db| db.begin(SNAPSHOT).is_ok()) {
         *reader = Some(db.clone());

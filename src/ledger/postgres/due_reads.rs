@@ -12,7 +12,7 @@ use crate::ledger::store::decode;
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{DueCount, StepRow};
 
-/// Jumps from one group to the next along an index, and counts within each.
+/// Finds the groups with steps to observe: jumps from one to the next along an index, and counts within each.
 const OBSERVATIONS: &str = "
     WITH RECURSIVE g AS (
         (SELECT deletion, site, kind, rank FROM steps WHERE state = 'verifying'
@@ -106,7 +106,7 @@ pub(super) fn first(
 }
 
 pub(super) fn count(db: &Connection, ends: &[DateTime<Utc>]) -> Sql<Vec<DueCount>> {
-    // An interval of the server begins with its first value, ours ends with its last.
+    // A bucket of the server contains its lower bound, and one of `DueCount` its upper bound.
     let begins: Vec<i64> = ends.iter().map(|end| micros(*end) + 1).collect();
     let found = db.all(
         "SELECT width_bucket(next_attempt_at, $1::bigint[])::bigint, count(*), min(next_attempt_at)

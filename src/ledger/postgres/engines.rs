@@ -1,4 +1,4 @@
-//! The rows of the engines: joining, leases, and who leads.
+//! The rows of the engines: joining, leases, and which engine leads.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Resul
                 &member.works(),
                 &member.index.is_some(),
                 &terms.is_alone,
-                // What was paused stays so in its next epoch.
+                // An engine that was paused stays paused in its next epoch.
                 &member.epoch(),
             ],
             |row| Ok((row.read::<i64>(0)?, row.read::<i64>(1)?)),
@@ -76,7 +76,7 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Resul
     });
     match joining.map_err(|error| schema::held_or_fault(address, &error))? {
         Ok((epoch, applied)) => {
-            // The lease may have been renewed later than this, never earlier.
+            // The server has begun the lease at this time or later, never earlier.
             member.joined(epoch, applied, sent + terms.lease);
             notify(db, address, epoch).map_err(|error| schema::fault(address, &error))
         }
@@ -107,8 +107,8 @@ pub(super) fn leave(db: &Connection, address: &Address, epoch: i64) -> Sql<()> {
     notify(db, address, epoch)
 }
 
-/// Ends the lost engines for good, in the transaction that takes over what they had in flight. Returns the epochs of
-/// the others.
+/// Ends the lost engines for good, in the transaction that takes over their steps in flight. Returns the epochs of the
+/// engines that have not ended, this one included.
 pub(super) fn end_lost(db: &Connection, own: i64) -> Sql<Vec<i64>> {
     let sql = format!(
         "UPDATE engines SET ended = true
@@ -199,7 +199,8 @@ pub(super) fn channel(address: &Address) -> String {
     format!("gone {}", address.schema)
 }
 
-/// The statement that wakes the others; its values are the channel and a [`Notice`]. Nobody relies on it.
+/// The statement that wakes the others; its values are the channel and a [`Notice`]. No engine relies on it, because
+/// each also reads the ledger by itself.
 pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 
 /// Wakes the others at once.
@@ -284,17 +285,17 @@ pub(super) fn list(db: &Connection) -> Sql<Vec<EngineRow>> {
     Ok(engines)
 }
 
-/// Has the engines of this name claim nothing more, or work again. Returns how many have the name.
+/// Stops the engines of this name from claiming steps, or lets them claim again. Returns their number.
 pub(super) fn drain(db: &Connection, name: &str, is_drained: bool) -> Sql<usize> {
     let sql = "UPDATE engines SET drained = $2 WHERE NOT ended AND name = $1";
     let drained = db.run(sql, &[&name, &is_drained])?;
     Ok(usize::try_from(drained).unwrap_or(usize::MAX))
 }
 
-/// Keeps all engines from writing and from beginning, for as long as the session lives.
+/// Keeps all engines from writing and from starting, for as long as the session lives.
 ///
 /// # Errors
-/// An engine is alive, a pooler keeps no session, or the server fails.
+/// An engine is alive, a pooler may give each transaction another session, or the server fails.
 pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerError> {
     if address.is_pooled {
         let why = "a pooler in transaction mode cannot keep engines out meanwhile; name the server \
@@ -313,7 +314,8 @@ pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerE
     }
 }
 
-/// The engine of this ledger on this machine that began first; none if there is none, or the server does not say.
+/// Returns the engine of this ledger on this machine: one with a socket if there is any, and of these the one that
+/// started first. None if there is none, or if the server does not answer.
 pub fn holder(address: &Address) -> Option<Holder> {
     schema::on_a_thread(|| find_holder(address)).flatten()
 }

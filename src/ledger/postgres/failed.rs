@@ -29,7 +29,8 @@ impl Failed {
     }
 }
 
-/// A session lacks a statement that was prepared in it, or has one of that name already, only if clients share it.
+/// Advice on an error that only a session shared by clients has: it lacks a statement that was prepared in it, or has
+/// one of that name already.
 fn advice(code: &SqlState) -> &'static str {
     let of_others = [
         SqlState::INVALID_SQL_STATEMENT_NAME,
@@ -43,7 +44,7 @@ fn advice(code: &SqlState) -> &'static str {
     }
 }
 
-/// The server's own words, or why there is no answer.
+/// The server's own message, or why there is no answer.
 fn words(error: &tokio_postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {
         let detail = said.detail().map(|it| format!(" ({it})"));

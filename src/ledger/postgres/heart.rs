@@ -1,7 +1,7 @@
-//! The thread that renews an engine's lease, and sees what the other engines do.
+//! The thread that renews an engine's lease, and reads the rows of the other engines.
 //!
-//! It is woken by the server (`NOTIFY`) when another engine has committed something, and looks by itself often enough
-//! that a notice which is lost costs a second.
+//! The server wakes it (`NOTIFY`) when another engine has committed a transaction. While there are other engines, it
+//! also reads each second, so that a lost notice costs a second at most.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,17 +15,17 @@ use super::schema;
 use crate::ledger::engines::{Heartbeat, Member, READ_EVERY, REST};
 use crate::ledger::threads::Writer;
 
-/// Between two tries to connect.
+/// Time between two attempts to connect.
 const CONNECT_EVERY: Duration = Duration::from_secs(1);
 
-/// Ends its thread when it is dropped.
+/// A handle of the thread, which ends when the handle is dropped.
 pub(super) struct Heart {
     member: Arc<Member>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Heart {
-    /// Starts the thread. `writer`: follows the tombstones of others before each of its transactions.
+    /// Starts the thread. `writer`: begins each transaction by applying the tombstones of other engines.
     pub(super) fn start(
         address: &Address,
         member: &Arc<Member>,
@@ -89,7 +89,7 @@ impl Beating {
             std::thread::sleep(REST);
         }
         if let Some(db) = &self.db {
-            // Otherwise the lease ends by itself.
+            // If this fails, the lease ends by itself.
             let _ = engines::leave(db, &self.address, self.member.epoch());
         }
     }
@@ -103,10 +103,11 @@ impl Beating {
             .fail(&format!("the ledger does not answer: {error}"));
     }
 
-    /// Reads the rows of the engines, and renews the lease before if it is time. Returns how long until the next time.
+    /// Renews the lease if that is due, and reads the rows of the engines. Returns how long to wait before the next
+    /// call.
     fn beat(&mut self) -> Sql<Duration> {
         let Some(beat) = self.heartbeat.begin() else {
-            // The writer joins, before it does anything else.
+            // The writer begins a new epoch before it does anything else.
             self.writer.nudge();
             return Ok(READ_EVERY);
         };

@@ -1,4 +1,4 @@
-//! Which engines are alive, as their rows say.
+//! Reads from the rows of the engines which of them are alive.
 
 use super::address::Address;
 use super::client::Connection;
@@ -27,7 +27,7 @@ pub(super) fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> 
     Ok(living.next().map(|(process, socket)| (process.pid, socket)))
 }
 
-/// The columns `machine, pid, process`.
+/// Reads the columns `machine, pid, process`.
 pub(super) fn process(row: &tokio_postgres::Row, first: usize) -> Sql<Process> {
     Ok(Process {
         machine: row.read(first)?,

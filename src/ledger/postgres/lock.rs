@@ -1,6 +1,5 @@
-//! The lock of a ledger. Each transaction that writes takes it, so that they run one after the other, whatever engine
-//! they are of: what a transaction decides from the rows that it has read is still true when it commits. It ends with
-//! the transaction, however that ends.
+//! The lock of a ledger. Each transaction that writes takes it, so that those of all engines run one after the other:
+//! the rows that a transaction has read are still the same when it commits. The lock ends with the transaction.
 
 use super::client::{Connection, Settings};
 use super::failed::Sql;
@@ -8,11 +7,12 @@ use super::failed::Sql;
 /// The key of the advisory lock, from the schema's name.
 const KEY: &str = "hashtextextended('gone ledger ' || $1, 0)";
 
-/// How long to wait for who has the lock: transactions take less, engines of version 1 have it for as long as they run.
+/// How long to wait for the lock. Transactions hold it for less; an engine of version 1 holds it for as long as it
+/// runs.
 const WAIT_MAX: &str = "'5s'";
 
-/// How the session of whoever may find it held is set up.
-pub(super) const PATIENT: Settings<'_> = &[("lock_timeout", WAIT_MAX)];
+/// Settings of a session that soon gives up waiting for the lock, because an engine of version 1 or a copy may hold it.
+pub(super) const SHORT_WAIT: Settings<'_> = &[("lock_timeout", WAIT_MAX)];
 
 /// The statement that waits for the lock, within a transaction. Its value is the schema's name.
 pub(super) fn statement() -> String {

@@ -5,18 +5,18 @@
 //! reads ──────────▶ a few sessions, each read in one snapshot           ├─▶ PostgresRows ─▶ the schema
 //! leases ─────────▶ one thread with one session: `heart` ───────────────┘
 //! ```
-//! Of the rows of deletions this module only loads and saves: the files `…_rows`, `row_store` and `save` for changes, the
-//! files `…_reads` for questions. What they mean is decided above ([`super::store`]), and so is which engine may do what
-//! ([`super::engines`]): `engines` keeps the rows of the engines, `living` reads which are alive, `heart` carries
-//! renewals to the server, and a `notice` wakes the others.
+//! The files `…_rows`, `row_store`, `save` and `prune` write rows, the files `…_reads` read them, and `native` does
+//! both for the registry. They decide nothing: see [`super::store`]. [`super::engines`] decides what an engine may
+//! do: here `engines` keeps the rows of the engines, `living` reads which engines are alive, `heart` carries renewals
+//! to the server, and a `notice` wakes the other engines.
 //!
 //! - A commit that was answered is durable: `synchronous_commit` is on in each session.
-//! - Transactions that write run one after the other, whichever engine they are of (`lock`); each begins by looking
-//!   whether its engine was declared lost, and by taking in what others did to tombstones (`store`).
+//! - Transactions that write run one after the other, those of all engines together (`lock`). Each begins by reading
+//!   whether other engines have ended its engine's lease, and what they have changed in the tombstones (`store`).
 //! - The outcomes of steps take three round trips, however many there are: their transaction begins and loads, saves,
 //!   and commits (`outcome_rows`, `save`, `store`).
-//! - If the connection is lost, so is the open transaction, and its requests are answered with an error. Only of one
-//!   whose `COMMIT` was sent nobody knows; the writer connects again and looks it up before it answers (`store`).
+//! - If the connection is lost, so is the open transaction, and its requests are answered with an error. If its
+//!   `COMMIT` was sent, the writer connects again and finds out whether it was committed before it answers (`store`).
 //! - Behind a pooler that gives each transaction another session, nothing is left in a session (`client`).
 //! - All waits are on threads that may block ([`super::threads`]), never on a tokio worker.
 

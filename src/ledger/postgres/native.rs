@@ -190,7 +190,7 @@ impl NativeReads for PostgresRows {
             .iter()
             .map(|(kind, field)| (kind.as_str(), field.as_str()))
             .unzip();
-        // The distinct referrers of each, counted by the rank of the last one.
+        // The rank of the last referrer of a resource is the number of its distinct referrers.
         let found = self.db.all(
             "SELECT n, site, kind, id, name, field, place, max(distinct_rank) OVER (PARTITION BY n)
              FROM (

@@ -6,15 +6,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// An engine that hears that others have committed something waits this long for more such news before it looks.
+/// After a notice that is not urgent, an engine waits this long for more notices before it reads the ledger.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// Says that an engine has committed a transaction.
+/// The notice that an engine has committed a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
     /// The epoch of the engine that committed.
     pub(super) epoch: i64,
-    /// Whether somebody waits until the others have seen it.
+    /// Whether the other engines must read the ledger at once: a request may wait until they have.
     pub(super) is_urgent: bool,
 }
 
@@ -36,12 +36,13 @@ impl Notice {
     }
 }
 
-/// Who is woken by the notices of other engines.
+/// Wakes this engine when notices of other engines arrive.
 pub(super) struct Listener {
-    /// Wakes at once.
+    /// Notified of urgent notices: wakes at once.
     pub(super) waker: Arc<Notify>,
-    news: Arc<Notify>,
-    /// Its own notices wake nobody.
+    /// Notified of other notices: wakes after [`GATHER`].
+    unhurried: Arc<Notify>,
+    /// The epoch of this engine, whose own notices wake nobody.
     epoch: i64,
 }
 
@@ -49,34 +50,34 @@ impl Listener {
     pub(super) fn new(waker: Arc<Notify>, epoch: i64) -> Self {
         Self {
             waker,
-            news: Arc::default(),
+            unhurried: Arc::default(),
             epoch,
         }
     }
 
-    pub(super) fn hear(&self, text: &str) {
+    pub(super) fn receive(&self, text: &str) {
         match Notice::parse(text) {
             Notice { epoch, .. } if epoch == self.epoch => {}
             Notice {
                 is_urgent: true, ..
             } => self.waker.notify_one(),
-            _ => self.news.notify_one(),
+            _ => self.unhurried.notify_one(),
         }
     }
 
-    /// Waits until it is woken, or there is news that was gathered for a while, or this time has passed.
+    /// Waits until `waker` is notified, until [`GATHER`] after another notice, or until this time has passed.
     pub(super) fn wait(&self, at_most: Duration) -> impl Future<Output = ()> + use<> {
-        let (waker, news) = (self.waker.clone(), self.news.clone());
+        let (waker, unhurried) = (self.waker.clone(), self.unhurried.clone());
         async move {
             let end = Instant::now() + at_most;
             let gathered = async {
-                news.notified().await;
+                unhurried.notified().await;
                 tokio::time::sleep(GATHER).await;
             };
-            // Whether anything came is of no interest: the caller looks.
+            // The caller reads the ledger in any case, so the reason why the wait ended does not matter.
             let _ = timeout_at(end, async {
                 tokio::select! {
-                    // First, so that news which is there already is not looked for once more.
+                    // First, so that a notice that is there already is taken, even if `waker` ends the wait.
                     biased;
                     () = gathered => {}
                     () = waker.notified() => {}
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_is_read_as_it_was_told_and_an_unknown_one_is_urgent() {
+    fn a_notice_is_parsed_as_it_was_written_and_an_unknown_one_is_urgent() {
         for is_urgent in [false, true] {
             let notice = Notice {
                 epoch: 17,
@@ -104,12 +105,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn news_is_gathered_and_what_somebody_waits_for_is_not() {
+    async fn notices_are_gathered_unless_they_are_urgent() {
         let listener = Listener::new(Arc::default(), 17);
-        let waited = async |heard: &[&str]| {
+        let waited = async |notices: &[&str]| {
             let began = Instant::now();
-            for text in heard {
-                listener.hear(text);
+            for text in notices {
+                listener.receive(text);
             }
             listener.wait(Duration::from_secs(1)).await;
             began.elapsed()

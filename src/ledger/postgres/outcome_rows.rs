@@ -14,7 +14,7 @@ pub(super) const DEPENDENTS: &str =
     "SELECT e.dependency, e.dependent FROM unnest($1::bigint[]) WITH ORDINALITY AS k(id, n)
      JOIN edges e ON e.dependency = k.id ORDER BY k.n, e.dependent";
 
-/// An edge, from [`DEPENDENTS`].
+/// Decodes an edge of [`DEPENDENTS`].
 pub(super) fn edge(row: &Row) -> Sql<(i64, i64)> {
     Ok((row.read(0)?, row.read(1)?))
 }
@@ -28,10 +28,13 @@ pub(super) fn statements(steps: &OutcomeSteps) -> [(&'static str, Columns<'_>); 
     ]
 }
 
-/// The answers of [`statements`].
+/// Decodes the answers of [`statements`].
 pub(super) fn loaded(answers: &[Vec<Row>]) -> Sql<OutcomeRows> {
     let [found, edges, dependents, deletions] = answers else {
-        let why = format!("{} answers to four statements", answers.len());
+        let why = format!(
+            "the server returned {} results for four statements",
+            answers.len()
+        );
         return Err(Failed::Impossible(why));
     };
     let steps = found

@@ -1,8 +1,8 @@
-//! The process of an engine, so that another one on the same machine can see that it has ended.
+//! The process of an engine, so that another engine on the same machine can see that it has ended.
 
 use std::fs;
 
-/// A process of a machine, which no later process ever is.
+/// The identity of a process of a machine. No later process has the same one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Process {
     /// The boot and the process namespace of the machine; empty where the system does not say.
@@ -23,12 +23,12 @@ impl Process {
         }
     }
 
-    /// Whether it is on this machine, where it can be seen.
+    /// Whether the process is on this machine and in this process namespace, where it can be observed.
     pub(super) fn is_here(&self) -> bool {
         !self.machine.is_empty() && machine().as_ref() == Some(&self.machine)
     }
 
-    /// Whether it has certainly ended. A process on another machine is never certain.
+    /// Whether the process has certainly ended. False for a process on another machine.
     pub(super) fn has_ended(&self) -> bool {
         self.is_here()
             && !self.started.is_empty()
@@ -43,10 +43,10 @@ fn machine() -> Option<String> {
 }
 
 /// When a process started: clock ticks since the boot, the 22nd field of `/proc/PID/stat` (see `man 5 proc`). None if
-/// there is no such process, or it has ended and is only not yet waited for.
+/// there is no such process, or it has ended and its parent has not yet waited for it.
 fn started(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses, and may hold anything.
+    // The second field is the program's name in parentheses, which may contain any character.
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();
     let state = fields.next()?;

@@ -1,4 +1,5 @@
-//! The removal of old rows, in statements: a piece of them holds up nobody.
+//! The removal of old rows. Steps and events are removed a limited number at a time, so that no other request
+//! waits long for it.
 
 use chrono::{DateTime, Utc};
 
@@ -14,7 +15,7 @@ impl PruneRows for PostgresRows {
     fn prune_leftovers(&self, before: DateTime<Utc>) -> Sql<()> {
         self.db
             .together(&[
-                // Also snapshots of refused and cancelled deletions: a few rows.
+                // This also removes the snapshots of refused and cancelled deletions, which are few.
                 (
                     "DELETE FROM snapshots s WHERE NOT EXISTS (SELECT FROM tombstones t
                          WHERE t.record_id = s.record AND t.phase IN ('checking', 'deleting'))",
@@ -34,7 +35,7 @@ impl PruneRows for PostgresRows {
                     "DELETE FROM foreign_going WHERE phase = 'gone' AND gone_at < $1",
                     &[&micros(before)],
                 ),
-                // Those that each gate has.
+                // The changes that each engine with gates has applied.
                 (
                     "DELETE FROM tombstone_changes WHERE seq <= coalesce(
                          (SELECT min(applied) FROM engines WHERE NOT ended AND has_gates),
@@ -45,7 +46,6 @@ impl PruneRows for PostgresRows {
             .map(drop)
     }
 
-    /// Readers of events are told which is the oldest one kept.
     fn prune_events(&self, before: DateTime<Utc>, most: usize) -> Sql<u64> {
         self.db.run(
             "WITH oldest AS (SELECT seq, at FROM events ORDER BY seq LIMIT $2)

@@ -173,7 +173,7 @@ impl RowStore for PostgresRows {
         left.iter().map(|row| Ok(row.read(0)?)).collect()
     }
 
-    /// They are sent with the `COMMIT`.
+    /// The deletions are sent with the `COMMIT`.
     fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Sql<()> {
         if !changed.is_empty() {
             self.save_last(deletion_rows::Saved::of(changed));

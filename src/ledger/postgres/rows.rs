@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::failed::{Failed, Sql};
 use crate::domain::model::ResourceKey;
 
-/// Microseconds since 1970; finer fractions are lost.
+/// Microseconds since 1970 (UTC); finer fractions are lost.
 pub(super) fn micros(at: DateTime<Utc>) -> i64 {
     at.timestamp_micros()
 }
@@ -15,7 +15,7 @@ pub(super) fn micros_opt(at: Option<DateTime<Utc>>) -> Option<i64> {
     at.map(micros)
 }
 
-/// The most rows that a statement may return; the server takes none as no limit.
+/// The limit of a statement's rows. None for a number beyond `i64`; the server reads it as no limit.
 pub(super) fn limit(most: usize) -> Option<i64> {
     i64::try_from(most).ok()
 }

@@ -1,4 +1,4 @@
-//! The tables, and what is checked before they are used.
+//! The tables, and the checks before they are used.
 
 use tokio_postgres::error::SqlState;
 
@@ -21,10 +21,10 @@ const MIGRATIONS: [&str; 3] = [
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
 ];
-/// The oldest server with everything that the statements and the session's settings use.
+/// The oldest version of the server that has everything that the statements and the session's settings use.
 const SERVER_MIN: i64 = 140_000;
 
-/// What the schema holds.
+/// The contents of the schema.
 enum Found {
     Nothing,
     /// Tables of something else.
@@ -41,7 +41,7 @@ pub(super) fn fault(address: &Address, error: &Failed) -> LedgerError {
     }
 }
 
-/// The error of a ledger whose lock was waited for in vain.
+/// The error of a ledger whose lock could not be taken: `Held` if another process has it.
 pub(super) fn held_or_fault(address: &Address, error: &Failed) -> LedgerError {
     match error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
         true => LedgerError::Held {
@@ -60,12 +60,12 @@ pub(super) fn refused(address: &Address, why: &str) -> LedgerError {
     }
 }
 
-/// Connects, with the schema's name as the only one in which tables are looked for.
+/// Connects, with this schema as the only one in the search path.
 pub(super) fn connect(address: &Address) -> Result<Connection, LedgerError> {
     connect_with(address, &[])
 }
 
-/// The same, with further settings.
+/// Connects as [`connect`] does, with further settings.
 pub(super) fn connect_with(
     address: &Address,
     settings: Settings<'_>,
@@ -124,13 +124,13 @@ pub(super) fn check(db: &Connection, address: &Address) -> Result<(), LedgerErro
 
 fn foreign(address: &Address) -> LedgerError {
     let why = format!(
-        "the schema \"{}\" has tables that are not a ledger's; name another one with ?schema=",
+        "the schema \"{}\" has tables that are not a ledger's; name another schema with ?schema=NAME",
         address.schema
     );
     refused(address, &why)
 }
 
-/// Whether the schema has a ledger that tells which engines are alive.
+/// Whether the schema has a ledger whose rows say which engines are alive.
 pub(super) fn has_engines(db: &Connection, address: &Address) -> Result<bool, LedgerError> {
     let found = found(db, address).map_err(|error| fault(address, &error))?;
     Ok(matches!(found, Found::Version(version) if version >= FIRST_WITH_LEASES))
@@ -165,14 +165,14 @@ pub fn can_write(address: &Address) -> Result<(), LedgerError> {
     on_a_thread(check).unwrap_or(Err(LedgerError::Closed))
 }
 
-/// Does work that blocks, wherever it is called: a connection cannot be waited for on a thread of a runtime. None if
-/// the work panicked.
+/// Does work that blocks on a thread of its own, because tokio refuses to wait for a connection on a thread of a
+/// runtime. None if the work panicked.
 pub(super) fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| scope.spawn(work).join()).ok()
 }
 
-/// Brings the tables to this version, and creates them if the schema has none. Nobody may have the ledger open then.
-/// The session waits for the lock as [`lock::PATIENT`] says.
+/// Brings the tables to this version, and creates them if the schema has none. No engine may be alive meanwhile. The
+/// session must have the settings [`lock::SHORT_WAIT`].
 pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerError> {
     let failed = |error: Failed| fault(address, &error);
     match found(db, address).map_err(failed)? {
@@ -180,8 +180,8 @@ pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerEr
         Found::Version(found) if found < KNOWN => {}
         _ => return check(db, address),
     }
-    // In one transaction: a crash leaves a whole ledger of one version. An engine of version 1 has the lock for as long
-    // as it runs; a later one begins no new epoch while this has it.
+    // In one transaction: a crash leaves a whole ledger of one version. An engine of version 1 holds the lock for as
+    // long as it runs; a later one begins no new epoch while this session holds it.
     match lock::within(db, &address.schema, || bring_up(db, address)) {
         Ok(None) => Ok(()),
         Ok(Some(living)) => Err(held(address, living)),
@@ -198,8 +198,8 @@ pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerEr
     }
 }
 
-/// Runs the migrations that are missing: whoever had the lock before may have run them. None runs while an engine is
-/// alive, which is returned then: it writes the tables as they are.
+/// Runs the migrations that are missing; the process that held the lock before may have run them. Runs none while an
+/// engine is alive, which writes the tables as they are, and returns that engine.
 fn bring_up(db: &Connection, address: &Address) -> Sql<Option<Living>> {
     let schema = &address.schema;
     let from = match found(db, address)? {

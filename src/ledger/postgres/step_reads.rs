@@ -1,4 +1,4 @@
-//! Reads of steps, and of what is counted over them.
+//! Reads of steps, and counts of them.
 
 use chrono::{DateTime, Utc};
 

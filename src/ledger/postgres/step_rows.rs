@@ -49,7 +49,7 @@ pub(super) struct Saved {
     told: Vec<bool>,
 }
 
-/// Columns that hold what they held cost no entry of an index.
+/// Saves steps. A column that keeps its value costs no entry of an index.
 pub(super) const SAVE: &str = "
     UPDATE steps s SET state = n.state, since = n.since, waits = n.waits, attempts = n.attempts,
         looks = n.looks, next_attempt_at = n.next, own_attempt_at = n.own,
@@ -124,7 +124,7 @@ impl Saved {
     }
 }
 
-/// Steps of one statement: their columns are in memory twice, here and as a message.
+/// Number of steps that one statement inserts: their columns are in memory twice, here and as a message.
 const INSERTED_TOGETHER: usize = 5_000;
 
 /// The columns that differ between the steps of a plan.

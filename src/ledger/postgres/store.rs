@@ -21,7 +21,7 @@ use crate::ledger::transitions::Rotation;
 use crate::ledger::working_set::WorkingSet;
 use crate::ledger::{Job, LedgerError, Outcome, answer, fails_alone, steps_of_outcomes};
 
-/// How often the writer tries to find out whether a transaction was committed.
+/// Time between two attempts of the writer to find out whether a transaction was committed.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// The writing side of an engine.
@@ -46,36 +46,36 @@ enum Attempt {
 
 struct Committed {
     outcomes: Vec<Outcome>,
-    /// Changes of tombstones, in their order: those of others before, then those of this transaction.
+    /// Changes of tombstones, in their order: first those of other engines, then those of this transaction.
     changed: Vec<Changed>,
-    /// The last change of a tombstone now, if the commit was answered.
+    /// The number of the last change of a tombstone at the commit; none if the commit was not answered.
     applied: Option<i64>,
-    /// Whether gates of other engines must know a change that this transaction made.
+    /// Whether gates of other engines must apply a change that this transaction made.
     has_raised: bool,
 }
 
 /// A transaction that has begun.
 struct Begun {
-    /// Tombstones that others have changed since our memory was brought up to date.
+    /// Tombstones that others have changed since those in memory were brought up to date.
     changed: Vec<Changed>,
     is_shared: bool,
     others_have_gates: bool,
-    /// The rows that its outcomes need; none if it has no outcomes. None also if a row cannot be read: it is loaded once
-    /// more, and the change that needs it is refused.
+    /// The rows that its outcomes need; none if it has no outcomes. None also if a row cannot be read: that row is
+    /// loaded once more, and the change that needs it is refused.
     loaded: Option<OutcomeRows>,
 }
 
 impl Store {
     /// Opens the ledger as one of its engines, and creates it if there is none: creates the tables, begins a new epoch.
     pub(super) fn open(address: &Address, member: Arc<Member>) -> Result<Self, LedgerError> {
-        // Whoever copies a ledger has its lock.
-        let db = schema::connect_with(address, lock::PATIENT)?;
+        // A process that copies the ledger holds its lock for long.
+        let db = schema::connect_with(address, lock::SHORT_WAIT)?;
         schema::migrate(&db, address)?;
         engines::join(&db, address, &member)?;
         let store = Self {
             address: address.clone(),
             member,
-            // A session that waits for as long as others work.
+            // The transactions use another session, which waits longer for the lock.
             db: None,
             groups: 0,
             rotation: Rotation::new(),
@@ -91,8 +91,8 @@ impl Store {
         Ok(())
     }
 
-    /// Applies several requests in one transaction, and answers each in its place; after an error, nothing of them
-    /// was written.
+    /// Applies several requests in one transaction, and returns their outcomes in the same order. After an error,
+    /// nothing of them was written.
     pub(super) fn group(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, LedgerError> {
         loop {
             if self.member.must_join() {
@@ -125,7 +125,7 @@ impl Store {
         }
     }
 
-    /// The error of a ledger; a connection that is lost is not used again.
+    /// Returns the error of the ledger. A connection that is lost is not used again.
     fn lost(&mut self, db: &Connection, error: &Failed) -> LedgerError {
         if db.is_closed() || is_of_the_connection(error) {
             self.db = None;
@@ -203,9 +203,9 @@ impl Store {
         }
     }
 
-    /// Begins a transaction, and takes the lock; none if others have ended this engine's lease. No engine begins while
-    /// the lock is held, so what is seen of the others is true until the transaction ends. The same round trip loads the
-    /// rows that outcomes need.
+    /// Begins a transaction, and takes the lock; none if others have ended this engine's lease. No engine joins while
+    /// the lock is held, so the facts about the others stay true until the transaction ends. The same round trip
+    /// loads the rows that outcomes need.
     fn begin(&self, db: &Connection, steps: &OutcomeSteps) -> Result<Option<Begun>, Stop<Failed>> {
         let (epoch, applied) = (self.member.epoch(), self.member.applied());
         let lock = lock::statement();
@@ -246,8 +246,8 @@ impl Store {
         }))
     }
 
-    /// Saves the deletions, commits, and gives the other engines notice if anything was written. Returns the last
-    /// change of a tombstone.
+    /// Saves the deletions, commits, and notifies the other engines if anything was written. Returns the number of the
+    /// last change of a tombstone.
     fn commit(
         &self,
         db: &Connection,
@@ -279,7 +279,7 @@ impl Store {
         }
     }
 
-    /// The connection; connects again if it is lost.
+    /// Returns the connection; connects again if it is lost.
     fn connected(&mut self) -> Result<Arc<Connection>, LedgerError> {
         if let Some(db) = self.db.as_ref().filter(|db| !db.is_closed()) {
             return Ok(db.clone());
@@ -293,14 +293,14 @@ impl Store {
         Ok(db)
     }
 
-    /// Whether the last transaction was committed, whose `COMMIT` was not answered; then the last change of a tombstone
-    /// now. Waits for the server for as long
-    /// as it takes: whoever asked for the transaction must not do anything before that is known. Who holds the lock
-    /// knows that the transaction has ended, one way or the other.
+    /// Finds out whether the last transaction was committed, whose `COMMIT` was not answered. Returns the number of
+    /// the last change of a tombstone if it was, and none if it was not. Waits for the server for as long as it
+    /// takes, because the requests of the transaction must not be answered before that is known. Once this session
+    /// holds the lock, the transaction has ended, one way or the other.
     fn was_committed(&mut self, lost: &Failed) -> Result<Option<i64>, LedgerError> {
         self.db = None;
         tracing::error!(ledger = %self.address, error = %lost, "the connection was lost while a \
-            transaction was being committed; nothing goes on until the server says whether it was");
+            transaction was being committed; this engine waits until the server says whether it was committed");
         let epoch = self.member.epoch();
         loop {
             let looked_up = self.connected().and_then(|db| {
@@ -319,7 +319,7 @@ impl Store {
                     if self.member.is_closing() {
                         return Err(error);
                     }
-                    tracing::warn!(%error, "still not known");
+                    tracing::warn!(%error, "it is still not known whether the transaction was committed");
                     self.db = None;
                     std::thread::sleep(LOOK_UP);
                 }
@@ -337,8 +337,8 @@ const OTHER_ENGINES: &str = "SELECT count(o.epoch) > 0, coalesce(bool_or(o.has_g
 const TOMBSTONE_CHANGES: &str =
     "SELECT site, kind, id, phase FROM tombstone_changes WHERE seq > $1 ORDER BY seq";
 
-/// The error of requests that must not be refused. What the rows do not allow is an error of the change that asked for
-/// it; see [`fails_alone`].
+/// Turns the [`Stop`] of a group of requests into an error. A change that the rows do not allow is refused alone (see
+/// [`fails_alone`]), so a refusal that remains here is an error of the whole group.
 fn unrefused(stop: Stop<Failed>) -> Failed {
     match stop {
         Stop::Failed(error) => error,
@@ -346,8 +346,8 @@ fn unrefused(stop: Stop<Failed>) -> Failed {
     }
 }
 
-/// Whether the session has ended, or its connection: no answer at all, or the server's last word (class 57: it is
-/// shutting down; 08: the connection).
+/// Whether the session or its connection has ended: there was no answer at all, or the server said so (class 57P: it
+/// shuts down; 08: the connection).
 fn is_of_the_connection(error: &Failed) -> bool {
     match (error, error.code()) {
         (Failed::Statement(_), Some(code)) => {

@@ -17,7 +17,7 @@ use crate::ledger::store::tables::{
     Cell, ColumnType, LastNumbers, Origin, Row, TABLES, Table, TableReads, TableWrites, UNFINISHED,
 };
 
-/// Whole tables are read and compared: other than an engine's statements, these are faster without an index.
+/// Whole tables are read and compared. Unlike an engine's statements, these are faster without an index.
 const SETTINGS: Settings<'_> = &[
     ("enable_seqscan", "on"),
     ("enable_hashjoin", "on"),
@@ -26,14 +26,14 @@ const SETTINGS: Settings<'_> = &[
 ];
 /// Texts are ordered by their bytes.
 const BYTEWISE: &str = " COLLATE \"C\"";
-/// Columns that no other store has, with what a copied row has in them.
+/// Columns without a default that a file does not have: table, column, and the value in a copied row.
 const OWN_COLUMNS: [(&str, &str, &str); 1] = [("engines", "host", "''")];
 
 /// A session in which the tables are read or written.
 pub struct ServerTables {
     db: Arc<Connection>,
     address: Address,
-    /// Whether the session is within a transaction, which ends with it.
+    /// Whether the session is within a transaction, which ends with the session.
     in_snapshot: bool,
 }
 
@@ -46,7 +46,7 @@ impl ServerTables {
         Self::connect(address)?.at_one_moment()
     }
 
-    /// The same, while no engine can open it.
+    /// Opens a whole ledger for reading, as of now, and keeps engines from opening it.
     ///
     /// # Errors
     /// As with [`Self::open`]; or an engine holds it.
@@ -87,7 +87,7 @@ impl ServerTables {
     }
 
     fn connect(address: &Address) -> Result<Self, LedgerError> {
-        let settings = [SETTINGS, lock::PATIENT].concat();
+        let settings = [SETTINGS, lock::SHORT_WAIT].concat();
         Ok(Self {
             db: Arc::new(schema::connect_with(address, &settings)?),
             address: address.clone(),
@@ -103,7 +103,7 @@ impl ServerTables {
         Ok(self)
     }
 
-    /// What is read of its rows, in the same session.
+    /// Returns a reader of the rows, in the same session.
     pub(super) fn reads(&self) -> PostgresRows {
         PostgresRows::new(self.db.clone(), 0)
     }
@@ -222,7 +222,7 @@ impl TableWrites for ServerTables {
         let columns: Vec<Box<dyn ToSql + Sync>> = columns.collect();
         let columns: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|it| &**it).collect();
         let inserted = self.db.run(&sql, &columns).map(drop);
-        // It may be a text that only files take, such as one with a zero byte.
+        // The cause may be a text that only a file can keep, such as one with a zero byte.
         inserted.map_err(|error| LedgerError::Io {
             name: self.address.to_string(),
             detail: format!("rows of {}: {error}", table.name),
@@ -236,7 +236,7 @@ impl TableWrites for ServerTables {
             .unzip();
         let given = "UPDATE numbers SET last = n.last
              FROM unnest($1::text[], $2::bigint[]) AS n(name, last) WHERE numbers.name = n.name";
-        // A file keeps no number of these.
+        // A file keeps no last number of deletions, and none of the resources of other deployments.
         let rest = "UPDATE numbers SET last = greatest(last, (SELECT max(num) FROM deletions))
                  WHERE name = 'deletion';
              UPDATE numbers SET last = greatest(last, (SELECT max(num) FROM foreign_going))
@@ -275,7 +275,7 @@ fn read(row: &tokio_postgres::Row, table: &Table) -> Sql<Row> {
     cells.collect()
 }
 
-/// A column of these rows, as an array.
+/// Returns a column of these rows, as an array.
 fn column(rows: &[Row], at: usize, is: ColumnType) -> Box<dyn ToSql + Sync> {
     let cells = rows.iter().map(|row| row.get(at));
     let number = |cell: Option<&Cell>| match cell {

@@ -18,11 +18,13 @@ use tokio_rustls::client::TlsStream;
 use super::address::Address;
 use super::failed::{Failed, Sql};
 
-/// How a connection begins TLS.
+/// The settings of TLS; none if connections use no TLS.
 #[derive(Clone)]
 pub(super) struct Tls(Option<Arc<ClientConfig>>);
 
 impl Tls {
+    /// Reads the trusted authorities of an address.
+    ///
     /// # Errors
     /// The file of trusted authorities cannot be read, or holds no certificate.
     pub(super) fn of(address: &Address) -> Sql<Self> {
@@ -99,7 +101,7 @@ where
     }
 }
 
-/// A stream whose server has shown its certificate.
+/// A stream to a server whose certificate was verified.
 pub(super) struct Encrypted<S>(Box<TlsStream<S>>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> tokio_postgres::tls::TlsStream for Encrypted<S> {

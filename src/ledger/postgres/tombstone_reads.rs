@@ -1,4 +1,4 @@
-//! Reads of tombstones, and of what is kept with them.
+//! Reads of tombstones, and of the sites where copies of their resources may come back.
 
 use std::collections::BTreeSet;
 

@@ -16,11 +16,11 @@ use crate::ledger::tombstones::Changed;
 /// The kind of a transaction that reads the ledger as of one moment.
 pub(super) const SNAPSHOT: &str = "ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Rows are loaded and saved by sets, because each statement is a round trip to the server: keys go there as arrays
-/// (`unnest`), and statements that do not wait for each other go together.
+/// The rows of one transaction or snapshot. They are loaded and saved by sets, because each statement is a round trip
+/// to the server: keys go there as arrays (`unnest`), and statements that do not wait for each other go together.
 pub struct PostgresRows {
     pub(super) db: Arc<Connection>,
-    /// Epoch of the engine that owns this ledger; 0 for reads.
+    /// Epoch of this engine; 0 for reads.
     pub(super) epoch: i64,
     /// Tombstones that this transaction wrote or removed, for the tombstones in memory.
     changed: RefCell<Vec<Changed>>,
@@ -53,7 +53,7 @@ impl PostgresRows {
         self.changed.take()
     }
 
-    /// Keeps the rows that the outcomes of these steps need, for the first who asks.
+    /// Keeps the rows that the outcomes of these steps need, until they are taken.
     pub(super) fn give(&self, steps: OutcomeSteps, rows: OutcomeRows) {
         self.loaded.replace(Some((steps, rows)));
     }
@@ -77,7 +77,7 @@ impl PostgresRows {
         self.savepoints.borrow_mut().push(length);
     }
 
-    /// Ends the latest savepoint.
+    /// Ends the latest savepoint. If it was undone, forgets the tombstones that were noted since it began.
     pub(super) fn end_savepoint(&self, undone: bool) {
         let length = self.savepoints.borrow_mut().pop();
         if let (true, Some(length)) = (undone, length) {

@@ -1,4 +1,5 @@
-//! Maintenance beside a running engine, or without one: checking a ledger on a server, and reading it as of one moment.
+//! Maintenance beside a running engine, or without one: checking and exporting a ledger on a server, and reading its
+//! audit.
 
 use std::io::Write;
 
@@ -72,7 +73,8 @@ pub fn audit(address: &Address, after: i64, limit: usize) -> Result<Vec<AuditRow
     rows.map_err(|error| fault(address, &error))
 }
 
-/// Writes every row of every table as a line of JSON, in the form that a file's export has. Returns the number of lines.
+/// Writes every row of every table as a line of JSON, in the form that a file's export has. Returns the number of
+/// lines.
 ///
 /// # Errors
 /// The ledger cannot be read, or the output not be written.
