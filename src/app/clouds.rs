@@ -11,7 +11,7 @@ use crate::frontends::cli::args::Global;
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
-/// The practice cloud in its `clouds.yaml`, as its admin sees it.
+/// The name of the practice cloud in its `clouds.yaml`, with the login of its admin.
 pub(super) const PRACTICE: &str = "sandbox";
 
 /// Returns the configured clouds that were chosen, with one site for each region. An error in one cloud does
@@ -51,8 +51,8 @@ pub(super) struct NamedSite {
     pub(super) cloud: Result<openstack::CloudConfig, openstack::ConfigError>,
 }
 
-/// Returns the regions that are named but not served yet, and which are then served too: a mapping works only
-/// if all of its regions are served.
+/// Returns the regions that are named but not served yet, so that they are served too: a mapping works only if all
+/// of its regions are served.
 pub(super) fn named_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,

@@ -1,4 +1,4 @@
-//! The words of the command line, and what describes them to shells and to `man`. Names here are fixed:
+//! The verbs and options of the command line, and their descriptions for shells and for `man`. Names here are fixed:
 //! scripts use them.
 //!
 //! A verb without an engine is a struct with its arguments that implements `LocalVerb`, in a file of `app`, and
@@ -39,10 +39,10 @@ pub struct Cli {
     /// Run the engine without a console
     #[arg(long)]
     pub engine: bool,
-    /// Leave the session of the terminal that started it: a console hands over to such an engine
+    /// Start a session of its own, so that the engine outlives the terminal of the console that started it
     #[arg(long, hide = true, requires = "engine")]
     pub new_session: bool,
-    /// The OS_* variables come by standard input, as a JSON object: a console hands them over so
+    /// Read the OS_* variables of a console from standard input, as a JSON object
     #[arg(long, hide = true, requires = "new_session")]
     pub variables_by_stdin: bool,
     /// Show every setting with its default, as a settings file
@@ -171,7 +171,7 @@ impl LocalVerb for Man {
             None => process.print(|to| man(self.verb.as_deref(), to.stream))?,
             Some(folder) => write_manual(&folder).map_err(|error| {
                 let tried = format!("write the manual into {}", folder.display());
-                let advice = "Name a folder that is there and writable.";
+                let advice = "Name a folder that exists and is writable.";
                 Failure::usage(tried, error.to_string(), advice)
             })?,
         }

@@ -37,7 +37,7 @@ fn is_terminal() -> bool {
 pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Result<Exit, Failure> {
     if !is_terminal() {
         let advice =
-            "Use a verb (`gone --help` lists them), or `gone --engine` to run without one.";
+            "Use a verb (`gone --help` lists them), or `gone --engine` to run without a terminal.";
         return Err(Failure::usage(
             "open the console",
             "this is not a terminal",
@@ -135,7 +135,7 @@ fn last_view(global: &Global, places: &Places) -> (Option<String>, Option<PathBu
     (kept, Some(file))
 }
 
-/// A longer file is no view.
+/// A longer file does not contain a view.
 const VIEW_BYTES_MAX: usize = 4096;
 
 async fn draw(

@@ -67,23 +67,23 @@ impl Embedded {
     /// Stops the engine and releases the ledger. The next engine verifies the steps that are in flight, as
     /// after a crash.
     pub(super) async fn stop(self) {
-        let told = async {
+        let notifier = async {
             if let Some(notifier) = self.notifier {
                 notifier.stop().await;
             }
         };
-        let closed = futures_util::future::join_all(self.gates.into_iter().map(GateHandle::stop));
-        let deaf = async {
+        let gates = futures_util::future::join_all(self.gates.into_iter().map(GateHandle::stop));
+        let peers = async {
             if let Some(peers) = self.peers {
                 peers.stop().await;
             }
         };
-        let unserved = async {
+        let api = async {
             if let Some(api) = self.api {
                 api.stop().await;
             }
         };
-        tokio::join!(unserved, told, closed, deaf);
+        tokio::join!(api, notifier, gates, peers);
         self.engine.abort();
         // The task was aborted, so its result says nothing.
         let _ = self.engine.await;
@@ -279,7 +279,7 @@ async fn wire(
         false => engine.idle_until_asked(),
     };
     let control = engine.control();
-    // Whoever reaches the socket must be able to read which scenario it is.
+    // A client that reaches the socket must be able to read which scenario the engine has.
     if let Some(name) = &global.sandbox {
         practice::announce(name, places)?;
     }
@@ -350,7 +350,7 @@ pub(super) fn resolve_kinds(
     }
 }
 
-/// Reads the kinds, and says which of them this deployment keeps itself.
+/// Reads the kinds, and notes the site and service of this deployment, which keeps the resources of some kinds itself.
 fn kinds_at_home(
     scene: Option<&Scene>,
     around: &Surroundings,
@@ -544,7 +544,7 @@ fn clouds(
         match cloud {
             Ok(cloud) => usable.push((site, cloud)),
             Err(error) => {
-                tracing::warn!(%site, %error, "left out");
+                tracing::warn!(%site, %error, "this site is not served, because its configuration is wrong");
                 first_error.get_or_insert(error);
             }
         }

@@ -75,7 +75,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     let kinds = embedded::kinds(around);
     let loaded = read_settings(global, around).and_then(|(settings, file)| match &kinds {
         Ok(kinds) => Ok((resolve_kinds(settings, kinds, global, around)?, file)),
-        // Reported below, where the kinds are needed.
+        // The error is reported below, where the kinds are needed.
         Err(_) => Ok((settings, file)),
     });
     let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
@@ -110,7 +110,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
         },
         ..doctor::Facts::default()
     };
-    // Those are of other clouds than the practice cloud.
+    // These settings name other clouds than the practice cloud.
     if !practices {
         facts.mapping.clone_from(&settings.mapping);
         facts.named_clouds = named_clouds(&settings);

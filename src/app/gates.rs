@@ -26,8 +26,10 @@ pub(super) struct Gates {
 }
 
 impl Gates {
+    /// Finds the cloud of each gate, and prepares a login for it.
+    ///
     /// # Errors
-    /// The region of a gate is not served. Only a practice cloud leaves a region out.
+    /// The region of a gate is not served, which happens only with a practice cloud; or `clouds.yaml` is wrong.
     pub(super) fn of(
         settings: &[GateSettings],
         clouds: &[(Site, CloudConfig)],
@@ -84,7 +86,8 @@ impl Gates {
                 call_timeout,
             };
             let opened = gate::serve(parts).await.map_err(|error| {
-                let advice = "End what listens there, or give [[gate]] listen another address.";
+                let advice =
+                    "Stop the program that listens there, or give [[gate]] listen another address.";
                 Failure::usage(TRIED, error.to_string(), advice)
             })?;
             open.push(opened);

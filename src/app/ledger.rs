@@ -24,7 +24,10 @@ pub(super) async fn open_ledger(
     open(location, tombstones, seal_keys, terms).await
 }
 
-/// Opens a ledger of the practice cloud. It starts empty, unless an engine holds it.
+/// Opens a ledger of the practice cloud, which starts empty.
+///
+/// # Errors
+/// An engine holds the ledger, or it cannot be removed or created.
 #[cfg(feature = "sandbox")]
 pub(super) async fn open_anew(location: Location) -> Result<Opened, Failure> {
     remove_ledger(&location).await?;
@@ -61,7 +64,7 @@ pub(super) fn file_of<'l>(
     })
 }
 
-/// Does work that blocks for as long as the store does.
+/// Does work that blocks for as long as the store does, on a thread for that.
 async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T, Failure> {
@@ -89,7 +92,9 @@ pub(super) fn ledger_failure(error: &LedgerError) -> Failure {
         LedgerError::Held {
             socket: Some(socket),
             ..
-        } => format!("It serves {socket}: `gone` and its verbs attach there by themselves."),
+        } => {
+            format!("That engine serves {socket}: `gone` and its verbs attach to it by themselves.")
+        }
         _ => "`gone doctor` says more.".to_owned(),
     };
     Failure::new(exit, "ledger", "open the ledger", error.to_string(), advice)

@@ -14,17 +14,18 @@ use crate::ledger::Location;
 use crate::ledger::migrate::{self, CopyWork, NotCopied, Progress};
 
 const TRIED: &str = "copy the ledger";
-/// How often a long copy says how far it is.
+/// How often a long copy reports its progress.
 const SAID_EVERY: Duration = Duration::from_secs(2);
 
-/// Copy the ledger to another place: from a file to a server, or back
+/// Copy the ledger from a file to a server, or back
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 No engine may have either ledger open. The copy has everything: deletions, tombstones, events, the audit
 and all numbers. After an interruption, run the same command again: it goes on where it was, and until the
 copy is whole no engine opens it. At the end both are read again and must have the same rows.
 
-FROM stays as it is. Start no engine on it any more: it would work on the same deletions as the copy's.
+FROM stays as it is. Start no engine on it any more: it would work on the same deletions as the engine
+of the copy.
 
 Examples:
   gone ledger migrate ledger.db postgres://gone@db.example/gone
@@ -34,7 +35,7 @@ pub struct Migrate {
     /// A file, or postgres://USER@HOST/DATABASE
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
-    /// Where there is no ledger yet
+    /// A file or URL where there is no ledger yet
     #[arg(value_name = "TO")]
     pub to: PathBuf,
     /// Only count what would be copied, and check whether TO could be written
@@ -81,7 +82,7 @@ impl Migrate {
     }
 }
 
-/// Says how far a copy is, on standard error.
+/// Reports the progress of a copy on standard error.
 struct Said {
     style: Style,
     last: Instant,
@@ -111,7 +112,7 @@ impl Said {
             CopyWork::Comparing => "compared",
         };
         let line = format!("{work} {rows} of {of} rows of {table}");
-        // Nobody may be reading it.
+        // Standard error may have no reader.
         let _ = writeln!(Tolerant(io::stderr()), "{}", self.style.safe(&line));
     }
 }
@@ -124,10 +125,10 @@ fn failure(error: NotCopied) -> Failure {
             "Name a location without a ledger: another file, or another schema with ?schema=NAME."
         }
         NotCopied::OfAnother { .. } => {
-            "Run the copy of that ledger again, remove what is there, or name another place."
+            "Run the copy of that ledger again, remove the unfinished copy, or name another location."
         }
         NotCopied::Audit { .. } => {
-            "`gone audit verify` says more. A copy on a server could no longer show it: seal the audit anew with \
+            "`gone audit verify` says more. A copy on a server could no longer show the damage: seal the audit anew with \
              `gone audit seal` once you know why, or copy a backup."
         }
         NotCopied::Differs { .. } => {

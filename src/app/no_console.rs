@@ -10,6 +10,8 @@ use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{Exit, Failure};
 use crate::system::config::{Settings, Surroundings};
 
+/// Refuses to open the console.
+///
 /// # Errors
 /// Always: there is no console in this build.
 pub(super) fn open(_: &Global, _: &Surroundings, _: Style) -> Result<Exit, Failure> {
@@ -26,6 +28,8 @@ pub(super) fn fits(_: &Global) -> bool {
     false
 }
 
+/// Refuses to replay in the console.
+///
 /// # Errors
 /// Always, like [`open`].
 pub(super) async fn replay(

@@ -15,7 +15,7 @@ use crate::frontends::cli::{Exit, Failure};
 use crate::ledger::Location;
 use crate::system::config::DeploymentSettings;
 
-/// There is no scenario, so there is nothing else of the practice mode.
+/// A build without the practice cloud has no scenario, so no value of these types ever exists.
 pub(super) enum Scenario {}
 pub(super) enum Scene {}
 pub(super) enum SideEngine {}
@@ -30,12 +30,16 @@ fn failure() -> Failure {
     )
 }
 
+/// Refuses to load a scenario.
+///
 /// # Errors
 /// Always: there is no practice cloud in this build.
 pub(super) fn scenario(_: &str) -> Result<Scenario, Failure> {
     Err(failure())
 }
 
+/// Refuses every scenario.
+///
 /// # Errors
 /// Always, as for `scenario`.
 pub(super) fn check_is_running(_: &str, _: &Path) -> Result<(), Failure> {
@@ -66,7 +70,7 @@ impl LocalVerb for Sandbox {
     }
 }
 
-/// Whether a scenario is the one with the tour: there is none.
+/// Whether a scenario is the one with the tour. In this build none is.
 #[cfg(feature = "console")]
 pub(super) fn has_tour(_: &str) -> bool {
     false

@@ -30,11 +30,11 @@ pub(super) async fn start(
 /// Test the notifications about what needs a person
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
-The engine sends notifications by webhook and mail, by [notify] of the settings, when something is stuck, was
-refused while nobody waited, or when a site was paused.
+The engine sends notifications by webhook and mail, as [notify] of the settings says: of a step that is stuck,
+of a deletion that was refused while nobody waited, and of a site that was paused.
 
 Examples:
-  gone notify test                      send a test by each, and say what was answered
+  gone notify test                      send a test by each channel, and show the answers
   gone notify test --config try.toml -o json")]
 pub struct Notify {
     #[command(subcommand)]

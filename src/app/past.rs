@@ -5,7 +5,7 @@
 //! other, and what is gone does not exist.
 //!
 //! Only time is simulated. The clock of a runtime of its own begins at the first deletion and ends now, and is
-//! put forward whenever everybody waits (tokio's paused clock). While nothing is due, not even an engine runs.
+//! put forward whenever all tasks wait (tokio's paused clock). While nothing is due, not even an engine runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -117,7 +117,7 @@ impl Life {
         })
     }
 
-    /// Lets the time pass until then. An engine runs whenever something is due.
+    /// Lets time pass until `until`. An engine runs whenever an attempt is due.
     async fn pass(&self, until: DateTime<Utc>) -> Result<(), Failure> {
         loop {
             let now = self.clock.now();
@@ -132,8 +132,8 @@ impl Life {
         }
     }
 
-    /// Runs an engine until it has nothing left to do for now, at most until then. Asks it first for a
-    /// deletion, if there is one.
+    /// Runs an engine until it has nothing left to do for now, at most until `until`. First asks it for a deletion,
+    /// if one is given.
     async fn work(
         &self,
         asked: Option<&(Site, PastDeletion)>,
@@ -172,7 +172,7 @@ impl Life {
         }
     }
 
-    /// Waits until no step moves, or until then.
+    /// Waits until no deletion is being planned and no step moves, or until `until`.
     async fn rest(&self, until: DateTime<Utc>) -> Result<(), LedgerError> {
         loop {
             let left = until - self.clock.now();

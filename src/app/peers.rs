@@ -40,7 +40,7 @@ pub(super) async fn listen(
     listening.map(Some).map_err(|error| {
         let advice = match error {
             ListenError::Listen { .. } => {
-                "End what listens there, or give [deployment] listen another address."
+                "Stop the program that listens there, or give [deployment] listen another address."
             }
             ListenError::InTheClear { .. } | ListenError::Tls(_) => {
                 "Correct [deployment] in the settings, or the file that it names."

@@ -26,12 +26,15 @@ pub(super) use super::scene::{Scene, SideEngine};
 pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
     Scenario::load(full_name(name)).map_err(|error| {
         let built_in: Vec<&str> = Scenario::built_in().collect();
-        let advice = format!("Built in: {}; or give a file.", built_in.join(", "));
+        let advice = format!(
+            "Name a built-in scenario ({}), or a file.",
+            built_in.join(", ")
+        );
         Failure::usage("read the scenario", error.to_string(), advice)
     })
 }
 
-/// Returns the one name of a scenario that has several.
+/// Returns the full name of a scenario: the default one has several names.
 fn full_name(name: &str) -> &str {
     match name {
         "" | "default" => sandbox::DEFAULT_SCENARIO,
@@ -59,7 +62,7 @@ fn scenario_file(socket: &Path) -> PathBuf {
     socket.with_extension("scenario")
 }
 
-/// Refuses a scenario that is not the one of the engine at this socket. Without a name, any is meant.
+/// Refuses a scenario that is not the one of the engine at this socket. An empty name fits every scenario.
 pub(super) fn check_is_running(named: &str, socket: &Path) -> Result<(), Failure> {
     if named.is_empty() {
         return Ok(());
@@ -78,7 +81,8 @@ pub(super) fn check_is_running(named: &str, socket: &Path) -> Result<(), Failure
     ))
 }
 
-/// Says beside the engine's socket which scenario it has: once the engine holds the ledger, and before it serves.
+/// Writes beside the engine's socket which scenario the engine has. Called when the engine holds the ledger, before it
+/// serves the socket.
 pub(super) fn announce(name: &str, places: &Places) -> io::Result<()> {
     private::replace(&scenario_file(&places.serve), identity(name).as_bytes())
 }
@@ -100,8 +104,8 @@ pub(super) async fn start(scenario: &Scenario, places: &Places) -> Result<Server
     Ok(handle)
 }
 
-/// Plays the past of a scenario on its practice cloud and a new ledger. What was deleted at a site that is not
-/// served is left out.
+/// Plays the past of a scenario on its practice cloud and a new ledger. Deletions at a site that is not served are left
+/// out.
 pub(super) async fn play_past(
     scenario: &Scenario,
     cloud: &ServerHandle,

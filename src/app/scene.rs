@@ -26,9 +26,9 @@ use crate::system::config::{DeploymentSettings, Settings};
 
 /// The heartbeat is short, since users of the practice scenario wait for changes that only a poll finds.
 const HEARTBEAT: Duration = Duration::from_secs(3);
-/// How long a resource waits for a watch: it may refer to a resource that has not been reported yet.
-const HEARD_WITHIN: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_millis(20);
+/// How long creating a resource is retried: it may refer to a resource of a deployment whose watch has not begun yet.
+const CREATE_WITHIN: Duration = Duration::from_secs(10);
+const RETRY_EVERY: Duration = Duration::from_millis(20);
 const TRIED: &str = "start the deployments of the scenario";
 
 /// The deployments of a scenario.
@@ -137,9 +137,13 @@ impl Scene {
         let control = at.and_then(|at| self.neighbourhood.at(&Peer::from(at)));
         let Some(control) = control else {
             let why = format!("there is no deployment {}", resource.at);
-            return Err(Failure::usage(TRIED, why, "Name one of the scenario's."));
+            return Err(Failure::usage(
+                TRIED,
+                why,
+                "Name a deployment of the scenario.",
+            ));
         };
-        let deadline = tokio::time::Instant::now() + HEARD_WITHIN;
+        let deadline = tokio::time::Instant::now() + CREATE_WITHIN;
         loop {
             let create = Command::Create {
                 kind: resource.kind.clone(),
@@ -148,7 +152,7 @@ impl Scene {
             match control.submit(envelope(create, "the scenario")).await {
                 Ok(_) => return Ok(()),
                 Err(ControlError::Unreachable { .. }) if tokio::time::Instant::now() < deadline => {
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(RETRY_EVERY).await;
                 }
                 Err(error) => {
                     let why = format!("{} at {}: {error}", resource.kind, resource.at);

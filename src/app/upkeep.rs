@@ -26,8 +26,8 @@ use crate::system::config::Surroundings;
 #[command(after_long_help = "\
 Examples:
   gone ledger check                     every rule that must hold; exit 1 if one does not
-  gone ledger prune --older-than 30d    by the engine that has it, or by one of its own
-  gone ledger backup /backup/gone.db    whole and consistent; give it back with --ledger. Keep the
+  gone ledger prune --older-than 30d    by the running engine, or else by one for this call
+  gone ledger backup /backup/gone.db    whole and consistent; use it with --ledger. Keep the
                                         ledger's key (ledger.db.key) too, but not beside the copy
   gone ledger export > ledger.jsonl     each row of each table as a line of JSON
   gone ledger migrate ledger.db postgres://gone@db.example/gone    to a server; back the same way")]
@@ -40,7 +40,7 @@ pub struct Ledger {
 pub enum LedgerWork {
     /// Check every rule that must hold, the audit's chain and, of a file, its pages
     Check,
-    /// Copy it, as it is at one moment, into a new file
+    /// Copy the ledger, as it is at one moment, into a new file
     Backup {
         #[arg(value_name = "FILE")]
         to: PathBuf,
@@ -148,18 +148,21 @@ fn by_the_server(address: &Address, to: &Path) -> Failure {
     let why =
         format!("{address} is on a server, which makes its own copies, also while an engine works");
     let not_pooled = match address.is_pooled {
-        true => "\nName the server itself in both, not its pooler.",
+        true => "\nIn both commands, name the server itself, not its pooler.",
         false => "",
     };
     let advice = format!(
-        "Run: {}\nGive it back, where the schema is not there: {}{not_pooled}",
+        "Run: {}\nTo restore it into a database without that schema, run: {}{not_pooled}",
         address.dump_command(to),
         address.restore_command(to)
     );
     Failure::usage(tried, why, advice)
 }
 
-/// Returns the places of an existing ledger.
+/// Returns the paths of this process, among them that of an existing ledger.
+///
+/// # Errors
+/// The settings are wrong, or the ledger's file does not exist.
 fn found(process: &Process<'_>) -> Result<Places, Failure> {
     let settings = settings(process.global, process.around)?;
     let places = places(process.global, &settings, process.around, Path::exists)?;
@@ -258,7 +261,7 @@ fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), S
              ledger"
         )),
         _ => Err(format!(
-            "it has {} rows, fewer than the {length} of that head: rows were removed, or an older copy \
+            "the audit has {} rows, fewer than the {length} of that head: rows were removed, or an older copy \
              of the ledger was restored",
             found.length
         )),
