@@ -1,8 +1,8 @@
 //! Composes the program: chooses the mode of this process and the engine that it uses, and returns the exit
 //! code.
 //!
-//! The decisions ([`mode`], [`places`], [`way`]) are pure functions of the command line, the
-//! settings and what was found; the rest is wiring.
+//! The decisions ([`mode`], [`places`], [`choose_engine`]) are functions of the command line, the settings and
+//! the sockets that exist; the rest is wiring.
 
 mod clouds;
 pub mod command_line;
@@ -61,6 +61,7 @@ use crate::system::telemetry::{self, Verbosity};
 const ATTACH_MAX: Duration = Duration::from_secs(5);
 /// The log, in the state folder, of an engine that continues without the console that started it.
 const ENGINE_LOG: &str = "engine.log";
+/// Time between two attempts to attach to an engine.
 const ATTACH_AGAIN: Duration = Duration::from_millis(100);
 
 /// Parses the command line, carries it out, and returns an exit code of `assets/contract.md`.
@@ -73,8 +74,8 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Prints help and version to standard output. Prints a command line that was not understood, with the
-/// nearest known word, to standard error, as JSON if JSON was asked for.
+/// Prints help and version to standard output. Prints why a command line was not understood, with the nearest
+/// known word, to standard error, as JSON if the command line asks for JSON.
 fn not_understood(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         // The reader may have left (`gone --help | head`).
@@ -116,6 +117,8 @@ pub enum Mode {
     Verb(Verb),
 }
 
+/// Chooses the mode from the arguments; without any, the console.
+///
 /// # Errors
 /// The arguments exclude each other.
 pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode, Failure> {
@@ -126,13 +129,13 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
         (false, false, Some(verb)) => Ok(Mode::Verb(verb)),
         _ => Err(Failure::usage(
             "understand the command line",
-            "--engine, --print-config and a verb are each a mode of their own",
+            "--engine, --print-config and a verb exclude each other",
             "Use one of them.",
         )),
     }
 }
 
-/// What every mode starts from.
+/// The global options, the surroundings and the output style, which every mode needs.
 pub(crate) struct Process<'a> {
     global: &'a Global,
     around: &'a Surroundings,
@@ -166,8 +169,8 @@ pub struct Places {
     /// The private folder (0700) of the logs, and by default of the ledger.
     pub state: PathBuf,
     pub ledger: Location,
-    /// Whether the command line or the settings name the ledger. If so, only the engine of that ledger is
-    /// used.
+    /// Whether only the engine of this ledger may be used: the command line names the ledger, or the process
+    /// uses the sandbox.
     pub ledger_named: bool,
     /// The socket that an engine of this process serves.
     pub serve: PathBuf,
@@ -197,8 +200,8 @@ impl Places {
     }
 }
 
-/// Returns the paths. The sandbox has its own ledger, socket and logs, and never uses the engine of a real
-/// cloud. `$GONE_SOCKET` and the settings' ledger do not apply to it.
+/// Returns the paths. `exists` says whether a socket exists. The sandbox has its own ledger, socket and logs, and
+/// never uses the engine of a real cloud. `$GONE_SOCKET` and the settings' ledger do not apply to it.
 ///
 /// # Errors
 /// There is no home folder, or no ledger can be kept at the URL.
@@ -253,14 +256,16 @@ pub fn places(
 /// The engine that a console or a verb uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineSource {
+    /// Attach to the running engine at this socket.
     Attach(PathBuf),
     /// Start an engine in this process, for as long as the process lives.
     Embed,
 }
 
 /// Chooses the engine. The engine that owns the ledger comes first, by the socket that its lock file names.
-/// Next comes an engine that listens at the usual socket, unless another ledger was named. Otherwise this
-/// process starts an engine of its own. `owner` is `None` if no process holds the lock.
+/// Next comes an engine that listens at the usual socket, unless only the ledger's own engine may be used.
+/// Otherwise this process starts an engine of its own. `owner` is `None` if no process has the ledger's lock,
+/// and `Some(None)` if that process serves no socket.
 pub fn choose_engine(
     places: &Places,
     owner: Option<Option<PathBuf>>,
@@ -432,8 +437,9 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     Ok(exit)
 }
 
-/// Attaches to the engine that this process uses; none if it starts one of its own. Waits a moment for an engine that is
-/// starting or ending. `read_only` is that of this process: the engine's settings are another matter.
+/// Attaches to the engine that this process uses. None if the process must start one of its own. Waits up to
+/// [`ATTACH_MAX`] for an engine that is starting or ending. `read_only` is this process's setting; the engine has
+/// its own.
 async fn attached(
     global: &Global,
     places: &Places,
@@ -441,20 +447,20 @@ async fn attached(
 ) -> Result<Option<Arc<dyn Control>>, Failure> {
     let since = Instant::now();
     loop {
-        // Looked for each time: an engine that is ending gives up its socket before its ledger.
+        // Read each time, because an engine that is ending closes its socket before it releases its ledger.
         let holder = holder(&places.ledger);
         if let Some(Holder { pid, socket: None }) = &holder
             && places.ledger_named
             && places.ledger.file().is_some()
         {
-            // The engine at the usual socket may be of another ledger.
+            // The engine at the usual socket may have another ledger.
             if since.elapsed() < ATTACH_MAX {
                 tokio::time::sleep(ATTACH_AGAIN).await;
                 continue;
             }
             let tried = format!("attach to the engine of {}", places.ledger);
-            let why = format!("process {pid} holds this ledger and serves no socket");
-            let advice = "Wait until it has ended, or end it.";
+            let why = format!("process {pid} uses this ledger and serves no socket");
+            let advice = "Wait until that process has ended, or end it.";
             return Err(Failure::new(
                 Exit::Unreachable,
                 "unreachable",
@@ -471,8 +477,7 @@ async fn attached(
         if let Err(error) = private::check_socket(&socket)
             && private::is_untrusted(&error)
         {
-            let advice =
-                "Nothing was sent there. Name another socket with --socket, or end what listens.";
+            let advice = "Nothing was sent. Name another socket with --socket, or end the process that listens.";
             return Err(Failure::usage(tried(), error.to_string(), advice));
         }
         match RemoteControl::connect(&socket).await {
@@ -544,7 +549,7 @@ impl EndSignals {
     }
 }
 
-/// Returns a token that the first ctrl-c cancels. The second ctrl-c ends the process.
+/// Returns a token that is cancelled at the first ctrl-c. The second ctrl-c ends the process.
 fn interrupt() -> CancellationToken {
     let token = CancellationToken::new();
     let interrupted = token.clone();

@@ -87,8 +87,8 @@
 //!
 //! # Who may import what
 //! A module may import only what its row lists; `tests/domain/rooms.rs` fails otherwise. A row names a module of `src`
-//! (a *room*), as a folder or a file: a top-level one, or one of `frontends`. An entry may be a submodule
-//! (`ledger/tombstones`). The test resolves every path and `use` below `src`, through re-exports too.
+//! (which the test calls a *room*), as a folder or a file: a top-level one, or one of `frontends`. An entry may be a
+//! submodule (`ledger/tombstones`). The test resolves every path and `use` below `src`, through re-exports too.
 //!
 //! | room | may import |
 //! |---|---|
@@ -114,11 +114,11 @@
 //! | `lib` | nothing |
 //!
 //! Two modules are stricter than their rows:
-//! - `domain` also waits for nothing, does no I/O and reads no clock. The test checks this too.
+//! - `domain` also has no asynchronous code, does no I/O and reads no clock. The test checks this too.
 //! - In `cloud`, only the registry (`cloud/registry.rs`, a site whose resources this deployment keeps itself)
 //!   uses the ledger, because its resources are kept there.
 //!
-//! `sandbox` imports nothing of gone's model, or it would repeat gone's mistakes.
+//! `sandbox` imports nothing of gone's model, so that it does not repeat gone's mistakes.
 //!
 //! Files of one row's module do not import each other in a cycle; a submodule and the files in its own folder count as
 //! one. The test checks this too. A pane of the console names the next one by a route
@@ -132,11 +132,11 @@
 //!   `cloud/openstack/kinds.rs`; its service type in `cloud/openstack/catalog.rs`, if it is missing; and the
 //!   shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
 //! - **a store of ledgers**: a folder of `ledger` with the traits of `ledger/store/mod.rs`, which explains it, and
-//!   a place in `location.rs`, `open.rs`, `upkeep.rs` and `migrate.rs`; its name in `tests/ledger/stores.rs`, or in a target of its own if it
-//!   needs a server (`tests/postgres`).
-//! - **a table or column of the ledger**: a migration of each store (`sqlite/schema.rs`, `postgres/schema.rs`), its line in
-//!   `ledger/store/tables.rs`, by which ledgers are copied between stores, and its place in `ledger/store/decode.rs`, by
-//!   which both stores read rows.
+//!   its arms in `location.rs`, `open.rs`, `upkeep.rs` and `migrate.rs`; its name in `tests/ledger/stores.rs`, or in
+//!   a test target of its own if it needs a server (`tests/postgres`).
+//! - **a table or column of the ledger**: a migration of each store (`sqlite/schema.rs`, `postgres/schema.rs`), its
+//!   line in `ledger/store/tables.rs`, by which ledgers are copied between stores, and its decoding in
+//!   `ledger/store/decode.rs`, by which both stores read rows.
 //! - **a rule that holds in every ledger at any time**: a line of `RULES` in `ledger/invariants.rs`.
 //! - **a provider**: its `Provider`, `KindCalls` and `Cloud` in a folder of `cloud`, its entry in `PROVIDERS`
 //!   of `cloud/mod.rs`, its files in `assets/kinds`, and its sites in `app/embedded.rs`. `tests/engine/toy`
@@ -182,10 +182,10 @@
 //! sent. The trunk's `takes` in the kinds file causes this; without that line only the edge to the port is
 //! removed.
 //!
-//! **A project is a kind that stays.** A resource refers to its project as a port does to its network, so the
-//! planner handles scope, order, guards and refusals as for any target; only the project has no step and no
-//! tombstone. Revisit when: a scope is not a resource of a cloud (a tag); such a scope needs a term of its
-//! own.
+//! **A project is a kind, and a target that stays.** A resource refers to its project as a port does to its
+//! network, so the planner handles scope, order, guards and refusals as for any target. Only the project has no
+//! step and no tombstone, unless `with_project` deletes it too. Revisit when: a scope is not a resource of a
+//! cloud (a tag); that scope needs a term of its own.
 //!
 //! **The original is deleted after its copies.** Readers learn from its tombstone that it is being deleted,
 //! so the tombstone must exist until the last copy is gone (T9: tombstone and resource end together; T12: a
@@ -200,10 +200,10 @@
 //! **A refused deletion can be retried.** Its blockers are listed with the stuck steps. A retry plans again
 //! behind a new write guard, so whoever removes a blocker need not type the target again.
 //!
-//! **Walks over kinds check what kinds allow; instances are tried only in a test.** So a check of forty kinds
-//! takes no time, and its examples are the smallest. The test shows that the walks are right on all small
-//! instances ([`domain::check`]). Revisit when: a cloud has only some combinations of references; the check
-//! must then read their conditions.
+//! **`gone check kinds` follows the references between kinds; only a test enumerates resources.** So a check of
+//! forty kinds takes no time, and its examples are the smallest. The test shows that the check is right for all
+//! small sets of resources ([`domain::check`]). Revisit when: a cloud has only some combinations of references;
+//! the check must then read their conditions.
 //!
 //! ## Engine: calls and observations
 //!
@@ -212,8 +212,8 @@
 //! again. A second code path for crashes would hardly ever run, and so would be wrong. Revisit when: a cloud
 //! has no reads by id.
 //!
-//! **Observations are gathered (`look_wait` in [`domain::policy`]).** One list answers for 139 resources and
-//! a witness, because its URL of 6 KB holds no more ids. So verifying costs about as many lists as planning
+//! **Observations are gathered (`observation_wait` in [`domain::policy`]).** One list answers for 139 resources
+//! and a witness, because its URL of 6 KB holds no more ids. So verifying costs about as many lists as planning
 //! (N14: one list per kind and filter, no query for each resource).
 //! - While calls of equal or higher rank are in flight and nothing more is ready, accepted deletes wait for
 //!   each other for up to 10 s. A step's rank is the longest path from it to the deletion's end, on which a delete
@@ -223,19 +223,19 @@
 //!   ids as on several deletes).
 //! - Steps are observed at once if nothing of their rank or higher can be sent or is in flight: the longest
 //!   path has priority. So a step on a short path may start some time after its dependencies are gone.
-//!   `look_wait` has the exact conditions.
+//!   `observation_wait` has the exact conditions.
 //!
 //! Revisit when: plain deletes of a kind take minutes; the kind needs its own period.
 //!
 //! **Deletes that a cloud completes later are observed at even seconds, by one list of their project.**
-//! Octavia's filter takes one id a call, and load balancers settle at different times; one list answers for
+//! Octavia's filter takes one id a call, and deletes of load balancers end at different times; one list answers for
 //! all of them (N14). The first list is due at the even second at which the first of them can have ended. Calls of
-//! other kinds do not delay it, because they say nothing about that; only in a deletion of minutes the lists become
-//! rarer, so that their number grows with the logarithm of its time. What no list proves gone (a server that may be
-//! soft-deleted) is read by id, once the list lacks it. Revisit when: a filter takes many ids; then the list with a
-//! witness works again.
+//! other kinds do not delay it, because they say nothing about that. In a deletion that takes minutes the lists
+//! become rarer, so that their number grows with the logarithm of its duration. A resource that no list proves gone
+//! (a server that may be soft-deleted) is read by id, once the list lacks it. Revisit when: a filter takes many ids;
+//! then the list with a witness works again.
 //!
-//! **The concurrency limit of a site starts at 8, and doubles only for a gain that is measured in turns.**
+//! **The concurrency limit of a site starts at 8, and doubles only for a gain that alternating periods show.**
 //! With 16 calls in flight, a Neutron on two cores answers between a tenth less and a quarter more calls a
 //! second than with 8, and its speed varies as much within a minute. Revisit when: a cloud says how much it
 //! takes; then no search is needed.
@@ -257,26 +257,27 @@
 //! names ids, so every step would have a cause of its own. Revisit when: a cloud gives the reason in the text
 //! alone; grouping then needs patterns.
 //!
-//! **A rung has no way of its own to a cloud.** `unpin` is a deletion of the blocking edges, followed by a
-//! retry, so its guards, write guard, calls, observations and crashes are those of any deletion (P3: the
+//! **A rung calls a cloud only through a step.** `unpin` is a deletion of the blocking edges, followed by a
+//! retry, so guards, write guard, calls, observations and recovery are those of any deletion (P3: the
 //! rungs of the ladder). `reset` and `force` are retries of the step with another action in place of its delete.
 //!
 //! **A replay is an engine that never runs, over a copy of a ledger that is set to a time.** So the same code
-//! answers for now and for then ([`engine::replay`]), and the console knows no other ledger. SQL derives the
-//! past state from the events ([`ledger::sqlite::rewind`]) instead of keeping it: a normal ledger pays
-//! nothing, and changes that have no event cannot be told apart. Revisit when: a ledger has many millions of
-//! steps; the replay needs checkpoints.
+//! answers for the present and for the past ([`engine::replay`]), and the console needs no other source. SQL
+//! derives the past state from the events ([`ledger::sqlite::rewind`]) instead of keeping it: a normal ledger
+//! pays nothing, and a replay does not show changes that have no event. Revisit when: a ledger has many millions
+//! of steps; the replay needs checkpoints.
 //!
 //! **The simulation runs everything but the sockets.** Authentication, paging and error handling are the real
 //! client's, over a `Transport` that calls the sandbox's core on a paused clock. The ledger is the real
 //! store, called inline, so a crash is a dropped future and a reopened file; for half of the seeds it is the store in
-//! memory (`tests/memory`), so a crash leaves the rows. Days of several engines run on the store in memory, by the
-//! leases and heartbeats of a server's engines; only the server and the network between are played.
+//! memory (`tests/memory`), so a crash leaves the rows. Days of several engines run on the store in memory, with the
+//! leases and heartbeats of engines that share a server; only the server and the network to it are simulated.
 //!
 //! **An engine plays the past of a practice scenario, on a simulated clock (`app/past.rs`).** So the ledger that a
-//! console opens on agrees with the practice cloud in everything, to the request ids and the faults that are used
-//! up, and a scenario names only what was asked for, and when. Three days with nothing due take no time. Revisit
-//! when: a past has many thousand steps; playing it then takes longer than people wait for a console.
+//! console opens on agrees with the practice cloud in everything, down to the request ids and the faults that are
+//! used up, and a scenario names only the deletions that were requested, and when. Three days with nothing due take
+//! no time. Revisit when: a past has many thousand steps; playing it then takes longer than people wait for a
+//! console.
 //!
 //! ## Ledger: what is durable
 //!
@@ -293,49 +294,50 @@
 //! one.** This includes newcomers that a person accepts. A retry, a pause or a cancellation belongs to a
 //! deletion that was approved with one. Clients of a gate cannot give a reason, and are not asked for one.
 //!
-//! **A ledger in PostgreSQL has the same rows, and its transactions run one after the other.** Each that writes takes a
-//! lock, which ends with it. So whatever it decides from the rows that it has read is still true when it commits,
+//! **A ledger in PostgreSQL has the same rows, and its transactions run one after the other.** Each transaction that
+//! writes holds a lock until it ends. So a decision from the rows that it has read still holds when it commits,
 //! whichever engine it is of, and the state machine above the stores needs no second proof. Numbers of events come from
 //! a row that the transaction itself changes, not from a sequence: they have no gaps, and are in the order of commits.
 //! Several requests share a transaction, so the lock costs little: claims that skip each other's rows would still wait
 //! for that number. Revisit when: engines are so far from the server that a transaction takes tens of milliseconds.
 //!
 //! **Several engines: one leads, all send.** Only the calls of a deletion take long; planning, observing, retrying and
-//! sweeping are cheap, and would be done twice. The engine with the lowest epoch of those alive leads. That is read from
-//! the ledger at each renewal of the lease, so there is no election.
+//! sweeping are cheap, and would be done twice. The engine with the lowest epoch leads, of those that are alive and
+//! claim steps. That is read from the ledger at each renewal of the lease, so there is no election.
 //!
 //! **No call is sent whose deadline is after the end of its engine's lease (I11).** The server's clock says when a lease
-//! has ended for others; an engine counts from before it asked for the renewal, so it stops earlier. Whoever takes over
-//! marks the lost engine as ended in the transaction that takes its steps; from then on its outcomes are fenced by its
-//! epoch, and it must begin a new one.
+//! has ended for others; an engine counts from before it asked for the renewal, so it stops earlier. The engine that
+//! takes over marks the lost engine as ended in the transaction that takes its steps. From then on, the lost engine's
+//! outcomes are fenced by its epoch, and it must begin a new one.
 //!
 //! **A gate of another engine has a write guard before the deletion is acknowledged (T3).** The argument, step by step:
 //! 1. The transaction that raises the guard gives it a number. Each engine with gates applies all numbers in order, and
 //!    publishes how far it is.
-//! 2. Whoever committed waits until each of them is that far, or the lease of its gates (10 s) has ended by the
-//!    server's clock. It waits for a look at the engines that began after the commit: no engine begins during a
-//!    transaction, so each one that began before is seen, and each one that begins later loads the guard.
+//! 2. The engine that committed waits until each of them has applied this number, or the lease of its gates (10 s) has
+//!    ended by the server's clock. It reads the list of engines after the commit. No engine starts during a
+//!    transaction, so the list has each engine that started before, and each one that starts later loads the guard.
 //! 3. A gate refuses to answer 10 s after the renewal that it asked for last, counted from before it asked. So at the
 //!    end of 2 it has the guard, or does not answer.
-//! 4. A lease that had ended is renewed only together with the question how far the numbers go, and the gate answers
-//!    again when it is that far. The guard of 1 is among them.
+//! 4. A renewal reads the last number. After its lease has ended, a gate answers again only once it has applied that
+//!    number, which is at least that of the guard.
 //!
-//! Whoever plans waits for its own gates, too, and until the writes have ended that any of them let through before
-//! (T14). Of a gate whose lease has ended, the last such write may take as long as a call; its engine's own lease is not
-//! shorter than that. Clocks must run equally fast, not show the same time. Revisit when: a deletion must be accepted in less than the time of a round trip.
+//! The engine that plans also waits for its own gates, and for the end of the writes that any gate had let through
+//! before it had the guard (T14). After a gate's lease has ended, its last write may take as long as a call, so an
+//! engine with gates has a lease of at least both times. Clocks must run equally fast, not show the same time. Revisit
+//! when: a deletion must be accepted in less than the time of a round trip.
 //!
 //! **A ledger moves by a copy that no engine opens until it is whole.** The tables are described once, as data, and both
-//! stores read and write them in the order of their keys: so an interrupted copy is a beginning, and both sides can be
-//! compared by a hash. The version of a copy's tables is newer than any, so that older programs refuse it too. Revisit
-//! when: a ledger may not stand still for as long as a copy takes; then changes must follow it.
+//! stores read and write them in the order of their keys: so an interrupted copy can be continued, and both sides can
+//! be compared by a hash. Until the copy is whole, its schema version is newer than any, so that older programs refuse
+//! it too. Revisit when: a ledger may not stand still for as long as a copy takes; then changes must follow it.
 //!
 //! ## Gate
 //!
 //! **Gates run in the engine's process, and read tombstones from memory.** The store reports the rows that a commit
 //! changed, and they are in memory before the commit returns; so a gate of the same engine never lags. A gate of
 //! another engine is waited for (see *A gate of another engine has a write guard before the deletion is
-//! acknowledged*). If a row cannot be read back, the gates stop (503). Revisit when: gates run without an engine;
-//! they need a stream.
+//! acknowledged*). If a changed row cannot be read, the gates answer 503. Revisit when: gates run without an
+//! engine; they need a stream.
 //!
 //! **A gate lets the cloud itself decide what a caller sees.** Before it mentions a deletion, it asks the
 //! service with the caller's token. For a resource that the service no longer has, the gate compares the
@@ -350,8 +352,8 @@
 //! its parent (T20), and it has no tombstone. The kinds name the fields by which a row refers to its parent.
 //! So parts that were created after planning are found too, and memory holds nothing for parts. A request
 //! that refers to ids alone costs one list for each level, under the engine's own login, and only while a
-//! resource of such a kind is being deleted. Revisit when: clients refer to much while much is deleted; that
-//! needs an index of parts, kept with the tombstones.
+//! resource of a kind with parts is being deleted. Revisit when: many requests refer to parts while many
+//! resources are deleted; that needs an index of parts, kept with the tombstones.
 //!
 //! **Gates have their own threads, and a connection stays on one of them.** On the engine's runtime, tasks
 //! moved between cores, which cost a third of a gate's time; connections to the upstream belong to the
@@ -389,9 +391,9 @@
 //!
 //! ## Notifications
 //!
-//! **How far a message reaches is recorded before it is sent.** So a message that a crash repeats is the
-//! same, under the same id, even if more has happened since (I7: a person is notified once). Revisit when: a
-//! receiver takes a message in parts; it needs a cursor for each event.
+//! **The last event that a message covers is recorded before the message is sent.** So a message that a crash
+//! repeats is the same, under the same id, even if more has happened since (I7: a person is notified once).
+//! Revisit when: a receiver takes a message in parts; it needs a cursor for each event.
 //!
 //! **A person is notified of a stuck step once, until a person retries it.** A notification only when a whole
 //! deletion is stuck could come days late. A repeated DELETE (T6) wakes the step for an attempt, and does not

@@ -1,7 +1,7 @@
 //! The program: all of it is in the library.
 
-/// Planning takes memory for a moment on whichever thread it runs, and glibc keeps that memory for the
-/// thread: 300 MB for 100,000 steps. This allocator gives it back (`tests/bench/engine.rs`).
+/// Planning needs much memory for a moment, and glibc then keeps that memory for the thread that planned:
+/// 300 MB for 100,000 steps. This allocator returns it to the system (`tests/bench/engine.rs`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
