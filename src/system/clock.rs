@@ -76,7 +76,7 @@ impl Clock {
         }
     }
 
-    /// Makes a clock that follows the clock of a tokio runtime, within which it must be called.
+    /// Makes a clock that follows the clock of the tokio runtime in which this is called.
     pub fn simulated(start: DateTime<Utc>, seed: u64) -> Self {
         Self {
             time: Time::Simulated(start, Instant::now()),
@@ -103,9 +103,9 @@ impl Clock {
         match &self.time {
             Time::Host(host, last) => {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-                let passed = Instant::now();
-                let now = steady(last.0, passed - last.1, host());
-                *last = (now, passed);
+                let instant = Instant::now();
+                let now = steady(last.0, instant - last.1, host());
+                *last = (now, instant);
                 now
             }
             Time::Simulated(start, origin) => *start + origin.elapsed(),

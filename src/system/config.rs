@@ -42,11 +42,11 @@ pub struct Settings {
     pub engine: EngineSettings,
     pub gc: GcSettings,
     pub guard: GuardSettings,
-    /// Reverse proxies that keep deleted things deleted for existing clients.
+    /// Reverse proxies that keep deleted resources deleted for existing clients.
     pub gate: Vec<GateSettings>,
     /// The sites that hold copies of another site's resources.
     pub mapping: Vec<Mapping>,
-    /// None for an engine that keeps no resources of its own and has no other deployments.
+    /// None for an engine without native resources and without peers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<DeploymentSettings>,
     pub notify: NotifySettings,
@@ -95,8 +95,8 @@ pub struct EngineSettings {
     pub read_patience: Duration,
     /// What people call this engine where several share a ledger (`gone list engines`). `HOST/PID` if not set.
     pub name: String,
-    /// How long an engine that has gone away counts as alive where several share a ledger: then others take its steps
-    /// over (I11). One and a half times `call_timeout` if not set.
+    /// How long an engine counts as alive after its last renewal, where several share a ledger. After that, others take
+    /// over its steps (I11). One and a half times `call_timeout` if not set.
     #[serde(with = "option_duration", skip_serializing_if = "Option::is_none")]
     pub lease: Option<Duration>,
 }
@@ -116,12 +116,12 @@ pub struct GcSettings {
     /// Each wait is lengthened by up to this fraction, at random.
     pub jitter: f64,
     pub max_attempts: u32,
-    /// How often a resource may come back before a person must look (T14).
+    /// How often a resource that came back is deleted again. After one more return, its deletion is stuck (T14).
     pub recreate_max: u32,
-    /// Maximum age of a step that waits. A "not yet" uses no attempt, but is bounded by this age (I6).
+    /// How long a step may wait for something that is still in progress, which uses no attempt (I6).
     #[serde(with = "duration")]
     pub pending_max: Duration,
-    /// Overrides by kind, by name or alias until [`resolve_kinds`] has replaced it.
+    /// Other values for a kind. The keys may be aliases until [`resolve_kinds`] has replaced them by names.
     pub kind: std::collections::BTreeMap<String, GcKindSettings>,
 }
 
@@ -152,7 +152,7 @@ pub struct GuardSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProtectRule {
-    /// The name of a kind, or an alias until [`resolve_kinds`] has replaced it.
+    /// The name of a kind; possibly an alias, until [`resolve_kinds`] has replaced it.
     pub kind: Option<String>,
     /// A tag that the resource has.
     pub tag: Option<String>,

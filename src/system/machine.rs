@@ -1,6 +1,6 @@
 //! The machine on which this process runs.
 
-/// Its name.
+/// Returns the machine's host name.
 pub fn host() -> String {
     let uname = rustix::system::uname();
     uname.nodename().to_string_lossy().into_owned()

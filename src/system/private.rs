@@ -112,7 +112,7 @@ impl Trusted {
     }
 }
 
-/// The facts that decide whether a folder, or a file in it, is trusted.
+/// Owner, group and mode of a file or folder.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     uid: u32,
@@ -129,9 +129,9 @@ impl Facts {
         }
     }
 
-    /// Whether accounts other than its owner may put files there. A group with the owner's number has the
-    /// owner as its only member, because most distributions create accounts in this way. Root's group has
-    /// only root.
+    /// Whether accounts other than the owner may put files into this folder. A group with the owner's number is
+    /// taken to have the owner as its only member, because most distributions create accounts in this way, and
+    /// root's group to have only root.
     fn others_write(self) -> bool {
         let group_is_private = self.gid == 0 || self.gid == self.uid;
         self.mode & 0o002 != 0 || (self.mode & 0o020 != 0 && !group_is_private)
@@ -292,7 +292,7 @@ pub fn append(path: &Path) -> io::Result<File> {
 
 fn ours(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.mode(0o600).custom_flags(careful()).open(path);
-    let file = file.map_err(|error| said(path, error))?;
+    let file = file.map_err(|error| explain_link(path, error))?;
     let found = file.metadata()?;
     check_file(path, &found, Trusted::us())?;
     // An attacker may have given a victim's file this second name in a folder of his own.
@@ -350,7 +350,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(careful()).open(path);
-    let file = file.map_err(|error| said(path, error))?;
+    let file = file.map_err(|error| explain_link(path, error))?;
     check_file(path, &file.metadata()?, trusted)?;
     Ok(file)
 }
@@ -382,8 +382,7 @@ pub fn check_socket(socket: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns flags for opening a file so that no link is followed, and a pipe that somebody put there does not
-/// block.
+/// Returns flags with which opening a file follows no link and does not block at a pipe that somebody put there.
 fn careful() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
@@ -401,7 +400,7 @@ fn check_file(path: &Path, found: &Metadata, trusted: Trusted) -> Result<(), Unt
 }
 
 /// Words the error for a path that is a link, since the system says "too many levels of symbolic links".
-fn said(path: &Path, error: io::Error) -> io::Error {
+fn explain_link(path: &Path, error: io::Error) -> io::Error {
     match error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
         true => io::Error::new(
             io::ErrorKind::PermissionDenied,

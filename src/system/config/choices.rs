@@ -31,15 +31,15 @@ impl ChoiceTable {
 pub struct Choice {
     pub table: ChoiceTable,
     pub name: String,
-    /// None: the choice is taken back.
+    /// None removes the choice.
     pub value: Option<String>,
 }
 
-/// Saves a choice in its table. Comments and order stay, and so do the file's permissions; a link to the file is
-/// followed.
+/// Saves a choice in its table. Comments, order and the file's permissions stay. If the path is a link, the file to
+/// which it leads is changed.
 ///
 /// # Errors
-/// The file cannot be read or written, or is not valid: before or after the change.
+/// The file cannot be read or written, or is not valid before or after the change.
 pub fn save_choice(file: &Path, choice: &Choice) -> Result<(), String> {
     let file = match file.canonicalize() {
         Ok(real) => real,

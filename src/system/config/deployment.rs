@@ -178,13 +178,13 @@ fn wrong_peer(deployment: &DeploymentSettings, position: usize) -> Option<(&'sta
             return Some((key, "must not be empty".to_owned()));
         }
     }
-    let place = |service: &str, region: &str| (peer.service == service) && (peer.region == region);
-    if place(&deployment.service, &deployment.region) {
+    let is_peer = |service: &str, region: &str| peer.service == service && peer.region == region;
+    if is_peer(&deployment.service, &deployment.region) {
         let why = "this is the service and region of this deployment itself";
         return Some(("region", why.to_owned()));
     }
     let mut before = deployment.peers.iter().take(position);
-    if let Some(twin) = before.position(|it| place(&it.service, &it.region)) {
+    if let Some(twin) = before.position(|it| is_peer(&it.service, &it.region)) {
         let why = format!("this is the service and region of peers[{twin}] already");
         return Some(("region", why));
     }
@@ -232,7 +232,7 @@ fn half_identity(
     }
 }
 
-/// Finds a file with a secret that does not exist, or that others can read. Returns its key, and what to do.
+/// Finds the first file of a secret that is missing, or that others can read. Returns its key, and what to do.
 pub(super) fn exposed_secret(deployment: &DeploymentSettings) -> Option<(String, String)> {
     let exposed_at = |key: String, file: &Option<PathBuf>| {
         let why = exposed(file.as_deref()?).err()?;

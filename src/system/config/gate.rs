@@ -69,7 +69,7 @@ impl Default for GateLimits {
     }
 }
 
-/// The smallest amount that hyper reads at a time.
+/// The smallest buffer for heads that hyper allows.
 const HEAD_BYTES_MIN: usize = 8 << 10;
 const HEAD_BYTES_MAX: usize = 1 << 20;
 
@@ -112,7 +112,7 @@ impl GateSource {
     }
 }
 
-/// Narrows `user` to `local`, and does nothing else (T18).
+/// A header by which requests at a `user` gate count as those of a `local` site. It has no other effect (T18).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trust {

@@ -60,8 +60,8 @@ pub fn file_of(option: Option<&Path>, around: &Surroundings) -> Option<PathBuf> 
 /// Returns the settings, and the file from which they were read. Without a file, returns the defaults.
 ///
 /// # Errors
-/// The file that the option names cannot be read, its text is not valid ([`parse`]), or others can read a
-/// file with a secret that it names.
+/// The file cannot be read, its text is not valid ([`parse`]), or a file of a secret that it names is missing or
+/// can be read by others.
 pub fn load(
     option: Option<&Path>,
     around: &Surroundings,
@@ -148,8 +148,7 @@ impl Source<'_> {
         }
     }
 
-    /// Makes an error of serde's: serde puts an unknown key and the keys that it knows in backticks, and
-    /// nothing else.
+    /// Rewords an error of serde, which puts an unknown key and the known keys into backticks, and nothing else.
     fn shape_error(&self, path: String, error: &toml::de::Error) -> ConfigError {
         let message = error.message();
         if message.starts_with("unknown variant") {
@@ -179,7 +178,7 @@ impl Source<'_> {
     }
 }
 
-/// Finds a dotted key. Elements of lists are written as `[0]`.
+/// Returns the position in the text of a dotted key. Elements of lists are written as `[0]`.
 fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     let path = path.replace('[', ".").replace(']', "");
     let mut parts = path.split('.');
@@ -202,7 +201,7 @@ fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     Some(span)
 }
 
-/// Finds the first file with a secret that others can read.
+/// Finds the first file of a secret that is missing, or that others can read. Returns its key, and what to do.
 fn exposed_secret(settings: &Settings) -> Option<(String, String)> {
     let deployment = settings.deployment.as_ref();
     notify::exposed_secret(&settings.notify).or_else(|| deployment::exposed_secret(deployment?))
@@ -286,7 +285,7 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
         .position(|rule| *rule == super::ProtectRule::default())
         .map(|position| {
             let message = "a rule needs at least one of kind, tag, name, project, younger_than, \
-                           older_than; without any it would protect nothing, or all";
+                           older_than: without any, it does not say what to protect";
             (format!("guard.protect[{position}]"), message.to_owned())
         })
 }

@@ -168,7 +168,7 @@ fn wrong_address(text: &str) -> Option<String> {
     }
 }
 
-/// Finds a file with a secret that does not exist, or that others can read. Returns its key, and what to do.
+/// Finds the first file of a secret that is missing, or that others can read. Returns its key, and what to do.
 pub(super) fn exposed_secret(notify: &NotifySettings) -> Option<(String, String)> {
     let webhook = notify.webhook.as_ref();
     let mail = notify.mail.as_ref();

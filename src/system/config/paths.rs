@@ -1,7 +1,6 @@
 //! The paths of the settings file, the state folder and the socket; and the person who typed the command.
 //!
-//! The process's surroundings are read once, into [`Surroundings`]. Everything else here is a function of
-//! them.
+//! The process's surroundings are read once, into [`Surroundings`]; everything else here is computed from them.
 
 use std::path::{Path, PathBuf};
 

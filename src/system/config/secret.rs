@@ -8,6 +8,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::system::private::{self, Trusted, check_way};
 
+/// Returns the error of a file of a secret that is missing or not a file, or that others can read.
 pub(super) fn exposed(file: &Path) -> Result<(), String> {
     let shown = file.display();
     match std::fs::metadata(file) {
@@ -24,8 +25,8 @@ pub(super) fn exposed(file: &Path) -> Result<(), String> {
     }
 }
 
-/// Reads exactly the file that was checked. Mounted secrets come as symbolic links, which are followed if
-/// nobody else could have put them there.
+/// Reads a file if no other account could have replaced it. Mounted secrets are symbolic links, which are followed
+/// under the same condition.
 fn read(file: &Path) -> io::Result<String> {
     check_way(file, Trusted::us())?;
     let found = std::fs::canonicalize(file)?;

@@ -1,4 +1,5 @@
-//! Bodies that report whether they wait for the client.
+//! Bodies of requests, which report whether they wait for the client, and bodies of answers, which are sent in
+//! pieces.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -9,30 +10,30 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::task::yield_now;
 
 /// Called with whether the connection waits for the client's next part of a body.
-pub(super) type Turn = Box<dyn Fn(bool) + Send + Sync>;
+pub(super) type OnWait = Box<dyn Fn(bool) + Send + Sync>;
 
 /// An incoming body, from a client or an upstream.
 pub struct Arriving {
     body: Incoming,
-    turn: Option<Turn>,
+    on_wait: Option<OnWait>,
     /// Whether a part was requested and nothing of it has come yet.
     awaits: bool,
 }
 
 impl Arriving {
-    pub(super) fn of_client(body: Incoming, turn: Turn) -> Self {
+    pub(super) fn of_client(body: Incoming, on_wait: OnWait) -> Self {
         Self {
             body,
-            turn: Some(turn),
+            on_wait: Some(on_wait),
             awaits: false,
         }
     }
 
-    fn tell(&mut self, awaits: bool) {
+    fn report(&mut self, awaits: bool) {
         if awaits != self.awaits {
             self.awaits = awaits;
-            if let Some(turn) = &self.turn {
-                turn(awaits);
+            if let Some(on_wait) = &self.on_wait {
+                on_wait(awaits);
             }
         }
     }
@@ -43,7 +44,7 @@ impl From<Incoming> for Arriving {
     fn from(body: Incoming) -> Self {
         Self {
             body,
-            turn: None,
+            on_wait: None,
             awaits: false,
         }
     }
@@ -64,7 +65,7 @@ impl Body for Arriving {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
-        self.tell(polled.is_pending());
+        self.report(polled.is_pending());
         polled
     }
 
@@ -79,7 +80,7 @@ impl Body for Arriving {
 
 impl Drop for Arriving {
     fn drop(&mut self) {
-        self.tell(false);
+        self.report(false);
     }
 }
 
@@ -127,8 +128,8 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for Answering<B, H> {
             }
         } else if !self.has_yielded {
             self.has_yielded = true;
-            // Woken only after the thread has looked for what came in meanwhile. A task that wakes itself would run
-            // dozens of times before that.
+            // This wakes the task only after the thread has polled for input of other connections. A task that
+            // wakes itself would run dozens of times before that.
             let _ = pin!(yield_now()).poll(context);
             return Poll::Pending;
         }
@@ -174,7 +175,7 @@ mod tests {
             other.read_u8().await.unwrap();
             counted.load(Ordering::Relaxed)
         });
-        // From here on the other connection waits.
+        // The other connection waits for its input now.
         yield_now().await;
         client.into_std().unwrap().write_all(b"x").unwrap();
         let mut body = Answering::new(Full::new(Bytes::from(vec![0; 50 * PIECE_BYTES])), ());
@@ -184,6 +185,9 @@ mod tests {
             }
         });
         let before = served.await.unwrap();
-        assert!(before <= 2, "it was served after {before} pieces");
+        assert!(
+            before <= 2,
+            "the other connection was served after {before} pieces"
+        );
     }
 }

@@ -35,8 +35,11 @@ pub struct Http {
     pub http2: bool,
 }
 
-/// Serves until the client ends the connection, the connection gives way to another one, or `stop`. Answers
-/// in progress are then finished.
+/// Serves until the client ends the connection, the connection gives way to another one, or `stop`. At `stop`,
+/// answers in progress are finished first.
+///
+/// # Errors
+/// The connection broke, or the client broke the protocol.
 pub async fn serve<S, C, H, B>(
     stream: S,
     guest: &Guest<C>,
@@ -64,8 +67,8 @@ where
         let (service, slot) = (service.clone(), slot.clone());
         async move {
             let held = slot.clone().begin().await;
-            let turn = Box::new(move |awaits| slot.awaits_body(awaits));
-            let request = request.map(|body| Arriving::of_client(body, turn));
+            let on_wait = Box::new(move |awaits| slot.awaits_body(awaits));
+            let request = request.map(|body| Arriving::of_client(body, on_wait));
             let mut response = service.call(request).await?;
             // The extensions (a share of the memory) are held until the client has taken the body.
             let kept = std::mem::take(response.extensions_mut());
@@ -73,7 +76,7 @@ where
         }
     });
     let mut server = auto::Builder::new(TokioExecutor::new());
-    // The crowd limits the time for a head, from its first byte on.
+    // The crowd limits how long a connection waits for a head, so hyper does not.
     server
         .http1()
         .timer(TokioTimer::new())
@@ -113,7 +116,7 @@ impl<S, C: Client> Watched<S, C> {
     fn record_stall<T>(&mut self, polled: Poll<T>) -> Poll<T> {
         if polled.is_pending() != self.is_stalled {
             self.is_stalled = polled.is_pending();
-            self.slot.is_stalled(self.is_stalled);
+            self.slot.set_stalled(self.is_stalled);
         }
         polled
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Client;
 
-/// Number of connections that are ended at once when no file descriptor is left.
+/// Maximum number of connections that one relief ends.
 const RELIEVED: usize = 16;
 
 /// The limits of a listener.
@@ -33,7 +33,7 @@ pub struct Crowd<C> {
     members: Mutex<Members<C>>,
     requests: Arc<Semaphore>,
     /// Notified when a connection has ended, or begins to wait for its client.
-    room: Notify,
+    freed: Notify,
 }
 
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl<C: Client> Crowd<C> {
                 clients: HashMap::new(),
             }),
             requests: Arc::new(Semaphore::new(bounds.all)),
-            room: Notify::new(),
+            freed: Notify::new(),
         })
     }
 
@@ -102,19 +102,19 @@ impl<C: Client> Crowd<C> {
     /// that all of the client's own connections are being served.
     pub(super) async fn admit(self: &Arc<Self>, client: C) -> Option<Guest<C>> {
         loop {
-            let room = self.room.notified();
-            tokio::pin!(room);
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
             // From here on no notification is missed.
-            room.as_mut().enable();
+            freed.as_mut().enable();
             if let Some(admitted) = self.try_admit(client) {
                 return admitted;
             }
-            room.await;
+            freed.await;
         }
     }
 
-    /// Admits a connection if there is room. None: there is no room now. `Some(None)`: there is none for this
-    /// client.
+    /// Admits a connection if the limits allow it. None: the listener is full, and the caller must wait.
+    /// `Some(None)`: the client has reached its own limit.
     fn try_admit(self: &Arc<Self>, client: C) -> Option<Option<Guest<C>>> {
         let mut members = self.lock();
         let own = members.clients.get(&client);
@@ -157,13 +157,12 @@ impl<C: Client> Crowd<C> {
         }))
     }
 
-    /// Ends the connections that have waited longest, and returns their number.
+    /// Ends waiting connections when no file descriptor is left, and returns their number.
     pub(super) fn relieve(&self) -> usize {
         self.end_some(|_| true)
     }
 
-    /// Ends the connections that have sent a part of a body and have waited longest for the next part, and
-    /// returns their number.
+    /// Ends connections that wait for the next part of a request's body, and returns their number.
     pub fn relieve_of_bodies(&self) -> usize {
         self.end_some(|member| member.awaited > 0)
     }
@@ -211,7 +210,7 @@ impl<C: Client> Members<C> {
     }
 }
 
-/// An admitted connection. Its room is free again when this value and everything that it gave out are
+/// An admitted connection. It counts against the limits until this value, its slots and their requests are
 /// dropped.
 #[derive(Debug)]
 pub struct Guest<C: Client> {
@@ -231,8 +230,8 @@ impl<C: Client> Guest<C> {
         self.slot.clone()
     }
 
-    /// Completes when the connection must end, because its client's time is over or another connection needs
-    /// its room.
+    /// Completes when the connection must end, because it has waited for its client too long, or gives way to
+    /// another connection.
     pub async fn gives_way(&self) {
         let wait = self.slot.crowd.bounds.wait;
         loop {
@@ -250,8 +249,8 @@ impl<C: Client> Guest<C> {
 }
 
 impl<C: Client> Slot<C> {
-    fn with<T>(&self, look: impl FnOnce(&mut Member<C>) -> T) -> Option<T> {
-        self.crowd.lock().by_number.get_mut(&self.number).map(look)
+    fn with<T>(&self, act: impl FnOnce(&mut Member<C>) -> T) -> Option<T> {
+        self.crowd.lock().by_number.get_mut(&self.number).map(act)
     }
 
     fn change(&self, change: impl FnOnce(&mut Member<C>)) {
@@ -260,19 +259,19 @@ impl<C: Client> Slot<C> {
             member.begins_to_wait()
         });
         if begins == Some(true) {
-            self.crowd.room.notify_one();
+            self.crowd.freed.notify_one();
         }
     }
 
-    /// Records that a complete head has come, and waits until there is room for its request. From then until
-    /// the result is dropped, the server owes the answer.
+    /// Records that a complete head has come, and waits for the permits of its request. From then until the
+    /// result is dropped, the server owes the answer.
     pub(super) async fn begin(self: Arc<Self>) -> Request<C> {
         self.change(|member| {
             member.has_asked = true;
             member.waits_since = member.waits_since.map(|_| Instant::now());
         });
-        // The client's own permit comes first, so that it fills no queue before the others. Neither semaphore
-        // is ever closed.
+        // The client's own permit comes first, so that one client's requests do not fill the queue for the
+        // shared permits. Neither semaphore is ever closed.
         let own = self.own_requests.clone().acquire_owned().await;
         let all = self.crowd.requests.clone().acquire_owned().await;
         self.change(|member| member.answering += 1);
@@ -290,7 +289,8 @@ impl<C: Client> Slot<C> {
         });
     }
 
-    pub(super) fn is_stalled(&self, is_stalled: bool) {
+    /// Records whether the client takes nothing of an answer.
+    pub(super) fn set_stalled(&self, is_stalled: bool) {
         self.change(|member| member.is_stalled = is_stalled);
     }
 }
@@ -298,7 +298,7 @@ impl<C: Client> Slot<C> {
 impl<C: Client> Drop for Slot<C> {
     fn drop(&mut self) {
         self.crowd.lock().remove(self.number);
-        self.crowd.room.notify_one();
+        self.crowd.freed.notify_one();
     }
 }
 

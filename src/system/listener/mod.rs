@@ -1,12 +1,12 @@
-//! The base of all listeners (gates, the API's socket, the peers' port): each serves everybody or nobody
-//! (P12).
+//! The base of all listeners (gates, the API's socket, the peers' port). No client can take a listener from the
+//! others by idle, slow or many connections (P12).
 //!
 //! ```text
-//!  accept ──▶ crowd     counts connections, knows whose turn it is, ends one to make room
+//!  accept ──▶ crowd     counts connections, and ends one when a limit is reached
 //!               │
 //!               ▼ guest
-//!          connection   stream: waits for a client that takes nothing of an answer
-//!                       body:   waits for a client that sends nothing of a request
+//!          connection   stream: reports a client that takes nothing of an answer
+//!                       body:   reports a client that sends nothing of a request
 //!                       HTTP:   limits of the protocol itself
 //! ```
 //!
@@ -32,10 +32,10 @@ pub use body::{Answering, Arriving};
 pub use connection::{Http, serve};
 pub use crowd::{Bounds, Crowd, Guest};
 
-/// How long to wait after a failed accept (no file descriptor is left).
+/// How long to wait after a failed accept, most likely because no file descriptor is left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Maximum number of bytes of answers that wait in the system for one client.
+/// Maximum number of bytes of answers that wait unsent in the system for one connection.
 #[cfg(target_os = "linux")]
 const UNSENT_BYTES_MAX: u32 = 64 << 10;
 
@@ -67,9 +67,9 @@ impl Accept for TcpListener {
     }
 }
 
-/// Limits what waits in the system for a client that reads slowly; unlimited, it is some megabytes for each
-/// connection, all of them copied before other requests run. What is under way to a fast client is not limited.
-/// If the option cannot be set, the answers are the same.
+/// Limits the answers that wait unsent in the system for a client that reads slowly. Without a limit, these are some
+/// megabytes for each connection, which are all copied before other requests run. Bytes in flight to a fast client
+/// are not limited. If the option cannot be set, the answers are the same.
 fn limit_unsent(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
@@ -89,7 +89,7 @@ fn client_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Accepts connections until `stop`, and hands each one on as a guest of the crowd.
+/// Accepts connections until `stop`, and passes each one that the crowd admits to `serve`.
 pub async fn accept_each<A: Accept>(
     mut listener: A,
     crowd: Arc<Crowd<A::Client>>,
@@ -109,7 +109,10 @@ pub async fn accept_each<A: Accept>(
                 };
                 match admitted {
                     Some(guest) => serve(stream, client, guest),
-                    None => tracing::debug!(?client, "a client has too many connections at work"),
+                    None => tracing::debug!(
+                        ?client,
+                        "a connection was refused: all connections of its client are being served"
+                    ),
                 }
             }
             Err(error) => {
