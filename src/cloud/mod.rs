@@ -31,6 +31,9 @@ const PROVIDERS: &[&dyn Provider] = &[&OpenStackKinds];
 
 /// Loads the built-in kinds and the user's kinds. A later file replaces a kind of the same name only if it
 /// says `override = true`.
+///
+/// # Errors
+/// A file is not valid; see [`KindsError`].
 pub fn load_kinds(more: &[Source]) -> Result<Kinds, KindsError> {
     let embedded = openstack::EMBEDDED.iter().map(|(file, text)| Source {
         file: (*file).to_owned(),
@@ -39,7 +42,10 @@ pub fn load_kinds(more: &[Source]) -> Result<Kinds, KindsError> {
     read_kinds(embedded.chain(more.iter().cloned()))
 }
 
-/// Reads these kinds files alone.
+/// Reads these kinds files, without the built-in ones.
+///
+/// # Errors
+/// A file is not valid; see [`KindsError`].
 pub fn read_kinds(sources: impl IntoIterator<Item = Source>) -> Result<Kinds, KindsError> {
     Kinds::read(sources, PROVIDERS)
 }
@@ -66,8 +72,8 @@ pub trait Cloud: Send + Sync {
     async fn offer(&self, site: &Site, kinds: &Kinds) -> Result<Offer, CloudFailure>;
 
     /// Lists all rows of a listed kind, or the rows that the filter finds, as they arrive. Returns the
-    /// identity under which they were read; none if the cloud lacks the kind's extension and no call was
-    /// made. An error is never hidden by an incomplete or empty list.
+    /// identity under which they were read; none if the cloud lacks the kind's service, API version or extension,
+    /// so that it was not listed. An error is never hidden by an incomplete or empty list.
     async fn list_by_page(
         &self,
         request: ListRows<'_>,
@@ -108,9 +114,9 @@ pub trait Cloud: Send + Sync {
 /// How the names of accounts are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameLookup {
-    /// Answered from memory; no call is made.
+    /// Answered from memory. Nothing is listed or read for it.
     Known,
-    /// The cloud is asked for the unknown names: for all of them at once, and seldom (N14).
+    /// The cloud lists the names of all accounts, unless an answer of the last hour is known (N14).
     Asked,
 }
 
@@ -125,6 +131,7 @@ pub enum Freshness {
     ByLoggingIn,
 }
 
+/// The identity of a site's login.
 #[derive(Clone, Debug)]
 pub struct SignedIn {
     pub identity: Identity,
@@ -132,6 +139,7 @@ pub struct SignedIn {
     pub shown: String,
 }
 
+/// A list to read.
 #[derive(Clone, Copy, Debug)]
 pub struct ListRows<'r> {
     pub site: &'r Site,
@@ -143,6 +151,7 @@ pub struct ListRows<'r> {
     pub rows_max: Option<usize>,
 }
 
+/// The fields that the rows of a list must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fields {
     /// All fields that the cloud shows, for people.
@@ -164,25 +173,27 @@ pub enum Listed {
     Rows(Vec<Value>),
 }
 
+/// A list that was read.
 #[derive(Clone, Debug)]
 pub struct Rows {
     pub rows: Vec<Value>,
-    /// The identity under which the rows were read; none if the cloud lacks the kind's extension and no call
-    /// was made.
+    /// As [`Cloud::list_by_page`] returns it.
     pub identity: Option<Identity>,
 }
 
+/// The answer to a read of one resource.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// None if the resource is absent.
     pub row: Option<Value>,
+    /// The identity under which the resource was read.
     pub identity: Option<Identity>,
-    /// False if the cloud now lacks the kind's service or extension, and no call was made. A plan may
-    /// conclude that there are no such resources. It does not prove that a resource which existed is gone
+    /// False if the cloud lacks the kind's service, API version or extension, so that nothing was read. A plan may
+    /// conclude that there are no resources of the kind. It does not prove that a resource which existed is gone
     /// (I13).
     pub offered: bool,
-    /// Whether it is absent, and the project of the login itself. To a login that lost its rights in a project that
-    /// still exists, the cloud answers otherwise; and no identity is left that could be asked for once more.
+    /// Whether the absent resource is the project of the login itself. Then the login's identity cannot be read
+    /// again, and need not be: to a login that only lost its rights in a project, the cloud gives another answer.
     pub own_project_gone: bool,
 }
 
@@ -216,6 +227,7 @@ pub struct Call<'c> {
     pub vars: &'c BTreeMap<String, String>,
 }
 
+/// The result of a step's call.
 #[derive(Clone, Debug)]
 pub struct Acted {
     pub outcome: Outcome,
@@ -243,13 +255,13 @@ impl Acted {
     }
 }
 
-/// Why a cloud could not be asked, classified.
+/// Why a call to a cloud failed, classified.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct CloudFailure {
     pub retry: Retry,
     pub class: ErrorClass,
-    /// Whether the cloud answered and only forbade this login to make the call.
+    /// Whether the only reason is that this login may not make the call.
     pub forbidden: bool,
     /// The HTTP status, for people and programs. No decision depends on it.
     pub status: Option<u16>,

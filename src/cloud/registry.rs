@@ -54,7 +54,7 @@ impl Registry {
         Ok(found.rows.into_iter().next())
     }
 
-    async fn done(&self, change: Change) -> Result<Outcome, LedgerError> {
+    async fn commit(&self, change: Change) -> Result<Outcome, LedgerError> {
         let applied = self.ledger.commit(vec![change]).await?;
         Ok(match applied.into_iter().next() {
             Some(Applied::Done) => Outcome::Accepted,
@@ -67,7 +67,7 @@ impl Registry {
                     kind: IN_USE.to_owned(),
                     message: match other {
                         Some(Applied::Refused(why)) => why,
-                        _ => "the ledger did not answer".to_owned(),
+                        _ => "the ledger gave an unexpected answer".to_owned(),
                     },
                     request_id: String::new(),
                     at: self.clock.now(),
@@ -85,7 +85,7 @@ impl Cloud for Registry {
         vec![self.home.clone()]
     }
 
-    /// The registry has no login.
+    /// Returns none: native kinds belong to no provider.
     fn provider(&self, _: &Site) -> Option<&'static str> {
         None
     }
@@ -132,7 +132,7 @@ impl Cloud for Registry {
                 by: by.clone(),
             };
             let found = self.ledger.native(filter, page.clone()).await;
-            let found = found.map_err(|error| unreadable(&error))?;
+            let found = found.map_err(|error| unavailable(&error))?;
             left = left.saturating_sub(found.rows.len());
             listed(Listed::Rows(found.rows.iter().map(Native::row).collect()));
             match found.next {
@@ -144,7 +144,7 @@ impl Cloud for Registry {
 
     async fn read(&self, _: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
         let found = self.one(kind, id).await;
-        let found = found.map_err(|error| unreadable(&error))?;
+        let found = found.map_err(|error| unavailable(&error))?;
         let row = found.map(|found| found.row());
         Ok(Row::answered(row, Some(self.identity())))
     }
@@ -170,7 +170,7 @@ impl Cloud for Registry {
                 incarnation,
                 now,
             }),
-            // Native kinds have no such calls: a kind that declares one is refused when it is loaded.
+            // Native kinds have no calls for these actions: a kind that declares one is refused when it is loaded.
             Action::Detach | Action::Enable | Action::Reset | Action::Force => {
                 let said = format!(
                     "this deployment's registry cannot {tried} a {}",
@@ -187,7 +187,7 @@ impl Cloud for Registry {
                 return Acted::not_sent(CloudFailure::configuration(why.clone()), line(&why), now);
             }
         };
-        match self.done(change).await {
+        match self.commit(change).await {
             Ok(outcome) => {
                 // These are the statuses of the registry's HTTP interface.
                 let (status, came) = match &outcome {
@@ -208,7 +208,7 @@ impl Cloud for Registry {
                 }
             }
             Err(error) => Acted::not_sent(
-                unreadable(&error),
+                unavailable(&error),
                 line(&error.to_string()),
                 self.clock.now(),
             ),
@@ -246,15 +246,15 @@ fn incarnation(vars: &BTreeMap<String, String>) -> Result<u32, String> {
     })
 }
 
-/// Returns the failure for a ledger that cannot be read just now. The step waits for the ledger.
-fn unreadable(error: &LedgerError) -> CloudFailure {
+/// Returns the failure for a ledger that cannot be used now. The step waits until the ledger is available again.
+fn unavailable(error: &LedgerError) -> CloudFailure {
     CloudFailure {
         retry: Retry::Unavailable,
         class: ErrorClass::Unavailable,
         forbidden: false,
         status: None,
         kind: "Registry".to_owned(),
-        message: format!("the registry: {error}"),
+        message: format!("the ledger of this deployment's registry: {error}"),
         request_id: String::new(),
         retry_after: None,
     }

@@ -13,6 +13,7 @@ use crate::domain::model::{ErrorClass, Identity, Site};
 use crate::domain::policy::Retry;
 use crate::system::clock::Clock;
 
+/// Several clouds as one.
 pub struct CloudRouter {
     clouds: Vec<Arc<dyn Cloud>>,
     at: BTreeMap<Site, usize>,
@@ -39,7 +40,7 @@ impl CloudRouter {
             forbidden: false,
             status: None,
             kind: String::new(),
-            message: format!("{site} is not configured"),
+            message: format!("the site {site} is not configured"),
             request_id: String::new(),
             retry_after: None,
         })

@@ -336,7 +336,7 @@ async fn several_regions_and_none_named_is_an_error() {
     let error = get(&session).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "c: GET network /v2.0/x: several regions (R1, R2); set region_name in clouds.yaml"
+        "c: GET network /v2.0/x: the catalog has several regions (R1, R2); set region_name in clouds.yaml"
     );
 }
 

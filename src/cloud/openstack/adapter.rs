@@ -28,10 +28,10 @@ use crate::domain::model::{Action, Answer, ErrorClass, Identity, Site};
 use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
 
-/// Makes a new transport for a session that must log in again.
+/// Makes the transport of a new session. The error is a message for people.
 pub type TransportFor = dyn Fn(&CloudConfig) -> Result<Arc<dyn Transport>, String> + Send + Sync;
 
-/// Reads a cloud's configuration again. None if it cannot be used now.
+/// Reads the configuration of this cloud again. None if it cannot be used now.
 pub type ReadAnew = dyn Fn(&CloudConfig) -> Option<CloudConfig> + Send + Sync;
 
 /// The configured OpenStack clouds.
@@ -59,7 +59,7 @@ struct Connection {
 /// The answers of services, by the name of the service. Each service is asked once.
 type AskedOnce<T> = std::sync::Mutex<HashMap<String, Arc<OnceCell<T>>>>;
 
-/// Returns the place for the answer of a service.
+/// Returns the cell that keeps the answer of a service.
 fn answer_of<T>(asked: &AskedOnce<T>, service: &str) -> Arc<OnceCell<T>> {
     let mut known = asked.lock().unwrap_or_else(PoisonError::into_inner);
     known.entry(service.to_owned()).or_default().clone()
@@ -112,6 +112,7 @@ impl OpenStack {
         (!logs_in_alike(&now, &before)).then_some(now)
     }
 
+    /// Returns the connection to a site. It is a new one with `anew`, or if the refused login has changed (I15).
     async fn connection(&self, site: &Site, anew: bool) -> Result<Arc<Connection>, CloudFailure> {
         let mut connected = self.connected.lock().await;
         let known = connected.get(site);
@@ -127,7 +128,7 @@ impl OpenStack {
         let cloud = self.configured(site).ok_or_else(|| {
             let known: Vec<String> = self.sites.iter().map(Site::to_string).collect();
             CloudFailure::configuration(format!(
-                "no such site {site}; configured: {}",
+                "the site {site} is not configured; configured sites: {}",
                 known.join(", ")
             ))
         })?;
@@ -142,8 +143,8 @@ impl OpenStack {
         Ok(connection)
     }
 
-    /// Whether the site has the service and the extension that the kind needs. The cloud is asked once. A
-    /// login to which the service shows nothing is an error, because an empty list would look like an empty
+    /// Whether the site has the service, the API version and the extension that the kind needs. The cloud is asked
+    /// once. A login to which the service shows nothing is an error, because an empty list would look like an empty
     /// project (P9).
     async fn has(
         &self,
@@ -218,7 +219,7 @@ impl OpenStack {
         let newest = of_service
             .get_or_try_init(|| async {
                 let path = format!("{prefix}/");
-                // Without a version: a service refuses one that it does not have.
+                // The call names no version, because a service refuses a version that it does not have.
                 let service = Service::from(kind.service.as_str());
                 let request = connection.session.request(
                     service,
@@ -298,7 +299,7 @@ impl OpenStack {
         Ok(identity)
     }
 
-    /// Sends a call that changes the cloud, and says what its answer means.
+    /// Sends a call that changes the cloud, and classifies its answer.
     async fn send(
         &self,
         connection: &Connection,
@@ -401,8 +402,8 @@ struct Sent<'k> {
     body: Option<Value>,
 }
 
-/// Returns the call to another service that may still have what the kind's own one does not know. None if the kind
-/// has no such call, or its resource was planned before the kind had it.
+/// Returns the call to another service that may still have a resource which the kind's own service does not know.
+/// None if the kind has no such call, or if the step was planned before the kind had one.
 fn elsewhere<'k>(kind: &'k Kind, variables: &BTreeMap<String, String>) -> Option<Sent<'k>> {
     let call = kind.calls_of::<RestCalls>()?.if_absent.as_ref()?;
     Some(Sent {
@@ -440,13 +441,13 @@ impl Cloud for OpenStack {
             Freshness::AtLogin | Freshness::ByLoggingIn => session.identity().await,
         };
         let identity = identity.map_err(|error| not_logged_in(site, &error))?;
-        let place = identity
+        let account = identity
             .project_name
             .as_ref()
             .or(identity.project_id.as_ref())
             .unwrap_or(&identity.domain);
         Ok(SignedIn {
-            shown: format!("{} in {place}", identity.user_name),
+            shown: format!("{} in {account}", identity.user_name),
             identity: frozen(&identity),
         })
     }

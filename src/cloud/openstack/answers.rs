@@ -18,8 +18,8 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// are gone.
 const NAMED_MAX: usize = 200;
 
-/// Returns the status and the identity of the kind's own not-found answer, in the service's own words (I13a);
-/// none for any other.
+/// If this is the kind's own not-found answer, in the service's own words (I13a), returns its status, and the
+/// identity to which it was given.
 pub(super) fn absent(
     error: &CallError,
     kind: &Kind,
@@ -84,7 +84,7 @@ pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) 
     }
 }
 
-/// Returns the failure for a list of another project's resources, which the service shows to nobody else.
+/// Returns the failure for a list of another project's resources, which the service shows only to that project.
 pub(super) fn other_project(site: &Site, kind: &Kind, login: &TokenIdentity) -> CloudFailure {
     let project = login.project_name.as_ref().or(login.project_id.as_ref());
     CloudFailure {
@@ -94,8 +94,8 @@ pub(super) fn other_project(site: &Site, kind: &Kind, login: &TokenIdentity) -> 
         status: None,
         kind: "OtherProject".into(),
         message: format!(
-            "{site}: the {} service shows each login the resources of its own project alone, which for {} is \
-             {}: log in to the project itself",
+            "{site}: the {} service shows a login only the resources of its own project, and the project of {} is \
+             {}: log in to the project whose resources you want",
             kind.service,
             login.user_name,
             project.map_or("none", String::as_str)
@@ -135,8 +135,8 @@ pub(super) fn unread(answer: super::Answer, message: String) -> CloudFailure {
     }
 }
 
-/// Returns the outcome of a failed write. If the server died on it, or a proxy timed out, the write may have
-/// taken effect (N13).
+/// Returns the outcome of a failed write. If the server died while it worked on it, or a proxy timed out, the write
+/// may have taken effect (N13).
 pub(super) fn write_outcome(error: &CallError, failed: CloudFailure, at: DateTime<Utc>) -> Outcome {
     let is_away = failed.class == ErrorClass::Unavailable;
     match failed.into_outcome(at) {
@@ -165,8 +165,8 @@ pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
     }
 }
 
-/// Classifies a failed call. If the service answered, the kind's rules decide. If it did not, only what is
-/// certain counts (N13).
+/// Classifies a failed call. If the service answered, the kind's rules decide. Otherwise the call counts as not
+/// carried out only if nothing was sent (N13).
 pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     let (retry, class) = match &error.reason {
         _ if error.is_auth() => (Retry::SitePaused, ErrorClass::Auth),

@@ -120,7 +120,7 @@ pub enum Reason {
     EndlessList { page: usize },
     #[error("the list does not end: {pages} pages were read")]
     TooManyPages { pages: usize },
-    /// Each page begins elsewhere than the one before ended, since rows come and go.
+    /// Rows were created or deleted between the pages, so that pages do not continue each other.
     #[error("the list was read {lists} times, and changed each time while it was read")]
     RowsMove { lists: u32 },
     #[error("a row of the list has no {field:?}, by which the next page is asked for")]
@@ -202,7 +202,10 @@ impl CallError {
     }
 }
 
-/// Parses the body as JSON; an empty body is null. A body that no service writes is an error.
+/// Parses the body as JSON; an empty body is null.
+///
+/// # Errors
+/// The body is cut off, or is not JSON, so that the service did not write it.
 pub(super) fn parse(
     status: u16,
     body: &[u8],

@@ -84,7 +84,7 @@ pub enum CatalogError {
         nearest: Option<String>,
         known: Vec<String>,
     },
-    #[error("several regions ({}); set region_name in clouds.yaml", known.join(", "))]
+    #[error("the catalog has several regions ({}); set region_name in clouds.yaml", known.join(", "))]
     RegionUnnamed { known: Vec<String> },
     #[error(
         "no service {service:?} in region {region:?}{}; it has {}",
@@ -110,8 +110,8 @@ pub enum CatalogError {
     )]
     BadPath { path: String },
     #[error(
-        "the URL of {service:?} does not name the project of the login, so no URL of the account of another \
-         project follows from it: {}; log in to the project itself",
+        "the catalog's URL of {service:?} does not contain the login's project, so gone cannot derive the URL of \
+         another project's account from it: {}; log in to that project",
         shown(url)
     )]
     NoAccount { service: String, url: String },
@@ -272,8 +272,8 @@ pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogE
 }
 
 /// Returns the URL of `path_and_query` in the account of a project. The endpoint ends with the account of the
-/// project `own`, whose id stands there. A path never replaces the endpoint's version: it begins with a name,
-/// and a name may look like one.
+/// login's own project, whose id (`own`) is replaced. Other than in [`join`], a path that begins with a version does
+/// not replace the endpoint's version, because it may be a name.
 pub(super) fn join_in_account(
     (endpoint, service): (&Url, &str),
     own: Option<&str>,

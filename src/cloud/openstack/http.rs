@@ -20,8 +20,8 @@ use super::transport::{Transport, TransportError};
 /// from a server that ignores `limit`. A larger answer would be held in memory three times (bytes, values,
 /// rows).
 const BODY_BYTES_MAX: usize = 64 << 20;
-/// Shorter than Apache's 5 s, because the outcome of a call is unknown if the server closes its connection
-/// meanwhile.
+/// How long an idle connection is kept. This is shorter than Apache's 5 s, because the outcome of a call is unknown
+/// if the server closes its connection meanwhile.
 const IDLE_SECONDS_MAX: u64 = 4;
 /// Number of bytes that a streaming client reads at a time, and so the maximum length of an answer's head.
 /// Connections that share a thread take turns after this number.
@@ -162,7 +162,7 @@ impl Transport for HttpTransport {
     }
 }
 
-/// Makes the setting that sends the URLs of a proxy through it.
+/// Makes reqwest's setting for one proxy, for the URLs that are reached through it.
 fn through(proxy: Proxy, proxies: Arc<Proxies>) -> reqwest::Proxy {
     let (variable, authorization) = (proxy.variable, proxy.authorization);
     let way = reqwest::Proxy::custom(move |url| {
@@ -177,7 +177,7 @@ fn through(proxy: Proxy, proxies: Arc<Proxies>) -> reqwest::Proxy {
     }
 }
 
-/// Says why no status was received.
+/// Returns the error of a request for which no status was received.
 fn unsent(error: &reqwest::Error, proxy: Option<&Proxy>) -> TransportError {
     let reason = innermost(error);
     match proxy {
@@ -229,7 +229,7 @@ fn no_tunnel(error: &reqwest::Error) -> Option<String> {
     None
 }
 
-/// Whether certificates, and not the network, caused the error.
+/// Whether a certificate caused the error, and not the network.
 fn mistrust(error: &reqwest::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {

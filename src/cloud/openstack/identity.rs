@@ -1,7 +1,7 @@
 //! The identity that a token stands for.
 use serde::{Deserialize, Serialize};
 
-/// The identity under which the cloud is asked. It is compared with the one that a plan was made under (rule
+/// The identity under which calls are made. It is compared with the identity under which a plan was made (rule
 /// I13).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {

@@ -16,12 +16,12 @@ use super::identity::Identity;
 use super::remote::RemoteError;
 use super::transport::{Transport, TransportError, USER_AGENT};
 
-/// A token is renewed this long before it expires, so that it does not expire during a call …
+/// A token is renewed this long before it expires, so that it does not expire during a call.
 const MARGIN_SECONDS_MAX: i64 = 120;
-/// … but a token with a short lifetime is used for at least three quarters of it.
+/// A token with a short lifetime is used for three quarters of it.
 const MARGIN_PART: i32 = 4;
 
-/// A token of someone else, as Keystone describes it now.
+/// A client's token, as Keystone describes it now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vouched {
     pub identity: Identity,
@@ -280,8 +280,8 @@ fn rejected(
     }
 }
 
-/// Whether a proxy refused the request, or has no Keystone behind it: it answers with a page of its own, not in
-/// Keystone's words.
+/// Whether a proxy refused the request, or has no Keystone behind it: it answers with a page of its own, and not in
+/// the shape of Keystone's errors.
 fn is_of_a_proxy(answer: &RemoteError) -> bool {
     matches!(answer.status, 400 | 403 | 404) && !answer.own
 }
@@ -296,7 +296,7 @@ fn to_check(answer: &RemoteError) -> &'static str {
 fn not_before(again_at: &Option<DateTime<Utc>>) -> String {
     again_at.map_or_else(String::new, |at| {
         format!(
-            "; until that is changed it is not retried before {} UTC, so that the account is not locked",
+            "; unless that changes, gone does not log in before {} UTC, so that the account is not locked",
             at.format("%T")
         )
     })

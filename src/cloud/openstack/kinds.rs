@@ -5,34 +5,34 @@
 //! |---|---|
 //! | `prefix` | of a service: prepended to every path |
 //! | `list` | the collection's path, the key of the array in its answer (`items`; none if the answer is the array) and of one row read by id (`item`) |
-//! | `account` | of a service: its endpoint ends with the account of the login's project, whose id stands there; the id of another project in its place reaches that one's. A list shows one account |
+//! | `account` | of a service: its endpoint ends with the account of the login's project. With the id of another project in place of that project's id, it leads to the other project's account. A list shows one account |
 //! | `unguarded` | of a service: a gate forwards all calls as they are, and guards no resource of it |
 //! | `natural` | ids may be used again, by calls that no gate reads |
-//! | `head` | of a list: one row is read by HEAD; its fields are these headers, and the parts of its id |
-//! | `seconds` | of a list: a field with the whole seconds since 1970 of the time in another one, which is such a number or in ISO 8601 |
+//! | `head` | of a list: one row is read by HEAD; its fields come from these headers, and from the parts of its id |
+//! | `seconds` | of a list: a field with the time in another field as whole seconds since 1970; that field has seconds, or ISO 8601 |
 //! | `otherwise` | of a list: fields that a row gets if the service leaves them out |
 //! | `markers` | of a list whose paging is `marker`: the parameters that ask for the page after a row, each with the row's field |
-//! | `filters` | of a list: filters that are called otherwise in the service; one by a name finds what begins with it, too |
-//! | `none_if_absent` | of a list: one that is answered as what does not exist has no rows, because its parent is gone |
+//! | `filters` | of a list: filters that have another name in the service, which may find more rows: Swift's `prefix`, for a filter by name |
+//! | `none_if_absent` | of a list: if the service answers it with 404, it has no rows, because its parent is gone |
 //! | `values`, `listed` | of a service: whether a filter may be repeated or takes a single value; the filters that take several values as a list |
 //! | `also` | sets of filters, each of which needs a list of its own: a list without such a filter leaves some rows out, and a list with it shows only those |
 //! | `always` | filters that every list needs, because a list without them leaves rows out |
-//! | `admin_filters` | filters that the service takes from admins alone: a list of others needs none, since it shows their own project |
-//! | `project_of_login` | the project is in rows for admins alone: for others it is the login's own |
-//! | `absent` | what a row shows whose resource is gone: the service still shows it by its id |
+//! | `admin_filters` | filters that the service takes only from admins: another login's list needs none, since it shows the login's own project |
+//! | `project_of_login` | rows show their project only to admins: for another login it is the login's own project |
+//! | `absent` | the fields by which a row says that its resource is gone, although the service still shows it by its id |
 //! | `leaves_out` | every list leaves out some resources that are there, so only a read by id proves that one is gone |
 //! | `paging` | of a list: `marker` or `offset`, if its pages have no links to the next page; `whole`, if it takes no limit |
 //! | `id_in` | a field with a URL whose last segment is the id of a row |
-//! | `admin_headers` | of a service: headers without which an admin's calls reach the rows of his own project alone |
-//! | `for_admins` | filters without which an admin's list shows the rows of his own project alone; the service refuses them to others |
+//! | `admin_headers` | of a service: headers without which an admin's calls reach only the rows of the admin's own project |
+//! | `for_admins` | filters without which an admin's list shows only the rows of the admin's own project; the service refuses them to other logins |
 //! | `one` | the path of one row, if not the list's path followed by the id |
 //! | `api_version` | of a service, or of a kind that needs a later one: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
 //! | `requires_api_version` | a cloud whose service does not offer the kind's own `api_version` has no resources of the kind |
 //! | `headers` | of a service: headers of every call |
-//! | `version_header` | of a service whose microversion another header names, without the service's name |
+//! | `version_header` | of a service: another header that names the microversion, without the service's name |
 //! | `also_at` | of a service: other prefixes under which clients find the same resources; of a list: other paths |
-//! | `picked` | of a list: a field with the values `take` of those elements of the array `each` that meet `when` and have no value under `lacks`; of URLs, the last `segments`, joined by commas |
-//! | `split` | of a list: a field with the parts of the text of another one between `/`, `:` and `=` |
+//! | `picked` | of a list: a field with the values under `take` of those elements of the array `each` that meet `when` and have no value under `lacks`; with `segments`, only the last segments of a URL, joined by commas |
+//! | `split` | of a list: a field with the parts of another field's text between `/`, `:` and `=` |
 //! | `secret` | of a list: fields of rows that hold secrets, and that gone drops as it reads them |
 //! | `parent` | of a list below a parent whose id has several parts: their names |
 //! | `details` | of a list: another path, read once with it; each row gets fields of its answer |
@@ -41,12 +41,12 @@
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
 //! | `delete_one` | the call that takes one resource out of a row that holds several of its kind (N17) |
 //! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain) |
-//! | `shown_to` | of a service: the roles that a login needs to be shown anything |
+//! | `shown_to` | of a service: the roles that a login needs to see any resource |
 //! | `delete`, `enable`, `reset`, `force` | call template: method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `created` | the calls that create a resource under an id that may be used again (M6) |
 //! | `requires_extension` | the extension without which a cloud has no resources of the kind |
-//! | `if_absent` | the call to another service that still has what the kind's own service does not know any more |
+//! | `if_absent` | the call to another service that may still have the resource when the kind's own service no longer knows it |
 //! | `not_found`, `not_found_says` | the error types, or the whole messages, that say that this very resource does not exist (I13) |
 
 use std::collections::BTreeMap;
@@ -153,7 +153,7 @@ pub struct ServiceCalls {
     /// Headers of every call: name → value.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Headers without which an admin's calls reach only his own project's rows: name → value.
+    /// Headers without which an admin's calls reach only the rows of the admin's own project: name → value.
     #[serde(default)]
     pub admin_headers: BTreeMap<String, String>,
     /// Other prefixes under which clients find the same resources.
@@ -264,9 +264,11 @@ pub struct RestCalls {
     pub answers: Vec<AnswerRule>,
 }
 
+/// How the rows of a kind are listed, and one of them is read: `list` of `[kind.X.call]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListCall {
+    /// The path of the collection, without the service's prefix.
     pub path: String,
     /// The key of the array in the answer; empty if the answer is the array.
     #[serde(default)]
@@ -285,11 +287,11 @@ pub struct ListCall {
     /// Filters that are sent with every list, because a list without them leaves rows out.
     #[serde(default)]
     pub always: BTreeMap<String, String>,
-    /// Filters that the service takes from admins alone. A list of others is sent without them, since it shows
-    /// their own project's rows.
+    /// Filters that the service takes only from admins. Another login's list is requested without them, since it
+    /// shows the login's own project.
     #[serde(default)]
     pub admin_filters: Vec<String>,
-    /// Whether rows show their project to admins alone. For others it is the login's own.
+    /// Whether rows show their project only to admins. For another login it is the login's own project.
     #[serde(default)]
     pub project_of_login: bool,
     /// Whether every list leaves out some resources that are there: only a read by id proves that one is gone.
@@ -298,22 +300,24 @@ pub struct ListCall {
     /// The fields by which a row says that its resource is gone: each path has one of these values.
     #[serde(default)]
     pub absent: BTreeMap<String, OneOf>,
-    /// Filters without which an admin's list shows only his own project's rows. Others may not send them.
+    /// Filters without which an admin's list shows only the rows of the admin's own project. Other logins may not send
+    /// them.
     #[serde(default)]
     pub for_admins: BTreeMap<String, String>,
     #[serde(default)]
     pub paging: Paging,
     /// The field with a URL whose last segment is a row's id, if rows have no `id`.
     pub id_in: Option<String>,
-    /// Fields that a row gets of those elements of an array that meet a condition.
+    /// Fields that a row gets from the elements of an array that meet a condition.
     #[serde(default)]
     pub picked: BTreeMap<String, Picked>,
-    /// Fields that a row gets of the text of another: its parts between `/`, `:` and `=`.
+    /// Fields with the parts of another field's text between `/`, `:` and `=`: field → other field.
     #[serde(default)]
     pub split: BTreeMap<String, String>,
     /// The names of the parts of the parent's id, if it has several.
     #[serde(default)]
     pub parent: Vec<String>,
+    /// Another answer from which rows get fields.
     pub details: Option<Details>,
     /// The fields of a row that hold secrets. They are dropped from each row as it is read.
     #[serde(default)]
@@ -321,19 +325,19 @@ pub struct ListCall {
     /// The fields of a row that is read by HEAD → the headers that have them.
     #[serde(default)]
     pub head: BTreeMap<String, String>,
-    /// Fields that a row gets of the time in another: its whole seconds.
+    /// Fields with the time in another field as whole seconds since 1970: field → other field.
     #[serde(default)]
     pub seconds: BTreeMap<String, String>,
-    /// Fields that a row gets if the service leaves them out.
+    /// Fields that a row gets if the service leaves them out: field → value.
     #[serde(default)]
     pub otherwise: BTreeMap<String, String>,
-    /// The parameters that ask for the page after a row, each with the row's field.
+    /// The parameters that ask for the page after a row: parameter → the row's field.
     #[serde(default)]
     pub markers: BTreeMap<String, String>,
-    /// Filters that are called otherwise in the service.
+    /// Filters that have another name in the service: name → the service's name.
     #[serde(default)]
     pub filters: BTreeMap<String, String>,
-    /// Whether a list that is answered as what does not exist has no rows.
+    /// Whether a list that the service answers with 404 has no rows, because its parent is gone.
     #[serde(default)]
     pub none_if_absent: bool,
 }
@@ -343,17 +347,17 @@ pub struct ListCall {
 #[serde(deny_unknown_fields)]
 pub struct Details {
     pub path: String,
-    /// The field that a row gets → where it stands in the answer: the keys on the way, of which `{field}` is the
-    /// row's. The first place that has it counts.
+    /// The field that a row gets → the paths of keys in the answer, the first of which that exists counts. A key
+    /// `{field}` stands for the row's value of that field.
     pub take: BTreeMap<String, Vec<Vec<String>>>,
 }
 
 impl Details {
     /// Adds to a row what the answer says about it.
     pub fn complete(&self, row: &mut Value, answer: &Value) {
-        for (field, places) in &self.take {
-            let found = places.iter().find_map(|place| {
-                place.iter().try_fold(answer, |at, key| {
+        for (field, paths) in &self.take {
+            let found = paths.iter().find_map(|path| {
+                path.iter().try_fold(answer, |at, key| {
                     let named = key.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
                     let key = match named {
                         Some(name) => row.get(name)?.as_str()?,
@@ -369,12 +373,13 @@ impl Details {
     }
 }
 
-/// What is taken of the elements of an array in a row.
+/// The values that a field gets from the elements of an array in the same row.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Picked {
+    /// The path of the array.
     pub each: String,
-    /// Which elements: each path has one of these values.
+    /// Only elements in which each path has one of these values.
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
     /// Only elements without a value under this path.
@@ -386,7 +391,7 @@ pub struct Picked {
 }
 
 impl Picked {
-    /// Returns what is picked of a row.
+    /// Returns the values from a row.
     pub fn values(&self, row: &Value) -> Vec<Value> {
         let elements = values(row, &format!("{}[]", self.each));
         let fitting = elements.into_iter().filter(|it| {
@@ -409,10 +414,12 @@ impl Picked {
     }
 }
 
+/// A call with `{variables}` in its path and body.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallTemplate {
     pub method: String,
+    /// The path without the service's prefix.
     pub path: String,
     pub body: Option<Value>,
 }
@@ -434,7 +441,7 @@ pub struct CallElsewhere {
 #[serde(deny_unknown_fields)]
 pub struct Created {
     pub method: String,
-    /// The path, with variables for the parts of the id.
+    /// The path without the service's prefix, with variables for the parts of the id.
     pub path: String,
     /// An array in the body. Each of its elements creates a resource.
     pub each: Option<String>,
@@ -460,7 +467,7 @@ pub struct AnswerRule {
 /// The rules for every service, which come after all others.
 fn common_answers() -> impl Iterator<Item = AnswerRule> {
     use AnswerClass::{Auth, Blocked, Failed, Unavailable};
-    // A refusal whose type no rule knows is still a refusal: something blocks.
+    // A 409 whose type no rule knows is still a refusal: something blocks.
     let rules = [
         (429, Unavailable),
         (502, Unavailable),
@@ -532,7 +539,7 @@ pub fn item_in<'v>(kind: &Kind, answer: &'v mut Value) -> Option<&'v mut Value> 
 /// Returns the calls of a kind of this provider.
 ///
 /// # Errors
-/// The kind belongs to another provider. Nothing is sent.
+/// The kind belongs to another provider.
 pub(super) fn calls_of(kind: &Kind) -> Result<&RestCalls, CloudFailure> {
     kind.calls_of().ok_or_else(|| {
         CloudFailure::configuration(format!("the kind {} is not one of OpenStack's", kind.name))
@@ -699,7 +706,7 @@ impl KindCalls for RestCalls {
     fn line(&self, action: Action, variables: &BTreeMap<String, String>) -> Option<String> {
         let call = self.call_for(action)?;
         let path = fill(&call.path, variables).ok()?;
-        // Calls of rungs say in their body what they do.
+        // Only the body of a rung's call says what the call does.
         let is_rung = matches!(action, Action::Reset | Action::Force);
         let body = call.body.as_ref().filter(|_| is_rung);
         let body = body.map(|body| format!(" {body}").replace(&format!("\"{NULL}\""), "null"));
@@ -739,7 +746,7 @@ impl RestCalls {
         }
     }
 
-    /// Returns the meaning of an answer by the first rule that matches.
+    /// Returns the first rule that an answer matches.
     pub fn classify(&self, status: u16, error_type: &str, message: &str) -> Option<&AnswerRule> {
         self.answers.iter().find(|rule| {
             rule.status.is_none_or(|wanted| wanted == status)
@@ -754,7 +761,8 @@ impl RestCalls {
         })
     }
 
-    /// Returns the error type by which the service refuses to delete a resource in use.
+    /// Returns the error type with which the service refuses to delete a resource in use: the type for this kind of
+    /// blocker, or else the only type.
     pub fn in_use_type(&self, blocker: Option<&KindName>) -> Option<&str> {
         let blocked = |rule: &&AnswerRule| rule.class == AnswerClass::Blocked;
         let types = self.answers.iter().filter(blocked);
@@ -769,7 +777,7 @@ impl RestCalls {
         }
     }
 
-    /// Whether a 404 of this type and message says that this very resource is not there (I13).
+    /// Whether an answer with this status, type and message says that this very resource does not exist (I13).
     pub fn is_not_found(
         &self,
         (status, error_type, message): (u16, &str, &str),
@@ -798,12 +806,12 @@ impl RestCalls {
 }
 
 impl ListCall {
-    /// Returns the field of a row that tells it from others.
+    /// Returns the field that identifies a row.
     pub fn row_id(&self) -> &str {
         self.id_in.as_deref().unwrap_or("id")
     }
 
-    /// Returns what few services' lists need.
+    /// Returns the options that the lists of few services need.
     pub fn uncommon(&self) -> Uncommon<'_> {
         let some = |map: &'_ BTreeMap<String, String>| !map.is_empty();
         Uncommon {
@@ -819,7 +827,7 @@ impl ListCall {
         parent.map_or(&*self.path, |(parent, _)| parent)
     }
 
-    /// Whether the row is the memory of a resource that is gone.
+    /// Whether the row says that its resource is gone.
     pub fn shows_absence(&self, row: &Value) -> bool {
         !self.absent.is_empty() && holds(&self.absent, row)
     }

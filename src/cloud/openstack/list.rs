@@ -34,7 +34,8 @@ pub enum Paging {
     /// By the number of rows so far, until a page has no more. Rows that come or go meanwhile move the others, so
     /// each page begins with the last row of the one before; if it does not, the list is read again.
     Offset,
-    /// All rows are on one page. A limit would be taken for a filter, which nothing fits.
+    /// All rows are on one page, and the list is requested without a limit, which the service would refuse or
+    /// misunderstand.
     Whole,
 }
 
@@ -50,20 +51,20 @@ pub struct ListRequest<'a> {
     pub query: &'a [(String, String)],
     /// Number of rows that a page should have. The server may give fewer.
     pub page_limit: usize,
-    /// The type of the 404 for a marker that has vanished (`PortNotFound`). Without a type, any 404 in the
-    /// service's own words counts, except the one for an unknown path.
+    /// The type of the 404 for a marker that has vanished (`PortNotFound`). If not set, any 404 in the service's
+    /// own words counts, except the one for an unknown path.
     pub not_found: Option<&'a str>,
     /// Stop after this number of rows.
     pub rows_max: Option<usize>,
     pub paging: Paging,
-    /// The field of a row that tells it from others.
+    /// The field that identifies a row.
     pub row_id: &'a str,
     pub uncommon: Uncommon<'a>,
     /// The deadline of each page.
     pub deadline: Duration,
 }
 
-/// What the lists of few services need.
+/// Options that the lists of few services need.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uncommon<'a> {
     /// The parameters that ask for the page after a row, each with the row's field, if `marker` with the row's id
@@ -71,7 +72,7 @@ pub struct Uncommon<'a> {
     pub markers: Option<&'a BTreeMap<String, String>>,
     /// Fields that a row gets if the service leaves them out.
     pub otherwise: Option<&'a BTreeMap<String, String>>,
-    /// Whether a list that is answered as what does not exist has no rows, because its parent is gone.
+    /// Whether a list that the service answers with 404 has no rows, because its parent is gone.
     pub none_if_absent: bool,
 }
 
@@ -91,8 +92,8 @@ pub struct Listing {
 #[derive(Clone, Debug)]
 pub struct Page {
     pub items: Vec<Value>,
-    /// Whether the list begins with this page. It begins again if a marker vanished, and then all earlier
-    /// pages must be discarded.
+    /// Whether the list begins with this page. It begins again if a marker vanished or rows moved, and then all
+    /// earlier pages must be discarded.
     pub first: bool,
     /// Whether this is the last page.
     pub last: bool,
@@ -223,7 +224,7 @@ impl Pages<'_> {
         self.last_id = None;
     }
 
-    /// Whether a page of counted rows does not begin with the last row of the page before.
+    /// Whether a page of a list by offset does not begin with the last row of the page before.
     fn rows_moved(&self, answer: &Answer) -> bool {
         let ListRequest {
             paging,
@@ -362,7 +363,7 @@ impl Pages<'_> {
         vanished && self.restarts < RESTARTS_MAX
     }
 
-    /// Returns the only page of a list whose parent is gone, or the error if its login is not known.
+    /// Returns an empty last page for a list whose parent is gone, or the error if it does not name the identity.
     fn nothing(&mut self, error: CallError) -> Result<Page, CallError> {
         let Some(identity) = error.remote().and_then(|remote| remote.identity.clone()) else {
             return Err(error);

@@ -30,7 +30,7 @@ pub(super) fn onward(
     start: &str,
 ) -> Result<Onward, Reason> {
     let Some(link) = next_link(body, items_key)? else {
-        return match untold(body, headers, items_key) {
+        return match unknown_continuation(body, headers, items_key) {
             Some(said) => Err(Reason::UnknownPaging { said }),
             None => Ok(Onward::End),
         };
@@ -92,8 +92,8 @@ fn next_link(body: &Value, items_key: &str) -> Result<Option<String>, Reason> {
     Ok(None)
 }
 
-/// Returns a sign that there are more pages in a form that gone does not know.
-fn untold(body: &Value, headers: &HeaderMap, items_key: &str) -> Option<String> {
+/// Returns the field or header that announces more pages in a form that gone does not know, if there is one.
+fn unknown_continuation(body: &Value, headers: &HeaderMap, items_key: &str) -> Option<String> {
     const SIGNS: [&str; 5] = ["next", "continuation", "cursor", "more", "truncated"];
     const KNOWN: [&str; 2] = ["next", "links"];
     let empty = |value: &Value| match value {

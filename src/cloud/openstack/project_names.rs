@@ -1,11 +1,10 @@
 //! Names of projects, for people: fetched from Keystone for a whole cloud at once, and cached.
 //!
-//! 1. There is one listing for a cloud, whichever of its regions asks. A login that may not list reads a few
-//!    projects by id.
+//! 1. One listing serves all regions of a cloud. A login that may not list reads a few projects by id.
 //! 2. An answer, also a refusal, is cached for an hour, and a failure for ten minutes. So a deletion with
 //!    thousands of blockers costs one listing, or a few reads (N14).
-//! 3. One task asks Keystone while the others wait for it, each for `WAIT_MAX` at most, because a name is
-//!    worth no longer delay.
+//! 3. One task asks Keystone while the others wait for it, each for `WAIT_MAX` at most, because a name is not
+//!    worth a longer delay.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -56,7 +55,7 @@ impl ProjectNames {
         let cloud = session.cloud().name.clone();
         let known = self.clouds.lock().await.entry(cloud).or_default().clone();
         let asked = async {
-            // The login has already named its own project.
+            // Keystone's answer to the login names the login's own project.
             let own = own_project(session).await;
             let is_own = |id: &String| own.as_ref().is_some_and(|(own, _)| own == id);
             let mut ids = ids.clone();
@@ -121,8 +120,7 @@ impl Known {
         }
     }
 
-    /// Lists the projects again. If no answer comes in time, the known names stay, and no project is read by
-    /// id.
+    /// Lists the projects again. If that fails, the known names stay, and no project is read by id.
     async fn list(&mut self, session: &Session, now: DateTime<Utc>) {
         self.good_until = Some(now + KEPT_FAILURE);
         self.by_id.clear();

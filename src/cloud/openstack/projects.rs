@@ -16,8 +16,8 @@ const PROJECTS_MAX: usize = 10_000;
 const PAGE_ROWS: usize = 1000;
 
 impl Session {
-    /// Returns the names, by id, of the projects that Keystone lists for this login. Of more than 10,000
-    /// projects, some are missing.
+    /// Returns the names, by id, of the projects that Keystone lists for this login. If there are more than
+    /// 10,000, some are missing.
     ///
     /// # Errors
     /// See [`Reason`](super::Reason). A login that is not an admin is refused with a 403.
@@ -42,7 +42,7 @@ impl Session {
     /// Returns the name of one project by its id, which must be encoded for a path.
     ///
     /// # Errors
-    /// See [`Reason`](super::Reason). A project of somebody else is refused, or not found.
+    /// See [`Reason`](super::Reason). A project to which the login has no access is refused, or not found.
     pub async fn project(&self, id: &str, deadline: Duration) -> Result<Option<String>, CallError> {
         let path = format!("/v3/projects/{id}");
         let answer = self

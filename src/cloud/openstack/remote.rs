@@ -18,7 +18,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 const REDACTED: &str = "[redacted]";
 /// Maximum length of the part of a request id after `req-`.
 const UUID_CHARS: usize = 36;
-/// Maximum number of characters of a message that are shown. The field holds all of it.
+/// Maximum number of characters of a text that are shown. The fields of [`RemoteError`] hold the whole text.
 const SHOWN_CHARS_MAX: usize = 400;
 
 /// A status other than 2xx, with the values by which it is classified: status, type and message.
@@ -27,10 +27,10 @@ pub struct RemoteError {
     pub status: u16,
     /// Neutron's `type`, Keystone's and Glance's `title`, Octavia's `faultcode`, Nova's key.
     pub kind: Option<String>,
-    /// The whole message, because Neutron lists blocking ids in it. The text of the body if the service did
-    /// not write it.
+    /// The whole message, because Neutron lists blocking ids in it. If the service did not write the answer, the
+    /// text of the body.
     pub message: String,
-    /// Verbatim, at most 64 KB.
+    /// At most 64 KB of the body, as it came, except that the secret is removed.
     pub body: String,
     /// False for an answer that the service did not write itself, such as a proxy's page.
     pub own: bool,
@@ -108,8 +108,8 @@ impl fmt::Display for RemoteError {
     }
 }
 
-/// Returns type and message of Swift's refusals, whose bodies are a small page, a text or nothing. They are known by
-/// the id of a transaction, which everything that Swift answers has.
+/// Returns type and message of Swift's refusals, whose bodies are a small page, a text or nothing. Swift's answers
+/// are recognized by the id of a transaction, which each of them has.
 fn said_in_text(response: &http::Response<Bytes>, text: &str) -> Option<(Option<String>, String)> {
     let headers = response.headers();
     let transaction =
@@ -151,7 +151,7 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
         let kind = text(error, "type").or_else(|| text(error, "title"));
         return Some((kind, text(error, "message")?));
     }
-    // Heat's, for what it did not expect.
+    // Heat's shape for errors that it did not expect.
     if let (Some(said), Some(error)) = (text(body, "explanation"), body.get("error")) {
         return Some((text(error, "type"), said));
     }
@@ -164,8 +164,8 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
 }
 
 /// Returns the id under which the service has logged the request: `req-` and a UUID, or Swift's `tx` and digits.
-/// It is stored and shown without further checks, so any other shape is dropped: a service could return there
-/// whatever it was sent.
+/// It is stored and shown without further checks, so any other shape is dropped: a service could return a secret
+/// there that it was sent.
 pub(super) fn request_id(headers: &HeaderMap, secret: &SecretString) -> Option<String> {
     let said = header(headers, "x-openstack-request-id")
         .or_else(|| header(headers, "x-compute-request-id"))?;

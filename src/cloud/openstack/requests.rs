@@ -98,7 +98,8 @@ impl<'k> RestList<'k> {
         self.spec.id == [self.spec.project.as_str()]
     }
 
-    /// Returns the account of which a list or a row is, by the variables of its path. None for the login's own.
+    /// Returns the project whose account has a list or a row, from the variables of its path. None for the login's
+    /// own project.
     pub(super) fn account<'v>(
         &self,
         variables: &'v BTreeMap<String, String>,
@@ -161,7 +162,7 @@ impl<'k> RestList<'k> {
         self.filled(&self.call.path, variables)
     }
 
-    /// Fills a path of the service.
+    /// Fills a path template, and adds the service's prefix.
     pub(super) fn filled(
         &self,
         template: &str,
@@ -170,14 +171,14 @@ impl<'k> RestList<'k> {
         let variables = self.with_parents(variables.clone());
         let path = fill(template, &escaped(&variables)).map_err(|name| {
             CloudFailure::configuration(format!(
-                "{}: its list's path needs \"{name}\"",
+                "{}: the path of its list needs \"{name}\"",
                 self.kind.name
             ))
         })?;
         Ok(format!("{}{path}", self.calls.service.prefix))
     }
 
-    /// Adds the parts of the parent's id, which stand apart in a path.
+    /// Adds a variable for each part of the parent's id, because a path names the parts one by one.
     pub(super) fn with_parents(
         &self,
         mut variables: BTreeMap<String, String>,
@@ -189,7 +190,8 @@ impl<'k> RestList<'k> {
         variables
     }
 
-    /// Whether the variables have all parts of an id, and of its parent's. A name that somebody typed has not.
+    /// Whether the variables have all parts of an id and of its parent's id. A name that a person typed instead of
+    /// an id lacks some.
     pub(super) fn is_whole(&self, variables: &BTreeMap<String, String>) -> bool {
         let parts = self.spec.id.iter().chain(&self.call.parent);
         let of_account = self.calls.service.account;
@@ -197,7 +199,7 @@ impl<'k> RestList<'k> {
             && (!of_account || self.account(variables).is_some_and(|it| is_project_id(it)))
     }
 
-    /// Returns the row that the headers of an answer to HEAD tell.
+    /// Returns the row that the headers of an answer to HEAD describe.
     pub(super) fn row_of_headers(
         &self,
         variables: &BTreeMap<String, String>,
@@ -229,8 +231,8 @@ impl<'k> RestList<'k> {
         Ok(format!("{}/{last}", self.path(variables)?))
     }
 
-    /// Adds to a row what its service leaves out: the parts of its id that stand in its path or in a URL, and a
-    /// project that is not shown.
+    /// Completes a row as its kind says: drops secrets, and adds the parts of the id that only the path or a URL
+    /// has, fields that are computed from others, and a project that the service does not show.
     pub(super) fn complete(
         &self,
         row: &mut Value,
@@ -295,7 +297,7 @@ impl<'k> RestList<'k> {
     }
 }
 
-/// Whether a text has the form of a project's id: a UUID, mostly without its hyphens.
+/// Whether a text has the form of a project's id: a UUID, usually without hyphens.
 fn is_project_id(text: &str) -> bool {
     uuid::Uuid::try_parse(text).is_ok()
 }
@@ -358,7 +360,7 @@ pub(super) fn variables(call: &Call<'_>) -> BTreeMap<String, String> {
     }
 }
 
-/// Returns the account that a call changes. None for the login's own.
+/// Returns the project whose account a call changes. None for the login's own project.
 pub(super) fn account_of<'v>(
     kind: &Kind,
     variables: &'v BTreeMap<String, String>,
@@ -366,13 +368,17 @@ pub(super) fn account_of<'v>(
     variables.get(&kind.spec.list.as_ref()?.project)
 }
 
+/// Returns method, path and body of a step's call.
+///
+/// # Errors
+/// The kind has no call for the action, or a template names a variable that the step does not have.
 pub(super) fn rendered(
     call: &Call<'_>,
     plain: &BTreeMap<String, String>,
 ) -> Result<(Method, String, Option<Value>), CloudFailure> {
     let calls = calls_of(call.kind)?;
     let name = &call.kind.name;
-    // No other call is sent instead. A kind without a call for the action is an error (P1).
+    // A kind without a call for the action is an error, and no other call is sent instead (P1).
     let template: Option<&CallTemplate> = match call.action {
         // A call that would take more than the planned resource is never sent (N17).
         Action::Delete | Action::Detach if call.kind.takes_one(call.vars) => {
@@ -402,7 +408,7 @@ pub(super) fn rendered(
         .map_err(missing)?;
     let method = Method::from_bytes(template.method.as_bytes()).map_err(|_| {
         CloudFailure::configuration(format!(
-            "{}: no such method {}",
+            "{}: the kinds file names {}, which is not an HTTP method",
             call.kind.name, template.method
         ))
     })?;

@@ -24,8 +24,8 @@ use super::transport::{Transport, TransportError, USER_AGENT};
 /// The current time, from the host or from a simulation.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
-/// The deadline of a login. Longer than a slow Keystone takes, since a failed login fails all that wait for
-/// it.
+/// The deadline of a login. It is longer than a slow Keystone takes, because a failed login fails all calls that
+/// wait for it.
 const LOGIN_SECONDS_MAX: u64 = 30;
 /// A refused login is not repeated for this long, and after each further refusal for twice as long (I15),
 /// because an account that is used with an old password every half minute gets locked.
@@ -54,12 +54,12 @@ pub struct Session {
     refused: AtomicBool,
     /// Number of requests for the current identity so far.
     askers: AtomicU64,
-    looked: Mutex<Observed>,
+    described: Mutex<Description>,
 }
 
 /// Keystone's last description of the session's token.
 #[derive(Default)]
-struct Observed {
+struct Description {
     /// Number of requests for the identity when Keystone was asked.
     askers: u64,
     identity: Option<Arc<Identity>>,
@@ -88,7 +88,7 @@ impl Login {
         }
     }
 
-    /// Returns for how long a refused login is still not repeated; none if it may be repeated.
+    /// Returns how long a refused login must still wait; none if it may be sent again.
     fn on_hold(&self) -> Option<Duration> {
         let left = self.not_before?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
@@ -122,7 +122,8 @@ pub struct Service<'s> {
 }
 
 impl<'s> Service<'s> {
-    /// Returns the service as a project's account has it, if its endpoint is a project's.
+    /// Returns the service with the account of this project, if its endpoint ends with an account. Without a
+    /// project, the account stays.
     pub(super) fn in_account(self, project: Option<&'s String>) -> Self {
         let account = self.account.map(|own| project.map_or(own, String::as_str));
         Self { account, ..self }
@@ -130,7 +131,7 @@ impl<'s> Service<'s> {
 }
 
 impl<'s> Service<'s> {
-    /// Returns the name of the header that names the version of the API.
+    /// Returns the header that states the version of the API.
     #[must_use]
     pub fn version_header(&self) -> &'s str {
         self.version_header.unwrap_or("openstack-api-version")
@@ -162,7 +163,7 @@ impl Session {
             ended: AtomicU64::new(0),
             refused: AtomicBool::new(false),
             askers: AtomicU64::new(0),
-            looked: Mutex::default(),
+            described: Mutex::default(),
         }
     }
 
@@ -196,8 +197,8 @@ impl Session {
     /// Keystone cannot be asked, or refuses the login.
     pub async fn identity_now(&self) -> Result<Arc<Identity>, AuthError> {
         let own = self.askers.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut looked = self.looked.lock().await;
-        if let Some(identity) = looked.identity.as_ref().filter(|_| looked.askers >= own) {
+        let mut known = self.described.lock().await;
+        if let Some(identity) = known.identity.as_ref().filter(|_| known.askers >= own) {
             return Ok(identity.clone());
         }
         let askers = self.askers.load(Ordering::SeqCst);
@@ -211,7 +212,7 @@ impl Session {
             }
             Err(error) => return Err(error),
         };
-        *looked = Observed {
+        *known = Description {
             askers,
             identity: Some(identity.clone()),
         };

@@ -109,7 +109,7 @@ pub(super) fn bad(cloud: &CloudConfig, field: &str, problem: String) -> ConfigEr
 }
 
 /// Trusts the certificates of `cacert`. Like OpenSSL, and so like every other client of these clouds, it
-/// accepts one that is not an authority as a server's own certificate, for its names and its validity period.
+/// accepts each of them as a server's own certificate too, for its names and its validity period.
 #[derive(Debug)]
 struct Named {
     by_authority: Arc<WebPkiServerVerifier>,
@@ -139,7 +139,8 @@ impl ServerCertVerifier for Named {
         let Err(error) = verified else {
             return verified;
         };
-        // The validity period was checked before the kind, and the handshake checks the signature.
+        // webpki has checked the validity period before it refused an authority as a server, and the handshake
+        // checks the signature.
         if !is_for_its_kind(&error) || !self.is_named(shown) {
             return Err(error);
         }
@@ -183,7 +184,7 @@ fn is_for_its_kind(error: &rustls::Error) -> bool {
     }
 }
 
-/// `verify: false`: trusts whoever answers. That the server has the key of its certificate is still checked.
+/// `verify: false`: trusts any server. It still checks that the server has the key of its certificate.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

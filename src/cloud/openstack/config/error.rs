@@ -54,7 +54,7 @@ pub enum ConfigError {
     },
     #[error(
         "{}: cloud {cloud:?} has the name that the OS_* variables take; rename it, or set OS_CLOUD_NAME",
-        place(origin)
+        shown_origin(origin)
     )]
     NameClash {
         origin: Option<Origin>,
@@ -70,7 +70,7 @@ pub enum ConfigError {
     },
     #[error(
         "{}: cloud {cloud:?}: {field} is missing{}",
-        place(origin),
+        shown_origin(origin),
         found_instead(instead)
     )]
     MissingField {
@@ -82,7 +82,7 @@ pub enum ConfigError {
     },
     #[error(
         "{}: cloud {cloud:?} has no region {region:?}{}; its regions are {}",
-        place(origin), did_you_mean(&nearest(region, known)), known.join(", ")
+        shown_origin(origin), did_you_mean(&nearest(region, known)), known.join(", ")
     )]
     NoSuchRegion {
         origin: Option<Origin>,
@@ -150,7 +150,7 @@ pub(super) fn paths(paths: &[PathBuf]) -> String {
     shown.join(", ")
 }
 
-fn place(origin: &Option<Origin>) -> String {
+fn shown_origin(origin: &Option<Origin>) -> String {
     origin
         .as_ref()
         .map_or_else(|| "configuration".to_owned(), ToString::to_string)

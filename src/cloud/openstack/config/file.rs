@@ -14,7 +14,11 @@ use super::error::ConfigError;
 use super::raw::{AUTH_FIELDS, RawCloud, is_cloud_field};
 use super::{Environment, Origin, Warning};
 
-/// Finds the first file of this stem, with its text.
+/// Finds and reads the file of this stem: the one that the variable names, or the first one that exists. Adds the
+/// paths that do not exist to `searched`.
+///
+/// # Errors
+/// The file that the variable names does not exist, or a file cannot be read.
 pub(super) fn find(
     environment: &Environment,
     stem: &str,
@@ -89,7 +93,7 @@ pub(super) struct Parsed {
 /// The text is not YAML, or the mistake is in no cloud.
 pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed, ConfigError> {
     let mut parsed = Parsed::default();
-    // An empty file says nothing, and is not a mistake.
+    // An empty file has no clouds, which is not a mistake.
     if text.trim().is_empty() {
         return Ok(parsed);
     }
@@ -98,9 +102,9 @@ pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed
         let mistake = match attempt(&text, key, &parsed.broken) {
             Ok(clouds) => {
                 let origin = Origin::File(path.to_owned());
-                let placed = clouds.into_iter();
-                parsed.clouds = placed
-                    .map(|(name, cloud)| (name, cloud.place(&origin)))
+                let clouds = clouds.into_iter();
+                parsed.clouds = clouds
+                    .map(|(name, cloud)| (name, cloud.with_origin(&origin)))
                     .collect();
                 return Ok(parsed);
             }
@@ -121,9 +125,10 @@ pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed
     }
 }
 
-/// Where reading ended, and why.
+/// The mistake at which reading ended.
 struct Mistake {
     error: Box<serde_saphyr::Error>,
+    /// The dotted path of the value.
     at: String,
     /// The cloud that contains the mistake.
     cloud: Option<String>,
@@ -186,7 +191,7 @@ fn untagged(text: &str, error: &serde_saphyr::Error) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Describes the mistake. The parser's own message is not used: it may quote the value.
+/// Describes the mistake without the parser's own message, which may quote the value.
 fn explain(path: &Path, key: &str, mistake: &Mistake) -> ConfigError {
     let (error, at) = (&mistake.error, mistake.at.as_str());
     let (line, column) = error

@@ -134,7 +134,7 @@ pub enum Warning {
     },
     /// One cloud of a file cannot be read. The other clouds can.
     Broken { error: String },
-    /// OS_* variables that configure a cloud although OS_CLOUD names none.
+    /// `OS_*` variables that would configure a cloud, but `OS_CLOUD` names none.
     VariablesUnused { names: Vec<String> },
     /// A variable without effect, because one of the cloud's own fields takes precedence.
     VariableOutdone {

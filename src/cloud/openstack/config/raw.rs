@@ -50,7 +50,7 @@ const CLOUD_FIELDS: &[&str] = &[
     "key",
 ];
 
-/// Keys whose value is not a single text.
+/// Keys whose values are a mapping or a list.
 const NESTED_FIELDS: &[&str] = &["auth", "regions"];
 
 const OVERRIDE: &str = "_endpoint_override";
@@ -180,7 +180,7 @@ impl RawCloud {
     }
 
     /// Sets the origin of all values.
-    pub(super) fn place(mut self, origin: &Origin) -> Self {
+    pub(super) fn with_origin(mut self, origin: &Origin) -> Self {
         let scalars = self.auth.values_mut().chain(self.fields.values_mut());
         for scalar in scalars {
             scalar.origin = origin.clone();
@@ -190,8 +190,10 @@ impl RawCloud {
         }
         self.found_in = vec![origin.clone()];
         self.regions = self.regions.map(|regions| {
-            let place = |(name, raw): (String, Self)| (name, raw.place(origin));
-            regions.into_iter().map(place).collect()
+            let regions = regions.into_iter();
+            regions
+                .map(|(name, raw)| (name, raw.with_origin(origin)))
+                .collect()
         });
         self
     }

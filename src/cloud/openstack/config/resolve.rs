@@ -24,7 +24,7 @@ pub struct CloudConfig {
     pub credentials: Credentials,
     pub scope: Scope,
     pub interface: Interface,
-    /// The interfaces to try in turn if a service has no endpoint of the first.
+    /// The other interfaces, in the order of preference, for services without an endpoint of the first.
     pub interfaces_else: Vec<Interface>,
     /// URL by service type, in openstacksdk's spelling with `_` (`load_balancer`).
     pub endpoint_overrides: BTreeMap<String, Url>,
@@ -449,7 +449,7 @@ impl Fields<'_> {
             None => self.flag("verify")?.unwrap_or(true),
         };
         Ok(Tls {
-            // The laxer of the two wins, as in openstacksdk.
+            // The laxer of `verify` and `insecure` wins, as in openstacksdk.
             verify: verify && !insecure,
             cacert: path("cacert").or(by),
             cert: path("cert"),
