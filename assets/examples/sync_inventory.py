@@ -4,17 +4,17 @@
     sync_inventory.py --socket ~/.local/state/gone/gone.sock --site prod/RegionOne \\
         --network http://network.example.org:9696 --database inventory.db
 
-The token is read from $OS_TOKEN (`openstack token issue -f value -c id`). Nothing but Python's own
-library is needed.
+The token is read from $OS_TOKEN (`openstack token issue -f value -c id`). Only Python's standard library
+is needed.
 
-A listing may be older than a deletion: what it shows may be on its way out, or gone. So the order is
+A listing may be older than a deletion: it may show resources that are being deleted or gone. So the order is
 
 1. list the cloud,
 2. then ask gone for its tombstones,
-3. write what has none, and remove what has one,
+3. write the resources without a tombstone, and remove those with one, in one transaction.
 
-all in one transaction. A tombstone that comes after step 2 is seen in the next round; `--follow` starts
-that as soon as gone tells of a change.
+A tombstone that is created after step 2 takes effect in the next round, which `--follow` starts as soon as
+gone reports a change.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import time
 import urllib.parse
 import urllib.request
 
-# What is kept, by gone's name of the kind, and where Neutron lists it.
+# The kinds to keep, by gone's names, and the collections in which Neutron lists them.
 KINDS = {
     "network": "networks",
     "subnet": "subnets",
@@ -38,7 +38,7 @@ KINDS = {
     "security_group": "security_groups",
 }
 PATHS = {"security_groups": "security-groups"}
-# A resource with such a tombstone is not to be shown any more. `checking` may still be refused.
+# Phases of tombstones that hide a resource. In `checking`, a deletion may still be refused.
 HIDING = ("deleting", "gone", "purged")
 PAGE = 500
 
@@ -56,7 +56,7 @@ class Gone(http.client.HTTPConnection):
 
 
 def ask(path, target):
-    """One answer of gone's, as JSON."""
+    """Returns one answer of gone, parsed from JSON."""
     connection = Gone(path)
     connection.request("GET", target)
     answer = connection.getresponse()
@@ -68,7 +68,7 @@ def ask(path, target):
 
 
 def tombstones(path, site):
-    """Kind and id of all that is being deleted, or was."""
+    """Returns kind and id of each resource that is being deleted or was deleted."""
     found, cursor = set(), None
     while True:
         query = [("site", site)] + [("phase", phase) for phase in HIDING]
@@ -82,7 +82,7 @@ def tombstones(path, site):
 
 
 def listed(network, token, collection):
-    """Every row of a collection, page by page."""
+    """Yields every row of a collection, page by page."""
     url = f"{network}/v2.0/{PATHS.get(collection, collection)}?limit={PAGE}"
     while url:
         request = urllib.request.Request(url, headers={"X-Auth-Token": token})
@@ -94,7 +94,7 @@ def listed(network, token, collection):
 
 
 def sync(options, database):
-    """One round; how many rows are kept."""
+    """Runs one round, and returns how many rows it kept."""
     rows = [
         (kind, row["id"].lower(), row.get("name") or "", json.dumps(row))
         for kind, collection in KINDS.items()
@@ -109,7 +109,7 @@ def sync(options, database):
 
 
 def changes(path, after):
-    """Returns with the newest event's number when gone tells of any after this one."""
+    """Waits for an event after this one, and returns its number."""
     connection = Gone(path)
     connection.request("GET", f"/api/v1/events?after={after}")
     answer = connection.getresponse()
@@ -119,7 +119,7 @@ def changes(path, after):
         if line.startswith(b"id:"):
             connection.close()
             return int(line[3:])
-    # gone has ended: it may come back.
+    # The engine has ended, and may start again.
     time.sleep(1)
     return after
 
@@ -130,7 +130,7 @@ def main():
     parser.add_argument("--site", required=True, help="CLOUD/REGION, as gone calls it")
     parser.add_argument("--network", required=True, help="URL of the network service")
     parser.add_argument("--database", default="inventory.db")
-    parser.add_argument("--follow", action="store_true", help="go on, round by round")
+    parser.add_argument("--follow", action="store_true", help="run a round after each change")
     options = parser.parse_args()
     options.network = options.network.rstrip("/")
     options.token = os.environ.get("OS_TOKEN") or sys.exit("set OS_TOKEN")
