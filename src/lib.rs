@@ -63,7 +63,7 @@
 //!
 //! `assets/promises.md` has the rules by number (T1, N14, …); tests carry the numbers in their names.
 //!
-//! # What lives where
+//! # Modules
 //!
 //! | module | what it does | main types |
 //! |---|---|---|
@@ -85,7 +85,7 @@
 //! | [`sandbox`] | the practice cloud: Keystone, Neutron, Octavia, Glance, Nova, Cinder | `World` |
 //! | [`app`] | chooses the mode of the process, connects the parts | `Mode`, `EngineSource` |
 //!
-//! # Who may import what
+//! # Imports
 //! A module may import only what its row lists; `tests/domain/rooms.rs` fails otherwise. A row names a module of `src`
 //! (which the test calls a *room*), as a folder or a file: a top-level one, or one of `frontends`. An entry may be a
 //! submodule (`ledger/tombstones`). The test resolves every path and `use` below `src`, through re-exports too.
@@ -198,7 +198,7 @@
 //! position among the existing ones.
 //!
 //! **A refused deletion can be retried.** Its blockers are listed with the stuck steps. A retry plans again
-//! behind a new write guard, so whoever removes a blocker need not type the target again.
+//! behind a new write guard, so a person who removes a blocker need not type the target again.
 //!
 //! **`gone check kinds` follows the references between kinds; only a test enumerates resources.** So a check of
 //! forty kinds takes no time, and its examples are the smallest. The test shows that the check is right for all
@@ -387,7 +387,7 @@
 //!
 //! **Over a slow line, the painter decides what is written, not the panes.** It writes a frame by rows, as
 //! many as the line carries, the cursor's row first. Panes know nothing of this, except that they keep
-//! their detail lines short. Revisit when: a line is slow but answers quickly; larger parts would suit such a line.
+//! their detail lines short. Revisit when: a line is slow but answers quickly; larger parts would suit it.
 //!
 //! ## Notifications
 //!

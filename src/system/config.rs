@@ -93,7 +93,7 @@ pub struct EngineSettings {
     /// How long gone repeats a read of a cloud that is throttled, unavailable or unanswered (N16).
     #[serde(with = "duration")]
     pub read_patience: Duration,
-    /// What people call this engine where several share a ledger (`gone list engines`). `HOST/PID` if not set.
+    /// The name of this engine for people, where several share a ledger (`gone list engines`). `HOST/PID` if empty.
     pub name: String,
     /// How long an engine counts as alive after its last renewal, where several share a ledger. After that, others take
     /// over its steps (I11). One and a half times `call_timeout` if not set.

@@ -357,7 +357,7 @@ pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
 
 /// Checks that the engine at this socket was started by root, by this account, or by an account to which root
 /// has given the folder (`/run/gone`). The listener is checked, and not only the socket's file, because
-/// commands go to whoever listens.
+/// commands go to the process that listens.
 ///
 /// # Errors
 /// Nobody listens, or [`Untrusted`].

@@ -123,7 +123,7 @@ pub enum Reason {
     /// Rows were created or deleted between the pages, so that pages do not continue each other.
     #[error("the list was read {lists} times, and changed each time while it was read")]
     RowsMove { lists: u32 },
-    #[error("a row of the list has no {field:?}, by which the next page is asked for")]
+    #[error("a row of the list has no {field:?}, which the request for the next page needs")]
     NoRowId { field: String },
     /// Pages that were read under different identities do not form one list (rule I13).
     #[error("the user's project or roles changed while the list was read")]

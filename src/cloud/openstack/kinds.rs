@@ -39,7 +39,7 @@
 //! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
-//! | `delete_one` | the call that takes one resource out of a row that holds several of its kind (N17) |
+//! | `delete_one` | the call that deletes one resource of a row that has several of the kind (N17) |
 //! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain) |
 //! | `shown_to` | of a service: the roles that a login needs to see any resource |
 //! | `delete`, `enable`, `reset`, `force` | call template: method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |

@@ -22,7 +22,7 @@ const RESTARTS_MAX: u32 = 5;
 /// The status of an answer without a body.
 const NO_CONTENT: u16 = 204;
 
-/// How a service gives the rows after a page.
+/// How the rows after a page are requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Paging {

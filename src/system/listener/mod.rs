@@ -116,7 +116,7 @@ pub async fn accept_each<A: Accept>(
                 }
             }
             Err(error) => {
-                // Most likely no file descriptor is left. Connections that only wait give theirs back.
+                // Most likely no file descriptor is left. Connections that only wait are ended, to free theirs.
                 let gave_way = crowd.relieve();
                 tracing::warn!(%error, gave_way, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_AGAIN).await;

@@ -199,8 +199,8 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Returns the first of `names` in `auth`, else the first beside `auth`. Keys that say who logs in and
-    /// for what are looked up beside `auth` first, as in openstacksdk (a region's `values` change the project
+    /// Returns the first of `names` in `auth`, else the first beside `auth`. Keys of the scope, of the user's domain
+    /// and of the token are looked up beside `auth` first, as in openstacksdk (a region's `values` change the project
     /// in this way).
     fn auth(&self, names: &[&str]) -> Option<&Scalar> {
         const BESIDE_FIRST: [&str; 5] = ["project", "tenant", "domain", "user_domain", "token"];
