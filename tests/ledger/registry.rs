@@ -111,7 +111,7 @@ async fn m02_m05_of_two_that_create_the_same_one_wins_and_nothing_is_changed() {
         let answers = ledger.commit(both).await.unwrap();
         assert_eq!(answers[0], Applied::Done);
         assert!(
-            matches!(&answers[1], Applied::Refused(why) if why == "rack/R1@home is there already")
+            matches!(&answers[1], Applied::Refused(why) if why == "rack/R1@home exists already")
         );
         assert_eq!(rack(ledger, "r1").await.unwrap().created_at, at(1));
     })

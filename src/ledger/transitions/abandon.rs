@@ -1,4 +1,4 @@
-//! Abandoning stuck and blocked steps, the last rung of the purge ladder (P3).
+//! Abandons stuck and blocked steps: the last rung of the purge ladder (P3).
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use crate::ledger::store::{RowStore, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Abandons the stuck and blocked steps of a deletion, or these, and returns how many: they end `purged`,
-    /// and their tombstones with them. Nothing is sent, now or later: steps that waited for an abandoned one
-    /// stay stuck and name it, until a person retries them.
+    /// Abandons the stuck and blocked steps of a deletion, or only these, and returns how many: they end `purged`,
+    /// and their tombstones with them. No call is sent for them. Steps that waited for an abandoned step are stuck,
+    /// with an error that names it, until a person retries them.
     pub fn abandon_steps(
         &mut self,
         num: i64,
@@ -76,7 +76,7 @@ impl<S: RowStore> WorkingSet<S> {
                 }
                 let step = self.step_mut(dependent)?;
                 step.waits = step.waits.saturating_sub(1);
-                // Nothing is sent here for steps that are left to another deletion: they share its fate (P9).
+                // This deletion sends nothing for steps that are left to another one: they share its fate (P9).
                 if step.left_to.is_none() {
                     left.insert((dependent, *id));
                 }

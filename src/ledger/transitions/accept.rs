@@ -1,4 +1,4 @@
-//! Accepting a deletion, and refusing its plan or making it again.
+//! Accepts a deletion, refuses its plan, or plans it again.
 
 use chrono::{DateTime, Utc};
 
@@ -13,7 +13,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     /// Accepts a deletion; see [`Change::Accept`](crate::ledger::Change::Accept).
     pub fn accept(&mut self, wanted: &NewDeletion) -> Changing<S, Applied> {
         if wanted.targets.is_empty() {
-            return refuse("a deletion needs a target");
+            return refuse("the deletion has no target: name at least one resource");
         }
         if let Some(answer) = self.answered_before(wanted)? {
             return Ok(answer);
@@ -49,8 +49,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         })
     }
 
-    /// Answers a request with the same id or idempotency key again: with the same deletion, or with a refusal
-    /// if the key was used for another request.
+    /// Answers a repeated request, which has the id or idempotency key of an earlier one: with the same deletion, or
+    /// with a refusal if the key was used for another request.
     fn answered_before(&self, wanted: &NewDeletion) -> Changing<S, Option<Applied>> {
         if self.store().find_deletion(&wanted.id)?.is_some() {
             return Ok(Some(Applied::Accepted {
@@ -71,7 +71,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         }))
     }
 
-    /// Keeps the client's own key, by which the request is answered with this deletion again.
+    /// Keeps the idempotency key, so that a repeated request is answered with this deletion.
     fn keep_key(&self, wanted: &NewDeletion, deletion_id: &str) -> Changing<S> {
         let Some(request) = &wanted.request else {
             return Ok(());
@@ -94,7 +94,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// The first of these resources that a deletion may still move, and that deletion's id.
+    /// Returns the first of these resources that a deletion is deleting or is to delete, and that deletion's id.
     pub fn first_in_deletion(
         &mut self,
         keys: &[ResourceKey],
@@ -104,8 +104,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(going.find_map(|(key, deletion)| Some((key.clone(), deletion?))))
     }
 
-    /// For each of these resources, the id of the deletion that may still move it: the one that raised its tombstone,
-    /// or one that is planned and will.
+    /// Returns, for each of these resources, the id of the deletion that is deleting it or is to delete it: the one
+    /// that raised its tombstone or, if it is gone, one that is being planned.
     fn deletions_of(&mut self, keys: &[ResourceKey]) -> Changing<S, Vec<Option<String>>> {
         let tombstones = self.searched()?.load_tombstones(keys)?;
         let mut deletions = Vec::with_capacity(keys.len());
@@ -127,7 +127,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(deletions)
     }
 
-    /// A repeated request may wait for longer.
+    /// Extends a deletion's deadline to that of a repeated request.
     fn prolong(&mut self, deletion_id: &str, deadline: Option<DateTime<Utc>>) -> Changing<S> {
         let num = self.existing_deletion(deletion_id)?;
         let mut request = self.request(num)?;
@@ -146,8 +146,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(num)
     }
 
-    /// Raises the write guard over the targets and their copies. What is gone has a stricter one, which its plan may
-    /// not need and a refusal must not end (T1).
+    /// Raises the write guard over the targets and their copies. The tombstone of a resource that is gone stays as it
+    /// is: it is stricter, and a refusal must not end it (T1).
     fn guard(
         &mut self,
         num: i64,
@@ -179,7 +179,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Says why a deletion is still planned.
+    /// Notes why a deletion is still being planned.
     pub fn still_planning(
         &mut self,
         deletion_id: &str,
@@ -215,7 +215,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             options,
             ..
         } = self.request(num)?;
-        // The targets of a chained deletion are under the write guard of the deletion that takes them away.
+        // The deletion that deletes the targets of a chained deletion has raised their write guard.
         if !options.chained {
             let targets: Vec<ResourceKey> = targets.into_iter().map(|it| it.key).collect();
             for keys in [&targets, &copies] {
@@ -232,7 +232,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 }
 
-/// The deletion that has all the targets, if it is one.
+/// The deletion that has all the targets, if a single one does.
 fn same_deletion(going: &[Option<String>]) -> Option<String> {
     let first = going.first()?.as_ref()?;
     let all = going

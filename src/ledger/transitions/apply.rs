@@ -5,15 +5,15 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, Change};
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Applies a change. Only outcomes share the rows in memory, because only they come by the thousand: before
-    /// any other change everything is saved, and after it the steps are forgotten.
+    /// Applies a change. Only outcomes share the rows in memory, because only they come by the thousand. Before any
+    /// other change, the rows are saved; after it, the steps are dropped from memory.
     pub fn apply(&mut self, change: &Change) -> Changing<S, Applied> {
         if let Change::Step(change) = change {
             return self.record_outcome(change);
         }
         self.save()?;
         let applied = match self.make(change) {
-            // A database takes no further statement before what failed is undone.
+            // After a failure, a database takes no further statement until the change is undone.
             Err(stop @ (Stop::Failed(_) | Stop::Impossible(_))) => return Err(stop),
             applied => applied,
         };
@@ -22,7 +22,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         applied
     }
 
-    /// Settles the steps that are left to others, and saves what is in memory.
+    /// Updates the steps that are left to others, and saves the rows in memory.
     pub fn flush(&mut self) -> Changing<S> {
         if let Some(now) = self.moved_at {
             self.settle_left_steps(now)?;
@@ -83,7 +83,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         }
     }
 
-    /// Applies a change that decides nothing.
+    /// Applies a change that only writes rows of the store.
     fn write(&self, write: impl FnOnce(&S) -> Result<(), S::Error>) -> Changing<S, Applied> {
         write(self.store())?;
         Ok(Applied::Done)

@@ -1,4 +1,4 @@
-//! Cancelling and pausing a deletion (P8).
+//! Cancels a deletion (P8), and pauses or resumes it.
 
 use chrono::{DateTime, Utc};
 
@@ -9,8 +9,8 @@ use crate::ledger::store::RowStore;
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry};
 
-/// The states of steps that a cancellation moves. Those that it moves into one of these states were in one
-/// that comes later.
+/// The states of steps that a cancellation moves, in this order. A step that it moves to one of them was in a later
+/// one, so no step is moved twice.
 const CANCELLED: [StepState; 5] = [
     StepState::Verifying,
     StepState::Waiting,
@@ -39,8 +39,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Skips a step that was not sent, and releases its tombstone. Calls that were sent run to their end,
-    /// which one observation finds out.
+    /// Skips a step that was not sent, and releases its tombstone. A call that was sent runs to its end, and an
+    /// observation finds out how it ended.
     fn cancel_step(&mut self, id: i64, now: DateTime<Utc>) -> Changing<S> {
         let step = self.step_mut(id)?;
         let (num, from, record) = (step.deletion, step.state, step.record);

@@ -39,7 +39,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         claimed: &mut Vec<ClaimedStep>,
     ) -> Changing<S> {
         let site = &capacity.site;
-        let mut deletions = self.in_turn(site, *last, capacity.now + capacity.ahead)?;
+        let mut deletions = self.next_deletions(site, *last, capacity.now + capacity.ahead)?;
         let mut stops = false;
         for num in &deletions {
             stops |= self.deletion(*num)?.stops;
@@ -74,25 +74,25 @@ impl<S: LedgerRows> WorkingSet<S> {
 
     /// Lists deletions that have ready steps at this site and are neither paused nor cancelled: round-robin
     /// from the one after `last`, at most `limit`.
-    fn in_turn(&mut self, site: &Site, last: i64, limit: usize) -> Changing<S, Vec<i64>> {
-        let mut turn = Vec::new();
+    fn next_deletions(&mut self, site: &Site, last: i64, limit: usize) -> Changing<S, Vec<i64>> {
+        let mut next = Vec::new();
         for (mut after, until) in [(last, i64::MAX), (0, last)] {
             let mut may_be_more = true;
-            while may_be_more && turn.len() < limit {
-                let room = limit - turn.len();
+            while may_be_more && next.len() < limit {
+                let wanted = limit - next.len();
                 let store = self.searched()?;
-                let found = store.find_ready_deletions(site, (after, until), room)?;
-                may_be_more = found.len() == room;
+                let found = store.find_ready_deletions(site, (after, until), wanted)?;
+                may_be_more = found.len() == wanted;
                 after = found.last().copied().unwrap_or(after);
                 for num in found {
                     let row = self.deletion(num)?;
                     if !row.paused && !row.cancelled {
-                        turn.push(num);
+                        next.push(num);
                     }
                 }
             }
         }
-        Ok(turn)
+        Ok(next)
     }
 
     fn take(

@@ -13,8 +13,8 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry};
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Puts an importer on record from its first watch on (G12). For a kind to which it did not refer before,
-    /// it is notified of everything that is being deleted or gone, and steps wait for its clearance.
+    /// Puts an importer on record from its first watch on (G12). For a kind to which it did not refer before, it
+    /// is notified of all resources that are being deleted or gone, and steps wait for its clearance.
     pub fn watched(
         &mut self,
         importer: &Deployment,
@@ -25,6 +25,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         let on_record = self.searched()?.load_importers()?.into_iter();
         let on_record: Vec<Deployment> = on_record.map(|(importer, _)| importer).collect();
         if !on_record.contains(importer) {
+            // A service and region has one name, so that no peer registers more than once.
             let taken = |other: &&Deployment| {
                 (&other.service, &other.region) == (&importer.service, &importer.region)
             };
@@ -52,9 +53,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Refuses a name that belongs to a deployment of another service or region. A service and region has one
-    /// name, so that no peer registers more than once; a name has one service and region, so that no peer
-    /// takes the name of another (P13).
+    /// Refuses a name that belongs to a deployment of another service or region, so that no peer takes the name
+    /// of another (P13).
     pub(super) fn check_name(&self, wanted: &Deployment) -> Changing<S> {
         let importers = self.store().load_importers()?.into_iter();
         let mut known: Vec<Deployment> = importers.map(|(importer, _)| importer).collect();
@@ -89,8 +89,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Moved(changed.len() as u64))
     }
 
-    /// Releases an importer that is gone for good, as an admin says (G12): no step waits for its clearance
-    /// any more.
+    /// Releases an importer that no longer exists, at the request of an admin (G12): no step waits for its
+    /// clearance any more.
     pub fn release_importer(
         &mut self,
         name: &str,
@@ -109,13 +109,13 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Retries the steps that wait for no clearance any more, and updates what the others say.
+    /// Retries the steps that wait for no clearance any more, and updates the errors of the others.
     fn follow_answers(&mut self, steps: &[i64], now: DateTime<Utc>) -> Changing<S> {
         let mut cleared = Vec::new();
         for step in steps {
             match self.searched()?.load_pending(*step)?.is_empty() {
                 true => cleared.push(*step),
-                false => self.say_awaiting(*step, now)?,
+                false => self.update_awaited(*step, now)?,
             }
         }
         for step in cleared {
@@ -124,14 +124,14 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// Retries a step that only this error holds, also if it was held so long that it is stuck.
+    /// Retries a blocked or stuck step whose error has this type, because the cause of the error has ended.
     pub(super) fn retry_if_met(&mut self, id: i64, error: &str, now: DateTime<Utc>) -> Changing<S> {
         match self.state_if_met(id, error)? {
             Some(StepState::Blocked) => self.step_mut(id)?.next_attempt_at = Some(now),
             Some(_) => {
                 let num = self.step(id)?.deletion;
                 match self.retry_deletion(num, Some(&[id]), true, now) {
-                    // In a cancelled deletion it stays as it is.
+                    // In a cancelled deletion the step stays as it is.
                     Ok(_) | Err(Stop::Refused(_)) => {}
                     Err(stop) => return Err(stop),
                 }
@@ -141,7 +141,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// The state of a blocked or stuck step that only this error holds.
+    /// Returns the state of a blocked or stuck step whose error has this type.
     fn state_if_met(&mut self, id: i64, error: &str) -> Changing<S, Option<StepState>> {
         let found = self.find_step(id)?.filter(|step| {
             matches!(step.state, StepState::Blocked | StepState::Stuck)
@@ -150,9 +150,9 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(found.map(|step| step.state))
     }
 
-    /// Updates what a stuck step says about the clearances that it waits for. A blocked step finds that out at
-    /// its next attempt, which is now.
-    fn say_awaiting(&mut self, id: i64, now: DateTime<Utc>) -> Changing<S> {
+    /// Updates the error of a stuck step that waits for clearances. A blocked step is due at once, and its attempt
+    /// updates the error.
+    fn update_awaited(&mut self, id: i64, now: DateTime<Utc>) -> Changing<S> {
         if self.state_if_met(id, AWAITED)? != Some(StepState::Stuck) {
             return self.retry_if_met(id, AWAITED, now);
         }

@@ -5,10 +5,10 @@
 //!  planning ──────────────▶ refused ────────────────────────▶ planning
 //!     │ plan started
 //!     ▼
-//!  the first that holds: cancelled, paused, running, stuck, purged, gone ([`DERIVED`])
+//!  the first that applies: cancelled, paused, running, stuck, purged, gone ([`DERIVED`])
 //! ```
-//! Until its plan starts, a deletion is in the state in which it was put. From then on its state follows from
-//! two flags and the number of its steps in each state, and from nothing else.
+//! Until its plan starts, triggers set the state of a deletion. From then on its state follows from two flags
+//! and the number of its steps in each state, and from nothing else.
 
 use super::Impossible;
 use crate::domain::model::{Counts, DeletionState, StepState};
@@ -70,8 +70,8 @@ pub fn is_before_start(state: DeletionState) -> bool {
     )
 }
 
-/// Whether a deletion in this state, with so many live steps, has finished. A cancelled one finishes when its
-/// last call is observed.
+/// Whether a deletion in this state, with this number of live steps, has finished. A cancelled deletion finishes
+/// when its last call is observed.
 pub fn has_finished(state: DeletionState, live: u64) -> bool {
     state.is_terminal() && live == 0
 }
@@ -111,7 +111,7 @@ pub fn after(state: DeletionState, trigger: Trigger, facts: &Facts) -> Result<Ne
     check(state, trigger, facts)?;
     let mut facts = *facts;
     match trigger {
-        // Its calls in flight are observed, also if it was paused.
+        // This ends a pause, so that the calls in flight are observed.
         Trigger::Cancelled => (facts.cancelled, facts.paused) = (true, false),
         Trigger::Paused => facts.paused = true,
         Trigger::Resumed => facts.paused = false,
@@ -150,7 +150,7 @@ fn check(state: DeletionState, trigger: Trigger, facts: &Facts) -> Result<(), Im
         (Trigger::PlanStarted | Trigger::PlanRefused, _) => {
             format!("the deletion is {is}, not planning")
         }
-        (Trigger::Retried { .. }, _) => format!("the deletion is {is}"),
+        (Trigger::Retried { .. }, _) => format!("the deletion is {is}: nothing can be retried now"),
         (Trigger::Cancelled, _) if state.is_terminal() => format!("the deletion is {is} already"),
         (Trigger::Paused | Trigger::Resumed, _) if state.is_terminal() => {
             format!("the deletion is {is}: it has nothing to pause or resume")

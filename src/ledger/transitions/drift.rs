@@ -91,7 +91,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 }
 
-/// Why the options of a deletion cannot change now.
+/// Returns why the options of a deletion cannot change now; none if they can.
 fn why_fixed(
     row: &StoredDeletion,
     is_approved: bool,
@@ -105,7 +105,7 @@ fn why_fixed(
         DeletionState::Running | DeletionState::Paused | DeletionState::Stuck
             if options.on_failure != before.on_failure && row.counts.stuck > 0 =>
         {
-            Some("steps of it are stuck: retry them before --on-failure changes")
+            Some("some of its steps are stuck: retry them before you change --on-failure")
         }
         DeletionState::Planning
         | DeletionState::Running

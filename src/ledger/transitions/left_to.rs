@@ -1,21 +1,21 @@
 //! Steps that are left to another deletion, and share the fate of its step (P9, I9).
 //!
 //! `left_to` names the step of the other deletion, the *owner*. While the owner is live, the step waits for
-//! it; nothing is sent for it. Then, in the transaction that moves the owner:
+//! it, and no call is sent for the step. Then, in the transaction that moves the owner:
 //!
 //! 1. the owner is confirmed gone: the step is gone;
-//! 2. the owner is stuck: the step is stuck, and says which deletion to retry;
-//! 3. the owner goes on: the step waits again;
+//! 2. the owner is stuck: the step is stuck, and its error names the deletion to retry;
+//! 3. the owner continues: the step waits again;
 //! 4. the owner was cancelled before anything was sent, so its resource stays: the step takes the
 //!    resource over, since its own deletion was approved to delete it;
 //! 5. the owner was abandoned: the step takes the resource over, but a person decides (stuck).
 //!
-//! The working set notes each owner that ends, gets stuck or goes on, and the owner of each step that is no
-//! longer held, whichever change caused it; [`WorkingSet::settle_left_steps`] settles the steps once per
+//! The working set notes each owner that ends, becomes stuck or continues, and the owner of each left step that
+//! waits again, whichever change caused it. [`WorkingSet::settle_left_steps`] updates the left steps once per
 //! transaction.
 //!
-//! No steps wait in a circle: a step is left only to a deletion that started earlier, and a resource is taken
-//! over by the earliest of the steps that were left.
+//! Steps cannot wait in a circle: a step is left only to a deletion that started earlier, and the earliest of
+//! the left steps takes a resource over.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl LeftStep {
 }
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Settles the steps that were left to owners that have moved, and the steps left to those in turn.
+    /// Updates the steps that are left to owners that have moved, and then the steps that are left to those.
     pub fn settle_left_steps(&mut self, now: DateTime<Utc>) -> Changing<S> {
         loop {
             let left = self.save_and_find_left()?;
@@ -58,7 +58,7 @@ impl<S: RowStore> WorkingSet<S> {
                 return Ok(());
             }
             for id in left {
-                // Read now: an earlier step of this loop may have moved it.
+                // It is read now, because an earlier step of this loop may have moved it.
                 if let Some(step) = self.left_step(id)? {
                     self.settle_left_step(&step, now)?;
                 }
@@ -66,7 +66,7 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// None if the step has ended, or has been taken over.
+    /// Returns a left step; none if it has ended, or is no longer left.
     fn left_step(&mut self, id: i64) -> Changing<S, Option<LeftStep>> {
         let step = self.step(id)?;
         let (deletion, state, is_held) = (step.deletion, step.state, step.held_by.is_some());
@@ -88,7 +88,7 @@ impl<S: RowStore> WorkingSet<S> {
             StepState::Gone => self.gone_with_owner(step, now)?,
             StepState::Skipped | StepState::Purged => {
                 self.take_over(step, now)?;
-                // Others are left to this step now.
+                // Other steps are left to this step now.
                 self.note_owner(step.id, now);
             }
             StepState::Stuck => self.stuck_with_owner(step, now)?,
@@ -122,7 +122,7 @@ impl<S: RowStore> WorkingSet<S> {
         let why = error.map_or(String::new(), |error| error.message.clone());
         let by = self.deletion_of(step.owner)?;
         let message =
-            format!("deletion {by} deletes it, and is stuck there: {why}; next: gone retry {by}");
+            format!("deletion {by} deletes it, and is stuck: {why}; next: gone retry {by}");
         self.stick(step, Trigger::OwnerStuck, LEFT_TO, message, now)
     }
 
@@ -148,8 +148,8 @@ impl<S: RowStore> WorkingSet<S> {
         self.follow(left.id, next.effects, now)
     }
 
-    /// The owner did not delete the resource: from here on this deletion does, as it was approved to. Other
-    /// steps that were left to the same owner are left to this one.
+    /// Makes the step's own deletion delete the resource, as was approved, because the owner did not. Other steps
+    /// that were left to the same owner are left to this step.
     fn take_over(&mut self, left: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
         let record = self.raise_tombstone_of(left, now)?;
         let step = self.step_mut(left.id)?;
@@ -175,7 +175,7 @@ impl<S: RowStore> WorkingSet<S> {
                 now,
             );
         }
-        // A dependency was abandoned meanwhile: only a person's retry sends this step.
+        // A dependency was abandoned meanwhile, so a person must retry this step.
         if let Some(abandoned) = self.searched()?.find_abandoned_dependency(left.id)? {
             let message = self.waited_for_abandoned(abandoned)?;
             return self.stick(
@@ -186,10 +186,10 @@ impl<S: RowStore> WorkingSet<S> {
                 now,
             );
         }
-        let holder = self.holder_of(left.deletion, left.id)?;
+        let stuck_cause = self.holder_of(left.deletion, left.id)?;
         let facts = Facts {
             waits: self.step(left.id)?.waits > 0,
-            held: holder.is_some(),
+            held: stuck_cause.is_some(),
             ..Facts::default()
         };
         let next = Self::next(left.state, Trigger::OwnerSkipped, facts)?;
@@ -197,7 +197,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.move_step(left.id, to, None, now)?;
         let happened = events::left_step_taken_over(&by, to, left.owner);
         self.event(Some(left.deletion), Some(left.id), happened, now);
-        match holder {
+        match stuck_cause {
             Some(root) => self.mark_stuck_behind(left.deletion, left.id, root, now),
             None => self.follow(left.id, next.effects, now),
         }
@@ -217,7 +217,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Raises a tombstone for this deletion if the step takes the resource away.
+    /// Raises a tombstone for the step's own deletion if the step deletes the resource.
     fn raise_tombstone_of(
         &mut self,
         left: &LeftStep,
@@ -251,7 +251,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.follow(left.id, next.effects, now)
     }
 
-    /// The importers of each kind, whose clearance a deletion of that kind waits for.
+    /// The importers of each kind. Steps that delete resources of the kind wait for their clearances.
     pub(super) fn importers_by_kind(&self) -> Changing<S, BTreeMap<KindName, Vec<String>>> {
         let mut by_kind: BTreeMap<KindName, Vec<String>> = BTreeMap::new();
         for (kind, importer) in self.store().load_importer_kinds()? {
@@ -266,6 +266,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(short_id(&self.deletion(num)?.id).to_owned())
     }
 
+    /// The message of a step that depends on this abandoned step.
     pub fn waited_for_abandoned(&mut self, step: i64) -> Changing<S, String> {
         let called = self.called(step)?;
         Ok(format!(
@@ -275,7 +276,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 }
 
-/// Why a step waits whose resource the deletion `by` deletes.
+/// The error of a step that waits because the deletion `by` deletes its resource.
 pub fn waiting_error(by: &str, now: DateTime<Utc>) -> StepError {
     let message = format!("deletion {by} deletes it: this step ends when that one ends");
     left_error(LEFT_TO, message, now)

@@ -2,21 +2,21 @@
 //!
 //! [`step`] and [`deletion`] are pure functions of one row: (state, trigger, facts) → (state, effects). This
 //! is the only place that says which state follows which; stores, a check of a ledger and a replay use it too.
-//! A trigger that must not happen in a state is an error ([`Impossible`]). Nothing is written then: a person
-//! who asked for it is told why, and any other change is refused.
+//! A trigger that must not happen in a state is an error ([`Impossible`]). Nothing is written then, and the
+//! change is refused with the reason.
 //!
 //! Every change is decided on a [`WorkingSet`](super::working_set::WorkingSet): it loads the rows, the functions
 //! of this folder change them in memory, and a store saves them ([`WorkingSet::apply`] has the table of changes).
-//! What a store does by itself ([`super::store`]) decides nothing:
+//! A store ([`super::store`]) does these things by itself, because they decide nothing:
 //!
-//! | a store | because |
+//! | a store | why |
 //! |---|---|
-//! | notes the notices to importers, when a phase changes or an importer refers to a new kind | a copy of a set |
-//! | makes the steps of a kind wait for a new importer | a copy of a set |
-//! | makes the new engine the one whose observations count | a copy to a set |
-//! | removes old rows, with what belongs to them | they are only removed |
-//! | keeps plans, requests, refusals and notification cursors | they are only copied |
-//! | continues the chain of the audit, and seals it | the chain is a store's own |
+//! | writes the notices to importers, when a phase changes or an importer refers to a new kind | this copies rows |
+//! | makes the steps of a kind wait for a new importer | this copies rows |
+//! | makes a new engine the one whose observations count | this writes one value to some rows |
+//! | removes old rows, with the rows that belong to them | the rows are only removed |
+//! | keeps plans, requests, refusals and notification cursors | the rows are only copied |
+//! | continues the chain of the audit, and seals it | each store has its own chain |
 //!
 //! [`WorkingSet::apply`]: super::working_set::WorkingSet::apply
 
@@ -53,7 +53,7 @@ use crate::domain::model::{ErrorClass, StepError, StepState};
 pub use claims::Rotation;
 pub use left_to::waiting_error;
 
-/// Why a trigger is impossible in this state, in words for the person who asked for it.
+/// Why a trigger is impossible in this state, as a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Impossible(pub String);
@@ -63,7 +63,7 @@ pub fn refuse<T, E>(why: impl Into<String>) -> Result<T, Stop<E>> {
     Err(Stop::Refused(why.into()))
 }
 
-/// Whether a step in this state has ended: nothing acts on it any more, and nothing waits for it.
+/// Whether a step in this state has ended: the engine does nothing for it any more, and no step waits for it.
 pub fn has_ended(state: StepState) -> bool {
     matches!(
         state,

@@ -1,4 +1,4 @@
-//! Moves of steps in the counts of their deletion, and of the deletion itself.
+//! Moves of steps and deletions to other states, and the counts of a deletion's steps by state.
 
 use chrono::{DateTime, Utc};
 
@@ -8,7 +8,7 @@ use crate::ledger::events;
 use crate::ledger::store::{RowStore, Stop, StoredDeletion};
 use crate::ledger::working_set::{Changing, WorkingSet};
 
-/// The deletion after this trigger, if it is possible.
+/// Returns the next state of the deletion after this trigger, if it is possible.
 fn next_of(
     row: &StoredDeletion,
     trigger: deletion::Trigger,
@@ -44,8 +44,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Writes the move of a step that no answer caused, with its new error. It no longer waits for another
-    /// stuck step.
+    /// Moves a step without an answer, with its new error. It is no longer stuck because of another step.
     pub(super) fn move_step(
         &mut self,
         id: i64,
@@ -68,7 +67,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.move_deletion(num, deletion::Trigger::StepsMoved, now)
     }
 
-    /// Refuses what must not happen to the deletion now.
+    /// Refuses a trigger that must not happen to the deletion in its state.
     pub fn check(&mut self, num: i64, trigger: deletion::Trigger) -> Changing<S> {
         match next_of(self.deletion(num)?, trigger) {
             Ok(_) => Ok(()),
@@ -76,8 +75,8 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// Moves the deletion to its next state, and writes an event if that is another one. People were notified
-    /// of each stuck step when it became stuck.
+    /// Moves the deletion to its next state, and writes an event if that is another one. A stuck deletion needs no
+    /// notification: people were notified of each stuck step.
     pub fn move_deletion(
         &mut self,
         num: i64,
@@ -105,7 +104,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Says in one line how many steps are stuck, and what the first one met.
+    /// Returns the note of a stuck deletion: how many steps are stuck, and the error of the first one.
     fn why_stuck(&mut self, num: i64, stuck: u64) -> Changing<S, String> {
         let first = match self.searched()?.find_failed(num, 0)? {
             None => String::new(),

@@ -10,7 +10,7 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, NewDeletion, WatchCursor};
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Records the notices of a watch. Resources that their owner released or abandoned are dropped here.
+    /// Records the notices of a watch. Notices of a resource that its owner released or abandoned are removed.
     pub fn advance_watch(
         &mut self,
         (service, region): (&str, &str),
@@ -23,7 +23,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         let before = watches
             .into_iter()
             .find(|it| it.owner.service == service && it.owner.region == region);
-        // Another name or ledger, or one that was set back: earlier notices no longer count.
+        // The owner has another name or ledger, or its ledger was set back: earlier notices no longer count.
         let replaced = before.filter(|before| {
             before.owner.name != owner
                 || before.ledger != notices.ledger
@@ -54,7 +54,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Marks resources that are deleted elsewhere as handled by this deletion; none: nothing here refers to
+    /// Marks resources that are deleted elsewhere as handled by this deletion; none: no resource here refers to
     /// them.
     pub fn mark_handled(
         &mut self,
@@ -80,7 +80,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         })
     }
 
-    /// The root of a new deletion, from its cause; none if the deletion is a root itself.
+    /// The root of a new deletion, from its cause: the cause in another deployment, or the root of the cause here.
+    /// None if the deletion counts as a root itself.
     pub(super) fn root_by(&self, cause: Option<&str>) -> Changing<S, Option<String>> {
         let Some(cause) = cause else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The outcome of a step: fence, state, counts, events and tombstone, and what follows for other steps.
+//! Records the outcome of a step: its fence, state, counts, events and tombstone, and the effects on other steps.
 
 use chrono::{DateTime, Utc};
 
@@ -41,7 +41,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.write_outcome(next.state, change)?;
         self.moved(num, from, next.state, 1, change.now)?;
         self.end_tombstone(num, record, next.effects.tombstone, change.now);
-        self.tell_outcome(num, from, next.state, change);
+        self.write_outcome_event(num, from, next.state, change);
         self.follow(change.step_id, next.effects, change.now)?;
         self.derive_state(num, change.now)?;
         Ok(Applied::Done)
@@ -50,19 +50,19 @@ impl<S: RowStore> WorkingSet<S> {
     fn write_outcome(&mut self, to: StepState, change: &StepChange) -> Changing<S> {
         let (now, decision) = (change.now, &change.decision);
         let step = self.step_mut(change.step_id)?;
-        // A step that waits for an observation has been on its way since it was sent.
+        // A step that waits for an observation keeps the time at which its call was sent.
         let on_its_way = step.state == StepState::Running && to == StepState::Verifying;
         if step.state != to && !on_its_way {
             step.since = now;
         }
         step.state = to;
-        // The delete follows a reset.
+        // A delete follows a reset.
         if step.action == Action::Reset && to == StepState::Ready && decision.error.is_none() {
             step.action = Action::Delete;
         }
         step.ended_at = has_ended(to).then_some(now);
         step.attempts = decision.attempts;
-        // Without a next attempt the step is due now; otherwise it would never be.
+        // Without a next attempt, the step would never be due: then it is due now.
         step.next_attempt_at = match to {
             StepState::Blocked | StepState::Verifying => {
                 Some(decision.next_attempt_at.unwrap_or(now))
@@ -83,7 +83,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Carries out what a step's move changes in other steps, and notifies people.
+    /// Carries out the effects of a step's move on other steps, and notifies people.
     pub fn follow(&mut self, id: i64, effects: step::Effects, now: DateTime<Utc>) -> Changing<S> {
         let num = self.step(id)?.deletion;
         if effects.releases_held {
@@ -104,15 +104,21 @@ impl<S: RowStore> WorkingSet<S> {
     }
 
     /// Writes a line of the step's timeline, unless an observation found nothing new.
-    fn tell_outcome(&mut self, num: i64, from: StepState, to: StepState, change: &StepChange) {
+    fn write_outcome_event(
+        &mut self,
+        num: i64,
+        from: StepState,
+        to: StepState,
+        change: &StepChange,
+    ) {
         if from != to || change.decision.error.is_some() {
             let happened = events::answered(from, to, change);
             self.event(Some(num), Some(change.step_id), happened, change.now);
         }
     }
 
-    /// Notifies people that a step is stuck in its own right, once until a person puts it to work again (I7).
-    /// A repeated DELETE (T6), which wakes the step for one attempt, does not notify again.
+    /// Notifies people that a step is stuck in its own right, once until a person retries it (I7). After a
+    /// repeated DELETE (T6), which wakes the step for one attempt, people are not notified again.
     fn notify_person(&mut self, id: i64, now: DateTime<Utc>) -> Changing<S> {
         let step = self.step(id)?;
         if step.notified {

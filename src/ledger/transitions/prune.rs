@@ -1,7 +1,7 @@
-//! Removes old events, and deletions that ended long ago, in pieces that hold up nobody.
+//! Removes old events, and deletions that ended long ago, in small pieces, so that no other change waits long.
 //!
 //! Between two pieces every rule of the ledger holds: a deletion's counts shrink with its steps. The audit is
-//! kept for ever, and so are the records of natural keys, which come again (M1).
+//! kept for ever, and so are the records of natural keys, which may be used again (M1).
 
 use chrono::{DateTime, Utc};
 
@@ -10,7 +10,7 @@ use crate::ledger::store::LedgerRows;
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry};
 
-/// Rows that one piece removes: some 50 ms.
+/// Maximum number of rows that one piece removes, in some 50 ms.
 const PIECE: usize = 2_000;
 
 impl<S: LedgerRows> WorkingSet<S> {
@@ -35,7 +35,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             return Ok(Applied::Moved(0));
         };
         if self.touched(num) {
-            // The tables do not have this transaction's changes yet: the next piece decides.
+            // The tables do not have this transaction's changes of the deletion yet: the next piece decides.
             return Ok(Applied::Moved(1));
         }
         for state in [StepState::Gone, StepState::Skipped] {

@@ -20,14 +20,14 @@ impl<S: LedgerRows> WorkingSet<S> {
             return refuse(why);
         }
         if self.store().load_native(key)?.is_some() {
-            return refuse(format!("{key} is there already"));
+            return refuse(format!("{key} exists already"));
         }
         self.check_references(&new.references)?;
         self.revive(key, &new.audit, new.now)?;
         let incarnation = self.tombstone(key)?.map_or(1, |it| it.incarnation);
         let num = self.store().insert_native(new, incarnation)?;
         self.store().insert_references(num, &new.references)?;
-        self.tell_written(new, "created")
+        self.record_written(new, "created")
     }
 
     /// Updates a resource. Stale if it does not exist, or was written since it was read.
@@ -55,7 +55,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         self.store().save_fields(num, &new.fields, new.now)?;
         self.store().remove_references(num)?;
         self.store().insert_references(num, &new.references)?;
-        self.tell_written(new, "updated")
+        self.record_written(new, "updated")
     }
 
     /// Deletes this incarnation of a resource. Stale if it does not exist.
@@ -108,7 +108,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Retries the steps that were refused because these resources were referred to.
+    /// Retries the steps that were blocked because other resources referred to these resources.
     fn retry_unreferenced<'k>(
         &mut self,
         referred: impl Iterator<Item = &'k ResourceKey>,
@@ -122,7 +122,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// Why a resource that is being deleted can be neither created nor changed (T17, M2).
+    /// Returns why a resource can be neither created nor changed: it is being deleted (T17, M2).
     fn why_locked(&mut self, key: &ResourceKey) -> Changing<S, Option<String>> {
         if let Some((_, id)) = self.first_in_deletion(std::slice::from_ref(key))? {
             let short = short_id(&id);
@@ -159,7 +159,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    fn tell_written(&mut self, new: &NewNative, what: &str) -> Changing<S, Applied> {
+    fn record_written(&mut self, new: &NewNative, what: &str) -> Changing<S, Applied> {
         let NewNative { key, audit, .. } = new;
         self.audit(audit, new.now);
         let happened = events::registry_written(key, what, &audit.actor.name);

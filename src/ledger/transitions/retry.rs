@@ -1,5 +1,5 @@
-//! Retries of stuck and blocked steps, by a person, by a repeated DELETE, or because what they waited for has
-//! happened.
+//! Retries of stuck and blocked steps: by a person, by a repeated DELETE, or because the cause of their error has
+//! ended.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,22 +12,23 @@ use crate::ledger::store::{LedgerRows, RowStore, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry, RetryBy, Selection};
 
-/// A repeated DELETE wakes a deletion at most this often (T6).
+/// Minimum time between two repeated DELETEs that wake the steps of a deletion (T6).
 const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
 
-/// What became of the steps that a retry may put to work.
+/// The result of a retry of several steps.
 #[derive(Default)]
 struct Retried {
+    /// Number of steps that were retried.
     moved: u64,
-    /// The steps whose own retry releases those that they held.
+    /// The retried steps because of which other steps were stuck.
     roots: Vec<i64>,
-    /// The stuck step for which one of the others waits.
+    /// The stuck step because of which one of the other steps was not retried.
     held_by: Option<i64>,
-    /// The step to which one of the others is left.
+    /// The step to which one of the other steps is left.
     left_to: Option<i64>,
 }
 
-/// Deletions by number, each with the steps that were named; none: all its steps.
+/// Deletions by number, each with the steps that were chosen; none: all its steps.
 pub(super) type Chosen = BTreeMap<i64, Option<Vec<i64>>>;
 
 impl<S: LedgerRows> WorkingSet<S> {
@@ -105,7 +106,7 @@ impl<S: RowStore> WorkingSet<S> {
     ) -> Changing<S, u64> {
         if !by_person {
             let woken_at = &mut self.deletion(num)?.woken_at;
-            // Another clock recorded a wake-up that is later than now.
+            // A wake-up that is later than now was recorded by another clock, and does not count.
             let woken = woken_at.filter(|woken| *woken <= now);
             if woken.is_some_and(|woken| now - woken < WAKE_EVERY) {
                 return Ok(0);
@@ -118,13 +119,13 @@ impl<S: RowStore> WorkingSet<S> {
         }
         if let (0, Some(_), Some(root)) = (retried.moved, only, retried.held_by) {
             return Err(Stop::Refused(format!(
-                "it waits for step {root}, which is stuck: retry that step"
+                "the step waits for step {root}, which is stuck: retry step {root}"
             )));
         }
         if let (0, Some(owner)) = (retried.moved, retried.left_to) {
             let (called, by) = (self.called(owner)?, self.deletion_of(owner)?);
             return Err(Stop::Refused(format!(
-                "{called} is left to deletion {by}, which is stuck there: gone retry {by}"
+                "deletion {by} deletes {called}, and is stuck: gone retry {by}"
             )));
         }
         if !retried.roots.is_empty() {
@@ -134,7 +135,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(retried.moved)
     }
 
-    /// The next call of a step that was put to work is this one, in place of the delete (P3).
+    /// Makes this the next call of a retried step, in place of the delete (P3).
     pub fn call_instead(&mut self, id: i64, action: Action) -> Changing<S> {
         self.step_mut(id)?.action = action;
         Ok(())
@@ -173,15 +174,15 @@ impl<S: RowStore> WorkingSet<S> {
         if !by_person && waits_for_person(step.error.as_ref().map(|error| error.class)) {
             return Ok(());
         }
-        let holder = match sent {
+        let stuck_cause = match sent {
             true => self
                 .searched()?
                 .find_stuck_dependency(id)?
                 .map(|(_, root)| root),
             false => self.holder_of(num, id)?,
         };
-        if let Some(root) = holder {
-            // Its dependency was abandoned, and another stuck step holds it.
+        if let Some(root) = stuck_cause {
+            // The step is stuck in its own right, and must wait for another stuck step, too.
             self.mark_stuck_behind(num, id, root, now)?;
             retried.held_by = Some(root);
             return Ok(());
@@ -196,10 +197,9 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Puts a step back to work. After a person's retry the attempts start again, and people are notified
-    /// again (I7). A repeated DELETE causes one call, resets no counter (T6) and uses no attempt: the
-    /// engine's own schedule goes on where it was (I14). A step that was only blocked keeps its counter
-    /// either way.
+    /// Moves a step on after a retry. After that of a person, the attempts of a stuck step start again, and people
+    /// are notified again (I7). A repeated DELETE causes one call, resets no counter (T6) and uses no attempt: the
+    /// engine's own schedule continues where it was (I14). A blocked step keeps its counter either way.
     fn put_to_work(
         &mut self,
         id: i64,
@@ -227,7 +227,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 }
 
-/// Whether repeating the call cannot help: rights, guards, drift.
+/// Whether only a person can help, because the error is fatal, drift or a guard.
 fn waits_for_person(class: Option<ErrorClass>) -> bool {
     matches!(
         class,

@@ -26,7 +26,9 @@ impl<S: RowStore> WorkingSet<S> {
             Phase::Checking | Phase::Released | Phase::Purged => false,
         };
         let Some(mut found) = self.tombstone(key)?.filter(counts) else {
-            return refuse(format!("{key} was not deleted before"));
+            return refuse(format!(
+                "{key} is not gone, so it cannot have been re-created"
+            ));
         };
         if self
             .searched()?
@@ -46,9 +48,9 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Marks the step that had deleted the resource as stuck, with the reason: a person must find out who
-    /// re-creates it. If other steps wait for that step, the resource blocks their own calls; if the step is no
-    /// longer kept, the return is only counted.
+    /// Makes the step that deleted the resource stuck, with the reason: a person must find out who re-creates the
+    /// resource. If a dependent of the step has not ended, the step stays as it is, because the resource blocks the
+    /// dependent's own call. If the step was pruned, the return is only counted.
     fn mark_recreated(
         &mut self,
         num: i64,
@@ -86,7 +88,9 @@ impl<S: RowStore> WorkingSet<S> {
         };
         let being = match found.phase {
             Phase::Gone | Phase::Purged => None,
-            Phase::Released => return refuse(format!("{key} is released already")),
+            Phase::Released => {
+                return refuse(format!("the tombstone of {key} is released already"));
+            }
             Phase::Checking => Some("checked"),
             Phase::Deleting => Some("deleted"),
         };
@@ -104,8 +108,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Revives the record of a resource that was created again after its end (M1, M3). Others stay as they
-    /// were.
+    /// Revives the record of a resource that was created again after its deletion ended (M1, M3). A record whose
+    /// deletion has not ended does not change.
     pub fn revive(
         &mut self,
         key: &ResourceKey,
@@ -122,7 +126,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Releases the tombstone of an ended deletion, and returns it as it is then.
+    /// Releases the tombstone of an ended deletion, and returns the released tombstone.
     fn release_ended(&mut self, ended: &StoredTombstone, created: bool) -> Option<StoredTombstone> {
         let released = tombstone::released(ended, created)?;
         self.change_tombstone(released.clone());

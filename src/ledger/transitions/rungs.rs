@@ -1,4 +1,4 @@
-//! The rungs of the purge ladder (P3): each is recorded before anything can be sent because of it.
+//! The rungs of the purge ladder (P3). Each is recorded before anything is sent because of it.
 
 use super::refuse;
 use crate::domain::model::{Action, short_id};
@@ -23,12 +23,11 @@ impl<S: LedgerRows> WorkingSet<S> {
             }
             PurgeAction::Forget => self.forget(purge)?,
         };
-        self.tell_purge(purge)?;
+        self.write_purge_events(purge)?;
         Ok(applied)
     }
 
-    /// Deletes the blocking edges, and retries the step, which snoozes while they go. If either half is
-    /// refused, neither counts.
+    /// Accepts the deletion of the blocking edges, and retries the step. If either is refused, neither is done.
     fn unpin(&mut self, purge: &NewPurge, deletion: &NewDeletion) -> Changing<S, Applied> {
         let before = self.savepoint()?;
         let accepted = match self.accept(deletion) {
@@ -60,7 +59,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(applied)
     }
 
-    fn tell_purge(&mut self, purge: &NewPurge) -> Changing<S> {
+    fn write_purge_events(&mut self, purge: &NewPurge) -> Changing<S> {
         let rung = purge.action.rung().as_str();
         for (num, steps) in self.chosen(&purge.what)? {
             let (step, of) = match steps.as_deref() {

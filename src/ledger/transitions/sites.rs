@@ -1,4 +1,4 @@
-//! Sites and engines that a person pauses, and the events that change nothing but what is known of a site.
+//! Sites and engines that a person pauses, and events that change at most the saved state of a site.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry, NewEvent};
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Pauses or resumes a site for a person.
+    /// Pauses or resumes a site at the request of a person.
     pub fn pause_site(
         &mut self,
         site: &Site,
@@ -37,7 +37,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Has engines claim nothing more, or work again, for a person.
+    /// Makes engines claim nothing more, or work again, at the request of a person.
     pub fn drain_engines(
         &mut self,
         name: &str,
@@ -52,7 +52,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Moved(0))
     }
 
-    /// Writes an event that changes nothing else.
+    /// Writes an event; see [`Change::Note`](crate::ledger::Change::Note).
     pub fn note(&mut self, event: &NewEvent, now: DateTime<Utc>) -> Changing<S, Applied> {
         if event.kind == EventKind::Site && !self.note_site(&event.data)? {
             return Ok(Applied::Done);
@@ -70,8 +70,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Writes the state of a site, and returns whether it differs from the one that any engine wrote last. A
-    /// site that is reachable, and always was, is not a change.
+    /// Saves the state of a site, and returns whether it differs from the saved one. A site without a saved state
+    /// counts as reachable.
     fn note_site(&mut self, data: &Value) -> Changing<S, bool> {
         let (Some(site), Some(state)) = (data["site"].as_str(), data["state"].as_str()) else {
             return Ok(true);

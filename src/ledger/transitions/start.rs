@@ -1,5 +1,5 @@
 //! Turns a frozen plan into steps, edges and tombstones, in one transaction (T3). A plan may have 100,000 steps,
-//! so rows are handed to the store in parts, and are not kept in memory.
+//! so their rows go to the store in parts, and are not kept in memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,7 +15,7 @@ use crate::ledger::{Applied, events};
 /// The deletion that executes a planned step.
 #[derive(Clone, Copy)]
 enum Share {
-    /// This one, with the record of the step's tombstone if the resource itself goes.
+    /// This one, with the record of the step's tombstone; none if the resource stays.
     Ours(Option<i64>),
     /// Another live deletion, which has the same step (I9): that step's id.
     Theirs(i64),
@@ -65,7 +65,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Raises the tombstones of these steps, and finds those that another deletion has.
+    /// Raises the tombstones of these steps, and finds the steps that another deletion has.
     fn share(
         &mut self,
         num: i64,
@@ -98,7 +98,10 @@ impl<S: LedgerRows> WorkingSet<S> {
                 Some(owner) => Share::Theirs(owner),
                 // Another deletion's tombstone covers the resource, so that one must have a live step (T9).
                 None if takes && record.is_none() => {
-                    let why = format!("{} is deleted by a deletion without a step", step.key());
+                    let why = format!(
+                        "{} has the tombstone of a deletion that has no step for it",
+                        step.key()
+                    );
                     return Err(Stop::Impossible(why));
                 }
                 None => Share::Ours(record),
@@ -177,7 +180,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// Why a step waits that another deletion has. Its owner may have moved before.
+    /// The error of a step that is left to another deletion. Its owner may have moved before.
     fn left_to_error(&mut self, owner: i64, now: DateTime<Utc>) -> Changing<S, StepError> {
         self.note_owner(owner, now);
         let by = self.deletion_of(owner)?;
@@ -214,14 +217,14 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 }
 
-/// Whether the step takes away the resource, or the edge that it stands for: then it has a tombstone.
-/// Resources that are enabled, lose a reference or go by themselves have none.
+/// Whether the step deletes its resource, or the edge that it stands for. Only then it has a tombstone. Resources that
+/// are enabled, lose a reference or are removed by the cloud itself have none.
 fn takes_the_resource(step: &PlanStep) -> bool {
     !step.automatic && step.action.takes_away()
 }
 
-/// The live step that does the same to the same resource, also by a rung of the ladder. Two deletions may take away
-/// two resources to which one resource refers, so what a step unsets tells it apart (I9).
+/// The live step that does the same to the same resource, even by a rung of the ladder. Steps that unset are the same
+/// only if they unset the same reference: two deletions may delete two resources to which one resource refers (I9).
 fn same_step(live: &HashMap<ResourceKey, Vec<StepRow>>, planned: &PlanStep) -> Option<i64> {
     let same = live.get(&planned.key())?.iter().find(|row| {
         row.now.action.planned() == planned.action
@@ -230,8 +233,8 @@ fn same_step(live: &HashMap<ResourceKey, Vec<StepRow>>, planned: &PlanStep) -> O
     same.map(|row| row.now.id)
 }
 
-/// Where copies of the originals may come back, for the sweep (T14b): with the parts that go with each (T20), and
-/// its name if nothing else identifies its copies.
+/// Where copies of the originals may come back, for the sweep (T14b): with the parts of each original (T20), and its
+/// name if nothing else identifies its copies.
 fn copies(plan: &Plan) -> Vec<OriginalCopies> {
     let mut copies: BTreeMap<&ResourceKey, OriginalCopies> = BTreeMap::new();
     let mut by_name = BTreeSet::new();

@@ -7,8 +7,8 @@
 //!  waiting ──────────────────▶ ready ──────────────▶ running ────┼───────────▶ verifying ─▶ gone
 //!                                                                └─▶ stuck
 //! ```
-//! - A step becomes **stuck** in its own right (an answer, a resource that exists again, an abandoned
-//!   dependency), or because another stuck step *holds* it: nothing waits without saying for what (N12).
+//! - A step becomes **stuck** in its own right (by an answer, a resource that exists again, or an abandoned
+//!   dependency), or because of another stuck step, which *holds* it: no step waits without a reason (N12).
 //! - A stuck or blocked step that a person **abandons** ends `purged`.
 //! - A deletion that is **cancelled** skips the steps that were never sent; the others are observed (P8).
 //! - A step that is **left** to another deletion shares the fate of its *owner*, the step there (P9).
@@ -27,9 +27,9 @@ pub enum Trigger {
     Answered(StepState),
     /// Its next attempt is due.
     Due,
-    /// The engine that had its call in flight is no longer there.
+    /// The engine that had its call in flight has ended.
     EngineEnded,
-    /// A person retries it, a DELETE is repeated, or what it waited for has happened.
+    /// A person retries it, a DELETE is repeated, or the cause of its error has ended.
     Retried,
     /// It prepared the resource of a step that is retried, so it is sent again.
     DependentRetried,
@@ -37,9 +37,9 @@ pub enum Trigger {
     DependencyStuck,
     /// Another step is stuck, and its deletion stops at a failure (N11).
     DeletionStopped,
-    /// The stuck step that held it is no longer stuck.
+    /// The step because of which it is stuck is no longer stuck.
     HolderReleased,
-    /// One of its dependencies was abandoned, and may still be there.
+    /// One of its dependencies was abandoned, whose resource may still exist.
     DependencyAbandoned,
     /// Its deletion is cancelled (P8).
     DeletionCancelled,
@@ -59,14 +59,14 @@ pub enum Trigger {
     OwnerAbandoned,
 }
 
-/// What a transition depends on, besides the state.
+/// The facts on which a transition depends, besides the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Whether any of its dependencies has not ended.
     pub waits: bool,
     /// Whether its call was ever sent.
     pub sent: bool,
-    /// Whether another stuck step holds it.
+    /// Whether it is stuck because of another stuck step.
     pub held: bool,
     /// Whether it is left to another deletion.
     pub left: bool,
@@ -76,12 +76,12 @@ pub struct Facts {
     pub cleared: bool,
 }
 
-/// What else a transition changes.
+/// The other changes that a transition causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// The new phase of its tombstone: tombstone and step end together (T9). None: it stays as it is (T8).
     pub tombstone: Option<Phase>,
-    /// Whether the steps that it held are released.
+    /// Whether the steps that were stuck because of it are released.
     pub releases_held: bool,
     /// What happens to the steps that wait for it.
     pub dependents: Option<Trigger>,
@@ -89,7 +89,7 @@ pub struct Effects {
     pub notifies: bool,
 }
 
-/// The next state of a step, with everything that goes with it.
+/// The next state of a step, with the effects of the transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     pub state: StepState,
@@ -110,7 +110,7 @@ pub fn after(state: StepState, trigger: Trigger, facts: Facts) -> Result<Next, I
 
 /// The state of a step that was just planned.
 pub fn planned(facts: Facts) -> StepState {
-    // Nothing is sent for a step that is left, or while a dependency is there.
+    // No call is sent for a step that is left, or that has a dependency which has not ended.
     match facts.waits || facts.left {
         true => StepState::Waiting,
         false => StepState::Ready,
@@ -127,7 +127,7 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
         // Nothing more is sent in a cancelled deletion: a step whose call was sent is observed (P8).
         (T::DependenciesEnded, Waiting) if facts.cancelled => Verifying,
         (T::DependenciesEnded, Waiting) => freed,
-        // It becomes ready when its holder is released, or is observed when a person retries it.
+        // It becomes ready when it is released or retried.
         (T::DependenciesEnded, Stuck) => Stuck,
         (T::Claimed, Ready) => Running,
         (T::Due, Blocked) => Ready,
@@ -143,7 +143,8 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
         (T::HolderReleased, Stuck) if facts.held => freed,
 
         (T::DeletionCancelled, Waiting | Ready | Stuck) if !facts.sent => Skipped,
-        // Observed when the resource is enabled again; a call in flight, when it is answered.
+        // A step that waits until its resource is enabled again is observed then, and one with a call in flight
+        // ends with the answer.
         (T::DeletionCancelled, Stuck) if facts.waits => Waiting,
         (T::DeletionCancelled, Ready | Blocked | Stuck | Verifying) => Verifying,
         (T::DeletionCancelled, Waiting | Running) => from,
@@ -155,7 +156,7 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
 
         (T::OwnerGone, Waiting | Stuck) => Gone,
         (T::OwnerStuck | T::OwnerAbandoned, Waiting | Stuck) => Stuck,
-        // Another stuck step of its own deletion holds it.
+        // It is stuck because of another stuck step of its own deletion.
         (T::OwnerContinues, Stuck) | (T::OwnerSkipped, Waiting | Stuck) if facts.held => Stuck,
         (T::OwnerContinues, Waiting | Stuck) => Waiting,
         (T::OwnerSkipped, Waiting | Stuck) => freed,
@@ -169,17 +170,18 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
     })
 }
 
+/// The state of a step after an answer or an observation, which an engine decided as `to`:
 /// 1. A step that has ended stays as it is, and no answer makes a step waiting or running.
-/// 2. While a dependency is there, a step is not sent, observed or retried.
+/// 2. While a dependency has not ended, a step is not sent, observed or retried.
 /// 3. In a cancelled deletion, a step that would be retried is skipped (P8).
-/// 4. A step that was blocked for clearances, and has them all meanwhile, is ready.
+/// 4. A step that would be blocked for clearances is ready if all of them have been given meanwhile.
 fn answered(from: StepState, to: StepState, facts: Facts) -> Result<StepState, Impossible> {
     use StepState::{Blocked, Gone, Purged, Ready, Running, Skipped, Stuck, Verifying, Waiting};
     if has_ended(from) {
         return Err(Impossible(format!("the step has ended: {}", from.as_str())));
     }
     match to {
-        Waiting | Running => Err(Impossible(format!("no outcome is {}", to.as_str()))),
+        Waiting | Running => Err(Impossible(format!("an outcome cannot be {}", to.as_str()))),
         Ready | Verifying | Blocked if facts.waits => Err(Impossible(format!(
             "the step is {}: other steps must go first",
             from.as_str()
@@ -198,7 +200,7 @@ fn effects(from: StepState, trigger: Trigger, to: StepState, facts: Facts) -> Ef
             | Trigger::Recreated
             | Trigger::OwnerAbandoned => true,
             Trigger::OwnerStuck => from != StepState::Stuck,
-            // Another step holds it.
+            // It is stuck because of another step.
             _ => false,
         };
     Effects {
@@ -213,7 +215,7 @@ fn effects(from: StepState, trigger: Trigger, to: StepState, facts: Facts) -> Ef
         releases_held: from == StepState::Stuck
             && to != StepState::Stuck
             && match trigger {
-                // What it held was held through it.
+                // Its dependents waited for it, whichever step made them stuck.
                 Trigger::OwnerGone => true,
                 // All steps of the deletion move.
                 Trigger::DeletionCancelled => false,
@@ -221,7 +223,7 @@ fn effects(from: StepState, trigger: Trigger, to: StepState, facts: Facts) -> Ef
             },
         dependents: match trigger {
             Trigger::Abandoned => Some(Trigger::DependencyAbandoned),
-            // All of them are cancelled too.
+            // All dependents are cancelled, too.
             Trigger::DeletionCancelled => None,
             _ if has_ended(to) => Some(Trigger::DependenciesEnded),
             _ if sticks => Some(Trigger::DependencyStuck),

@@ -1,5 +1,5 @@
 //! The effects of a step on its dependents: they become ready when it has ended, and stuck when it is stuck,
-//! so that nothing waits forever without saying for what (N12).
+//! so that no step waits forever without a reason (N12).
 
 use chrono::{DateTime, Utc};
 
@@ -12,8 +12,8 @@ use crate::ledger::store::RowStore;
 use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Releases the dependents of a step that has ended: those that wait for nothing else become ready. In a
-    /// cancelled deletion only steps that were sent still wait: they are observed (P8).
+    /// Releases the dependents of a step that has ended: those that wait for no other step become ready. In a
+    /// cancelled deletion only steps that were sent still wait, and they are observed (P8).
     pub fn release_dependents(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Changing<S> {
         let facts = Facts {
             cancelled: self.deletion(num)?.cancelled,
@@ -37,9 +37,9 @@ impl<S: RowStore> WorkingSet<S> {
         self.moved(num, waiting, to, free, now)
     }
 
-    /// Repeats the steps that enabled this step's resource, before a retry. The cloud may have answered 2xx
-    /// and ignored them, or somebody may have changed it since. A plan enables for one step each time; a step
-    /// on which several depend stays as it is, and so does a resource that another deletion is enabling.
+    /// Repeats the steps that enabled this step's resource, before a retry. The cloud may have answered 2xx without
+    /// enabling it, or somebody may have disabled it since. An enabling step is not repeated if other steps depend
+    /// on it, too, or if another live step is enabling the resource.
     pub fn enable_again(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Changing<S> {
         let gone = StepState::Gone;
         let to = Self::next(gone, Trigger::DependentRetried, Facts::default())?.state;
@@ -56,8 +56,8 @@ impl<S: RowStore> WorkingSet<S> {
         self.moved(num, gone, to, enables.len() as u64, now)
     }
 
-    /// Makes the dependents of a stuck step stuck too, and theirs in turn. With `on_failure = stop`, so are
-    /// all steps that were not sent (N11).
+    /// Makes the dependents of a stuck step stuck too, and theirs in turn. With `on_failure = stop`, all steps that
+    /// were not sent become stuck (N11).
     pub fn propagate_stuck(&mut self, num: i64, root: i64, now: DateTime<Utc>) -> Changing<S> {
         let error = self.blocking_error(root, now)?;
         let mut held = self.mark_dependents_stuck(num, root, root, &error, now)?;
@@ -105,7 +105,7 @@ impl<S: RowStore> WorkingSet<S> {
         let waiting = StepState::Waiting;
         let stuck = Self::next(waiting, Trigger::DependencyStuck, Facts::default())?.state;
         let mut held = 0;
-        // Each step is held once, so the work is bounded by the edges, also around diamonds.
+        // Each step becomes stuck once, even if several paths lead to it, so the number of edges bounds the work.
         let mut reached = vec![from];
         while let Some(id) = reached.pop() {
             for dependent in self.dependents(id)? {
@@ -123,7 +123,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(held)
     }
 
-    /// `port web (4fdb…)`
+    /// The resource of a step, for messages: `port web (4fdb…)`.
     pub fn called(&mut self, id: i64) -> Changing<S, String> {
         let step = self.step(id)?;
         let (kind, resource) = (&step.key.kind, &step.key.id);
@@ -133,7 +133,7 @@ impl<S: RowStore> WorkingSet<S> {
         })
     }
 
-    /// Says for which step a held one waits.
+    /// The error of a step that is stuck because of the step `root`.
     fn blocking_error(&mut self, root: i64, now: DateTime<Utc>) -> Changing<S, StepError> {
         let called = self.called(root)?;
         let message = format!("waits for step {root}, {called}, which does not go");
@@ -145,8 +145,8 @@ impl<S: RowStore> WorkingSet<S> {
         ))
     }
 
-    /// Releases the steps that only these roots held, which are no longer stuck. The others stay held by
-    /// steps that are still stuck.
+    /// Releases the steps that were stuck because of these roots, which are no longer stuck. Those with another
+    /// stuck dependency stay stuck because of that one.
     pub fn release_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Changing<S> {
         if self.deletion(num)?.stops {
             return self.release_all_stuck(num, roots, now);
@@ -164,8 +164,8 @@ impl<S: RowStore> WorkingSet<S> {
             }
         }
         for id in freed {
-            let holder = self.searched()?.find_stuck_dependency(id)?;
-            if let Some((dependency, root)) = holder {
+            let stuck = self.searched()?.find_stuck_dependency(id)?;
+            if let Some((dependency, root)) = stuck {
                 let error = self.blocking_error(root, now)?;
                 self.mark_dependents_stuck(num, dependency, root, &error, now)?;
             }
@@ -173,7 +173,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// With `on_failure = stop`, one failure that is left keeps the deletion stopped, and holds its steps.
+    /// With `on_failure = stop`, one remaining failure keeps the deletion stopped, and its unsent steps stuck.
     fn release_all_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Changing<S> {
         if let Some(failed) = self.searched()?.find_failed(num, 0)? {
             for root in roots {
@@ -187,7 +187,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Makes another step hold what a step held, and the step itself if it is still stuck.
+    /// Makes the steps that were stuck because of the step `before` stuck because of `root`; and `before` itself if it
+    /// is still stuck.
     pub fn mark_stuck_behind(
         &mut self,
         num: i64,
@@ -218,8 +219,8 @@ impl<S: RowStore> WorkingSet<S> {
         self.move_step(id, to, None, now)
     }
 
-    /// Finds the stuck step that keeps a step, which was never sent, from going: one of its dependencies; or,
-    /// if a failure stops the deletion, any other stuck step (N11).
+    /// Finds the stuck step because of which a step that was never sent is stuck: one of its dependencies or, if a
+    /// failure stops the deletion, any other stuck step (N11).
     pub fn holder_of(&mut self, num: i64, step: i64) -> Changing<S, Option<i64>> {
         if let Some((_, root)) = self.searched()?.find_stuck_dependency(step)? {
             return Ok(Some(root));

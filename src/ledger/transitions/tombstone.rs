@@ -10,7 +10,8 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
     /// Raises the tombstones of these resources for a deletion, or keeps them, and returns their records, in the
-    /// same order; none if another deletion is deleting the resource, or if the resource is gone and only checked.
+    /// same order; none if another deletion is deleting the resource, or if the resource is gone and `phase` is
+    /// `checking`.
     pub fn raise_tombstones(
         &mut self,
         num: i64,
@@ -53,8 +54,8 @@ impl<S: RowStore> WorkingSet<S> {
 }
 
 /// The tombstone after its release, because its resource exists after its deletion ended; none if the deletion
-/// has not ended. A resource that exists after `gone`, or was created, is another incarnation (M1); one that was
-/// left behind is the same.
+/// has not ended. A resource that exists after `gone`, or was created, is another incarnation (M1). A resource
+/// that was left behind is the same one.
 pub(super) fn released(ended: &StoredTombstone, is_created: bool) -> Option<StoredTombstone> {
     let is_gone = match ended.phase {
         Phase::Gone => true,
@@ -72,15 +73,16 @@ pub(super) fn released(ended: &StoredTombstone, is_created: bool) -> Option<Stor
 }
 
 /// The tombstone after a deletion raised it again, or kept it; none if another deletion is deleting the resource.
-/// A tombstone that is already up keeps its time (T15). A resource that was gone is another incarnation now
-/// (M1), under the same record (M3): once a plan found it. Until then it counts as gone, and its tombstone stays.
+/// A tombstone that is already raised keeps its `deleted_at` (T15). A resource that was gone is another incarnation
+/// under the same record (M1, M3) once a plan has found it. Until then it counts as gone, and its tombstone does not
+/// change (none).
 pub(super) fn raised(
     before: &StoredTombstone,
     deletion: i64,
     phase: Phase,
     now: DateTime<Utc>,
 ) -> Option<StoredTombstone> {
-    let (is_up, is_gone) = match before.phase {
+    let (is_raised, is_gone) = match before.phase {
         Phase::Deleting if before.deletion != deletion => return None,
         Phase::Gone if phase == Phase::Checking => return None,
         Phase::Checking | Phase::Deleting => (true, false),
@@ -91,7 +93,7 @@ pub(super) fn raised(
         deletion,
         phase,
         incarnation: before.incarnation + u32::from(is_gone),
-        deleted_at: before.deleted_at.filter(|_| is_up).or(Some(now)),
+        deleted_at: before.deleted_at.filter(|_| is_raised).or(Some(now)),
         gone_at: None,
         ..before.clone()
     })

@@ -1,4 +1,4 @@
-//! Steps that go on without an answer: because their next attempt is due, or because another engine starts.
+//! Steps that continue without an answer: because their next attempt is due, or because their engine has ended.
 
 use chrono::{DateTime, Utc};
 
@@ -10,11 +10,11 @@ use crate::ledger::store::{RowStore, StepRange, StoredStep};
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, StepFilter};
 
-/// Steps that one change wakes. This bounds the transaction, not the work: the rest stays due.
+/// Maximum number of steps that one change wakes. This bounds the transaction, not the work: the others stay due.
 const WAKE_MAX: usize = 10_000;
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Makes blocked steps ready whose next attempt is due.
+    /// Makes the blocked steps ready whose next attempt is due.
     pub fn wake_due(&mut self, now: DateTime<Utc>) -> Changing<S, Applied> {
         let due = self.searched()?.find_due(now, WAKE_MAX)?;
         self.each_step(&due, |set, id| {
@@ -27,10 +27,10 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Moved(due.len() as u64))
     }
 
-    /// Observes the steps first whose call was in flight when an engine ended: nobody knows whether the
+    /// Makes the steps `verifying` whose call was in flight when an engine ended, because nobody knows whether the
     /// call took effect. Late outcomes of that engine no longer count (I11).
     ///
-    /// Steps of other engines that live go on, and if `goes_on`, so do those of this engine.
+    /// The calls of other engines that are alive continue, and so do those of this engine if `goes_on`.
     pub fn recover(&mut self, goes_on: bool, now: DateTime<Utc>) -> Changing<S, Applied> {
         let message = "the engine ended while the call was in flight".to_owned();
         let error = own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);
@@ -66,7 +66,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Moved(taken_over))
     }
 
-    /// Handles a clock that was set back while no engine ran.
+    /// Shortens waits that a clock made too long which was set back while no engine ran.
     fn end_waits_in_future(&mut self, now: DateTime<Utc>) -> Changing<S> {
         let ahead = self.searched()?.find_ahead(now, now + LOOK_WAIT_MAX)?;
         self.each_step(&ahead, |set, id| {
@@ -77,7 +77,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 }
 
-/// Waits that began later than now begin now, and keep their length. No observation is further away than the
+/// Makes a wait that began later than now begin now, with the same length. No observation is further away than the
 /// longest wait between observations.
 fn wait_from(step: &mut StoredStep, now: DateTime<Utc>) {
     if step.since > now {
