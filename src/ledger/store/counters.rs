@@ -15,7 +15,7 @@ fn of_steps(state: StepState) -> String {
 }
 
 /// Returns by how much each counter changes when these deletions are saved; each is given as it was, and as it is now.
-/// Counters that stay are left out.
+/// Counters that do not change are left out.
 pub fn counter_changes(
     changed: &[(Option<StoredDeletion>, StoredDeletion)],
 ) -> BTreeMap<String, i64> {

@@ -1,4 +1,4 @@
-//! The rows of a SQL store as the values that they are. Each function says which columns it reads, in their order.
+//! Decodes the rows of a SQL store into values. Each function names the columns that it reads, in their order.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +88,7 @@ pub fn select_steps(from: &str) -> String {
     format!("SELECT {STEP}, {PLAN} {from}")
 }
 
-/// Decodes the columns of [`select_steps`]: a step with what its plan says.
+/// Decodes the columns of [`select_steps`]: a step, with the columns that come from its plan.
 pub fn step_row(row: &dyn SqlRow) -> Decoded<StepRow> {
     Ok(StepRow {
         now: step(row)?,
@@ -216,7 +216,7 @@ fn group(row: &dyn SqlRow) -> Decoded<StepGroup> {
     })
 }
 
-/// Decodes the columns of the group, the column of time, and the numbers of calls that were sent, of those that were
+/// Decodes the columns of the group, the interval of time, and the numbers of calls that were sent, of calls that were
 /// refused, and of steps that ended.
 pub fn cell(row: &dyn SqlRow) -> Decoded<(StepGroup, GanttCell)> {
     let cell = GanttCell {
@@ -228,7 +228,7 @@ pub fn cell(row: &dyn SqlRow) -> Decoded<(StepGroup, GanttCell)> {
     Ok((group(row)?, cell))
 }
 
-/// Decodes the columns of the group, the numbers of its steps and of those that ended, and its last step.
+/// Decodes the columns of the group, the number of its steps, the number of those that ended, and its last step.
 pub fn group_progress(row: &dyn SqlRow) -> Decoded<GroupProgress> {
     Ok(GroupProgress {
         group: group(row)?,

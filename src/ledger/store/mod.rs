@@ -1,9 +1,8 @@
-//! What a store of rows must do: load rows by sets of keys, find keys along an index, and save what changed.
+//! The traits of a store of rows: it loads rows by sets of keys, finds keys along an index, and saves changed rows.
 //!
-//! A store decides nothing. Which state follows which, and what an event says, is decided in
-//! [`transitions`](crate::ledger::transitions) on the rows of a
-//! [`WorkingSet`](super::working_set::WorkingSet); what a question means is decided in
-//! [`reads`](crate::ledger::reads), within one snapshot.
+//! A store decides nothing. [`transitions`](crate::ledger::transitions) decides which state follows which, on
+//! the rows of a [`WorkingSet`](super::working_set::WorkingSet); [`events`](crate::ledger::events) decides what
+//! an event says, and [`reads`](crate::ledger::reads) how the rows of one snapshot answer a query.
 //!
 //! | rows | read by | written by |
 //! |---|---|---|
@@ -16,29 +15,29 @@
 //! | old rows | | [`PruneRows`] |
 //! | whole tables, for copies | [`tables::TableReads`] | [`tables::TableWrites`] |
 //!
-//! # What each question to a ledger is made of
-//! | question | decided in | a store's own statement, and why |
+//! # How each query is answered
+//! | query | decided in | statements of the store, and why |
 //! |---|---|---|
-//! | `claim` | `transitions/claims`: turns of deletions, quotas | the next deletions with ready steps, and the first ready steps of one: along an index |
-//! | `commit` | `transitions` | those of the table there |
-//! | `observations_due` | [`domain::policy`](crate::domain::policy) | all of it: it jumps from group to group along an index, and counts within each |
-//! | `verifying`, `next_due`, `upcoming` | `reads` | due steps by group; the first due; counts of due steps |
+//! | `claim` | `transitions/claims`: the order of deletions, quotas | the next deletions with ready steps, and the first ready steps of a deletion: along an index |
+//! | `commit` | `transitions` | see the table there |
+//! | `observations_due` | [`domain::policy`](crate::domain::policy) | the whole query: it jumps from group to group along an index, and counts within each |
+//! | `verifying`, `next_due`, `upcoming` | `reads` | due steps by group; the first due step; counts of due steps |
 //! | `deletion`, `deletions`, `frozen`, `plan`, `kept_request` | `reads`: short ids, rates, ends of pages, 24 h | numbers by filter; the identities of a plan, whose other fields may be long |
-//! | `steps`, `count_steps`, `step`, `orphans` | `reads`: merged by state, texts, ends of pages | keys of one state by filter; texts of one state, which are passed on and not kept |
-//! | `causes`, `progress`, `gantt`, `summary` | `reads`, but the groups of `causes` | counts by group: many rows, small answers; maintained sums |
-//! | `outline`, `branch_steps` | `reads`: what is folded, places | counts of a branch, and a part of it from either end: from the index alone |
-//! | `tombstones`, `tombstones_of`, `held_down`, `originals`, `whole_of`, `namesakes`, `shown_before` | `reads`: phases that count | rows by filter; by the time they went; with copies; by part or name |
+//! | `steps`, `count_steps`, `step`, `orphans` | `reads`: the merge of states, text search, ends of pages | keys of one state by filter; texts of one state, which are passed on and not kept |
+//! | `causes`, `progress`, `gantt`, `summary` | `reads`, except the groups of `causes` | counts by group, because many rows have a small answer; maintained sums |
+//! | `outline`, `branch_steps` | `reads`: which branches are folded, positions | counts of a branch, and a part of it from either end: from the index alone |
+//! | `tombstones`, `tombstones_of`, `held_down`, `originals`, `whole_of`, `namesakes`, `shown_before` | `reads`: which phases count | rows by filter; by `gone_at`; with copies; by part or name |
 //! | `events`, `audit`, `notification_cursor`, `site_pauses` | `reads` | rows after a number; the range of numbers |
 //! | `native`, `pointed_at` | `reads`: ends of pages | rows by field or reference; referrers, named and counted |
-//! | `importers`, `notices`, `awaited`, `live_steps`, `waited_for`, `handled_by_deletion` | `reads`: roots, where notices begin, which live step counts | rows after a sequence; steps that wait for an importer |
-//! | `unhandled_deletions`, `owners_going`, `watches`, `pending_clearances` | – | all of them: rows of one small table |
+//! | `importers`, `notices`, `awaited`, `live_steps`, `waited_for`, `handled_by_deletion` | `reads`: roots, the first notice, which live step counts | rows after a sequence; steps that wait for an importer |
+//! | `unhandled_deletions`, `owners_going`, `watches`, `pending_clearances` | – | the whole query: rows of one small table |
 //!
 //! # To add a store
 //! Implement these traits for its rows, and [`Drive`](super::Drive) for what opens them: a transaction answers
 //! requests by [`answer`](super::answer). Then it is a [`Ledger`](super::Ledger). A store in SQL implements
-//! [`sql::Statements`] and [`sql::Writes`], which bring along those traits whose statements are alike in all of them,
-//! and decodes its rows by [`decode`]. `tests/ledger` runs its tests
-//! on each store that its `stores.rs` names; the one in its folder `memory` shows what each method means.
+//! [`sql::Statements`] and [`sql::Writes`], which provide the traits whose statements are the same in every SQL store,
+//! and decodes its rows by [`decode`]. `tests/ledger` runs its tests on each store that its `stores.rs` names. The
+//! store in `tests/memory` shows what each method means.
 
 mod counters;
 pub mod decode;
@@ -88,7 +87,7 @@ pub enum Stop<E> {
     /// The change is not possible in this state, for this reason; nothing was written.
     #[error("{0}")]
     Refused(String),
-    /// The rows do not allow what follows from the change. It may be half done, so all of it is undone.
+    /// The rows contradict the change. A part of it may be done already, so all of it is undone.
     #[error("{0}")]
     Impossible(String),
     /// The store failed.
@@ -114,7 +113,7 @@ pub struct StoredStep {
     /// Record of its tombstone; none if its resource stays, or another deletion deletes it.
     pub record: Option<i64>,
     pub state: StepState,
-    /// Since when it is in its state; if it waits for an observation, since its call was sent.
+    /// When it entered its state; if it waits for an observation, when its call was sent.
     pub since: DateTime<Utc>,
     pub ended_at: Option<DateTime<Utc>>,
     pub claim: i64,
@@ -154,7 +153,7 @@ pub struct StoredDeletion {
     pub stops: bool,
     pub counts: Counts,
     pub finished_at: Option<DateTime<Utc>>,
-    /// When a repeated DELETE last woke it (T6).
+    /// When a repeated DELETE last woke its steps (T6).
     pub woken_at: Option<DateTime<Utc>>,
     pub note: String,
     pub pace: Pace,
@@ -171,7 +170,7 @@ pub struct StoredTombstone {
     pub deleted_at: Option<DateTime<Utc>>,
     pub gone_at: Option<DateTime<Utc>>,
     pub incarnation: u32,
-    /// How often its resource existed again.
+    /// How often its resource, or a new copy of it, was found to exist again.
     pub recreated: u32,
 }
 
@@ -194,7 +193,7 @@ pub struct Pace {
 }
 
 const PACE_MARK: TimeDelta = TimeDelta::seconds(30);
-/// Over less than a second there is no rate per second.
+/// Minimum time over which a rate is computed.
 const RATE_MILLIS_MIN: i64 = 1_000;
 
 impl Pace {
@@ -214,7 +213,7 @@ impl Pace {
         }
     }
 
-    /// The number of steps that were accepted per second, over the last minute; zero if none was.
+    /// The number of steps that were accepted per second, over the last minute; zero if no step was.
     pub fn rate_per_second(&self, counts: &Counts, latest: DateTime<Utc>) -> f64 {
         let (Some(from), Some(moved)) = (self.from.0, self.moved_at) else {
             return 0.0;
@@ -238,8 +237,7 @@ pub struct UnsavedEvent {
     pub at: DateTime<Utc>,
 }
 
-/// The new phase of a tombstone, if it is still this deletion's. What the cloud showed of its resource is
-/// dropped.
+/// The new phase of a tombstone, if it is still this deletion's. The snapshot of its resource is removed.
 #[derive(Clone, Debug)]
 pub struct EndedTombstone {
     pub record: i64,
@@ -263,11 +261,11 @@ pub struct Unsaved<'a> {
     pub events: Vec<UnsavedEvent>,
 }
 
-/// The steps of some outcomes.
+/// The steps to which some outcomes belong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutcomeSteps {
     pub all: Vec<i64>,
-    /// Those of them that will end.
+    /// The steps among them that will end.
     pub ending: Vec<i64>,
 }
 
@@ -280,7 +278,7 @@ impl OutcomeSteps {
 /// The rows that the outcomes of steps need; see [`RowStore::load_for_outcomes`].
 #[derive(Debug)]
 pub struct OutcomeRows {
-    /// The steps and their dependents. A step that is both may be here twice.
+    /// The steps, and the dependents of those that will end. A step that is both may be here twice.
     pub steps: Vec<StoredStep>,
     /// The edges to dependents, as (dependency, dependent), in this order.
     pub dependents: Vec<(i64, i64)>,
@@ -288,7 +286,7 @@ pub struct OutcomeRows {
     pub deletions: Vec<StoredDeletion>,
 }
 
-/// What can fail.
+/// A store whose calls may fail.
 pub trait Fallible {
     type Error: Display;
 }
@@ -318,8 +316,8 @@ pub trait StepFinds: Fallible {
     /// those with the lowest ids.
     fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Stored<Self, Vec<StepRow>>;
 
-    /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are
-    /// stuck because of this one: if a failure stops the deletion, that is every step.
+    /// Finds a stuck dependency of this step, and the step because of which the dependency is stuck, or itself. Ignores
+    /// steps that are stuck because of this one: if a failure stops the deletion, these may be all others.
     fn find_stuck_dependency(&self, step: i64) -> Stored<Self, Option<(i64, i64)>>;
 
     fn find_abandoned_dependency(&self, step: i64) -> Stored<Self, Option<i64>>;
@@ -330,27 +328,27 @@ pub trait StepFinds: Fallible {
     /// Finds blocked steps of all deletions whose next attempt is due, the longest due first: at most `limit`.
     fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Stored<Self, Vec<i64>>;
 
-    /// Finds the blocked and verifying steps of all deletions that are so since a time after `now`, and those
-    /// whose next observation is after `observed_by`.
+    /// Finds the blocked and verifying steps of all deletions that entered their state after `now`, and those whose
+    /// next observation is after `observed_by`.
     fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Stored<Self, Vec<i64>>;
 
-    /// Finds the step of a deletion that ended this record's tombstone.
+    /// Finds the step of a deletion that ended the tombstone of this record as gone.
     fn find_gone_step(&self, deletion: i64, record: i64) -> Stored<Self, Option<i64>>;
 
-    /// Finds the steps that enabled this step's resource, and for no other step; without those whose resource
-    /// another live step is enabling.
+    /// Finds the steps that enabled this step's resource and on which no other step depends, without those whose
+    /// resource another live step is enabling.
     fn find_own_enables(&self, step: i64) -> Stored<Self, Vec<i64>>;
 
-    /// Finds the records that a deletion is only checking.
+    /// Finds the records of a deletion's tombstones in phase `checking`.
     fn find_checking(&self, deletion: i64) -> Stored<Self, Vec<i64>>;
 }
 
 /// The rows of sites and of channels.
 pub trait SiteRows: Fallible {
-    /// Writes that a person paused the site, or (none) that it is not paused. Returns whether that is a change.
+    /// Saves that a person paused the site; none: that it is not paused. Returns whether that is a change.
     fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Stored<Self, bool>;
 
-    /// Saves how far a channel has been notified (I7); none: it is no longer a channel.
+    /// Saves how far a channel has been notified (I7); none: removes the channel.
     fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Stored<Self>;
 
     /// Loads the state of a site that an engine wrote last.
@@ -361,7 +359,7 @@ pub trait SiteRows: Fallible {
 
 /// The rows of steps, deletions and tombstones.
 ///
-/// The methods that find rows see what is saved, and the working set saves before it calls them.
+/// The methods that find rows find saved rows only, so the working set saves before it calls them.
 pub trait RowStore: LedgerReads + StepFinds + SiteRows {
     /// The epoch of the engine that has the store open.
     fn epoch(&self) -> i64;
@@ -370,8 +368,8 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
     /// read), and not the store.
     fn is_of_the_change(error: &Self::Error) -> bool;
 
-    /// Opens a savepoint. They nest: keeping or undoing ends the latest. Not for frequent use: while one is open,
-    /// a store may copy each page that is written, again for each statement.
+    /// Opens a savepoint. Savepoints nest: keeping or undoing ends the latest one. Open them rarely: while one is open,
+    /// a store may copy each page that it writes, again for each statement.
     fn begin_savepoint(&self) -> Stored<Self>;
 
     fn keep_savepoint(&self) -> Stored<Self>;
@@ -410,13 +408,13 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
         limit: usize,
     ) -> Stored<Self, Vec<i64>>;
 
-    /// Ends the engines for good whose lease has ended, so that they may not renew it. Returns the epochs of the
-    /// others, with this one: they keep what they have in flight.
+    /// Ends the engines for good whose lease has ended, so that they cannot renew it. Returns the epochs of the other
+    /// engines, this one included: they keep their calls in flight.
     fn end_lost_engines(&self) -> Stored<Self, Vec<i64>> {
         Ok(vec![self.epoch()])
     }
 
-    /// Notes that the engines of this name claim nothing more, or work again. Returns how many have the name.
+    /// Notes that the engines of this name claim no more steps, or work again. Returns how many have the name.
     fn drain_engines(&self, _name: &str, _is_drained: bool) -> Stored<Self, usize> {
         Ok(0)
     }
@@ -424,7 +422,7 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
     /// Makes this engine the one whose outcomes of observations count (I11).
     fn take_over_observations(&self) -> Stored<Self>;
 
-    /// Finds the live steps that are left to any of these, in the order of their ids.
+    /// Finds the live steps that are left to any of these owners, in the order of their ids.
     fn find_left_to(&self, owners: &[i64]) -> Stored<Self, Vec<i64>>;
 
     /// Makes steps wait for the clearance of importers.

@@ -10,7 +10,7 @@ use crate::ledger::{NativeFilter, NewNative, Referrers};
 
 /// Reads of the registry.
 pub trait NativeReads: Fallible {
-    /// Loads resources after a number, in the order of their numbers.
+    /// Loads the resources that match the filter, after a number, in the order of their numbers.
     fn find_natives(
         &self,
         filter: &NativeFilter,
@@ -18,8 +18,8 @@ pub trait NativeReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<(i64, Native)>>;
 
-    /// Finds the resources that refer to each of these from one of these fields of a kind: names the first
-    /// `named_max`, and counts all.
+    /// Finds the resources that refer to each of these resources from one of `fields`, each given as kind and field.
+    /// Names the first `named_max` of them, and counts all.
     fn find_referrers(
         &self,
         to: &[ResourceKey],
@@ -36,7 +36,7 @@ pub trait NativeRows: Fallible {
     /// Inserts a resource without its references, and returns its number.
     fn insert_native(&self, new: &NewNative, incarnation: u32) -> Stored<Self, i64>;
 
-    /// Saves the fields of a resource; each time is later than the one before.
+    /// Saves the fields of a resource. Its `updated_at` becomes later than before, even if the clock was set back.
     fn save_fields(
         &self,
         num: i64,

@@ -9,7 +9,7 @@ use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::peers::{Answered, DeletionNotice, Deployment, PendingClearance};
 use crate::ledger::{UnhandledDeletion, WatchCursor};
 
-/// What is known of another deployment's deletion of a resource.
+/// The notice of another deployment's deletion of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredNotice {
     pub deletion: String,
@@ -19,7 +19,7 @@ pub struct StoredNotice {
 
 /// Reads about other deployments.
 pub trait PeerReads: Fallible {
-    /// Loads the importers on record and since when they are, in the order of their names.
+    /// Loads the importers, each with the time at which it was put on record, in the order of their names.
     fn load_importers(&self) -> Stored<Self, Vec<(Deployment, DateTime<Utc>)>>;
 
     /// Loads the importers of each kind.
@@ -28,8 +28,8 @@ pub trait PeerReads: Fallible {
     /// Counts the steps that have not ended and wait for the clearance of an importer.
     fn count_awaited(&self, importer: &str) -> Stored<Self, u64>;
 
-    /// Finds those steps with ids after this one, in their order: each with the sequence under which importers
-    /// were notified of it, or 0.
+    /// Finds the steps that have not ended and wait for the clearance of an importer, in the order of their ids from
+    /// the one after `after` on: each with the sequence under which importers were notified of it, or 0.
     fn find_awaited(
         &self,
         importer: &str,
@@ -53,8 +53,8 @@ pub trait PeerReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<(i64, TombstoneRow)>>;
 
-    /// Finds the resources that one owner is deleting under one root and that are not handled here: those of
-    /// the first root, the oldest first; none if all are handled.
+    /// Finds the resources that one owner is deleting under one root and that are not handled here: those of the
+    /// first root, the oldest notice first. None if all are handled.
     fn find_unhandled(&self, limit: usize) -> Stored<Self, Option<UnhandledDeletion>>;
 
     /// Finds the deletion that handles the resources here that refer to this one, which is being deleted
@@ -79,8 +79,8 @@ pub trait PeerRows: Fallible {
 
     fn remove_importer_kind(&self, kind: &KindName, importer: &str) -> Stored<Self>;
 
-    /// Saves an importer's answer about a step that waits for it; a clearance ends the wait. Returns whether
-    /// that changes anything.
+    /// Saves an importer's answer about a step that waits for it. A clearance ends the wait. Returns whether the answer
+    /// changed anything.
     fn save_answer(&self, importer: &str, step: i64, answer: &Answered) -> Stored<Self, bool>;
 
     /// Saves how far a watch has read, by its service and region.
@@ -88,8 +88,8 @@ pub trait PeerRows: Fallible {
 
     fn load_notice(&self, key: &ResourceKey) -> Stored<Self, Option<StoredNotice>>;
 
-    /// Saves a notice, unless another owner has one of this resource. A notice of another deletion is not
-    /// handled yet.
+    /// Saves a notice, unless there is one of another owner about the resource. If the notice before was of another
+    /// deletion, the new one counts as not handled.
     fn save_notice(
         &self,
         owner: &str,
@@ -102,6 +102,6 @@ pub trait PeerRows: Fallible {
     /// Removes all notices of this owner.
     fn remove_notices_of(&self, owner: &str) -> Stored<Self>;
 
-    /// Saves which deletion handles the resources that refer to these; none: there are no such resources.
+    /// Saves which deletion handles the resources that refer to these; none: no resource here refers to them.
     fn save_handled(&self, keys: &[ResourceKey], by: Option<i64>) -> Stored<Self>;
 }

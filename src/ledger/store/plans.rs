@@ -1,4 +1,4 @@
-//! Rows that are written with a request or a plan, and hardly change afterwards.
+//! Rows that are written with a request or a plan, and rarely change afterwards.
 
 use std::collections::BTreeSet;
 
@@ -12,21 +12,21 @@ use crate::domain::model::{
 use crate::domain::outline::Branch;
 use crate::ledger::{KeyedRequest, NewDeletion};
 
-/// Plans and clients' own keys are kept for this long.
+/// How long plans and idempotency keys are kept.
 pub const KEPT: TimeDelta = TimeDelta::hours(24);
 
-/// What a deletion was asked for, with everything that a later change reads or writes of it.
+/// The request for a deletion, with all its columns that a later change reads or writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRequest {
     pub targets: Vec<Target>,
     pub copies: Vec<ResourceKey>,
     pub options: PlanOptions,
-    /// Hash of the approved plan; once the plan has started, of that plan.
+    /// Hash of the approved plan; after the start, of the plan that started.
     pub plan_hash: Option<String>,
     pub reason: String,
-    /// The deletion with which all this began, if not with itself.
+    /// The deletion of another deployment that is the root cause (G13); none if the deletion counts as its own root.
     pub root: Option<String>,
-    /// Until then it is planned again if a cloud does not answer (N16).
+    /// Until this time, the deletion is planned again if a cloud does not answer (N16).
     pub deadline: Option<DateTime<Utc>>,
     pub actor: Actor,
     pub cause: Option<String>,
@@ -64,7 +64,7 @@ pub struct NewStep<'a> {
 pub struct OriginalCopies {
     pub original: ResourceKey,
     pub sites: BTreeSet<Site>,
-    /// The resources that go with it without a tombstone of their own (T20).
+    /// The resources that the cloud removes with it, without a tombstone of their own (T20).
     pub parts: BTreeSet<ResourceKey>,
     /// Its name and project, if nothing else identifies its copies.
     pub name: Option<(String, String)>,
@@ -72,11 +72,11 @@ pub struct OriginalCopies {
 
 /// The rows of requests and of plans without their steps.
 pub trait RequestRows: Fallible {
-    /// Saves a plan under its hash, and removes those that are kept no longer.
+    /// Saves a plan under its hash, and removes the plans that are older than [`KEPT`].
     fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Stored<Self>;
 
-    /// Keeps a request, and removes those that are kept no longer. `deletion`: the id of the deletion that it
-    /// asked for, or empty.
+    /// Keeps a request, and removes the requests that are older than [`KEPT`]. `deletion`: the id of the deletion
+    /// that it asked for, or empty.
     fn keep_request(
         &self,
         request: &KeyedRequest,

@@ -1,4 +1,4 @@
-//! The removal of old rows. Which rows depend on each other is the store's affair, so it removes them.
+//! The removal of old rows. Only the store knows which of its rows belong together, so it removes them itself.
 
 use chrono::{DateTime, Utc};
 
@@ -7,14 +7,15 @@ use crate::domain::model::{KindName, StepState};
 
 /// The removal of rows that are older than `before`.
 pub trait PruneRows: Fallible {
-    /// Removes what belongs to tombstones that were released or removed, and resources that were gone elsewhere.
+    /// Removes the rows that belong to tombstones which were released or removed, the snapshots of resources whose
+    /// deletion has ended, and the notices of resources that are gone elsewhere.
     fn prune_leftovers(&self, before: DateTime<Utc>) -> Stored<Self>;
 
     /// Removes events, the oldest first: at most `limit`. Returns their number.
     fn prune_events(&self, before: DateTime<Utc>, limit: usize) -> Stored<Self, u64>;
 
-    /// Finds a deletion that ended and needs no more action: it has no stuck or abandoned step. The newest
-    /// deletion stays, and so does the one with the newest step, so that numbers are never reused.
+    /// Finds a deletion that ended and has no stuck or abandoned step. The newest deletion stays, and so does the
+    /// deletion with the newest step, so that numbers are never reused.
     fn find_prunable(&self, before: DateTime<Utc>) -> Stored<Self, Option<i64>>;
 
     /// Removes steps of a deletion in this state, at most `limit`, with their tombstones that ended, if their

@@ -1,8 +1,8 @@
 //! Reads of one snapshot: rows by sets of keys, and pages of keys or rows in the order of an index.
 //!
-//! Their meaning for callers (which rows are an answer, what follows from several of them, where a page ends) is
-//! decided above, in [`reads`](crate::ledger::reads). A method that counts, groups or jumps along an index is a
-//! store's own statement, because the rows that it reads are many and its answer is small.
+//! [`reads`](crate::ledger::reads) decides their meaning for callers: which rows are an answer, what follows from
+//! several of them, and where a page ends. A method that counts, groups or jumps along an index is a statement of
+//! the store, because it reads many rows and its answer is small.
 //!
 //! Methods that take a set of keys return rows in the order of the keys, unless they say otherwise; keys without
 //! a row are left out.
@@ -49,7 +49,7 @@ pub struct StepRange<'f> {
     pub state: StepState,
     /// Number of their deletion; none: all deletions.
     pub deletion: Option<i64>,
-    /// Only steps after this deletion and id.
+    /// Only steps after this pair of deletion and id.
     pub after: Option<(i64, i64)>,
     /// Their site, kind, age and cause. The rest of the filter does not count here.
     pub filter: &'f StepFilter,
@@ -103,7 +103,7 @@ pub struct GroupProgress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DueCount {
     pub steps: u64,
-    /// When the first of them does.
+    /// When the first of them falls due.
     pub first: Option<DateTime<Utc>>,
 }
 
@@ -111,7 +111,7 @@ pub struct DueCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventsOf {
     All,
-    /// Of the deletion with this number.
+    /// The events of the deletion with this number.
     Deletion(i64),
     Step(i64),
 }
@@ -119,15 +119,15 @@ pub enum EventsOf {
 /// The numbers of the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventRange {
-    /// The first that is kept; the next that will be given if none is.
+    /// The first number that is kept; if none is, the next that will be given.
     pub oldest: i64,
-    /// The last that was given; 0 if there was none.
+    /// The last number that was given; 0 if there was none.
     pub newest: i64,
-    /// When the last one that is kept happened.
+    /// When the last event that is kept happened.
     pub latest_at: Option<DateTime<Utc>>,
 }
 
-/// Number of requests that are searched at a time.
+/// Number of requests that are loaded and searched at a time.
 const PLANNED_TOGETHER: usize = 500;
 
 /// Reads of requests and plans, and of sums over all deletions.
@@ -135,7 +135,7 @@ pub trait RequestReads: Fallible {
     /// Finds the number of a deletion by its full id.
     fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
 
-    /// Counts the deletions that have ended since then.
+    /// Counts the deletions that have ended since this time, and their resources that are gone.
     fn count_ended(&self, since: DateTime<Utc>) -> Stored<Self, LastDay>;
 
     /// Loads the plan that has started, without its steps.
@@ -161,7 +161,7 @@ pub trait DeletionReads: RequestReads {
     /// Finds deletions by the end of their ids, at least 8 characters of it: at most `limit`.
     fn find_deletions_ending(&self, suffix: &str, limit: usize) -> Stored<Self, Vec<i64>>;
 
-    /// Finds deletions by the order of their numbers that the filter says: those after `after`, at most `limit`.
+    /// Finds the deletions that match the filter, in its order of numbers: those after `after`, at most `limit`.
     fn find_deletions(
         &self,
         filter: &DeletionFilter,
@@ -171,7 +171,7 @@ pub trait DeletionReads: RequestReads {
 
     fn load_deletions(&self, nums: &[i64]) -> Stored<Self, Vec<StoredDeletion>>;
 
-    /// Loads what deletions were asked for.
+    /// Loads the requests of deletions, each with the deletion's number.
     fn load_requests(&self, nums: &[i64]) -> Stored<Self, Vec<(i64, StoredRequest)>>;
 
     /// Finds a deletion that is still planned, and has this resource among its targets or their copies.
@@ -200,11 +200,11 @@ pub trait DeletionReads: RequestReads {
         }
     }
 
-    /// Loads only the identities of that plan, whose other fields may be long.
+    /// Loads only the identities of the plan that has started, because its other fields may be long.
     fn load_identities(&self, num: i64) -> Stored<Self, Option<BTreeMap<String, Identity>>>;
 }
 
-/// Reads of steps, of their edges, and of what is counted over them.
+/// Reads of steps and of their edges, and counts of steps.
 pub trait StepReads: Fallible {
     fn load_step_rows(&self, ids: &[i64]) -> Stored<Self, Vec<StepRow>>;
 
@@ -238,7 +238,7 @@ pub trait StepReads: Fallible {
     /// Finds steps, at most `limit`, as (deletion, id).
     fn find_steps(&self, range: &StepRange<'_>, limit: usize) -> Stored<Self, Vec<(i64, i64)>>;
 
-    /// Passes steps on, at most `limit`, until `visit` returns false.
+    /// Passes at most `limit` steps to `visit`, until it returns false.
     fn search_steps(
         &self,
         range: &StepRange<'_>,
@@ -246,10 +246,10 @@ pub trait StepReads: Fallible {
         visit: &mut dyn FnMut(&SearchedStep<'_>) -> bool,
     ) -> Stored<Self>;
 
-    /// Finds the stuck steps that no other stuck step holds, those that are so for longest first.
+    /// Finds the steps that are stuck in their own right, the longest stuck first.
     fn find_stuck(&self, limit: usize) -> Stored<Self, Vec<i64>>;
 
-    /// Finds the verifying steps that are delayed, the longest delayed first.
+    /// Finds the verifying steps whose delete is delayed (with `blocked_since`), the longest delayed first.
     fn find_settling(&self, limit: usize) -> Stored<Self, Vec<i64>>;
 
     /// Finds abandoned steps whose tombstone is still theirs and `purged`, as (deletion, id), in this order.
@@ -260,13 +260,13 @@ pub trait StepReads: Fallible {
     ) -> Stored<Self, Vec<(i64, i64)>>;
 
     /// Groups the steps that [need a person](crate::domain::attention::needs_person) by their cause, the largest
-    /// group first. Only steps at these sites; no sites means all.
+    /// group first. `sites` limits them to these sites; an empty list means all sites.
     fn count_causes(&self, sites: &[Site]) -> Stored<Self, Vec<CauseGroup>>;
 
     /// Counts the steps of a deletion by site and state, in the order of the sites.
     fn count_by_site(&self, deletion: i64) -> Stored<Self, Vec<(Site, StepState, u64)>>;
 
-    /// Lists the groups of verifying steps of which an observation is due. Jumps from one group to the next, so
+    /// Lists the groups of verifying steps for which an observation is due. Jumps from one group to the next, so
     /// the cost grows with the number of groups, and only a little with their steps.
     fn find_observations_due(&self, now: DateTime<Utc>) -> Stored<Self, Vec<ObservationsDue>>;
 
@@ -278,7 +278,7 @@ pub trait StepReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<StepRow>>;
 
-    /// Finds when the first blocked or verifying step (`state`) falls due after this time; none: at all.
+    /// Finds when the first blocked or verifying step (`state`) falls due after this time; none: at any time.
     fn find_first_due(
         &self,
         state: StepState,
@@ -288,11 +288,12 @@ pub trait StepReads: Fallible {
     /// Finds when the first blocked step of a deletion falls due.
     fn find_next_attempt(&self, deletion: i64) -> Stored<Self, Option<DateTime<Utc>>>;
 
-    /// Counts the blocked steps by when they fall due: up to the first of these ends, then up to each next one, and
+    /// Counts the blocked steps by when they fall due: up to the first of these times, then up to each next one, and
     /// after the last one.
     fn count_due(&self, ends: &[DateTime<Utc>]) -> Stored<Self, Vec<DueCount>>;
 
-    /// Loads the branches of a deletion below a step, or below none, with their counts, in the order of their ids.
+    /// Loads the branches of a deletion below a step (none: those that go last), with their counts, in the order of
+    /// their ids.
     fn load_branches(&self, deletion: i64, below: Option<i64>) -> Stored<Self, Vec<Branch>>;
 
     fn count_branch(&self, branch: i64) -> Stored<Self, Counts>;
@@ -302,7 +303,7 @@ pub trait StepReads: Fallible {
     /// Counts the steps of a branch in this state whose ids are lower than this one.
     fn count_before(&self, branch: i64, state: StepState, id: i64) -> Stored<Self, u64>;
 
-    /// Counts what happened to the steps of a deletion, by group and by columns of equal time.
+    /// Counts the calls of a deletion's steps, and the steps that ended, by group and by columns of equal time.
     fn count_cells(
         &self,
         deletion: i64,
@@ -311,8 +312,8 @@ pub trait StepReads: Fallible {
         columns: u32,
     ) -> Stored<Self, Vec<(StepGroup, GanttCell)>>;
 
-    /// Counts, by site and minute, how steps were answered: among the events after this number, in so many minutes from
-    /// this time on. In the order of sites and minutes.
+    /// Counts the calls of steps, and those that were refused, by site and minute: among the events after this number,
+    /// in this number of minutes from `from` on. In the order of sites and minutes.
     fn count_calls(
         &self,
         after: i64,
@@ -334,8 +335,8 @@ pub trait OriginalReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<TombstoneRow>>;
 
-    /// Loads the tombstones after a record whose resources have copies: of those that are being deleted by a
-    /// deletion that is not paused, and of those that went at `since` or later.
+    /// Loads the tombstones after a record whose resources have copies, and which are being deleted by a deletion
+    /// that is not paused, or have been gone since `since` or later.
     fn find_originals(
         &self,
         since: DateTime<Utc>,
@@ -343,7 +344,7 @@ pub trait OriginalReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<TombstoneRow>>;
 
-    /// Finds the record of the original with which this part goes.
+    /// Finds the record of the original with which the cloud removes this part.
     fn find_whole(&self, part: &ResourceKey) -> Stored<Self, Option<i64>>;
 
     /// Finds the records of the originals whose copies are known by this name.
@@ -372,7 +373,7 @@ pub trait TombstoneReads: OriginalReads {
     fn load_copies(&self, records: &[i64]) -> Stored<Self, Vec<(i64, OriginalCopies)>>;
 }
 
-/// Reads of events, of the audit, and of what else happened to the ledger.
+/// Reads of the ledger's id, of events and the audit, of notification cursors, and of paused sites.
 pub trait LogReads: Fallible {
     /// The ledger's own id, which no other ledger has.
     fn ledger_id(&self) -> Stored<Self, String>;

@@ -1,4 +1,4 @@
-//! What all SQL stores have in common: how columns become values, and statements that each of them understands.
+//! The common parts of all SQL stores: how columns become values, and statements that each store understands.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 use super::{Fallible, Stored};
 use crate::domain::model::{Counts, KindName, ResourceKey, Site, StepState};
 
-/// A column holds what no ledger writes, or the statement did not return it.
+/// A column has a value that no ledger writes, or the statement did not return the column.
 #[derive(Debug, thiserror::Error)]
-#[error("column {column} holds what no ledger writes: {why}")]
+#[error("column {column} has a value that no ledger writes: {why}")]
 pub struct Damaged {
     pub column: usize,
     pub why: String,
@@ -23,11 +23,11 @@ pub type Decoded<T> = Result<T, Damaged>;
 /// A row that a statement returned. Columns are counted from 0.
 pub trait SqlRow {
     /// # Errors
-    /// The column is no whole number.
+    /// The column is not a whole number.
     fn integer(&self, column: usize) -> Decoded<Option<i64>>;
 
     /// # Errors
-    /// The column is no text.
+    /// The column is not a text.
     fn text(&self, column: usize) -> Decoded<Option<&str>>;
 
     /// # Errors
@@ -51,7 +51,7 @@ pub trait ReadColumns: SqlRow {
     }
 
     /// # Errors
-    /// The column is empty, or no text.
+    /// The column is empty, or not a text.
     fn some_text(&self, column: usize) -> Decoded<&str> {
         present(self.text(column)?, column)
     }
@@ -59,22 +59,22 @@ pub trait ReadColumns: SqlRow {
     /// A variant by its serialised name (`deleting`).
     ///
     /// # Errors
-    /// No variant is called so.
+    /// No variant has this name.
     fn word<T: DeserializeOwned>(&self, column: usize) -> Decoded<T> {
         let words: StrDeserializer<'_, WordError> = self.some_text(column)?.into_deserializer();
         T::deserialize(words).map_err(|error| damaged(column, &error))
     }
 
     /// # Errors
-    /// The text is no such JSON.
+    /// The text is not JSON of this type.
     fn json<T: DeserializeOwned>(&self, column: usize) -> Decoded<T> {
         serde_json::from_str(self.some_text(column)?).map_err(|error| damaged(column, &error))
     }
 
-    /// An empty column reads as the type's default: most steps have no blockers, no error, no variables.
+    /// An empty column reads as the type's default: most steps have no blockers, no error and no variables.
     ///
     /// # Errors
-    /// The text is no such JSON.
+    /// The text is not JSON of this type.
     fn json_or_default<T: DeserializeOwned + Default>(&self, column: usize) -> Decoded<T> {
         match self.text(column)? {
             None => Ok(T::default()),
@@ -97,7 +97,7 @@ pub trait ReadColumns: SqlRow {
     /// Counts, from ten neighbouring columns: the states in the order of [`StepState::ALL`], then the total.
     ///
     /// # Errors
-    /// One of them is no number.
+    /// One of them is not a number.
     fn counts(&self, first: usize) -> Decoded<Counts> {
         let mut counts = Counts::default();
         for (offset, state) in StepState::ALL.into_iter().enumerate() {
@@ -154,7 +154,7 @@ columns! {
     }));
     // Microseconds since 1970.
     DateTime<Utc>: |row, column| {
-        let time = |at: i64| DateTime::from_timestamp_micros(at).ok_or_else(|| damaged(column, &format!("{at} is no time")));
+        let time = |at: i64| DateTime::from_timestamp_micros(at).ok_or_else(|| damaged(column, &format!("{at} is not a time")));
         row.integer(column)?.map(time).transpose()
     };
 }
@@ -197,23 +197,23 @@ pub fn key_values(key: &ResourceKey) -> [SqlValue<'_>; 3] {
     [(&key.id).into(), (&key.kind).into(), (&key.site).into()]
 }
 
-/// The text of a JSON column. What is saved has no map whose keys are no text, so it can always be written.
+/// The text of a JSON column. This does not fail, because all saved maps have texts as keys.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> Decoded<String> {
     serde_json::to_string(value).map_err(|error| damaged(0, &error))
 }
 
-/// What stores write in different ways.
+/// The parts of statements that differ between stores.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
-    /// Whether a statement names the index that it needs: SQLite keeps no statistics by which it would choose.
+    /// Whether a statement names the index that it needs. SQLite has no statistics by which it would choose one.
     pub names_indexes: bool,
     /// The number of the last event that was ever written.
     pub last_event: &'static str,
     /// The number of the last notice to importers that was ever written.
     pub last_notice: &'static str,
-    /// The set of the texts that the JSON in the value `$2` lists.
+    /// The set of the texts in the JSON list of the value `$2`.
     pub texts_of_2: &'static str,
-    /// The set of the keys (id, kind, site) that the JSON in the value `$1` lists.
+    /// The set of the keys (id, kind, site) in the JSON list of the value `$1`.
     pub keys_of_1: &'static str,
     /// Notifies importers of all resources of the kind `$1` that are being deleted or are gone.
     pub notify_of_kind: &'static str,
@@ -222,7 +222,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// The words after a table's name that choose this index.
+    /// The SQL after a table's name that chooses this index.
     pub fn by_index(&self, index: &str) -> String {
         match self.names_indexes {
             true => format!("INDEXED BY {index}"),
@@ -235,7 +235,7 @@ impl Dialect {
 pub trait Statements: Fallible<Error: From<Damaged>> {
     const DIALECT: Dialect;
 
-    /// Passes on each row of a statement.
+    /// Passes each row of a statement to `visit`.
     ///
     /// # Errors
     /// The statement failed, or a row is damaged.
@@ -264,7 +264,7 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
         Ok(all)
     }
 
-    /// Returns the first row of few, if there is any.
+    /// Returns the first row, if there is any. All rows are read, so the statement must return few.
     ///
     /// # Errors
     /// As [`Self::visit_rows`].
@@ -292,7 +292,7 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
     }
 }
 
-/// A transaction that writes by such statements.
+/// A store that writes by statements in SQL, within one transaction.
 pub trait Writes: Statements {
     /// Runs a statement that returns no rows, and returns how many rows it changed.
     ///

@@ -1,4 +1,4 @@
-//! Reads of events, of the audit, and of what else happened to the ledger, in the SQL of all stores.
+//! Reads of events, of the audit, of notification cursors, and of paused sites, in the SQL of all stores.
 
 use super::Stored;
 use super::decode;
@@ -31,7 +31,7 @@ impl<S: Statements> LogReads for S {
 
     fn event_range(&self) -> Stored<Self, EventRange> {
         let last = Self::DIALECT.last_event;
-        // Events that were pruned had numbers, too.
+        // The last number may be that of an event that was pruned.
         let sql = format!(
             "SELECT coalesce((SELECT min(seq) FROM events), n.last + 1), n.last,
                  (SELECT at FROM events ORDER BY seq DESC LIMIT 1)

@@ -1,4 +1,5 @@
-//! What a change finds along an index, and the rows of sites and channels, in the SQL of all stores.
+//! The steps and tombstones that a change finds along an index, and the rows of sites and channels, in the SQL of all
+//! stores.
 
 use chrono::{DateTime, Utc};
 
@@ -63,7 +64,7 @@ impl<S: Statements> StepFinds for S {
         self.read_first(sql, &[deletion.into(), record.into()], |row| row.read(0))
     }
 
-    /// Reads the few dependencies of the step, and not all steps that are gone.
+    /// Searches the few dependencies of the step, and not all steps that are gone.
     fn find_own_enables(&self, step: i64) -> Stored<Self, Vec<i64>> {
         let sql = "SELECT s.id FROM edges e JOIN steps s ON s.id = e.dependency
              WHERE e.dependent = $1 AND s.action = 'enable' AND s.state = 'gone'

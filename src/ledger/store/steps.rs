@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::StoredStep;
 use crate::ledger::{ClaimedStep, Fence};
 
-/// A step, with what its plan says of it.
+/// A step, with the columns that come from its plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepRow {
     pub now: StoredStep,
     pub plan: StepPlan,
 }
 
-/// What is written with the plan of a step, and never changes.
+/// The columns of a step that are written with its plan and never change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepPlan {
     /// Its position in the plan.
@@ -22,7 +22,7 @@ pub struct StepPlan {
     pub max_attempts: u32,
     /// Its branch of the deletion's tree ([`crate::domain::outline`]).
     pub branch: i64,
-    /// Empty if the cloud keeps none.
+    /// Empty if the resource has no project.
     pub project_id: String,
     pub vars: BTreeMap<String, String>,
     pub why: String,
@@ -30,7 +30,7 @@ pub struct StepPlan {
 }
 
 impl StepPlan {
-    /// The step as an engine takes it.
+    /// Returns the step as an engine claims it.
     pub fn claimed(self, step: &StoredStep, deletion_id: &str, cancelled: bool) -> ClaimedStep {
         ClaimedStep {
             id: step.id,

@@ -1,7 +1,7 @@
-//! The tables of a ledger as data, and whole tables as rows: for copies from one store to another.
+//! The tables of a ledger as data, and their rows, for copies from one store to another.
 //!
-//! A store with SQL has these tables under these names. What it has besides them is its own: how it gives numbers
-//! ([`LastNumbers`]), the seal of the audit, the version of its tables.
+//! A store with SQL has these tables under these names. Besides, each store has its own way to give numbers
+//! ([`LastNumbers`]), to seal the audit, and to keep the version of its tables.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::ledger::LedgerError;
 
-/// The version of the tables of a copy that is not whole yet: newer than any, so that older programs refuse it too.
+/// The version of the tables of an unfinished copy: newer than any, so that older programs refuse it, too.
 pub const UNFINISHED: i64 = 1_000_000;
 
-/// Rows of a table that are read or written together; fewer if they may be large.
+/// Number of rows of a table that are read or written together. It is smaller for tables with large rows.
 const BATCH: usize = 1_000;
 const BATCH_OF_DOCUMENTS: usize = 10;
 
@@ -25,7 +25,7 @@ pub enum ColumnType {
     /// A truth value; as a [`Cell`] the number 0 or 1.
     Flag,
     Text,
-    /// A text that may have megabytes, such as a plan.
+    /// A text of possibly several megabytes, such as a plan.
     Document,
 }
 
@@ -34,7 +34,7 @@ pub enum ColumnType {
 pub struct Table {
     pub name: &'static str,
     pub columns: &'static [(&'static str, ColumnType)],
-    /// The columns that tell its rows apart, and order them.
+    /// The columns that identify a row, and by which rows are ordered.
     pub key: &'static [&'static str],
 }
 
@@ -118,7 +118,7 @@ tables! {
         num: Number, owner: Text, site: Text, kind: Text, id: Text, phase: Text,
         incarnation: Number, deletion: Text, root: Text, handled_by: Number, gone_at: Number,
     }
-    // Last, because a tombstone that is written is a new notice for those who import its kind.
+    // Last, because a store writes a notice for each inserted tombstone whose kind has an importer.
     importer_kinds by kind importer { kind: Text, importer: Text, }
 }
 
@@ -137,8 +137,8 @@ impl Table {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// A statement that returns all rows in the order of the key. `bytewise`: how a store says that a text is ordered
-    /// by its bytes, as it is in every store.
+    /// A statement that returns all rows in the order of the key. `bytewise`: the SQL by which a store orders a text by
+    /// its bytes, so that the order is the same in every store.
     pub fn select(&self, bytewise: &str) -> String {
         let order = self.key.iter().map(|name| {
             let is_number = self.columns.contains(&(name, ColumnType::Number));
@@ -166,10 +166,10 @@ pub enum Cell {
 /// A row, in the order of the table's columns.
 pub type Row = Vec<Cell>;
 
-/// The last numbers that were given, also to rows that are gone, by the names that they have in every store.
+/// The last numbers that were given, even to rows that were removed, by names that are the same in every store.
 pub type LastNumbers = BTreeMap<String, i64>;
 
-/// The state of a ledger: every engine that opens it for writing begins a new epoch.
+/// The ledger and the epoch from which a copy is made. Every engine that opens a ledger for writing begins a new epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The ledger's own id.
@@ -189,7 +189,8 @@ pub trait TableReads {
 
     fn count_rows(&self, table: &Table) -> Result<u64, LedgerError>;
 
-    /// Passes on the rows in the order of their key, without the first ones, at most [`Table::batch`] at a time.
+    /// Passes the rows to `visit` in the order of their key, without the first `skipped`, at most [`Table::batch`] at a
+    /// time.
     fn each_batch(
         &self,
         table: &Table,
@@ -200,18 +201,18 @@ pub trait TableReads {
     fn last_numbers(&self) -> Result<LastNumbers, LedgerError>;
 }
 
-/// A ledger that is a copy and not whole yet: no engine opens it. It is filled in the order of its tables and of
-/// their rows, so what it has is the beginning of what it is to have.
+/// An unfinished copy of a ledger, which no engine opens. It is filled in the order of the tables and of their rows, so
+/// it always has the first of the rows.
 pub trait TableWrites: TableReads {
-    /// What it is a copy of; none if nothing was copied yet.
+    /// Returns the origin of the copy; none if nothing was copied yet.
     fn copy_of(&self) -> Result<Option<Origin>, LedgerError>;
 
-    /// Removes all rows, and notes what they are a copy of from now on.
+    /// Removes all rows, and notes the origin of the rows that are inserted from now on.
     fn begin(&self, origin: &Origin) -> Result<(), LedgerError>;
 
     /// Inserts rows, all of them or none. They are durable once this returns.
     fn insert(&self, table: &Table, rows: &[Row]) -> Result<(), LedgerError>;
 
-    /// Makes it a whole ledger, whose next rows get higher numbers than these.
+    /// Makes the copy a whole ledger, whose next rows get higher numbers than these.
     fn finish(&mut self, numbers: &LastNumbers) -> Result<(), LedgerError>;
 }
