@@ -16,7 +16,7 @@ use crate::ledger::store::{
 use crate::ledger::working_set::TOGETHER;
 use crate::ledger::{DeletionFilter, KeptRequest};
 
-/// The next attempt is looked for among so many blocked steps: each snapshot pays for it.
+/// Maximum number of blocked steps among which the next attempt is searched for, because each snapshot does so.
 const BLOCKED_READ_MAX: u64 = 1_000;
 
 /// The shortest suffix that names a deletion.
@@ -39,7 +39,7 @@ pub fn by_num<R: LedgerReads>(rows: &R, num: i64) -> Stored<R, Option<Deletion>>
     Ok(by_nums(rows, &[num])?.into_iter().next())
 }
 
-/// In the order of the numbers.
+/// The deletions with these numbers, in the same order.
 fn by_nums<R: LedgerReads>(rows: &R, nums: &[i64]) -> Stored<R, Vec<Deletion>> {
     // The time of the newest event serves as now: readers have no clock that a simulation could set.
     let latest = rows.event_range()?.latest_at;
@@ -59,7 +59,7 @@ fn by_nums<R: LedgerReads>(rows: &R, nums: &[i64]) -> Stored<R, Vec<Deletion>> {
     Ok(found)
 }
 
-/// Without its next attempt.
+/// A deletion for front ends, without its next attempt.
 fn shown(row: StoredDeletion, request: StoredRequest, latest: Option<DateTime<Utc>>) -> Deletion {
     let counts = row.counts;
     let is_under_way =
@@ -91,7 +91,8 @@ fn shown(row: StoredDeletion, request: StoredRequest, latest: Option<DateTime<Ut
     }
 }
 
-/// Newest first, or oldest first if the filter says so; the cursor is the number of the last one.
+/// Lists deletions, the newest first, or the oldest first if the filter says so. The cursor is the number of the last
+/// one.
 pub fn page<R: LedgerReads>(
     rows: &R,
     filter: &DeletionFilter,
@@ -108,7 +109,7 @@ pub fn page<R: LedgerReads>(
     })
 }
 
-/// Passes on what each of these deletions was asked for, the oldest first.
+/// Passes the request of each deletion that matches the filter to `visit`, the oldest deletion first.
 pub fn each_request<R: DeletionReads>(
     rows: &R,
     filter: DeletionFilter,

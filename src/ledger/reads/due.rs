@@ -1,4 +1,4 @@
-//! What reconcilers have to do.
+//! Steps whose observation or next attempt is due.
 
 use chrono::{DateTime, Utc};
 
@@ -7,7 +7,7 @@ use crate::domain::model::StepState;
 use crate::ledger::store::{LedgerReads, StepReads, StepRow, Stored};
 use crate::ledger::{ClaimedStep, Due, ObservationsDue};
 
-/// The due steps of these groups, as an engine takes them.
+/// The due steps of these groups, as an engine claims them.
 pub fn verifying<R: LedgerReads>(
     rows: &R,
     of: &[ObservationsDue],

@@ -1,5 +1,5 @@
-//! Steps counted by time: when the steps of a deletion ran, when blocked steps are due, and how the calls to each site
-//! went in the last hour.
+//! Counts by time: of the steps of a deletion, by when they ran; of blocked steps, by when they are due; and of the
+//! calls to each site in the last hour.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,8 @@ use crate::ledger::store::{
 /// different clocks.
 const OUT_OF_ORDER_MAX: TimeDelta = TimeDelta::minutes(1);
 
-/// None if there is no such deletion. A deletion that has not ended is shown up to `now`.
+/// Counts when the steps of a deletion ran; none if there is no such deletion. A deletion that has not ended is shown
+/// up to `now`.
 pub fn gantt<R: LedgerReads>(
     rows: &R,
     deletion_id: &str,
@@ -121,11 +122,11 @@ pub fn last_hour<R: LedgerReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, Last
     Ok(LastHour { until, minutes })
 }
 
-/// Finds the number of the last event before this time, or the one before the first event. Events are numbered in the
-/// order of time, so some twenty of them are read, however many there are, and the ledger needs no index by time.
+/// Finds the number of the last event before this time, or the number before that of the first event. Events are
+/// numbered in the order of time, so a search reads some twenty of them, and the ledger needs no index by time.
 fn last_event_before<R: LogReads>(rows: &R, time: DateTime<Utc>) -> Stored<R, i64> {
     let range = rows.event_range()?;
-    // What happened up to `low` is before the time, and what happened after `high` is not.
+    // The events up to `low` are before the time, and the events after `high` are not.
     let (mut low, mut high) = (range.oldest - 1, range.newest);
     while low < high {
         let middle = high - (high - low) / 2;

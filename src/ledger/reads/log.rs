@@ -10,7 +10,7 @@ pub fn events<R: LedgerReads>(
     filter: &EventFilter,
     limit: usize,
 ) -> Stored<R, EventPage> {
-    // The narrowest filter leads, with its index.
+    // Only the narrowest filter is used, which has an index.
     let of = match (filter.step_id, &filter.deletion_id) {
         (Some(step), _) => Some(EventsOf::Step(step)),
         (None, Some(id)) => rows.find_deletion(id)?.map(EventsOf::Deletion),

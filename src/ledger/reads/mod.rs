@@ -1,4 +1,4 @@
-//! What a ledger answers, decided on the rows that a store reads ([`LedgerReads`]): once for all stores.
+//! Answers the queries of a ledger from the rows that a store reads ([`LedgerReads`]), once for all stores.
 //!
 //! Each function answers one method of the ledger's traits within one snapshot.
 
@@ -19,7 +19,7 @@ use super::{Cursor, LedgerError, NativeFilter};
 use crate::domain::model::Paged;
 use crate::domain::native::Native;
 
-/// Maximum length of a page; an unset limit means this.
+/// Maximum length of a page; a limit of 0 means this.
 pub const PAGE_MAX: usize = 500;
 
 pub fn page_limit(wanted: usize) -> usize {
@@ -32,7 +32,7 @@ pub fn page_limit(wanted: usize) -> usize {
 /// The position after which a page begins: the keys of the previous page's last row.
 ///
 /// # Errors
-/// The cursor is not one that a page gave.
+/// No page returned the cursor.
 pub fn position<const N: usize>(cursor: &Cursor) -> Result<Option<[i64; N]>, LedgerError> {
     let Some(text) = &cursor.after else {
         return Ok(None);
@@ -45,7 +45,8 @@ pub fn position<const N: usize>(cursor: &Cursor) -> Result<Option<[i64; N]>, Led
         })
 }
 
-/// The rows of a page, from one more row than it may have; each comes with its position, which is the cursor.
+/// Makes a page of rows, each with its position, which is the cursor. `found` may have one row more than `limit`, if
+/// there is a next page.
 fn page<T>(mut found: Vec<(impl ToString, T)>, limit: usize) -> Paged<T> {
     let more = found.len() > limit;
     found.truncate(limit);
@@ -66,7 +67,7 @@ fn deletions_of<R: DeletionReads>(
     Ok(found.map(|row| (row.num, row)).collect())
 }
 
-/// What deletions were asked for, by their numbers.
+/// The requests of deletions, by the deletions' numbers.
 fn requests_of<R: DeletionReads>(
     rows: &R,
     nums: impl Iterator<Item = i64>,

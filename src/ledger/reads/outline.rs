@@ -1,4 +1,4 @@
-//! The tree of a deletion: the branches that somebody views.
+//! The tree of a deletion: the branches that a front end shows.
 
 use super::steps::shown;
 use crate::domain::model::{Counts, Step, StepState};
@@ -22,7 +22,7 @@ pub fn outline<R: LedgerReads>(rows: &R, id: &str, below: &[Option<i64>]) -> Sto
     Ok(outline)
 }
 
-/// None if all steps of the branch were pruned.
+/// Returns a branch, with its steps if they are few; none if all of its steps were pruned.
 fn counted<R: LedgerReads>(rows: &R, branch: Branch) -> Stored<R, Option<BranchRead>> {
     let counts = branch.counts;
     let mut ids = Vec::new();
@@ -37,8 +37,7 @@ fn counted<R: LedgerReads>(rows: &R, branch: Branch) -> Stored<R, Option<BranchR
     Ok((counts.total > 0).then_some(BranchRead { branch, steps }))
 }
 
-/// The steps of a branch of the deletion, whose counts are given, from this index on, in the order
-/// [`BY_URGENCY`].
+/// The steps of a branch, whose counts are given, from this index on, in the order [`BY_URGENCY`].
 pub fn branch_steps<R: LedgerReads>(
     rows: &R,
     id: &str,
@@ -46,13 +45,13 @@ pub fn branch_steps<R: LedgerReads>(
     from: u64,
     limit: usize,
 ) -> Stored<R, Vec<Step>> {
-    let (mut ids, mut skip, mut room) = (Vec::new(), from, limit as u64);
+    let (mut ids, mut skip, mut missing) = (Vec::new(), from, limit as u64);
     for state in BY_URGENCY {
         let all = counts.of(state);
         let passed = skip.min(all);
         skip -= passed;
-        let wanted = room.min(all - passed);
-        room -= wanted;
+        let wanted = missing.min(all - passed);
+        missing -= wanted;
         ids.extend(of_state(rows, (branch, state), all, passed, wanted)?);
     }
     let steps = shown(rows, &ids, Some(0))?;
@@ -61,7 +60,7 @@ pub fn branch_steps<R: LedgerReads>(
     Ok(if is_its { steps } else { Vec::new() })
 }
 
-/// The ids of the `wanted` steps in one state that follow the first `passed` of `all`; read from the nearer
+/// The ids of the `wanted` steps in one state that follow the first `passed` of `all`. They are read from the nearer
 /// end.
 fn of_state<R: LedgerReads>(
     rows: &R,
@@ -88,7 +87,7 @@ fn of_state<R: LedgerReads>(
     Ok(ids)
 }
 
-/// The index of a step in its branch, if the branch is long. A short branch is read anyway.
+/// The index of a step in its branch, if the branch is long. All steps of a short branch are read anyway.
 fn place<R: LedgerReads>(rows: &R, num: i64, id: i64) -> Stored<R, Option<Place>> {
     let found = rows.load_step_rows(&[id])?.pop();
     let Some(row) = found.filter(|row| row.now.deletion == num) else {

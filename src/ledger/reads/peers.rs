@@ -1,4 +1,4 @@
-//! What deployments tell each other about deletions.
+//! Importers and their clearances, and the notices between deployments.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -28,7 +28,7 @@ pub fn importers<R: PeerReads>(rows: &R) -> Stored<R, Vec<Importer>> {
     Ok(importers)
 }
 
-/// The ids of deletions, and the roots of what each belongs to, by the deletions' numbers.
+/// The id and the root of each of these deletions, by the deletions' numbers.
 fn roots<R: LedgerReads>(
     rows: &R,
     home: &Site,
@@ -87,8 +87,8 @@ pub fn notices<R: LedgerReads>(
     })
 }
 
-/// The steps after `after` that wait for an importer's clearance, and the newest sequence under which
-/// importers were notified of them.
+/// The steps after `after` that wait for an importer's clearance, and the newest sequence of a notice to importers
+/// about any of them.
 pub fn awaited<R: LedgerReads>(
     rows: &R,
     home: &Site,
@@ -128,7 +128,7 @@ pub fn handled_by<R: LedgerReads>(rows: &R, key: &ResourceKey) -> Stored<R, Opti
     }
 }
 
-/// The live step of each of these resources: the one that deletes it, before one that removes a reference.
+/// The live step of each of these resources. A step that deletes it precedes one that removes a reference.
 pub fn live_steps<R: LedgerReads>(
     rows: &R,
     home: &Site,

@@ -1,4 +1,4 @@
-//! Steps: pages of them, searches in their texts, and those that were abandoned.
+//! Steps: pages of them, searches in their texts, and abandoned steps.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,7 +8,7 @@ use crate::domain::model::{DEPENDENCIES_MAX, Paged, Step, StepResource, StepStat
 use crate::ledger::store::{LedgerReads, SearchedStep, StepRange, StepRow, Stored};
 use crate::ledger::{AbandonedStep, StepFilter};
 
-/// Steps of one state that one page searches for a text: some 20 ms.
+/// Maximum number of steps of one state that a page searches for a text, in some 20 ms.
 const SEARCHED_MAX: usize = 25_000;
 
 /// A step with all of its dependencies.
@@ -16,7 +16,7 @@ pub fn step<R: LedgerReads>(rows: &R, id: i64) -> Stored<R, Option<Step>> {
     Ok(shown(rows, &[id], None)?.pop())
 }
 
-/// These steps, each with at most `edges_max` of its dependencies; none: with all. Those that do not exist are
+/// These steps, each with at most `edges_max` of its dependencies (none: with all). Steps that do not exist are
 /// left out.
 pub fn shown<R: LedgerReads>(
     rows: &R,
@@ -65,10 +65,10 @@ pub fn shown<R: LedgerReads>(
     Ok(steps.collect())
 }
 
-/// Ordered by deletion, then by id; the cursor is both.
+/// Lists steps by deletion, then by id; the cursor is both.
 ///
-/// Each state is read separately, because stores have an index of it: in the page's order and to the page's
-/// length, and the results are merged.
+/// Each state is read separately, because stores have an index of it, up to the page's length. The results are
+/// merged.
 pub fn steps<R: LedgerReads>(
     rows: &R,
     filter: &StepFilter,
@@ -194,7 +194,8 @@ fn has_text(step: &SearchedStep<'_>, state: StepState, text: &SearchQuery) -> bo
     })
 }
 
-/// By deletion, then by step; the cursor is both. A resource deleted or released since is not an orphan.
+/// Lists orphans by deletion, then by step; the cursor is both. A resource that was deleted or released since is not an
+/// orphan.
 pub fn orphans<R: LedgerReads>(
     rows: &R,
     after: Option<[i64; 2]>,

@@ -1,4 +1,4 @@
-//! Tombstones: pages of them, and what a gate or the sweep looks up.
+//! Tombstones: pages of them, and those that a gate or the sweep needs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::domain::model::{DeletionState, KindName, Paged, Phase, ResourceKey, S
 use crate::ledger::store::{LedgerReads, OriginalCopies, Stored, TombstoneRow};
 use crate::ledger::{DeletionFilter, Original, OriginalName, TombstoneFilter};
 
-/// These tombstones with the ids of their deletions; a deletion that was pruned has an empty one.
+/// These tombstones with the ids of their deletions; empty for a deletion that was pruned.
 fn shown<R: LedgerReads>(rows: &R, found: Vec<TombstoneRow>) -> Stored<R, Vec<Tombstone>> {
     let deletions = deletions_of(rows, found.iter().map(|row| row.now.deletion))?;
     let tombstones = found
@@ -30,7 +30,7 @@ fn shown<R: LedgerReads>(rows: &R, found: Vec<TombstoneRow>) -> Stored<R, Vec<To
     Ok(tombstones.collect())
 }
 
-/// Ordered by record; the cursor is the last one.
+/// Lists tombstones in the order of their records; the cursor is the last record.
 pub fn tombstones<R: LedgerReads>(
     rows: &R,
     filter: &TombstoneFilter,
@@ -43,7 +43,7 @@ pub fn tombstones<R: LedgerReads>(
     Ok(page(found.map(|it| (it.record_id, it)).collect(), limit))
 }
 
-/// Those of these resources, in their order, without the released ones.
+/// The tombstones of these resources, in the same order, without the released ones.
 pub fn of_keys<R: LedgerReads>(rows: &R, keys: &[ResourceKey]) -> Stored<R, Vec<Tombstone>> {
     let found = rows.load_tombstones(keys)?;
     let found = keys.iter().zip(found).filter_map(|(key, found)| {
@@ -54,7 +54,7 @@ pub fn of_keys<R: LedgerReads>(rows: &R, keys: &[ResourceKey]) -> Stored<R, Vec<
     shown(rows, found.collect())
 }
 
-/// A resource as its cloud showed it before its deletion, as long as that is not over.
+/// A resource as its cloud showed it before its deletion; none once that has ended.
 pub fn shown_before<R: LedgerReads>(rows: &R, key: &ResourceKey) -> Stored<R, Option<Value>> {
     let found = rows.load_tombstones(std::slice::from_ref(key))?;
     let found = found.into_iter().flatten().next();
@@ -102,7 +102,7 @@ fn original_name((name, project_id): (String, String)) -> OriginalName {
     OriginalName { name, project_id }
 }
 
-/// The tombstone of the original with which this part goes, without one of its own.
+/// The tombstone of the original with which the cloud removes this part.
 pub fn whole_of<R: LedgerReads>(rows: &R, part: &ResourceKey) -> Stored<R, Option<Tombstone>> {
     let Some(record) = rows.find_whole(part)? else {
         return Ok(None);
@@ -136,7 +136,7 @@ pub fn namesakes<R: LedgerReads>(
     Ok(found)
 }
 
-/// The tombstones `checking` of targets with this name.
+/// The tombstones in phase `checking` of targets with this name.
 fn checked<R: LedgerReads>(
     rows: &R,
     site: &Site,
