@@ -1,7 +1,7 @@
 //! When an engine renews its lease, and what it concludes from the rows of all engines.
 //!
-//! A store carries each [`Beat`] to its ledger and the [`Roster`] back, and decides nothing: so engines decide the same
-//! whatever keeps their ledger, and a simulation runs what a server's engines run.
+//! A store carries each [`Beat`] to its ledger and the [`Roster`] back, and decides nothing. So engines decide alike on
+//! every store, and a simulation runs the same code as the engines of a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::Membership;
 use super::member::{GATE_LEASE, GateMember, Member};
 use crate::ledger::tombstones::WriteMarks;
 
-/// Between two reads of the rows of engines while there are others.
+/// Time between two reads of the rows of engines while there are other engines.
 pub const READ_EVERY: Duration = Duration::from_secs(1);
-/// Between two beats at least, however often the engine is woken.
+/// Minimum time between two beats, however often the engine is woken.
 pub const REST: Duration = Duration::from_millis(10);
-/// Between two beats while a gate's writes are waited for.
+/// Time between two beats while earlier writes through our gates are still in progress.
 const WRITES_EVERY: Duration = Duration::from_millis(50);
 
 /// The row of an engine that has not ended.
@@ -35,12 +35,12 @@ pub struct MemberRow {
 }
 
 impl MemberRow {
-    /// Whether its lease lasts.
+    /// Whether its lease has not ended.
     pub fn is_alive(&self) -> bool {
         self.renewed_ago_ms < self.lease_ms
     }
 
-    /// How much is left of this time since its last renewal.
+    /// Returns how much is left of this time, which began with the last renewal.
     fn left_of(&self, time: Duration) -> Duration {
         let renewed_ago = Duration::from_millis(self.renewed_ago_ms.try_into().unwrap_or_default());
         time.saturating_sub(renewed_ago)
@@ -52,11 +52,11 @@ impl MemberRow {
 pub struct Roster {
     /// In the order of their epochs.
     pub rows: Vec<MemberRow>,
-    /// The last event, and the last change of a tombstone.
+    /// The numbers of the last event, and of the last change of a tombstone.
     pub event: i64,
     pub tombstone: i64,
-    /// Of a renewal: whether less than [`GATE_LEASE`] had passed since the one before, so that nobody went on without our
-    /// gates.
+    /// For a renewal: whether less than [`GATE_LEASE`] had passed since the one before, so that no engine stopped
+    /// waiting for our gates.
     pub was_trusted: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Beat {
     pub works: bool,
     pub applied: i64,
     pub passed: i64,
-    /// The number of reads that were asked for before this one.
+    /// The number of reads that were requested before this one.
     read: u64,
     began: Instant,
     /// The end of the lease if it is not renewed.
@@ -81,9 +81,9 @@ pub struct Beat {
 pub struct Next {
     /// How long until the next beat.
     pub wait: Duration,
-    /// Whether to wake the other engines: our gates know more.
+    /// Whether to wake the other engines, because our gates have more changes.
     pub wakes_others: bool,
-    /// Whether the tombstones in memory are behind: a transaction brings them up to date.
+    /// Whether the tombstones in memory lack changes of others. A transaction brings them up to date.
     pub is_behind: bool,
 }
 
@@ -92,10 +92,10 @@ pub struct Heartbeat {
     member: Arc<Member>,
     /// When the lease was last renewed.
     renewed: Option<Instant>,
-    /// The positions of our gates that the others know.
+    /// The positions of our gates that the last renewal wrote.
     published: (i64, i64),
     event: i64,
-    /// The writes that our gates let through before they had this change.
+    /// The number of a change of a tombstone, and the writes that our gates let through before they had it.
     writes: Option<(i64, WriteMarks)>,
 }
 
@@ -110,7 +110,7 @@ impl Heartbeat {
         }
     }
 
-    /// Begins a beat. None if the engine must begin a new epoch before.
+    /// Begins a beat. None if the engine must begin a new epoch first.
     pub fn begin(&mut self) -> Option<Beat> {
         if self.member.must_join() {
             return None;
@@ -135,7 +135,7 @@ impl Heartbeat {
         })
     }
 
-    /// Takes in the answer to a beat. `roster`: none if the engine's row has ended.
+    /// Processes the answer to a beat. `roster`: none if the engine's row has ended.
     pub fn conclude(&mut self, beat: &Beat, roster: Option<Roster>) -> Next {
         let own = |row: &MemberRow| row.epoch == beat.epoch;
         let Some(roster) = roster.filter(|roster| roster.rows.iter().any(own)) else {
@@ -153,8 +153,8 @@ impl Heartbeat {
         }
         let member = &self.member;
         let gates = other_gates(&roster, beat.epoch, member.terms.call_timeout);
-        member.see_gates(beat.read, gates);
-        // The lease may have been renewed later than this, never earlier.
+        member.note_gates(beat.read, gates);
+        // The ledger may have renewed the lease after the beat began, never before.
         let until = match beat.renews {
             true => Some(beat.began + member.terms.lease),
             false => beat.until,
@@ -171,7 +171,7 @@ impl Heartbeat {
         }
     }
 
-    /// Whether the others do not know these positions yet. They wait only for engines with gates.
+    /// Whether these positions must be written, so that the others know them. They wait only for engines with gates.
     fn must_publish(&self, positions: (i64, i64)) -> bool {
         self.member.index.is_some() && self.published != positions
     }
@@ -186,7 +186,7 @@ impl Heartbeat {
         }
     }
 
-    /// A third of what a lease is longer than a call, so that one renewal may fail and calls are still sent.
+    /// A third of the time by which the lease is longer than a call, so that calls are still sent if one renewal fails.
     fn renew_every(&self) -> Duration {
         let terms = &self.member.terms;
         let spare = terms.lease.saturating_sub(terms.call_timeout);
@@ -197,8 +197,8 @@ impl Heartbeat {
         }
     }
 
-    /// Lets our gates answer until their lease ends: if the lease did not end in between, when others no longer waited
-    /// for them, or if they have everything.
+    /// Lets our gates answer until their lease ends, on one of two conditions: their last lease has not ended, so the
+    /// others have waited for them all the time; or they have every change.
     fn trust(&self, roster: &Roster, beat: &Beat) {
         if let Some(index) = &self.member.index
             && (roster.was_trusted || beat.applied >= roster.tombstone)
@@ -207,7 +207,7 @@ impl Heartbeat {
         }
     }
 
-    /// Notes when the writes have ended that our gates let through before they had the latest changes (T14).
+    /// Notes whether the writes have ended that our gates let through before they had the latest changes (T14).
     fn note_ended_writes(&mut self) {
         let Some(index) = &self.member.index else {
             return;
@@ -229,7 +229,7 @@ impl Heartbeat {
     }
 }
 
-/// The membership of an engine among those of its ledger: the first that claims steps leads.
+/// The membership of an engine among those of its ledger. The first engine that claims steps leads.
 fn membership(rows: &[MemberRow], epoch: i64, until: Option<Instant>) -> Membership {
     let claims = |row: &&MemberRow| row.claims && (row.is_alive() || row.epoch == epoch);
     let working: Vec<i64> = rows.iter().filter(claims).map(|row| row.epoch).collect();
@@ -245,7 +245,8 @@ fn membership(rows: &[MemberRow], epoch: i64, until: Option<Instant>) -> Members
     }
 }
 
-/// The gates of the other engines that may answer, or whose writes may be in progress: each takes this long at most.
+/// The gates of the other engines that may answer, or whose writes may be in progress. A write takes `write_max` at
+/// most.
 fn other_gates(roster: &Roster, epoch: i64, write_max: Duration) -> Vec<GateMember> {
     let now = Instant::now();
     let others = roster.rows.iter().filter(|row| row.epoch != epoch);
@@ -280,14 +281,14 @@ mod tests {
         }
     }
 
-    /// How long somebody waits for change 8 who sees the gate of another engine that last renewed its lease so long ago.
+    /// Returns how long the wait for change 8 takes if another engine with gates last renewed its lease this long ago.
     async fn waits(writes_ended: bool, renewed_ago: Duration) -> Duration {
         let terms = EngineTerms::default();
         let member = Arc::new(Member::new(terms.clone(), None));
         member.joined(2, 7, Instant::now() + terms.lease);
         let mut waiting = pin!(member.gates_caught_up(8, writes_ended));
         let early = timeout(Duration::from_millis(1), &mut waiting).await;
-        assert!(early.is_err(), "nobody has looked yet");
+        assert!(early.is_err(), "the rows of engines were not read yet");
         let mut heartbeat = Heartbeat::new(member.clone());
         let beat = heartbeat.begin().unwrap();
         let roster = Roster {
@@ -297,9 +298,9 @@ mod tests {
             was_trusted: true,
         };
         heartbeat.conclude(&beat, Some(roster));
-        let seen = Instant::now();
+        let read_at = Instant::now();
         waiting.await;
-        seen.elapsed()
+        read_at.elapsed()
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
-//! The state of one engine among those of its ledger: its lease, its place, and what the gates of the others know. The
-//! parts of a store share it: the one that writes, the one that renews the lease, and the one that answers requests.
+//! The state of one engine among those of its ledger: its lease, its position, and the changes that the gates of the
+//! others have. Three parts of a store share this state: the writer, the thread that renews the lease, and the code
+//! that answers requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -12,38 +13,40 @@ use super::{EngineTerms, Membership};
 use crate::ledger::tombstones::{Changed, Tombstones};
 use crate::ledger::{Change, Job};
 
-/// How long a gate answers from its memory after the lease of its engine was last renewed. Whoever accepts a deletion
-/// waits no longer than this for a gate that does not move.
+/// How long a gate answers from its memory after the lease of its engine was last renewed. An engine that accepts a
+/// deletion waits no longer than this for a gate that does not respond.
 pub const GATE_LEASE: Duration = Duration::from_secs(10);
-/// How often the waits for gates look again without being woken: a gate's lease may end.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often a wait for gates checks them without being woken: a gate's lease may have ended.
+const CHECK_GATES_EVERY: Duration = Duration::from_millis(100);
 
-/// The memory of another engine, from which gates answer.
+/// The gates of another engine, which answer from its memory. Changes of tombstones are numbered in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateMember {
-    /// The last change of a tombstone that it has, and the last one before which no write is in progress.
+    /// The last change that they have.
     pub applied: i64,
+    /// The last change for which no write is in progress that began before they had it.
     pub passed: i64,
-    /// Until when it may answer, by our own clock, at the latest; and when the last write ends that it lets through.
+    /// The latest time, by our own clock, at which they may answer.
     pub until: Instant,
+    /// The latest time at which a write ends that they let through.
     pub writes_until: Instant,
 }
 
 /// The gates of the other engines, as one read showed them.
 #[derive(Default)]
 struct Gates {
-    /// The last read that was asked for before this one began.
+    /// The number of reads that were requested before this one began.
     read: u64,
     members: Vec<GateMember>,
 }
 
-/// A request that is being answered: what must follow its transaction.
+/// What must follow the transaction of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     raises_tombstones: bool,
     takes_over: bool,
     drains: bool,
-    /// As in [`Member`], before it.
+    /// As in [`Member`], before the transaction.
     raised: i64,
 }
 
@@ -55,11 +58,11 @@ pub struct Member {
     membership: watch::Sender<Membership>,
     others: watch::Sender<u64>,
     gates: watch::Sender<Gates>,
-    /// Number of reads of the rows of engines that were asked for.
+    /// Number of reads of the rows of engines that were requested.
     reads_asked: AtomicU64,
     works: AtomicBool,
     is_closing: AtomicBool,
-    /// Whether others have ended the lease, so that the writer must join again.
+    /// Whether the writer must begin a new epoch: at the start, and after others have ended the lease.
     must_join: AtomicBool,
     /// Our positions, as in [`GateMember`].
     applied: AtomicI64,
@@ -72,7 +75,7 @@ pub struct Member {
 impl Member {
     pub fn new(mut terms: EngineTerms, index: Option<Arc<Tombstones>>) -> Self {
         if index.is_some() {
-            // Whoever takes its lease over need not wait for writes any more.
+            // When this lease has ended, so have the writes through its gates: an engine that takes over need not wait.
             terms.lease = terms.lease.max(GATE_LEASE + terms.call_timeout);
         }
         Self {
@@ -117,7 +120,7 @@ impl Member {
         }
     }
 
-    /// Takes in the membership as just read, unless it has begun another epoch since.
+    /// Sets the membership as just read, unless the engine has begun another epoch since.
     pub(super) fn renew(&self, now: Membership) {
         self.change(|membership| {
             if membership.epoch == now.epoch {
@@ -126,12 +129,12 @@ impl Member {
         });
     }
 
-    /// Says why nothing may be sent for now.
+    /// Sets the reason why nothing may be sent for now.
     pub fn fail(&self, fault: &str) {
         self.change(|membership| membership.fault = Some(fault.to_owned()));
     }
 
-    /// Begins a new epoch, whose memory goes up to this change, and whose lease ends then.
+    /// Begins a new epoch. `applied`: the last change of a tombstone in memory. `until`: the end of the lease.
     pub fn joined(&self, epoch: i64, applied: i64, until: Instant) {
         self.apply(applied);
         self.passed.store(applied, Ordering::Release);
@@ -177,7 +180,7 @@ impl Member {
         self.must_join.load(Ordering::Acquire)
     }
 
-    /// Has the writer join again, unless it has done so since.
+    /// Makes the writer begin a new epoch, unless it has done so since.
     pub fn lose_epoch(&self, epoch: i64) {
         if self.epoch() == epoch {
             self.must_join.store(true, Ordering::Release);
@@ -188,7 +191,7 @@ impl Member {
         }
     }
 
-    /// Wakes the thread that renews the lease, once notified.
+    /// Returns the notifier that wakes the thread which renews the lease.
     pub fn waker(&self) -> Arc<Notify> {
         self.wake.clone()
     }
@@ -198,7 +201,7 @@ impl Member {
     }
 }
 
-/// What a store does around each transaction.
+/// The calls of a store before and after each transaction.
 impl Member {
     /// Begins a request.
     pub fn begin(&self, job: &Job) -> Request {
@@ -215,9 +218,9 @@ impl Member {
         }
     }
 
-    /// Takes in a transaction that was committed: the changes of tombstones that others made before it, and its own.
-    /// `last`: the last change now; none if the commit was not answered. `has_raised`: whether gates of others must know
-    /// a change that this transaction made.
+    /// Applies the changes of tombstones by a committed transaction, and by others before it. `last`: the last change
+    /// now; none if the commit was not answered. `has_raised`: whether gates of others must have a change that this
+    /// transaction made.
     pub fn committed(&self, changed: Vec<Changed>, last: Option<i64>, has_raised: bool) {
         if let Some(index) = &self.index {
             index.apply(changed);
@@ -230,7 +233,7 @@ impl Member {
         }
     }
 
-    /// Ends a request whose transaction was committed: what raised tombstones is answered when the gates of the other
+    /// Ends a request whose transaction was committed. If it raised tombstones, waits until the gates of the other
     /// engines have them, or may not answer (T3).
     pub async fn end(&self, request: Request) {
         if request.takes_over {
@@ -246,14 +249,14 @@ impl Member {
     }
 }
 
-/// The memories from which gates answer.
+/// The changes that gates have.
 impl Member {
     pub fn applied(&self) -> i64 {
         self.applied.load(Ordering::Acquire)
     }
 
     fn apply(&self, to: i64) {
-        // Others wait only for those that have gates.
+        // The other engines wait only for engines with gates.
         if self.applied.swap(to, Ordering::AcqRel) < to && self.index.is_some() {
             self.wake();
         }
@@ -276,39 +279,42 @@ impl Member {
         self.raised.load(Ordering::Acquire)
     }
 
-    /// The last read of the rows of engines that was asked for.
+    /// The number of reads of the rows of engines that were requested.
     pub(super) fn reads_asked(&self) -> u64 {
         self.reads_asked.load(Ordering::Acquire)
     }
 
-    pub(super) fn see_gates(&self, read: u64, members: Vec<GateMember>) {
+    /// Sets the gates of the other engines, as a read of the rows of engines returned them.
+    pub(super) fn note_gates(&self, read: u64, members: Vec<GateMember>) {
         self.gates.send_replace(Gates { read, members });
     }
 
-    /// Waits until each gate of the others has the changes of tombstones up to this one, or may not answer any more. With
-    /// `writes_ended`: our own gates, too, and no write from before is in progress in any of them.
+    /// Waits until the gates of all other engines have the changes of tombstones up to this one, or may not answer any
+    /// more. With `writes_ended`, also waits for our own gates, and until no write is in progress that any of these
+    /// gates let through before it had the changes.
     ///
-    /// It waits for a read that began after this call: an engine that began before the change was committed is in it,
-    /// and one that began later has loaded the change.
+    /// A read of the rows of engines that begins after this call is needed: it shows every engine that began before the
+    /// change was committed, and a later engine has loaded the change.
     pub async fn gates_caught_up(&self, to: i64, writes_ended: bool) {
         let read = self.reads_asked.fetch_add(1, Ordering::AcqRel) + 1;
         let mut gates = self.gates.subscribe();
         self.wake();
         while !self.is_closing() {
             {
-                let seen = gates.borrow_and_update();
+                let read_gates = gates.borrow_and_update();
                 let now = Instant::now();
                 let is_behind = |gate: &GateMember| match writes_ended {
                     true => gate.passed < to && now < gate.writes_until,
                     false => gate.applied < to && now < gate.until,
                 };
                 let are_ours_behind = writes_ended && self.index.is_some() && self.passed() < to;
-                if seen.read >= read && !are_ours_behind && !seen.members.iter().any(is_behind) {
+                let are_behind = are_ours_behind || read_gates.members.iter().any(is_behind);
+                if read_gates.read >= read && !are_behind {
                     return;
                 }
             }
-            // A failure means that nothing is renewed any more: the leases end.
-            let _ = tokio::time::timeout(LOOK_AGAIN, gates.changed()).await;
+            // After the time-out the gates are checked again, because their leases may have ended.
+            let _ = tokio::time::timeout(CHECK_GATES_EVERY, gates.changed()).await;
         }
     }
 }

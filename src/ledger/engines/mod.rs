@@ -23,13 +23,13 @@ use crate::domain::engines::EngineRow;
 /// How an engine takes part in a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineTerms {
-    /// What people call it (`gone pause --engine NAME`).
+    /// The name of the engine for people (`gone pause --engine NAME`).
     pub name: String,
     /// How long it counts as alive after it last renewed its lease. Longer than a call to a cloud may take.
     pub lease: Duration,
     /// How long a call to a cloud may take.
     pub call_timeout: Duration,
-    /// Whether it must be the only engine: what it is told by other deployments is in its own memory.
+    /// Whether it must be the only engine, because only its memory has the state of its watches on other deployments.
     pub is_alone: bool,
 }
 
@@ -49,10 +49,11 @@ impl Default for EngineTerms {
 pub struct Membership {
     /// Greater than that of each engine that began before it.
     pub epoch: i64,
-    /// Number of engines that claim steps, and the place of this one among them, from 0. None if it claims none.
+    /// Number of engines that claim steps.
     pub working: usize,
+    /// The position of this engine among them, from 0; none if it claims no steps.
     pub place: Option<usize>,
-    /// Whether this engine does what only one does.
+    /// Whether this engine leads: it alone plans, observes, retries, sweeps, prunes and notifies.
     pub leads: bool,
     /// Whether an engine has ended whose steps nobody has taken over yet.
     pub is_takeover_due: bool,
@@ -77,10 +78,11 @@ impl Membership {
         }
     }
 
-    /// Whether a call may be sent that ends after `timeout` at the latest: before another engine may begin (I11).
+    /// Checks that a call which takes `timeout` at most ends before the lease, after which another engine may take over
+    /// its step (I11).
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the call must not be sent.
     pub fn may_send(&self, timeout: Duration, now: Instant) -> Result<(), String> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
@@ -93,11 +95,11 @@ impl Membership {
         }
     }
 
-    /// Whether the call of a step may be sent that this engine claimed in the epoch `claimed_in`. While it waited for
-    /// its permit, the lease may have ended and another engine may have taken the step over (I11).
+    /// Checks that the call of a step may be sent that this engine claimed in the epoch `claimed_in`. While the call
+    /// waited for its permit, the lease may have ended and another engine may have taken the step over (I11).
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the call must not be sent.
     pub fn may_send_step(
         &self,
         claimed_in: i64,
@@ -110,7 +112,7 @@ impl Membership {
         self.may_send(timeout, now)
     }
 
-    /// The part of a limit that holds over all engines; the parts of all engines add up to the limit.
+    /// This engine's share of a limit for all engines together. The shares of all engines add up to the limit.
     pub fn share_of(&self, limit: usize) -> usize {
         let Some(place) = self.place else {
             return 0;
@@ -120,13 +122,14 @@ impl Membership {
     }
 }
 
-/// The engines of a ledger. What is provided is true of a ledger with one engine.
+/// The engines of a ledger. The provided methods are those of a ledger with one engine.
 #[async_trait]
 pub trait Engines: Send + Sync {
     /// The membership of this engine.
     fn membership(&self) -> Membership;
 
-    /// Returns a number that changes when another engine has committed something, or the membership has changed.
+    /// Returns a number that changes when another engine has committed something, or when the membership has changed
+    /// in more than the end of the lease.
     fn follow_others(&self) -> watch::Receiver<u64> {
         watch::Sender::new(0).subscribe()
     }
@@ -139,8 +142,9 @@ pub trait Engines: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Waits until every gate, of this engine and of the others, has the tombstones that are committed now, and the writes
-    /// have ended that it let through before (T14); or until it may not answer any more.
+    /// Waits until every gate, of this engine and of the others, has the tombstones that are committed now, and until
+    /// the writes have ended that it let through before (T14). A gate that may no longer answer is not waited for, once
+    /// its writes have ended.
     async fn guards_reached_gates(&self) -> Result<(), LedgerError> {
         Ok(())
     }
