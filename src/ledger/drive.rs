@@ -1,4 +1,4 @@
-//! Requests to a store: what it is asked, and how it answers several of them in one transaction.
+//! Requests to a store, and how it answers several of them in one transaction.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -19,7 +19,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// Whether a change is among them that [raises tombstones](Change::raises_tombstones).
+    /// Whether any of its changes [raises tombstones](Change::raises_tombstones).
     pub fn raises_tombstones(&self) -> bool {
         match self {
             Self::Commit(changes) => changes.iter().any(Change::raises_tombstones),
@@ -35,13 +35,13 @@ pub enum Outcome {
     Claimed(Vec<ClaimedStep>),
 }
 
-/// How requests reach a store. Whatever implements it is a [`Ledger`](super::Ledger) (`ports`).
+/// A store that takes requests. Every type that implements this is a [`Ledger`](super::Ledger) (`ports`).
 #[async_trait]
 pub trait Drive: Send + Sync {
     /// The rows of one snapshot.
     type Reader: LedgerReads;
 
-    /// Answers when the changes are durable.
+    /// Sends a request to the writer, which answers when the changes are durable.
     async fn write(&self, job: Job) -> Result<Outcome, LedgerError>;
 
     /// Reads what is committed; all reads of one call see the same snapshot.
@@ -51,7 +51,7 @@ pub trait Drive: Send + Sync {
         F: FnOnce(&Self::Reader) -> Stored<Self::Reader, T> + Send + 'static;
 }
 
-/// Whether one change caused the error, and not the store: such a change is refused alone.
+/// Whether one change caused the error, and not the store. Only that change is refused then.
 pub fn fails_alone<S: LedgerRows>(stop: &Stop<S::Error>) -> bool {
     match stop {
         Stop::Refused(_) | Stop::Impossible(_) => true,
@@ -61,9 +61,9 @@ pub fn fails_alone<S: LedgerRows>(stop: &Stop<S::Error>) -> bool {
 
 /// Answers several requests within one transaction, which the caller opens and commits.
 ///
-/// `apart`: whether each change has a savepoint. Almost always every change can be applied, so a store first
-/// tries without; if that [fails for one change](fails_alone), it repeats everything with them, and only that
-/// change is refused.
+/// `apart`: whether each change has a savepoint. Almost always every change can be applied, so a store begins
+/// without savepoints. If [one change fails](fails_alone), the store repeats everything with savepoints, and
+/// only that change is refused.
 pub fn answer<S: LedgerRows>(
     set: &mut WorkingSet<S>,
     jobs: &[Job],
@@ -72,10 +72,10 @@ pub fn answer<S: LedgerRows>(
 ) -> Changing<S, Vec<Outcome>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     let is_claim = |job: &Job| matches!(job, Job::Claim { .. });
-    // A claim forgets the rows in memory; the requests between two claims share theirs.
+    // A claim drops the rows in memory; the requests between two claims share them.
     for jobs in jobs.chunk_by(|job, next| is_claim(job) == is_claim(next)) {
         match set.load_for_outcomes(steps_of_outcomes(jobs)) {
-            // The change that needs the row that cannot be read is refused alone.
+            // Only the change that needs the damaged row is refused, when it is applied.
             Err(error) if S::is_of_the_change(&error) => {}
             loaded => loaded?,
         }
@@ -121,8 +121,8 @@ fn apply<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Changing<S,
     }
 }
 
-/// Applies one change in its savepoint. A change that the ledger cannot take (a plan that breaks its rules, a row
-/// that cannot be read) is refused alone; a disk that fails fails the whole transaction.
+/// Applies one change in its savepoint. If the ledger cannot store the change (a plan that breaks its rules, a row
+/// that cannot be read), only that change is refused. If the disk fails, the whole transaction fails.
 fn apply_apart<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Changing<S, Applied> {
     let before = set.savepoint()?;
     let saved = apply(set, change).and_then(|applied| {
@@ -137,7 +137,7 @@ fn apply_apart<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Chang
         Err(stop) if fails_alone::<S>(&stop) => {
             set.undo(before)?;
             Ok(Applied::Refused(format!(
-                "the ledger cannot take this: {stop}"
+                "the ledger cannot store this: {stop}"
             )))
         }
         Err(stop) => Err(stop),

@@ -1,6 +1,6 @@
 //! Why a ledger cannot be opened, read or written.
 
-/// `name`: how the ledger is called, that is, its path or URL.
+/// Why a request to a ledger failed. `name`: the ledger's path or URL.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
     #[error(
@@ -21,7 +21,7 @@ pub enum LedgerError {
     },
     #[error(
         "the ledger {name} was written by an older gone (schema {found}, this one has {known}); an engine of this \
-         version brings it up when it opens it"
+         version upgrades it when it opens it"
     )]
     Older {
         name: String,
@@ -29,15 +29,15 @@ pub enum LedgerError {
         known: i64,
     },
     #[error(
-        "the ledger {name} is a copy that is not whole yet; run the same `gone ledger migrate` again, with the \
-         version that began it, or remove it"
+        "the ledger {name} is an unfinished copy; run the same `gone ledger migrate` again, with the version that \
+         began it, or remove the copy"
     )]
     Unfinished { name: String },
     #[error("the ledger {name} is damaged: {detail}; restore a backup, or move it away")]
     Corrupt { name: String, detail: String },
     #[error(
         "the ledger {name} is an empty file: it was cut, or never written; restore a backup, or remove \
-         it to begin anew"
+         it to begin a new ledger"
     )]
     Empty { name: String },
     #[error(
@@ -45,13 +45,18 @@ pub enum LedgerError {
          away"
     )]
     Foreign { name: String },
-    /// Nothing of the batch was written. The engine takes no new work and retries every 5 s.
-    #[error("cannot write the ledger {name}: {detail}")]
+    /// The disk or the server failed. Nothing of a batch was written: the engine takes no new work, and retries every
+    /// 5 s.
+    #[error("cannot read or write the ledger {name}: {detail}")]
     Io { name: String, detail: String },
     #[error("the ledger {name} is open for reading only: another engine writes it")]
     ReadOnly { name: String },
-    #[error("the cursor \"{cursor}\" is not one that a page gave; start again without it")]
+    #[error(
+        "the cursor \"{cursor}\" was not returned by an earlier page; start again without a cursor"
+    )]
     Cursor { cursor: String },
-    #[error("the ledger's writer has ended")]
+    #[error(
+        "the ledger is closed: the engine is shutting down, or its writer failed (see the log)"
+    )]
     Closed,
 }

@@ -10,7 +10,7 @@ use super::LedgerError;
 #[cfg(feature = "postgres")]
 use super::postgres::Address;
 
-/// Where a ledger is kept. A path is a URL without a scheme.
+/// Where a ledger is kept: a URL, or a path, which is a URL without a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     File(PathBuf),
@@ -19,7 +19,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Reads a URL. `passfile`: the file with passwords that a URL of a server uses if it names none.
+    /// Parses a URL. `passfile`: the file with passwords for the URL of a server that names none.
     ///
     /// # Errors
     /// No ledger can be kept under this URL.
@@ -72,21 +72,22 @@ impl Display for Location {
 #[error("{0}")]
 pub struct NoLocation(String);
 
-/// The process that holds a ledger: no other process can write it.
+/// A process that has a ledger open as its engine. No other process can write a file that it holds; engines may
+/// share a ledger on a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub pid: u32,
-    /// Where its API listens; none until it does.
+    /// The socket of its API; none until it listens.
     pub socket: Option<String>,
 }
 
-/// The exclusive right of this process to write a ledger that it has opened. It ends with the process.
+/// The right of this process to write a ledger that it has opened, exclusive for a file. It ends with the process.
 #[async_trait]
 pub trait Hold: Send + Sync {
-    /// Publishes where the engine listens, for consoles that look for the ledger's holder.
+    /// Publishes where the engine's API listens, so that consoles find it ([`Holder::socket`]).
     fn announce(&self, socket: Option<&str>) -> Result<(), LedgerError>;
 
-    /// Answers the queued requests, and then lets another process open the ledger. Later requests are
-    /// answered with [`LedgerError::Closed`].
+    /// Answers the queued requests, and closes the ledger, so that another process may open it. Later requests
+    /// are answered with [`LedgerError::Closed`].
     async fn release(&self);
 }

@@ -1,14 +1,14 @@
-//! Copies a whole ledger to another place, whatever keeps it there: its identity, its numbers, its audit, its epochs.
+//! Copies a whole ledger to another location, a file or a server: with its identity, numbers, audit and epochs.
 //!
 //! 1. No engine can open either ledger meanwhile: both are locked as an engine locks them.
 //! 2. The target is marked as unfinished from its first row until it is whole, and no program opens such a ledger.
-//! 3. Rows are copied in the order of tables and keys, a bounded number at a time, each time durably. So what an
-//!    interrupted copy has is a beginning, and the next attempt goes on behind it. If an engine has opened the source
-//!    since, the copy begins anew.
-//! 4. At the end both are read again: each table must have the same rows, by their number and a hash.
+//! 3. Rows are copied in the order of tables and keys, in durable batches of bounded size. So an interrupted copy has
+//!    the first of the rows, and the next attempt continues after them. It starts from the beginning if an engine has
+//!    opened the source since.
+//! 4. At the end both ledgers are read again: each table must have the same rows, by their number and a hash.
 //!
-//! The source stays as it is. An audit on a server has no seal, so one that its seal does not vouch for is not copied:
-//! there nobody could tell any more.
+//! The source does not change. An audit that its seal does not confirm is not copied: on a server, an audit has no
+//! seal that would show the damage.
 
 use std::path::{Path, PathBuf};
 
@@ -29,11 +29,11 @@ use crate::domain::canonical::Canonical;
 pub enum NotCopied {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    #[error("both are {name}")]
+    #[error("the source and the target are the same ledger, {name}")]
     Same { name: String },
-    #[error("there is a ledger at {name} already, which an engine has used")]
+    #[error("an engine has already used the ledger at {name}")]
     InUse { name: String },
-    #[error("{name} has a part of another ledger ({ledger}), whose copy was interrupted")]
+    #[error("{name} is the interrupted copy of another ledger ({ledger})")]
     OfAnother { name: String, ledger: String },
     #[error("the audit of {name} is not what was written: {why}")]
     Audit { name: String, why: String },
@@ -51,20 +51,21 @@ pub struct CopiedTable {
     pub hash: String,
 }
 
-/// What was copied, and the end of the audit.
+/// The tables that were copied, and the end of the audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
     pub tables: Vec<CopiedTable>,
     pub audit: Head,
 }
 
-/// How far it is.
+/// How far a copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub work: CopyWork,
     pub table: &'static str,
-    /// Rows of the table that are done, of so many.
+    /// Rows of the table that are done.
     pub rows: u64,
+    /// All rows of the table.
     pub of: u64,
 }
 
@@ -74,18 +75,18 @@ pub enum CopyWork {
     Comparing,
 }
 
-/// Copies a ledger to where there is none, or goes on with such a copy. Blocks for as long as it takes. `seal_keys`:
-/// see [`upkeep::check`].
+/// Copies a ledger to a location that has none, or continues an interrupted copy. Blocks the thread until the copy is
+/// whole. `seal_keys`: see [`upkeep::check`].
 ///
 /// # Errors
-/// A ledger cannot be read or written or an engine holds it, the target is in use, or the audit is damaged.
+/// As [`NotCopied`] lists; also if an engine holds one of the ledgers.
 pub fn migrate(
     from: &Location,
     to: &Location,
     seal_keys: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Copied, NotCopied> {
-    check_places(from, to)?;
+    check_locations(from, to)?;
     let source = open_source(from, true)?;
     let audit = upkeep::verify_audit(from, seal_keys)?.map_err(|why| NotCopied::Audit {
         name: from.to_string(),
@@ -109,7 +110,7 @@ pub fn migrate(
     let tables = match compare(&*source, &*target, progress)? {
         Ok(tables) => tables,
         Err(table) => {
-            // The next attempt begins anew.
+            // With this epoch, which no engine has, the next attempt starts from the beginning.
             target.begin(&Origin { epoch: 0, ..origin })?;
             let name = to.to_string();
             return Err(NotCopied::Differs { name, table });
@@ -119,13 +120,13 @@ pub fn migrate(
     Ok(Copied { tables, audit })
 }
 
-/// Counts what [`migrate`] would copy, also beside an engine, and checks whether the target could be written. Writes
-/// nothing.
+/// Counts the rows that [`migrate`] would copy, and checks that the target could be written. Works while an engine
+/// runs, and writes nothing.
 ///
 /// # Errors
-/// As with [`migrate`], but for locks and the audit.
+/// As for [`migrate`], without those of locks and of the audit.
 pub fn count(from: &Location, to: &Location) -> Result<Vec<CopiedTable>, NotCopied> {
-    check_places(from, to)?;
+    check_locations(from, to)?;
     let source = open_source(from, false)?;
     if is_in_use(to)? {
         return Err(NotCopied::InUse {
@@ -142,10 +143,10 @@ pub fn count(from: &Location, to: &Location) -> Result<Vec<CopiedTable>, NotCopi
     counted.collect()
 }
 
-/// Copies a ledger as it is now into a new file, also beside an engine that writes it.
+/// Copies a ledger as it is now into a new file, even while an engine writes the ledger.
 ///
 /// # Errors
-/// The ledger cannot be read, or the file not be written.
+/// The ledger cannot be read, or the file cannot be written.
 pub fn copy_to_file(from: &Location, file: &Path) -> Result<(), NotCopied> {
     let source = open_source(from, false)?;
     let mut target = FileTables::open_copy(file)?.ok_or_else(|| NotCopied::InUse {
@@ -156,7 +157,7 @@ pub fn copy_to_file(from: &Location, file: &Path) -> Result<(), NotCopied> {
     Ok(target.finish(&source.last_numbers()?)?)
 }
 
-fn check_places(from: &Location, to: &Location) -> Result<(), NotCopied> {
+fn check_locations(from: &Location, to: &Location) -> Result<(), NotCopied> {
     match from == to {
         true => Err(NotCopied::Same {
             name: from.to_string(),
@@ -176,7 +177,7 @@ fn open_source(from: &Location, locked: bool) -> Result<Box<dyn TableReads>, Led
     })
 }
 
-/// None if an engine has used the ledger there.
+/// Opens a location for a copy. Returns None if an engine has used the ledger there.
 fn open_target(to: &Location) -> Result<Option<Box<dyn TableWrites>>, LedgerError> {
     fn boxed(target: impl TableWrites + 'static) -> Box<dyn TableWrites> {
         Box::new(target)
@@ -195,7 +196,7 @@ fn is_in_use(to: &Location) -> Result<bool, LedgerError> {
         Location::File(_) => open_source(to, false),
         #[cfg(feature = "postgres")]
         Location::Postgres(address) => match can_write(address) {
-            // There is a ledger of this version, or none.
+            // There is a ledger of this version or none: if it cannot be read, there is none.
             Ok(()) => match ServerTables::open(address) {
                 Ok(opened) => Ok(Box::new(opened) as Box<dyn TableReads>),
                 Err(_) => return Ok(false),
@@ -233,7 +234,7 @@ fn fill(
     Ok(())
 }
 
-/// Reads both again. Returns the tables if they are the same, otherwise the first that differs.
+/// Reads both ledgers again. Returns their tables if they are the same, otherwise the name of the first that differs.
 fn compare(
     source: &dyn TableReads,
     target: &dyn TableReads,

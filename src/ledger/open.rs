@@ -1,4 +1,4 @@
-//! Opens a ledger, whatever keeps it.
+//! Opens a ledger in a file or on a server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use super::sqlite::{self, Options, SqliteLedger};
 use super::tombstones::Tombstones;
 use super::{EngineTerms, Ledger, LedgerError, Views};
 
-/// A ledger that this process holds.
+/// A ledger that this process has opened as its engine.
 pub struct Opened {
     pub ledger: Arc<dyn Ledger>,
-    /// The epoch of this opening, greater than all before it.
+    /// The epoch of this opening, greater than every earlier one.
     pub epoch: i64,
     pub hold: Arc<dyn Hold>,
 }
 
-/// Opens the ledger as its engine, and creates it if there is none. Blocks for as long as its store does.
+/// Opens the ledger as its engine, and creates it if there is none. Blocks the thread.
 ///
-/// `tombstones`: those in memory that follow the ledger's, for gates. `seal_keys`: other files that may hold
-/// the key of the audit's seal. `terms`: for a ledger that several engines may open.
+/// `tombstones`: the tombstones in memory that the ledger keeps up to date for gates. `seal_keys`: other files
+/// that may hold the key of the audit's seal. `terms`: how this engine shares a ledger on a server with others.
 ///
 /// # Errors
 /// Another process holds the ledger, or it cannot be read or written.
@@ -58,7 +58,7 @@ pub fn open(
     }
 }
 
-/// Opens the ledger for reading only, also beside the process that holds it.
+/// Opens the ledger for reading only, even while an engine writes it.
 ///
 /// # Errors
 /// There is no ledger, or it cannot be read.
@@ -70,7 +70,8 @@ pub fn open_reader(location: &Location) -> Result<Arc<dyn Views>, LedgerError> {
     })
 }
 
-/// Returns the process that holds the ledger now. Blocks for as long as its store does.
+/// Returns the process that has the ledger open as its engine. Blocks the thread.
+/// On a server, finds only engines on this machine.
 pub fn holder(location: &Location) -> Option<Holder> {
     match location {
         Location::File(path) => sqlite::holder(path),
@@ -79,26 +80,26 @@ pub fn holder(location: &Location) -> Option<Holder> {
     }
 }
 
-/// Removes the ledger, unless a process holds it.
+/// Removes the file of a ledger and the files beside it. Does nothing while a process holds the ledger.
 ///
 /// # Errors
-/// It cannot be removed, or is on a server: there nothing is removed that others may need.
+/// A file cannot be removed; or the ledger is on a server, where others may need it.
 pub fn remove_unless_held(location: &Location) -> Result<(), LedgerError> {
     match location {
         Location::File(path) => sqlite::remove_unless_held(path),
         #[cfg(feature = "postgres")]
         Location::Postgres(address) => Err(LedgerError::Io {
             name: address.to_string(),
-            detail: "a ledger on a server is not removed from here".to_owned(),
+            detail: "gone does not remove a ledger on a server; drop its schema there".to_owned(),
         }),
     }
 }
 
-/// Checks whether an engine could write this ledger, if it is on a server. Writes nothing. A file is checked where
-/// files are.
+/// Checks that an engine could write this ledger on a server, or create it there. Writes nothing. Does not check
+/// files.
 ///
 /// # Errors
-/// The server cannot be reached, or this role may not write there.
+/// The server cannot be reached, its schema is not a ledger of this version, or this role may not write there.
 pub fn can_write_at_server(location: &Location) -> Result<(), LedgerError> {
     match location {
         Location::File(_) => Ok(()),

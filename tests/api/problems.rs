@@ -168,7 +168,7 @@ async fn a_cursor_that_no_page_gave_is_an_invalid_parameter_of_every_list() {
         // The audit's is the number of a row, which the API itself reads.
         if list != "audit" {
             bench.fake.will_page(Err(ControlError::Usage {
-                message: "the cursor \"forged\" is not one that a page gave".to_owned(),
+                message: "the cursor \"forged\" was not returned by an earlier page".to_owned(),
             }));
         }
         let (status, problem) = bench.get(&format!("/api/v1/{list}?cursor=forged")).await;

@@ -205,14 +205,20 @@ fn a_full_disk_stops_the_work_and_space_starts_it_again() {
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
     stage.await_writes(10);
     limit_files(&engine, Some(4096));
-    wait_for("fault", || engine.err().contains("cannot write the ledger"));
+    wait_for("fault", || {
+        engine.err().contains("cannot read or write the ledger")
+    });
     // What is in flight ends; after that not one call more.
     let in_flight = 8;
     let sent = stage.writes().len();
     let refused = stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(1);
-    refused.complains(&["network/web-net-0", "cannot write the ledger", "ledger.db"]);
+    refused.complains(&[
+        "network/web-net-0",
+        "cannot read or write the ledger",
+        "ledger.db",
+    ]);
     let shown = stage.show(&id);
     assert_eq!(shown["state"], "running");
     assert!(stage.writes().len() <= sent + in_flight);
@@ -234,7 +240,7 @@ fn a_ledger_that_cannot_begin_for_want_of_space_is_said_so() {
     stage.at_home(&mut command);
     Running::start(&mut command).end().ends_with(2).complains(&[
         "open the ledger",
-        "cannot write the ledger",
+        "cannot read or write the ledger",
         "ledger.db",
     ]);
     // By the signal it is a crash, which the next start takes up.

@@ -224,7 +224,7 @@ fn n12_a_plan_that_the_ledger_refuses_ends_its_deletion() {
                 .await;
             assert_eq!(refused.state, DeletionState::Refused);
             assert!(
-                refused.note.contains("the ledger cannot take this"),
+                refused.note.contains("the ledger cannot store this"),
                 "{}",
                 refused.note
             );

@@ -561,7 +561,7 @@ impl Commit for Faulty {
         {
             changes.iter().map(|_| Applied::Done).collect()
         } else if self.lies == Lies::RefusesPlans && matches!(changes[..], [Change::Start { .. }]) {
-            vec![Applied::Refused("the ledger cannot take this".into())]
+            vec![Applied::Refused("the ledger cannot store this".into())]
         } else {
             self.keep_copy();
             let applied = self.inner.commit(changes).await?;

@@ -320,7 +320,7 @@ fn check_index(db: &Connection, index: &Tombstones, after: &Op) -> Result<(), Te
 /// The words of a refusal that no transition decided are a store's own.
 fn answer(applied: &Applied) -> Applied {
     match applied {
-        Applied::Refused(why) if why.starts_with("the ledger cannot take this") => {
+        Applied::Refused(why) if why.starts_with("the ledger cannot store this") => {
             Applied::Refused(String::new())
         }
         other => other.clone(),

@@ -35,10 +35,10 @@ fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and
     server.kill();
     let at_kill = stage.writes().len();
     wait_for("the engine says so", || {
-        engine.err().contains("cannot write the ledger")
+        engine.err().contains("cannot read or write the ledger")
     });
     let refused = stage.gone(&format!("pause {id} --reason later"));
-    refused.complains(&["cannot write the ledger"]);
+    refused.complains(&["cannot read or write the ledger"]);
     wait_for("the calls in flight end", || {
         let calls = stage.calls();
         calls.iter().all(|call| call.status.is_some())
