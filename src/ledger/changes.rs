@@ -1,4 +1,4 @@
-//! The changes that are made durable, and their answers.
+//! The changes that a ledger makes durable, and its answers to them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,18 +30,19 @@ pub trait Commit: Send + Sync {
 pub enum Change {
     /// Saves a plan for 24 h, under its hash.
     SavePlan { plan: Arc<Plan>, now: DateTime<Utc> },
-    /// Keeps for 24 h the answer to a request under a client's own key, if it asked for no deletion.
+    /// Keeps for 24 h the answer to a request with an idempotency key that asked for no deletion.
     KeepAnswer {
         request: KeyedRequest,
         answer: Value,
         now: DateTime<Utc>,
     },
-    /// Accepts a deletion: writes its row as `planning`, and the write guard `checking` over its targets
-    /// (T3). If a target is being deleted already, nothing is written, and the answer is that deletion (T6).
-    /// If another deletion is deleting a copy, this is refused: the original must not go before its copy.
+    /// Accepts a deletion: writes its row as `planning`, and the write guard `checking` over its targets and
+    /// their copies (T3). If one deletion already has all the targets, the answer is that deletion, with the
+    /// later of both deadlines (T6). Refused if another deletion has a copy: the original must not go before
+    /// its copy.
     Accept(Box<NewDeletion>),
     /// Starts a plan: writes every step, edge and tombstone `deleting` in one transaction (T3). Steps that
-    /// another live deletion already has are left to it (I9) and share their fate (P9).
+    /// another live deletion already has are left to it (I9) and share the fate of its steps (P9).
     Start {
         deletion_id: String,
         plan: Arc<Plan>,
@@ -51,7 +52,7 @@ pub enum Change {
         max_attempts: Vec<u32>,
         now: DateTime<Utc>,
     },
-    /// Refuses a plan: the deletion becomes `refused`, its tombstones `released`.
+    /// Refuses a plan: the deletion becomes `refused`, and its tombstones in phase `checking` are `released`.
     Refuse {
         deletion_id: String,
         refused: Vec<Refusal>,
@@ -68,12 +69,11 @@ pub enum Change {
     /// Records the outcome of a step. Stale unless state, claim and epoch still match. In a cancelled
     /// deletion, a step that would be retried (blocked, stuck, ready) is skipped and released (P8).
     Step(Box<StepChange>),
-    /// Makes blocked steps ready whose next attempt is due.
+    /// Makes the blocked steps `ready` whose next attempt is due, a bounded number at a time.
     WakeDue { now: DateTime<Utc> },
-    /// Puts stuck, blocked and refused work back to work. By a person: stuck steps start with new attempts,
-    /// and fatal or refused ones are retried too. By a repeated DELETE (T6): at most once a minute for a
-    /// deletion; it resets no counter, and leaves steps that are fatal, drifted or guarded, and paused
-    /// deletions, as they are.
+    /// Retries stuck and blocked steps, or plans a refused deletion again. For a person, stuck steps begin with
+    /// new attempts. A repeated DELETE (T6) retries the steps of a deletion at most once a minute, and resets no
+    /// counter; it does not retry steps whose error is fatal, drift or a guard, nor paused and refused deletions.
     Retry {
         selection: Selection,
         by: RetryBy,
@@ -82,10 +82,10 @@ pub enum Change {
     },
     /// Applies a person's answer to drift, with its event and audit row, all or nothing (P11). Either a new
     /// deletion takes the newcomers and the stuck steps are retried, or the deletion is cancelled and its
-    /// note says what stays.
+    /// note says which resources stay.
     AnswerDrift(Box<NewDriftAnswer>),
-    /// Changes options of an accepted deletion. Refused once it has ended, and while its approved plan is
-    /// being compared with the cloud.
+    /// Changes options of an accepted deletion. Refused once it has ended, while its approved plan is compared
+    /// with the cloud or awaits approval, and, if `on_failure` changes, while steps are stuck.
     SetOptions(Box<NewOptions>),
     /// Cancels a deletion: no further delete is sent. Steps whose delete was not sent are `skipped` and their
     /// tombstones `released`; calls that were sent run to their end (P8).
@@ -100,18 +100,18 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// Audits a rung of the purge ladder (P3), and does what it says. The answer is `Moved` for `retry`, `reset`,
-    /// `force` and `forget`, `Done` for `runbook`, and `Accepted` with the deletion of the blocking edges for `unpin`.
+    /// Takes a rung of the purge ladder (P3), and audits it. The answer is `Moved` for `retry`, `reset`, `force` and
+    /// `forget`, `Done` for `runbook`, and `Accepted` with the deletion of the blocking edges for `unpin`.
     Purge(Box<NewPurge>),
-    /// Releases the tombstone of a resource that exists after its end. Refused while a deletion works on it.
+    /// Releases the tombstone of a resource that exists after its deletion ended. Refused while a deletion works
+    /// on it.
     Release {
         key: ResourceKey,
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// A resource under a natural key was re-created after its end: its record is that of the next
-    /// incarnation (M1). Nothing changes for a resource that has no tombstone, or whose deletion has not
-    /// ended.
+    /// A resource under a natural key was re-created after its deletion ended: its record is now that of the
+    /// next incarnation (M1). Nothing changes if the resource has no tombstone, or its deletion has not ended.
     Revive {
         key: ResourceKey,
         audit: AuditEntry,
@@ -124,35 +124,36 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// Has the engines of this name end what they have in flight and claim nothing more, or work again. Refused if none
-    /// has the name.
+    /// Makes the engines of this name claim nothing more and only finish the calls in flight, or work again. Refused if
+    /// no engine has the name.
     DrainEngines {
         name: String,
         is_drained: bool,
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// A resource that was gone exists again (T14); its tombstone counts that. With `stuck`, it came back
-    /// more often than allowed, or only a person can tell what it is: its last step becomes stuck with that
-    /// reason, and its tombstone `deleting` again.
+    /// A resource that was gone exists again (T14); its tombstone counts that. With `stuck`, the resource came
+    /// back more often than allowed, or only a person can tell what it is: the step that deleted it becomes stuck
+    /// with that reason, and its tombstone is `deleting` again.
     ///
-    /// With `copy`, the resource itself is not back, but a new copy of it at another site. That counts also
-    /// while the resource is being deleted.
+    /// With `copy`, the resource itself does not exist again, but a new copy of it at another site does. That
+    /// counts while the resource is being deleted, too.
     Recreated {
         key: ResourceKey,
         copy: Option<ResourceKey>,
         stuck: Option<StuckAgain>,
         now: DateTime<Utc>,
     },
-    /// Writes an event that changes nothing else. A site's state is written only if it changed.
+    /// Writes an event that changes nothing else. An event about a site's state is written only if it changed.
     Note { event: NewEvent, now: DateTime<Utc> },
-    /// Moves the cursor up to which a channel has been notified (I7). None: it is no longer a channel, and
-    /// would begin at the newest event if it comes back.
+    /// Moves the cursor up to which a channel has been notified (I7). None: removes the cursor, because the
+    /// channel no longer exists.
     MoveNotificationCursor { channel: String, mark: Option<Mark> },
     /// Adds a registry resource. Refused if it exists or is being deleted (M2), or if it refers to a resource
     /// that does not exist or is being deleted (G10).
     Add(Box<NewNative>),
-    /// Updates a registry resource. Stale if it does not exist, or was written since it was read.
+    /// Updates a registry resource. Stale if it does not exist, or was written since it was read. Refused if it
+    /// is being deleted, or if a new reference would be refused by [`Self::Add`].
     Amend {
         new: Box<NewNative>,
         read_at: DateTime<Utc>,
@@ -172,14 +173,14 @@ pub enum Change {
         references: Vec<(String, ResourceKey)>,
         now: DateTime<Utc>,
     },
-    /// Removes a batch of old rows: events, and deletions that ended, before that time. The answer is `Moved`
-    /// with the number of rows; 0 when none are left. Deletions with stuck or abandoned steps stay, and so do
-    /// the audit and the records of natural keys.
+    /// Removes a batch of rows from before that time: events, and deletions that have ended. The answer is
+    /// `Moved` with the number of rows; 0 when none are left. Deletions with stuck or abandoned steps stay, and
+    /// so do the audit and the records of natural keys.
     Prune {
         before: DateTime<Utc>,
-        /// The kinds whose ids are never used again, so that their records may go (M1).
+        /// The kinds whose ids are never used again, so that their records may be removed (M1).
         never_again: Arc<[KindName]>,
-        /// The audit row of a person who asked, with the first batch.
+        /// If a person asked for the removal: its audit entry, with the first batch only.
         audit: Option<AuditEntry>,
         now: DateTime<Utc>,
     },
@@ -197,7 +198,7 @@ pub enum Change {
         now: DateTime<Utc>,
     },
     /// Marks resources that another deployment deletes as handled by this deletion, which has them as targets
-    /// and handles the resources here that refer to them. None: nothing here refers to them.
+    /// and handles the resources here that refer to them. Without a deletion: no resource here refers to them.
     MarkHandled {
         keys: Vec<ResourceKey>,
         deletion: Option<Box<NewDeletion>>,
@@ -208,20 +209,22 @@ pub enum Change {
         answers: Vec<(i64, Answered)>,
         now: DateTime<Utc>,
     },
-    /// Releases an importer that is gone for good: no step waits for its clearance any more (G12).
+    /// Releases an importer that no longer exists: no step waits for its clearance any more (G12).
     ReleaseImporter {
         name: String,
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// At start: calls that were in flight when an earlier engine ended are observed first, not repeated.
+    /// At the engine's start: steps whose calls were in flight when an earlier engine ended are observed before
+    /// anything is sent for them again.
     Recover { now: DateTime<Utc> },
-    /// The same, when an engine has ended while this one runs: what this one has in flight goes on.
+    /// The same for another engine that ended while this one runs. This engine's own calls in flight continue.
     TakeOver { now: DateTime<Utc> },
 }
 
 impl Change {
-    /// Whether it may raise the write guard or tombstone of a resource: gates must know before anyone is answered (T3).
+    /// Whether the change may raise the write guard or tombstone of a resource. Gates must apply that before the
+    /// change is answered (T3).
     pub fn raises_tombstones(&self) -> bool {
         matches!(
             self,
@@ -243,7 +246,8 @@ pub enum Applied {
         deletion_id: String,
         existing: bool,
     },
-    /// Number of steps that a retry or a wake-up put to work, of steps abandoned, or of rows removed.
+    /// Number of steps that were retried, woken, abandoned or taken over; of answers that changed something; or of
+    /// rows that were removed.
     Moved(u64),
     /// The fence no longer matches; nothing was written.
     Stale,
@@ -259,7 +263,7 @@ pub struct NewDeletion {
     pub targets: Vec<Target>,
     /// Their copies at other sites, which the write guard covers too.
     pub copies: Vec<ResourceKey>,
-    /// The targets as their cloud shows them, for readers once it no longer does (T7).
+    /// The targets as their cloud shows them now. Gates show them so once the cloud no longer does (T7).
     pub shown: Vec<(ResourceKey, Value)>,
     pub options: PlanOptions,
     /// Hash of the approved plan, with which the engine compares what it finds (P1).
@@ -267,16 +271,16 @@ pub struct NewDeletion {
     pub actor: Actor,
     pub reason: String,
     pub cause: Option<String>,
-    /// The request that asks for it, if it has a key of its client's own.
+    /// The client's request, if it has an idempotency key.
     pub request: Option<KeyedRequest>,
-    /// Until then it is planned again if a cloud does not answer (N16).
+    /// Until this time, the deletion is planned again if a cloud does not answer (N16).
     pub deadline: Option<DateTime<Utc>>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
 }
 
-/// A request under a client's own key (`Idempotency-Key`). The key is unique for an actor; with another body it is
-/// refused.
+/// A request with an idempotency key (`Idempotency-Key`). Each actor has keys of its own. The same key with another
+/// body is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyedRequest {
     pub actor: Actor,
@@ -285,7 +289,7 @@ pub struct KeyedRequest {
     pub body: String,
 }
 
-/// A resource that the registry is to keep.
+/// A registry resource to add or update.
 #[derive(Clone, Debug)]
 pub struct NewNative {
     pub key: ResourceKey,
@@ -315,7 +319,7 @@ pub enum PurgeAction {
     /// The step is retried with its kind's forced delete, in place of the delete.
     Force,
     Runbook,
-    /// Abandons the steps: they end `purged`, and those that waited for them stay stuck until a person
+    /// Abandons the steps: they end `purged`, and the steps that waited for them are stuck until a person
     /// retries them.
     Forget,
 }
@@ -358,7 +362,7 @@ pub struct NewOptions {
     pub deletion_id: String,
     pub drift: Option<DriftPolicy>,
     pub on_failure: Option<OnFailure>,
-    /// Stuck steps to retry, because the options change what becomes of them.
+    /// Stuck steps to retry, because the new options allow them to continue.
     pub retry: Vec<i64>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
@@ -398,7 +402,8 @@ pub enum Selection {
 pub enum StuckAgain {
     /// It was removed and came back more often than allowed.
     TooOften,
-    /// It has the name and project of the original. That is not proof of a copy: nothing removes it.
+    /// It has the name and project of the original. That does not prove that it is a copy, so the engine does
+    /// not remove it.
     NameAlone,
 }
 

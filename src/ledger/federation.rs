@@ -1,4 +1,4 @@
-//! What deployments tell each other about deletions: importers and their clearances, owners and their notices.
+//! Reads about deletions in other deployments: importers and their clearances, owners and their notices.
 
 use std::collections::BTreeSet;
 
@@ -33,8 +33,8 @@ pub trait Federation: Send + Sync {
         limit: usize,
     ) -> Result<DeletionNotices, LedgerError>;
 
-    /// Lists the steps after `after` that wait for this importer's clearance, and the newest sequence under
-    /// which importers were notified of any of them.
+    /// Lists the steps after `after` that wait for this importer's clearance, and returns the newest sequence of
+    /// a notice to importers about any of them.
     async fn awaited(
         &self,
         home: Site,
@@ -47,7 +47,7 @@ pub trait Federation: Send + Sync {
     async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError>;
 
     /// Lists resources that are being deleted elsewhere under one root and that this engine has not handled;
-    /// none if all are.
+    /// none if all are handled.
     async fn unhandled_deletions(
         &self,
         limit: usize,
@@ -57,7 +57,7 @@ pub trait Federation: Send + Sync {
     /// elsewhere.
     async fn handled_by_deletion(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError>;
 
-    /// Lists the deployments that are deleting a resource, as far as this one was notified.
+    /// Lists the deployments that, by their notices, are deleting a resource.
     async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError>;
 
     /// Returns the live step of each of these resources, if it is being deleted or loses a reference.
@@ -106,6 +106,6 @@ pub struct LiveStep {
     pub action: Action,
     pub blockers: Vec<Blocker>,
     pub error: Option<StepError>,
-    /// The deletion with which all this began, in any deployment.
+    /// The deletion, in any deployment, that is the root cause of this one (G13).
     pub root: String,
 }

@@ -1,28 +1,29 @@
-//! The ledger: the only truth. Intent is durable before effect, outcome after.
+//! The ledger: the durable record of tombstones, deletions, steps and the audit. The intent of each call is
+//! durable before the call is sent, and its outcome after.
 //!
-//! A [`Ledger`] is the sum of what its callers need, each in a file of its own with its data:
+//! A [`Ledger`] has all of these traits, each in a file with its data types:
 //!
 //! | trait | what its callers do |
 //! |---|---|
 //! | [`Commit`] | make changes durable |
-//! | [`WorkQueue`] | claim steps, find those to observe |
-//! | [`Views`] | page, count, look up |
+//! | [`WorkQueue`] | claim steps, find the steps to observe |
+//! | [`Views`] | read pages, counts and single rows |
 //! | [`NativeResources`] | read the resources that this deployment keeps itself |
 //! | [`Federation`] | exchange notices and clearances with other deployments |
 //! | [`Engines`] | learn what this engine may do among the engines of its ledger |
 //!
-//! [`open()`] opens one by its [`Location`], and [`holder`] finds the process that has it open.
+//! [`open()`] opens a ledger by its [`Location`], and [`holder`] finds the process that has it open.
 //!
-//! Writing is batch-shaped: callers hand over [`Change`]s. The store applies them in one transaction, each
-//! whole or not at all, and answers each separately. A change whose fence no longer matches fails alone as
+//! Callers write by batches of [`Change`]s. The store applies a batch in one transaction, each change whole or
+//! not at all, and answers each separately. A change whose fence no longer matches fails alone as
 //! [`Applied::Stale`]. When `commit` returns `Ok`, every change that was applied is durable.
 //!
 //! **Architecture invariant:** readiness, counts, deletion states, tombstone phases, events and the
-//! audit are maintained inside the transaction that changes a step; nobody derives them afterwards.
+//! audit are maintained inside the transaction that changes a step; nothing derives them afterwards.
 //!
-//! [`transitions`] alone knows which state follows which, [`events`] alone what an event says, and [`reads`]
-//! alone what a question means. A store loads and saves rows ([`store`]): those that a change touches are kept in
-//! a [`working_set`]. Whatever can be asked like a store ([`Drive`]) is a ledger.
+//! Only [`transitions`] decides which state follows which, only [`events`] what an event says, and only
+//! [`reads`] how rows answer a query. A store loads and saves rows ([`store`]); the rows that a transaction
+//! changes are kept in a [`working_set`]. Every type with [`Drive`] is a ledger.
 
 pub mod audit;
 mod changes;
@@ -71,7 +72,7 @@ pub use work_queue::{
     Capacity, ClaimedStep, Due, Fence, ObservationsDue, Original, OriginalName, WorkQueue,
 };
 
-/// The whole ledger, for those who assemble an engine; others name the traits that they use.
+/// All traits of a ledger, for the code that assembles an engine. Other code names only the traits that it uses.
 pub trait Ledger: Commit + WorkQueue + Views + NativeResources + Federation + Engines {}
 
 impl<L: Commit + WorkQueue + Views + NativeResources + Federation + Engines + ?Sized> Ledger for L {}

@@ -19,8 +19,8 @@ pub trait NativeResources: Send + Sync {
         page: Cursor,
     ) -> Result<Paged<Native>, LedgerError>;
 
-    /// Finds the registry resources that refer to each of these from one of these fields of a kind: names the
-    /// first `named_max`, and counts all.
+    /// Finds the registry resources that refer to each of these resources from one of `fields`, each given as
+    /// kind and field. Names the first `named_max` of them, and counts all.
     async fn pointed_at(
         &self,
         to: Vec<ResourceKey>,
@@ -46,7 +46,7 @@ pub enum NativeBy {
         field: String,
         values: Vec<String>,
     },
-    /// A field refers to one of these.
+    /// A field refers to one of these resources.
     PointsAt {
         field: String,
         to: Vec<ResourceKey>,
@@ -81,7 +81,7 @@ pub struct Referrer {
 }
 
 impl Referrer {
-    /// Returns it as a blocker of the resource to which it refers; no plan includes it.
+    /// Returns the referrer as a blocker of the resource to which it refers, in no plan.
     pub fn blocker(&self) -> Blocker {
         Blocker::of(&self.key, &self.name)
     }

@@ -1,5 +1,5 @@
-//! The parts of the ledger, for every store that can be driven: each read is a function over the rows of one
-//! snapshot, each write a job of the writer.
+//! The traits of the ledger, for every store with [`Drive`]: each read calls a function on the rows of one
+//! snapshot, and each write sends a [`Job`] to the writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::domain::notification::NotificationCursor;
 use crate::domain::outline::Outline;
 use crate::domain::peers::{ClearanceRequest, DeletionNotices, Deployment, PendingClearance};
 
-/// Implements a part of the ledger: each read is one function over the rows of one snapshot. Arguments are
+/// Implements a trait of the ledger: each read calls one function on the rows of one snapshot. Arguments are
 /// owned, because a read runs on another thread.
 macro_rules! port {
     (

@@ -1,4 +1,4 @@
-//! What front ends show, and what the engine looks up: pages, counts, and single rows.
+//! Reads for front ends and for the engine: pages, counts, and single rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,16 +31,16 @@ pub trait Views: Send + Sync {
     /// Finds a deletion by its full id, or by a unique suffix of at least 8 characters.
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError>;
 
-    /// Returns the frozen plan of a deletion, also after the 24 h for which saved plans are kept: with
-    /// identities and endpoints by site, and with each step's `depends_on` sorted. Without its steps it is
-    /// small, whatever their number.
+    /// Returns the frozen plan of a deletion, even after the 24 h for which saved plans are kept: with
+    /// identities and endpoints by site, and with each step's `depends_on` sorted. Without its steps the plan
+    /// is small, however many it has.
     async fn frozen(
         &self,
         deletion_id: &str,
         with_steps: bool,
     ) -> Result<Option<Arc<Plan>>, LedgerError>;
 
-    /// Returns the identities under which the plan of a deletion saw each site (I13); empty if there is no
+    /// Returns the identity under which the plan of a deletion listed each site (I13); empty if there is no
     /// plan.
     async fn identities(
         &self,
@@ -71,8 +71,8 @@ pub trait Views: Send + Sync {
 
     /// Lists the steps of a branch from this index on, in the order of [`crate::domain::outline`], at most
     /// `limit`, without their `depends_on`. `counts` are those that [`Views::outline`] returned, because
-    /// counting a long branch again takes longer than reading a part of it. If steps have moved since,
-    /// neighbours are returned.
+    /// counting a long branch again takes longer than reading a part of it. If steps have changed their state
+    /// since, their neighbours are returned.
     async fn branch_steps(
         &self,
         deletion_id: &str,
@@ -84,8 +84,8 @@ pub trait Views: Send + Sync {
 
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
 
-    /// Groups the steps that need a person by their common cause, the largest group first. Only steps at
-    /// these sites; no sites means all.
+    /// Groups the steps that need a person by their common cause, the largest group first. `sites` limits them
+    /// to these sites; an empty list means all sites.
     async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError>;
 
     async fn tombstones(
@@ -124,7 +124,8 @@ pub trait Views: Send + Sync {
         now: DateTime<Utc>,
     ) -> Result<Option<KeptRequest>, LedgerError>;
 
-    /// Lists the orphans (abandoned, and still there as far as the ledger knows): by deletion, then by step.
+    /// Lists the orphans by deletion, then by step: abandoned resources that, as far as the ledger knows, still
+    /// exist.
     async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError>;
 
     /// Lists the sites that a person paused.
@@ -145,7 +146,7 @@ pub trait Views: Send + Sync {
     /// Counts the calls to each site in the last hour, of all deletions.
     async fn last_hour(&self, now: DateTime<Utc>) -> Result<LastHour, LedgerError>;
 
-    /// Returns what has ended in the day up to `now`.
+    /// Counts the deletions that ended in the 24 h up to `now`, and their resources that are gone.
     async fn last_day(&self, now: DateTime<Utc>) -> Result<LastDay, LedgerError>;
 
     /// Returns everything that the first screen shows, from maintained counters: its cost does not grow with
@@ -160,7 +161,7 @@ pub trait Views: Send + Sync {
 pub struct Cursor {
     /// The previous page's `next`; none for the first page.
     pub after: Option<String>,
-    /// At most 500.
+    /// Length of the page, at most 500; 0 means 500.
     pub limit: usize,
 }
 
@@ -169,7 +170,7 @@ pub struct DeletionFilter {
     pub states: Vec<DeletionState>,
     pub site: Option<Site>,
     pub kind: Option<KindName>,
-    /// Requested before this time.
+    /// Only deletions that were requested before this time.
     pub older_than: Option<DateTime<Utc>>,
     /// Whether to list in the order of acceptance (I16); otherwise the newest first.
     pub oldest_first: bool,
@@ -181,7 +182,7 @@ pub struct StepFilter {
     pub states: Vec<StepState>,
     pub site: Option<Site>,
     pub kind: Option<KindName>,
-    /// In this state since before this time.
+    /// Only steps that entered their state before this time.
     pub older_than: Option<DateTime<Utc>>,
     /// Only steps that need a person, with exactly this cause.
     pub cause: Option<Cause>,
@@ -223,7 +224,7 @@ pub struct AuditRow {
     pub hash: String,
 }
 
-/// An earlier request under a key.
+/// An earlier request with an idempotency key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptRequest {
     pub body: String,
@@ -234,7 +235,7 @@ pub struct KeptRequest {
 }
 
 impl KeptRequest {
-    /// Says why its key is refused to another request.
+    /// Returns the message for another request with the same key.
     pub fn other_use(&self) -> String {
         let of = match self.deletion.as_str() {
             "" => String::new(),
@@ -258,8 +259,8 @@ pub struct Summary {
     pub steps: Counts,
     /// Deletions that have not ended, newest first, at most 50.
     pub deletions: Vec<Deletion>,
-    /// Stuck steps that no other stuck step holds, oldest first; then the newest 50 refusals, each as a stuck
-    /// step with id 0. At most 200 in all.
+    /// Steps that are stuck in their own right, the longest stuck first; then the newest 50 refusals, each as a
+    /// stuck step with id 0. At most 200 in all.
     pub attention: Vec<Step>,
     /// Steps whose delete was accepted but is delayed, the longest delayed first: at most 50.
     pub settling: Vec<Step>,

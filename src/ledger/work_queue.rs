@@ -11,7 +11,7 @@ use crate::domain::model::{
 };
 use crate::domain::policy::Gathered;
 
-/// What the engine's reconcilers have to do.
+/// The work of the engine's reconcilers.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
     /// Claims ready steps for this engine: they become `running`, with a claim number that fences their
@@ -24,7 +24,7 @@ pub trait WorkQueue: Send + Sync {
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
-    /// Lists the groups of `verifying` steps (by deletion, site, kind and rank) of which an observation is
+    /// Lists the groups of `verifying` steps (by deletion, site, kind and rank) for which an observation is
     /// due.
     async fn observations_due(
         &self,
@@ -43,8 +43,8 @@ pub trait WorkQueue: Send + Sync {
     /// are due already may be delayed because their site is paused; they must not hide the later ones.
     async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError>;
 
-    /// Lists tombstones in hold-down whose resource was deleted, for the sweep (T14), in the order in which
-    /// the resources went: those that went after `since`, or at that time with a later `record_id`.
+    /// Lists tombstones in hold-down whose resource was deleted, for the sweep (T14), in the order of `gone_at`:
+    /// those after `since`, or at that time with a later `record_id`.
     async fn held_down(
         &self,
         since: DateTime<Utc>,
@@ -81,8 +81,8 @@ pub struct Capacity {
     pub site: Site,
     /// Steps whose calls start at once.
     pub now: usize,
-    /// Steps whose calls wait until others have ended. None of these are claimed while a deletion that stops
-    /// at a failure has its turn there, since every claimed step is sent (N11).
+    /// Steps whose calls wait until others have ended. None of these are claimed while a deletion that stops at a
+    /// failure has ready steps there, since every claimed step is sent (N11).
     pub ahead: usize,
 }
 
@@ -93,7 +93,7 @@ pub struct ClaimedStep {
     pub deletion_id: String,
     pub key: ResourceKey,
     pub name: String,
-    /// Empty if the cloud keeps none.
+    /// Empty if the resource has no project.
     pub project_id: String,
     pub action: Action,
     pub vars: BTreeMap<String, String>,
@@ -107,9 +107,9 @@ pub struct ClaimedStep {
     /// When the engine's own schedule would have made the next attempt, if a repeated DELETE woke the step
     /// (I14).
     pub own_attempt_at: Option<DateTime<Utc>>,
-    /// Since when it has been in its state; if it waits for an observation, since its call was sent.
+    /// When it entered its state; if it waits for an observation, when its call was sent.
     pub since: DateTime<Utc>,
-    /// Whether the deletion was cancelled meanwhile: then observe, and send nothing more.
+    /// Whether the deletion was cancelled meanwhile. Then the engine observes the step, and sends nothing more.
     pub cancelled: bool,
 }
 
@@ -120,7 +120,7 @@ pub struct Fence {
     pub epoch: i64,
 }
 
-/// A group of steps (by deletion, site, kind and rank) of which an observation is due.
+/// A group of steps (by deletion, site, kind and rank) for which an observation is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservationsDue {
     /// The deletion's number in this ledger.
@@ -144,7 +144,7 @@ pub struct Original {
     pub locals: Vec<Site>,
     /// Set if copies are known only by the original's name and project.
     pub name: Option<OriginalName>,
-    /// The resources that go with it at its own site without a tombstone of their own.
+    /// The resources that the cloud removes with it at its own site. They have no tombstone of their own.
     pub parts: Vec<ResourceKey>,
 }
 
