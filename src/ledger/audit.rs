@@ -11,7 +11,7 @@ use crate::domain::canonical::Canonical;
 /// The hash before the first row.
 pub const GENESIS: &str = "";
 
-/// Rows of the audit that are read at a time.
+/// Number of the audit's rows that are read at a time.
 const ROWS: usize = 1_000;
 
 /// The length of the chain, and its last hash.
@@ -43,7 +43,7 @@ impl Display for Head {
     }
 }
 
-/// The first row at which the chain does not hold.
+/// The first row at which the chain is broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the audit is broken at row {seq}: the row is not what gone wrote")]
 pub struct Broken {
@@ -63,7 +63,7 @@ pub fn verify(previous: &str, rows: &[AuditRow]) -> Result<String, Broken> {
     Ok(last)
 }
 
-/// The end of the whole chain, if it holds.
+/// Checks the whole chain. Returns its end, or the row at which it is broken.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -75,7 +75,7 @@ pub fn chain<R: LogReads>(reads: &R) -> Stored<R, Result<Head, Broken>> {
             return Ok(Ok(head));
         };
         let length = row.seq;
-        // Rows are numbered from 1 on: a chain that lacks one was cut at its beginning.
+        // Rows are numbered from 1 without gaps.
         let expected = head.length + 1..;
         if let Some((row, _)) = rows.iter().zip(expected).find(|(row, seq)| row.seq != *seq) {
             return Ok(Err(Broken { seq: row.seq }));

@@ -4,7 +4,7 @@ use crate::domain::model::{DeletionState, StepState};
 use crate::ledger::transitions::deletion::{Condition, DERIVED, LIVE, has_finished};
 use crate::ledger::transitions::step::{self, Facts, Trigger};
 
-/// The state of a deletion whose plan has started, from its columns: see [`DERIVED`].
+/// An expression for the state of a deletion whose plan has started, from its columns: see [`DERIVED`].
 fn deletion_state() -> String {
     let cases = DERIVED.iter().map(|(state, condition)| {
         let holds = match condition {
@@ -18,7 +18,7 @@ fn deletion_state() -> String {
     format!("CASE{} END", cases.collect::<String>())
 }
 
-/// Whether the count of some state differs from the number of the deletion's steps in it.
+/// A condition: the count of some state differs from the number of the deletion's steps in it.
 fn miscounted() -> String {
     let differs = StepState::ALL.map(|state| {
         let state = state.as_str();
@@ -30,9 +30,9 @@ fn miscounted() -> String {
     differs.join(" OR ")
 }
 
-/// Fills in the places of a statement over deletions: `{state}`, what [`deletion_state`] says; `{live}`, the
-/// number of live steps; `{finished}`, the states in which a deletion without live steps has finished;
-/// `{miscounted}`, what [`miscounted`] says.
+/// Replaces the placeholders of a statement over deletions: `{state}` by [`deletion_state`], `{live}` by the
+/// number of live steps, `{finished}` by the states in which a deletion without live steps has finished, and
+/// `{miscounted}` by [`miscounted`].
 pub(super) fn fill(sql: &str) -> String {
     let finished = DeletionState::ALL.into_iter();
     let finished = finished.filter(|state| has_finished(*state, 0));
@@ -49,8 +49,8 @@ fn sum(states: &[StepState]) -> String {
     format!("({})", columns.join(" + "))
 }
 
-/// The state of a step after a trigger, from a column with its state. States in which the trigger must not
-/// happen stay as they are.
+/// An expression for the state of a step after a trigger; `column` has its state before. States in which the
+/// trigger must not happen stay as they are.
 pub(super) fn step_state(column: &str, trigger: Trigger, facts: Facts) -> String {
     let cases = StepState::ALL.into_iter().filter_map(|from| {
         let to = step::after(from, trigger, facts).ok()?.state;

@@ -1,8 +1,7 @@
-//! What the events of the ledger say.
+//! The texts and fields of the ledger's events.
 //!
-//! An event keeps its kind and its fields, which programs read and from which a replay derives the past
-//! ([`super::sqlite::rewind`]). Its words are for people alone, and nothing reads them: they may change, the
-//! fields may not.
+//! Programs read the kind and the fields of an event, and a replay derives the past from them
+//! ([`super::sqlite::rewind`]): they may not change. Its text is only for people, and may change.
 
 use std::fmt::Display;
 
@@ -33,17 +32,17 @@ fn happened(kind: EventKind, words: impl Into<String>, fields: Value) -> Happene
     }
 }
 
-/// Something that happened to a deletion, whose short id begins the line.
+/// An event of a deletion; its text is `deletion`, the short id, and then `words`.
 fn of_deletion(kind: EventKind, id: &str, words: impl Display, fields: Value) -> Happened {
     happened(kind, format!("deletion {}{words}", short_id(id)), fields)
 }
 
-/// Something that happened to a step.
+/// An event of a step.
 fn of_step(words: impl Into<String>, fields: Value) -> Happened {
     happened(EventKind::StepState, words, fields)
 }
 
-/// The fields of a resource, besides others.
+/// Adds the fields of a resource to others.
 fn of(key: &ResourceKey, mut fields: Value) -> Value {
     fields["site"] = json!(key.site);
     fields["kind"] = json!(key.kind);
@@ -56,7 +55,8 @@ pub fn accepted(deletion: &str, targets: usize) -> Happened {
     of_deletion(EventKind::DeletionAccepted, deletion, " accepted", fields)
 }
 
-/// A deletion was accepted that handles only what refers to the targets, which another deployment deletes.
+/// A deletion was accepted that only handles the resources which refer to its targets. Another deployment deletes the
+/// targets.
 pub fn handles_referrers(deletion: &str, targets: usize, owner: &str) -> Happened {
     let resources = counted(targets as u64, "resource");
     let words = format!(" handles the referrers of {resources} that {owner} deletes");
@@ -70,7 +70,7 @@ pub fn planned(deletion: &str, steps: u64) -> Happened {
     of_deletion(EventKind::DeletionPlanned, deletion, words, fields)
 }
 
-/// `why`: the first refusal. `note`: what the deletion itself says from now on.
+/// A deletion's plan was refused. `why`: the first refusal. `note`: the new note of the deletion.
 pub fn refused(deletion: &str, refusals: usize, why: &str, note: &str) -> Happened {
     let fields = json!({"state": DeletionState::Refused, "refusals": refusals, "note": note});
     let words = format!(" refused: {why}");
@@ -90,8 +90,8 @@ pub fn deletion_moved(deletion: &str, state: DeletionState) -> Happened {
     of_deletion(EventKind::DeletionState, deletion, words, fields)
 }
 
-/// The outcome of a call or an observation. Only an outcome with an error says more, which a replay shows of a
-/// step that did not go: steps that go need nothing more, and cost no more.
+/// The outcome of a call or an observation. Only an outcome with an error has the fields from which a replay shows
+/// why a step is not gone; the many other events stay small.
 pub fn answered(from: StepState, to: StepState, change: &StepChange) -> Happened {
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| {
@@ -116,7 +116,7 @@ pub fn answered(from: StepState, to: StepState, change: &StepChange) -> Happened
         set("next_attempt_at", json!(change.decision.next_attempt_at));
         set("blocked_since", json!(change.decision.blocked_since));
     } else if matches!(to, StepState::Blocked | StepState::Stuck) {
-        // Events of older ledgers lack the field; here there was no error.
+        // Null says that there was no error. Events of older ledgers lack the field.
         fields.insert("error".to_owned(), Value::Null);
     }
     let kind = match from {
@@ -133,11 +133,11 @@ pub fn repeated(owner: Option<i64>) -> Happened {
     if let Some(owner) = owner {
         fields["was_left_to"] = json!(owner);
     }
-    let words = "sent again, because the steps that depend on it are retried";
+    let words = "sent again, because the step that depends on it is retried";
     of_step(words, fields)
 }
 
-/// A stuck step makes others stuck. It does not move itself: `held` says so.
+/// A stuck step makes others stuck. The field `held` tells this event from one that moves the step itself.
 pub fn holds_others(held: u64) -> Happened {
     let fields = json!({"state": StepState::Stuck, "held": held});
     let words = match held {
@@ -149,7 +149,10 @@ pub fn holds_others(held: u64) -> Happened {
 
 pub fn abandoned() -> Happened {
     let fields = json!({"state": StepState::Purged});
-    of_step("abandoned: what still exists is left behind", fields)
+    of_step(
+        "abandoned: if the resource still exists, it is left behind",
+        fields,
+    )
 }
 
 /// The deletion `by`, to which the step was left, deleted the resource.
@@ -164,21 +167,21 @@ pub fn owner_continues(by: &str) -> Happened {
     of_step(format!("deletion {by} continues to delete it"), fields)
 }
 
-/// A step that is or was left is stuck in its own right. `taken_from`: the step from which it takes the
-/// resource over.
+/// A step that is, or was, left to another deletion is stuck in its own right. `taken_from`: the step of that
+/// deletion, if this one takes the resource over from it.
 pub fn left_step_stuck(error: &StepError, taken_from: Option<i64>) -> Happened {
     let fields = json!({"state": StepState::Stuck, "error": error});
     of_step(&error.message, taken_over(fields, taken_from))
 }
 
-/// The deletion `by` no longer deletes the resource, so that of this step does.
+/// The deletion `by` no longer deletes the resource, so the step's own deletion does.
 pub fn left_step_taken_over(by: &str, to: StepState, taken_from: i64) -> Happened {
     let fields = taken_over(json!({"state": to}), Some(taken_from));
     let words = format!("deletion {by} no longer deletes it: this deletion does");
     of_step(words, fields)
 }
 
-/// Marks the event since which the resource is this deletion's.
+/// Marks the event from which on the step's own deletion deletes the resource.
 fn taken_over(mut fields: Value, from: Option<i64>) -> Value {
     if let Some(from) = from {
         fields["was_left_to"] = json!(from);
@@ -220,7 +223,7 @@ pub fn recreated(
     let plural = if times == 1 { "" } else { "s" };
     let counted = format!("re-created {times} time{plural}");
     let words = match (copy, stuck) {
-        (None, _) => format!("{counted}: {key} is there again"),
+        (None, _) => format!("{counted}: {key} exists again"),
         (Some(copy), Some(StuckAgain::NameAlone)) => {
             format!("{counted}, as it seems: {copy} has the name and project of {key}")
         }
@@ -240,7 +243,7 @@ pub fn recreated(
     (happened(EventKind::Recreated, words, fields), why)
 }
 
-/// `of`: a deletion, or a step.
+/// A person took a rung of the purge ladder. `of`: the deletion or step, in words.
 pub fn rung_taken(of: &str, rung: &str, by: &str) -> Happened {
     let fields = json!({"rung": rung});
     let words = format!("purge of {of}: {rung}, by {by}");
@@ -268,7 +271,7 @@ pub fn site_paused(site: &Site, paused: bool, by: &str, reason: &str) -> Happene
     happened(EventKind::Site, words, fields)
 }
 
-/// `answer`: `accepted` or `refused`. `note`: what stays, and why.
+/// A person answered drift. `answer`: `accepted` or `refused`. `note`: which resources stay, and why.
 pub fn drift_answered(deletion: &str, answer: &str, by: &str, note: Option<&str>) -> Happened {
     let deletion = short_id(deletion);
     let note = note.map_or_else(String::new, |note| format!(": {note}"));
@@ -283,7 +286,7 @@ pub fn options_set(deletion: &str, options: &PlanOptions, by: &str) -> Happened 
     happened(EventKind::Drift, words, fields)
 }
 
-/// `what`: `created` or `updated`.
+/// A registry resource was written. `what`: `created` or `updated`.
 pub fn registry_written(key: &ResourceKey, what: &str, by: &str) -> Happened {
     let fields = of(key, json!({"what": what}));
     happened(EventKind::Registry, format!("{key} {what} by {by}"), fields)
@@ -295,7 +298,7 @@ pub fn importer_recorded(importer: &Deployment) -> Happened {
         service,
         region,
     } = importer;
-    let words = format!("deployment {name} ({service}/{region}) refers to what is here");
+    let words = format!("deployment {name} ({service}/{region}) refers to resources of this one");
     let fields = json!({"deployment": name});
     happened(EventKind::Deployment, words, fields)
 }

@@ -1,10 +1,11 @@
-//! What holds in every ledger at any time, as SQL that each store with SQL runs.
+//! Rules that every ledger keeps at any time, as SQL that each store with SQL runs.
 
 use super::derived;
 
 /// The rules: the first version of a file's tables that has the rule, its name, and a statement that counts the
-/// violations, with the places of [`derived::fill`] and [`NUMBERS`]. Of two rules with one name the later one holds,
-/// from its version on. Flags are numbers in a file and truth values on a server, so no rule compares one.
+/// violations, with the placeholders of [`derived::fill`] and [`NUMBERS`]. If two rules have the same name, the later
+/// one replaces the other from its version on. No rule compares a flag with a value, because flags are numbers in a
+/// file and truth values on a server.
 const RULES: [(i64, &str, &str); 25] = [
     (1, "counts sum to the total",
      "SELECT count(*) FROM deletions WHERE total <> waiting + ready + running + verifying + blocked
@@ -54,7 +55,7 @@ const RULES: [(i64, &str, &str); 25] = [
           AND NOT EXISTS (SELECT 1 FROM deletions WHERE num = steps.deletion)"),
     (1, "m1: one tombstone per resource",
      "SELECT count(*) FROM (SELECT 1 FROM tombstones GROUP BY site, kind, id HAVING count(*) > 1) AS several"),
-    // Two deletions may take away two resources to which one resource refers.
+    // Two deletions may delete two resources to which one resource refers, and each unsets its own reference.
     (1, "i9: one live step per resource and action",
      "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL
           GROUP BY site, kind, resource, action, CASE WHEN action = 'unset' THEN vars ELSE '' END
@@ -110,17 +111,17 @@ const RULES: [(i64, &str, &str); 25] = [
 
 /// The name of the rule that every store checks by [`audit::chain`](super::audit::chain).
 pub const CHAIN: &str = "p6: the audit's hash chain is intact";
-/// The place of a table with the last number that was given to each sort of row: `name`, `last`.
+/// The placeholder of a table with the last number that was given to each sort of row: columns `name` and `last`.
 const NUMBERS: &str = "{numbers}";
-/// The first version of a file's tables with the registry and with other deployments.
+/// The first version of a file's tables that has the registry and other deployments.
 const PEERS: i64 = 12;
 /// The first version of a file's tables in which a step may be left to another deletion.
 const LEFT: i64 = 14;
-/// The version of the tables that has all rules, as those of a server do.
+/// The version of the tables that has all rules, as the tables of a server do.
 pub const LATEST: i64 = i64::MAX;
 
-/// The rules for a version of the tables, in their order, each with its statement. `numbers`: what a store has in
-/// place of [`NUMBERS`].
+/// The rules for a version of the tables, in their order, each with its statement. `numbers`: the text of the store
+/// that replaces [`NUMBERS`].
 pub fn rules(version: i64, numbers: &str) -> impl Iterator<Item = (&'static str, String)> {
     let known = move |(since, ..): &(i64, &str, &str)| *since <= version;
     RULES.into_iter().enumerate().filter_map(move |(at, rule)| {

@@ -1,5 +1,5 @@
-//! The threads of a store: one that writes, and those on which it is read. So a store that blocks, as SQLite does,
-//! never runs on a tokio worker.
+//! The threads of a store: one that writes, and several that read. So a store that blocks, as SQLite does, never runs
+//! on a tokio worker.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,16 +9,16 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{Job, LedgerError, Outcome};
 
-/// Requests that may wait for the writer: as many as one transaction takes if each is one change, so that a
-/// request waits for at most one commit before its own.
+/// Maximum number of requests that wait for the writer: as many as one transaction takes if each is one change,
+/// so that a request waits for at most one commit before its own.
 const QUEUE_MAX: usize = 1024;
-/// Changes in one transaction of several requests. A larger transaction is hardly faster, and all its
-/// requests wait for each other. A single request with more changes is still one transaction.
+/// Number of changes from which a transaction takes no more requests. A larger transaction is hardly faster, and
+/// all its requests wait for each other. A single request with more changes is still one transaction.
 const CHANGES_MAX: usize = 1024;
-/// Connections for reading, enough for the pages of a console or two and an API client.
+/// Number of connections for reading: enough for the pages of one or two consoles and an API client.
 const READERS: usize = 4;
 
-/// The thread that writes. It groups the requests that have queued up while it wrote the previous ones.
+/// The thread that writes. It groups the requests that queued up while it wrote the previous ones.
 #[derive(Debug)]
 pub(super) struct Writer {
     /// None once the ledger is closed.
@@ -47,7 +47,7 @@ impl Writer {
         })
     }
 
-    /// Answers when the changes are durable.
+    /// Sends a request to the thread, which answers when the changes are durable.
     pub(super) async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
         let queue = locked(&self.queue).clone().ok_or(LedgerError::Closed)?;
         let (answer, outcome) = oneshot::channel();
@@ -58,24 +58,25 @@ impl Writer {
         outcome.await.map_err(|_| LedgerError::Closed)?
     }
 
-    /// Has a transaction run that changes nothing, unless requests are waiting for one anyway.
+    /// Requests a transaction without changes of its own. With it, the store begins a new epoch if it must, and
+    /// brings the tombstones in memory up to date.
     #[cfg(feature = "postgres")]
     pub(super) fn nudge(&self) {
         if let Some(queue) = &*locked(&self.queue) {
             let (answer, _) = oneshot::channel();
             let job = Job::Commit(Vec::new());
-            // A queue that is full has requests.
+            // If the queue is full, its requests cause a transaction anyway.
             let _ = queue.try_send(Request { job, answer });
         }
     }
 
-    /// Answers the queued requests, and ends the thread, which drops what it writes to. Later requests are
-    /// answered with [`LedgerError::Closed`].
+    /// Answers the queued requests, and ends the thread, which drops its connection. Later requests are answered
+    /// with [`LedgerError::Closed`].
     pub(super) async fn close(&self) {
         drop(locked(&self.queue).take());
         let thread = locked(&self.thread).take();
         if let Some(thread) = thread {
-            // A writer that panicked has dropped everything too.
+            // A writer that panicked has dropped its connection, too.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
     }
@@ -102,7 +103,7 @@ fn run(
             .map(|request| (request.job, request.answer))
             .unzip();
         let outcomes = group_commit(&jobs);
-        // A requester that has gone away meanwhile needs no answer.
+        // A requester that no longer waits needs no answer.
         match outcomes {
             Ok(outcomes) => answers
                 .into_iter()
@@ -128,15 +129,15 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The reading connections and as many permits: whoever holds a permit finds an idle connection.
+/// The reading connections and as many permits, so that a read with a permit finds an idle connection.
 pub(super) struct Readers<C> {
     name: String,
     idle: Mutex<Vec<C>>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl<C: Send + 'static> Readers<C> {
-    /// `name`: how the ledger is called in errors.
+    /// `name`: the ledger's name in errors.
     pub(super) fn open(
         name: &str,
         mut open: impl FnMut() -> Result<C, LedgerError>,
@@ -145,7 +146,7 @@ impl<C: Send + 'static> Readers<C> {
         Ok(Self {
             name: name.to_owned(),
             idle: Mutex::new(idle),
-            turns: Arc::new(Semaphore::new(READERS)),
+            permits: Arc::new(Semaphore::new(READERS)),
         })
     }
 
@@ -154,15 +155,15 @@ impl<C: Send + 'static> Readers<C> {
         self: &Arc<Self>,
         read: impl FnOnce(&mut C) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
-        let turn = turn.map_err(|_| LedgerError::Closed)?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = permit.map_err(|_| LedgerError::Closed)?;
         let readers = Arc::clone(self);
         // The permit is held until the read ends, even if nobody waits for the answer any more.
         let reading = tokio::task::spawn_blocking(move || {
             let answer = readers
                 .borrow()
                 .and_then(|mut borrowed| borrowed.with(read));
-            drop(turn);
+            drop(permit);
             answer
         });
         reading.await.map_err(|ended| match ended.is_panic() {

@@ -16,28 +16,29 @@ use uuid::Uuid;
 
 use crate::domain::model::{KindName, Phase, Site};
 
-/// The tombstones of all sites, by kind and id. Released ones count as none (T3).
+/// The tombstones of all sites, by kind and id, without the released ones (T3).
 #[derive(Default)]
 pub struct Tombstones {
-    shelves: RwLock<HashMap<Site, HashMap<KindName, Shelf>>>,
+    by_site: RwLock<HashMap<Site, HashMap<KindName, KindTombstones>>>,
     writes: Mutex<HashMap<Site, Writes>>,
     /// Notified when a write that a gate let through has ended.
     ended: Notify,
+    /// Whether a commit could not be applied here.
     lost: AtomicBool,
-    /// None: for as long as the ledger is open.
+    /// Until when gates may answer from here. None: for as long as the ledger is open.
     trusted_until: RwLock<Option<Instant>>,
 }
 
-/// The tombstones of one kind at one site. A million UUIDs take some 50 MB here, three times as much as text.
+/// The tombstones of one kind at one site. A million ids take some 50 MB as UUIDs, and three times as much as text.
 #[derive(Default)]
-struct Shelf {
+struct KindTombstones {
     by_uuid: HashMap<[u8; 16], Phase>,
     by_text: HashMap<Box<str>, Phase>,
     /// Number of tombstones in `checking` or `deleting`.
     going: usize,
 }
 
-impl Shelf {
+impl KindTombstones {
     fn phase(&self, id: &Id) -> Option<Phase> {
         match id {
             Id::Uuid(id) => self.by_uuid.get(id).copied(),
@@ -99,38 +100,38 @@ pub struct Changed {
 }
 
 impl Tombstones {
-    /// Returns the phase that decides a gate's answer; none if there is no tombstone, or it was released.
+    /// Returns the phase that decides a gate's answer; none if the resource has no tombstone, or a released one.
     pub fn phase(&self, site: &Site, kind: &KindName, id: &str) -> Option<Phase> {
         self.read().get(site)?.get(kind)?.phase(&Id::of(id))
     }
 
     /// Whether any resource of the kind has a tombstone. If none has, its lists pass untouched.
     pub fn any(&self, site: &Site, kind: &KindName) -> bool {
-        let shelves = self.read();
-        let shelf = shelves.get(site).and_then(|kinds| kinds.get(kind));
-        shelf.is_some_and(|shelf| shelf.len() > 0)
+        let by_site = self.read();
+        let of_kind = by_site.get(site).and_then(|kinds| kinds.get(kind));
+        of_kind.is_some_and(|of_kind| of_kind.len() > 0)
     }
 
     /// Whether any resource of the kind is being checked or deleted, and not yet gone.
     pub fn any_going(&self, site: &Site, kind: &KindName) -> bool {
-        let shelves = self.read();
-        let shelf = shelves.get(site).and_then(|kinds| kinds.get(kind));
-        shelf.is_some_and(|shelf| shelf.going > 0)
+        let by_site = self.read();
+        let of_kind = by_site.get(site).and_then(|kinds| kinds.get(kind));
+        of_kind.is_some_and(|of_kind| of_kind.going > 0)
     }
 
     /// Whether any resource at the site has a tombstone.
     pub fn any_at(&self, site: &Site) -> bool {
-        let shelves = self.read();
-        let kinds = shelves.get(site);
-        kinds.is_some_and(|kinds| kinds.values().any(|shelf| shelf.len() > 0))
+        let by_site = self.read();
+        let kinds = by_site.get(site);
+        kinds.is_some_and(|kinds| kinds.values().any(|of_kind| of_kind.len() > 0))
     }
 
     pub fn len(&self) -> usize {
-        let shelves = self.read();
-        shelves
+        let by_site = self.read();
+        by_site
             .values()
             .flat_map(HashMap::values)
-            .map(Shelf::len)
+            .map(KindTombstones::len)
             .sum()
     }
 
@@ -138,7 +139,7 @@ impl Tombstones {
         self.len() == 0
     }
 
-    /// Whether these tombstones may differ from the ledger's: then no gate may answer from them.
+    /// Whether these tombstones may differ from those of the ledger. Then no gate may answer from them.
     pub fn is_lost(&self) -> bool {
         let trusted_until = self.trusted_until.read();
         let trusted_until = *trusted_until.unwrap_or_else(PoisonError::into_inner);
@@ -146,18 +147,18 @@ impl Tombstones {
             || trusted_until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Lets gates answer until then: from then on another engine may go on without them.
+    /// Lets gates answer until this time. After it, other engines do not wait for these gates any more.
     pub fn trust_until(&self, until: Instant) {
         let trusted_until = self.trusted_until.write();
         *trusted_until.unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
 
-    /// Lets no gate answer, until it is trusted again.
+    /// Lets no gate answer until [`Self::trust_until`] is called again.
     pub fn distrust(&self) {
         self.trust_until(Instant::now());
     }
 
-    /// Forgets all tombstones, to be loaded again. No gate may answer meanwhile.
+    /// Removes all tombstones, before they are loaded again. No gate may answer meanwhile.
     pub fn clear(&self) {
         self.write().clear();
     }
@@ -166,21 +167,22 @@ impl Tombstones {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Applies what a commit has changed.
+    /// Applies the rows that a commit has changed.
     pub fn apply(&self, changes: impl IntoIterator<Item = Changed>) {
-        let mut shelves = self.write();
+        let mut by_site = self.write();
         for change in changes {
-            let kinds = shelves.entry(change.site).or_default();
-            let shelf = kinds.entry(change.kind).or_default();
+            let kinds = by_site.entry(change.site).or_default();
+            let of_kind = kinds.entry(change.kind).or_default();
             let id = Id::of(&change.id);
             match change.phase {
-                None | Some(Phase::Released) => shelf.remove(&id),
-                Some(phase) => shelf.put(id, phase),
+                None | Some(Phase::Released) => of_kind.remove(&id),
+                Some(phase) => of_kind.put(id, phase),
             }
         }
     }
 
-    /// Registers a write that a write guard would have stopped. Call it before you look for the guard.
+    /// Registers a write that a gate is about to let through. Call it before checking for a write guard: a guard
+    /// that is raised in between waits for the write (T14).
     pub fn begin_write(self: &Arc<Self>, site: &Site) -> Write {
         let number = self.writes().entry(site.clone()).or_default().begin();
         Write {
@@ -206,7 +208,7 @@ impl Tombstones {
         }
     }
 
-    /// Marks the writes in progress at all sites.
+    /// Returns marks of the writes in progress at all sites.
     pub fn writes_under_way(&self) -> WriteMarks {
         let writes = self.writes();
         let marks = writes
@@ -224,12 +226,12 @@ impl Tombstones {
         })
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<Site, HashMap<KindName, Shelf>>> {
-        self.shelves.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Site, HashMap<KindName, KindTombstones>>> {
+        self.by_site.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Site, HashMap<KindName, Shelf>>> {
-        self.shelves.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Site, HashMap<KindName, KindTombstones>>> {
+        self.by_site.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn writes(&self) -> MutexGuard<'_, HashMap<Site, Writes>> {

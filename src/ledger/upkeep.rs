@@ -1,4 +1,4 @@
-//! Checking and reading a ledger as of one moment, beside a running engine or without one, whatever keeps it.
+//! Checks and reads a ledger as of one moment, in a file or on a server, while an engine runs or not.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use super::postgres;
 use super::sqlite::upkeep;
 use super::{AuditRow, LedgerError};
 
-/// Checks every rule that must hold, and the audit's chain; of a file also its pages and the audit's seal, whose key
-/// is beside it or one of `seal_keys`.
+/// Checks every rule that a ledger must keep, and the audit's chain. Of a file, also checks its pages and the audit's
+/// seal, whose key is beside the file or one of `seal_keys`.
 ///
 /// # Errors
 /// The ledger cannot be read at all.
@@ -24,7 +24,7 @@ pub fn check(location: &Location, seal_keys: &[PathBuf]) -> Result<Vec<RuleCheck
     }
 }
 
-/// Returns the end of the audit if its chain holds, and in a file its seal; otherwise what is wrong.
+/// Returns the end of the audit if its chain is whole and, in a file, its seal is right; otherwise what is wrong.
 ///
 /// # Errors
 /// The ledger cannot be read at all.
@@ -66,7 +66,7 @@ pub fn audit(location: &Location, after: i64, limit: usize) -> Result<Vec<AuditR
 /// Writes every row of every table as a line of JSON, `{"table": …, …columns}`. Returns the number of lines.
 ///
 /// # Errors
-/// The ledger cannot be read, or the output not be written.
+/// The ledger cannot be read, or the output cannot be written.
 pub fn export(location: &Location, out: &mut dyn Write) -> Result<u64, LedgerError> {
     match location {
         Location::File(path) => upkeep::export(path, out),

@@ -3,8 +3,8 @@
 //! Rows are loaded once and saved together, by sets of ids: a step whose dependencies end one after the other
 //! is written once. [`transitions`](super::transitions) decides what changes in them.
 //!
-//! Before a row is searched for by anything but its id, everything is saved, so that a search sees what
-//! earlier changes did.
+//! Before rows are searched for by anything but their ids, all rows but the deletions are saved, so that the
+//! search finds what earlier changes wrote.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -21,7 +21,7 @@ use crate::domain::model::{Phase, ResourceKey, StepState};
 /// The result of a part of a change.
 pub type Changing<S, T = ()> = Result<T, Stop<<S as Fallible>::Error>>;
 
-/// Steps that are in memory at the same time, of a change that moves all steps of a deletion.
+/// Maximum number of steps in memory during a change that moves all steps of a deletion.
 pub const TOGETHER: usize = 2_000;
 
 struct KeptStep {
@@ -51,7 +51,7 @@ pub struct WorkingSet<S: RowStore> {
     cleared: Vec<i64>,
     audit: Vec<(AuditEntry, DateTime<Utc>)>,
     events: Vec<UnsavedEvent>,
-    /// Steps that have ended, got stuck or gone on, and to which others may be left (P9).
+    /// Steps that have ended, become stuck or continued, and to which others may be left (P9).
     owners_moved: BTreeSet<i64>,
     /// When a step last moved.
     pub moved_at: Option<DateTime<Utc>>,
@@ -78,7 +78,7 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// Loads together what the outcomes of these steps need, as far as it is not in memory.
+    /// Loads together the rows that the outcomes of these steps need and that are not in memory.
     pub fn load_for_outcomes(&mut self, mut steps: OutcomeSteps) -> Result<(), S::Error> {
         steps.all.retain(|id| !self.steps.contains_key(id));
         steps.ending.retain(|id| !self.dependents.contains_key(id));
@@ -88,7 +88,7 @@ impl<S: RowStore> WorkingSet<S> {
         let rows = self.store.load_for_outcomes(&steps)?;
         self.note_dependents(&steps.ending, rows.dependents);
         for now in rows.steps {
-            // What is in memory already may have changed.
+            // A row that is in memory already may have changed.
             let kept = KeptStep { saved: None, now };
             self.steps.entry(kept.now.id).or_insert(kept);
         }
@@ -123,12 +123,12 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Takes in a step as it is saved.
+    /// Adds a step, as it is saved, to the rows in memory.
     pub fn adopt_step(&mut self, now: StoredStep) {
         self.steps.insert(now.id, KeptStep { saved: None, now });
     }
 
-    /// `edges`: all that lead from these steps to their dependents.
+    /// `edges`: all edges from these steps to their dependents.
     fn note_dependents(&mut self, ids: &[i64], edges: Vec<(i64, i64)>) {
         for id in ids {
             self.dependents.insert(*id, Vec::new());
@@ -146,7 +146,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(self.steps.get(&id).map(|step| &step.now))
     }
 
-    /// A step that must exist.
+    /// Returns a step, which must exist.
     pub fn step(&mut self, id: i64) -> Changing<S, &StoredStep> {
         match self.find_step(id)? {
             Some(step) => Ok(step),
@@ -154,7 +154,7 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// A step that must exist, to be changed.
+    /// Returns a step to be changed, which must exist.
     pub fn step_mut(&mut self, id: i64) -> Changing<S, &mut StoredStep> {
         self.load_step(id)?;
         let Some(step) = self.steps.get_mut(&id) else {
@@ -167,7 +167,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(&mut step.now)
     }
 
-    /// The dependents of a step, whose rows are loaded together.
+    /// Lists the dependents of a step, and loads their rows.
     pub fn dependents(&mut self, id: i64) -> Result<Vec<i64>, S::Error> {
         if !self.dependents.contains_key(&id) {
             let edges = self.store.load_dependents(&[id])?;
@@ -179,7 +179,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(dependents)
     }
 
-    /// The steps of a deletion in this state, with their rows, in the order of their ids.
+    /// Lists the steps of a deletion in this state, in the order of their ids, and loads their rows.
     pub fn steps_in(&mut self, deletion: i64, state: StepState) -> Result<Vec<i64>, S::Error> {
         let found = self.searched()?.find_in_state(deletion, state)?;
         self.load_steps(&found)?;
@@ -209,21 +209,21 @@ impl<S: RowStore> WorkingSet<S> {
         &self.store
     }
 
-    /// The store, for a search: everything is saved before.
+    /// The store, for a search: all rows but the deletions are saved before.
     pub fn searched(&mut self) -> Result<&S, S::Error> {
         self.save()?;
         Ok(&self.store)
     }
 
-    /// The number of a deletion that must exist.
+    /// Returns the number of a deletion, which must exist.
     pub fn existing_deletion(&self, id: &str) -> Changing<S, i64> {
         match self.store.find_deletion(id)? {
             Some(num) => Ok(num),
-            None => Err(Stop::Refused(format!("no deletion {id}"))),
+            None => Err(Stop::Refused(format!("there is no deletion {id}"))),
         }
     }
 
-    /// A deletion that must exist.
+    /// Returns a deletion, which must exist.
     pub fn deletion(&mut self, num: i64) -> Changing<S, &mut StoredDeletion> {
         use std::collections::btree_map::Entry;
         let kept = match self.deletions.entry(num) {
@@ -239,7 +239,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(&mut kept.now)
     }
 
-    /// What a deletion was asked for; it must exist.
+    /// Loads the request of a deletion, which must exist.
     pub fn request(&self, num: i64) -> Changing<S, StoredRequest> {
         match self.store.load_requests(&[num])?.pop() {
             Some((_, request)) => Ok(request),
@@ -292,7 +292,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.tombstones.push(tombstone);
     }
 
-    /// Releases the tombstones that this deletion only checked: their resources are as before.
+    /// Releases the tombstones of a deletion that are still in phase `checking`: their resources are as before.
     pub fn release_checking(&mut self, num: i64, now: DateTime<Utc>) -> Result<(), S::Error> {
         for record in self.searched()?.find_checking(num)? {
             self.end_tombstone(num, Some(record), Some(Phase::Released), now);
@@ -318,7 +318,7 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// Makes a step wait for clearances no longer.
+    /// Ends a step's wait for clearances.
     pub fn drop_pending_clearances(&mut self, step: i64) {
         self.cleared.push(step);
     }
@@ -328,7 +328,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.save_by(|store, unsaved, _| store.save(unsaved))
     }
 
-    /// Saves, and finds the steps that are left to owners which have moved since the last call.
+    /// Saves like [`Self::save`], and finds the steps whose owners have moved since the last call.
     pub fn save_and_find_left(&mut self) -> Result<Vec<i64>, S::Error> {
         self.save_by(|store, unsaved, owners_moved| {
             let owners = Vec::from_iter(std::mem::take(owners_moved));
@@ -371,7 +371,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(answer)
     }
 
-    /// Forgets the steps, all saved, because something else may write them.
+    /// Drops the steps from memory, because statements of the store may change them. All must be saved before.
     pub fn forget_steps(&mut self) {
         self.steps.clear();
         self.written.clear();
@@ -389,7 +389,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.store.save_deletions(&changed)
     }
 
-    /// Notes a step to which another is left, and which may have moved before.
+    /// Notes the owner of a left step, because the owner may have moved before the step was left to it.
     pub fn note_owner(&mut self, owner: i64, now: DateTime<Utc>) {
         self.owners_moved.insert(owner);
         self.moved_at = Some(now);
@@ -421,8 +421,8 @@ impl<S: RowStore> WorkingSet<S> {
     }
 }
 
-/// The owner of left steps that has moved, if this step is one or is left to one: an owner that has ended, got
-/// stuck or goes on; and the owner of a step that is no longer held.
+/// Returns the owner whose left steps a change of this step concerns: the step itself if it has ended, become stuck or
+/// continued; or the step's own owner if the step waits for it again.
 fn owner_moved(saved: &StoredStep, now: &StoredStep) -> Option<i64> {
     let was_stuck = saved.state == StepState::Stuck;
     match (saved.state == now.state, now.left_to) {
