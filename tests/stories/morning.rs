@@ -50,7 +50,7 @@ fn tell(telling: &Telling) {
         "keys in :deletions",
         "enter show the deletion as a tree of steps",
         "r retry now",
-        "p pause, or go on",
+        "p pause or resume",
         "c cancel, after a question",
         "y copy the id",
         "keys on rows that can be marked",
@@ -60,7 +60,7 @@ fn tell(telling: &Telling) {
     seat.see_all(&[": go to a pane or a kind"]);
     seat.page_to("to the first row");
     seat.page_to("these keys");
-    seat.see_all(&["? these keys"]);
+    seat.see_all(&["? show these keys"]);
     seat.page_to("ctrl-c");
     seat.see_all(&["q ctrl-c quit"]);
     seat.press("\x1b");

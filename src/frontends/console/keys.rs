@@ -74,7 +74,7 @@ pub(crate) enum Action {
     NotADelete,
 }
 
-/// The panes in which a key has a meaning. A pane's own scope wins over [`Scope::Everywhere`].
+/// The panes in which a binding applies. A pane's own scope wins over [`Scope::Everywhere`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     Everywhere,
@@ -100,9 +100,9 @@ pub(crate) enum Scope {
     Details,
     /// A record as YAML.
     Yaml,
-    /// The columns of a list, to choose from.
+    /// The choice of the columns of a list or a tree.
     Columns,
-    /// Panes whose rows are only read.
+    /// Panes whose rows can only be read and copied.
     Reading,
     /// All panes whose rows can be marked ([`Scope::shares`]).
     Marks,
@@ -154,16 +154,16 @@ const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
 #[rustfmt::skip]
 const STANDARD: &[Row] = &[
     (Scope::Home, OPEN, Action::Open, "open", "open the row: the step, the deletion, or all of the section"),
-    (Scope::Home, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
+    (Scope::Home, BLOCKERS, Action::Blockers, "blockers", "show what blocks it, and who owns that"),
     (Scope::Home, EXPLAIN, Action::Explain, "", "explain why it does not go, down to the root blocker"),
     (Scope::Home, RETRY, Action::Retry, "retry", "retry now"),
-    (Scope::Home, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
-    (Scope::Home, REFUSE, Action::RefuseDrift, "", "where newcomers block it: leave them and end the deletion, after a typed confirmation"),
-    (Scope::Home, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
-    (Scope::Home, PAUSE, Action::Pause, "", "pause the deletion, or go on"),
-    (Scope::Home, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; what was sent runs to its end"),
-    (Scope::Home, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
-    (Scope::Home, REPORT, Action::Report, "", "write the report of the deletion to a file, which it asks for: a web page that can be attached to a ticket"),
+    (Scope::Home, ACCEPT, Action::AcceptDrift, "", "if newcomers block it: delete them too, after a typed confirmation"),
+    (Scope::Home, REFUSE, Action::RefuseDrift, "", "if newcomers block it: leave them and end the deletion, after a typed confirmation"),
+    (Scope::Home, LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
+    (Scope::Home, PAUSE, Action::Pause, "", "pause or resume the deletion"),
+    (Scope::Home, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; calls that were already sent are completed"),
+    (Scope::Home, CHART, Action::Chart, "chart", "draw a chart: what ran when, and what it waited for"),
+    (Scope::Home, REPORT, Action::Report, "", "write the report of the deletion, a web page for a ticket, to a file that you name"),
     (Scope::Home, YAML, Action::Yaml, "", "show the step or the deletion as YAML, as -o yaml prints it"),
     (Scope::Home, COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
 
@@ -182,84 +182,84 @@ const STANDARD: &[Row] = &[
     (Scope::Plan, &[plain('v')], Action::ToggleServers, "", "plan again with or without the servers on the networks"),
     (Scope::Plan, UNFOLD, Action::Unfold, "unfold", "open the folded line"),
     (Scope::Plan, FOLD, Action::Fold, "", "fold the line again"),
-    (Scope::Plan, BLOCKERS, Action::Blockers, "", "what blocks it, and whose that is"),
+    (Scope::Plan, BLOCKERS, Action::Blockers, "", "show what blocks it, and who owns that"),
     (Scope::Plan, COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
 
     (Scope::Deletions, OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
-    (Scope::Deletions, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
-    (Scope::Deletions, RETRY, Action::Retry, "retry", "retry now everything that is blocked or stuck; of marked rows after a question"),
-    (Scope::Deletions, LADDER, Action::Ladder, "", "what else can be done about it; of marked rows: abandon what is stuck, after a question"),
-    (Scope::Deletions, PAUSE, Action::Pause, "pause", "pause, or go on; of marked rows after a question"),
-    (Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
-    (Scope::Deletions, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
-    (Scope::Deletions, REPORT, Action::Report, "", "write the report of the deletion to a file, which it asks for: a web page that can be attached to a ticket"),
+    (Scope::Deletions, BLOCKERS, Action::Blockers, "blockers", "show what blocks it, and who owns that"),
+    (Scope::Deletions, RETRY, Action::Retry, "retry", "retry now everything that is blocked or stuck; for marked rows after a question"),
+    (Scope::Deletions, LADDER, Action::Ladder, "", "show what else can be done; for marked rows: abandon what is stuck or blocked, after a question"),
+    (Scope::Deletions, PAUSE, Action::Pause, "pause", "pause or resume; for marked rows after a question"),
+    (Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; calls that were already sent are completed"),
+    (Scope::Deletions, CHART, Action::Chart, "chart", "draw a chart: what ran when, and what it waited for"),
+    (Scope::Deletions, REPORT, Action::Report, "", "write the report of the deletion, a web page for a ticket, to a file that you name"),
     (Scope::Deletions, YAML, Action::Yaml, "", "show the deletion as YAML, as -o yaml prints it"),
     (Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
 
-    (Scope::Tree, OPEN, Action::Open, "timeline", "what happened to the step; opens a folded line"),
+    (Scope::Tree, OPEN, Action::Open, "timeline", "show what happened to the step, or open a folded line"),
     (Scope::Tree, UNFOLD, Action::Unfold, "unfold", "open the line"),
     (Scope::Tree, FOLD, Action::Fold, "", "fold the row; if it is not open, fold its parent and go there"),
-    (Scope::Tree, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
+    (Scope::Tree, BLOCKERS, Action::Blockers, "blockers", "show what blocks it, and who owns that"),
     (Scope::Tree, EXPLAIN, Action::Explain, "", "explain why it does not go, down to the root blocker"),
     (Scope::Tree, RETRY, Action::Retry, "retry", "retry the step now; on any other row the whole deletion"),
-    (Scope::Tree, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
-    (Scope::Tree, PAUSE, Action::Pause, "pause", "pause, or go on"),
-    (Scope::Tree, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
-    (Scope::Tree, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
-    (Scope::Tree, REPORT, Action::Report, "", "write the report of the deletion to a file, which it asks for: a web page that can be attached to a ticket"),
+    (Scope::Tree, LADDER, Action::Ladder, "", "show what else can be done; sends nothing"),
+    (Scope::Tree, PAUSE, Action::Pause, "pause", "pause or resume"),
+    (Scope::Tree, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; calls that were already sent are completed"),
+    (Scope::Tree, CHART, Action::Chart, "chart", "draw a chart: what ran when, and what it waited for"),
+    (Scope::Tree, REPORT, Action::Report, "", "write the report of the deletion, a web page for a ticket, to a file that you name"),
     (Scope::Tree, YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it; on any other row the deletion"),
     (Scope::Tree, COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
 
-    (Scope::Attention, OPEN, Action::Open, "why", "the facts, the raw error and the timeline"),
-    (Scope::Attention, &[plain('g')], Action::Group, "group", "by cause, to retry many at once"),
-    (Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
+    (Scope::Attention, OPEN, Action::Open, "why", "show the facts, the raw error and the timeline"),
+    (Scope::Attention, &[plain('g')], Action::Group, "group", "group by cause, to retry many at once"),
+    (Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "show what blocks it, and who owns that"),
     (Scope::Attention, EXPLAIN, Action::Explain, "", "explain why it does not go, down to the root blocker"),
-    (Scope::Attention, RETRY, Action::Retry, "retry", "retry now; of marked rows after a question"),
-    (Scope::Attention, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
-    (Scope::Attention, REFUSE, Action::RefuseDrift, "", "where newcomers block it: leave them and end the deletion, after a typed confirmation"),
-    (Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; of marked rows: abandon them, after a question"),
-    (Scope::Attention, PAUSE, Action::Pause, "", "pause the deletion, or go on; of marked rows after a question"),
-    (Scope::Attention, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; what was sent runs to its end"),
+    (Scope::Attention, RETRY, Action::Retry, "retry", "retry now; for marked rows after a question"),
+    (Scope::Attention, ACCEPT, Action::AcceptDrift, "", "if newcomers block it: delete them too, after a typed confirmation"),
+    (Scope::Attention, REFUSE, Action::RefuseDrift, "", "if newcomers block it: leave them and end the deletion, after a typed confirmation"),
+    (Scope::Attention, LADDER, Action::Ladder, "ladder", "show what else can be done; for marked rows: abandon them, after a question"),
+    (Scope::Attention, PAUSE, Action::Pause, "", "pause or resume the deletion; for marked rows after a question"),
+    (Scope::Attention, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; calls that were already sent are completed"),
     (Scope::Attention, YAML, Action::Yaml, "", "show the step or the refused deletion as YAML, as -o yaml prints it"),
     (Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the row"),
 
-    (Scope::Causes, OPEN, Action::Open, "rows", "the steps of this cause"),
+    (Scope::Causes, OPEN, Action::Open, "rows", "show the steps of this cause"),
     (Scope::Causes, RETRY, Action::Retry, "retry…", "count the steps of the marked causes, or of this one, that can be retried; then ask"),
     (Scope::Causes, COPY, Action::Copy, "", "copy the cloud's answer to one of the steps to the clipboard; again: the row"),
 
-    (Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
+    (Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "show what blocks it, and who owns that"),
     (Scope::Inspect, RETRY, Action::Retry, "retry", "retry now"),
-    (Scope::Inspect, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
-    (Scope::Inspect, REFUSE, Action::RefuseDrift, "", "where newcomers block it: leave them and end the deletion, after a typed confirmation"),
-    (Scope::Inspect, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
-    (Scope::Inspect, REPORT, Action::Report, "", "write the report of the deletion to a file, which it asks for: a web page that can be attached to a ticket"),
+    (Scope::Inspect, ACCEPT, Action::AcceptDrift, "", "if newcomers block it: delete them too, after a typed confirmation"),
+    (Scope::Inspect, REFUSE, Action::RefuseDrift, "", "if newcomers block it: leave them and end the deletion, after a typed confirmation"),
+    (Scope::Inspect, LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
+    (Scope::Inspect, REPORT, Action::Report, "", "write the report of the deletion, a web page for a ticket, to a file that you name"),
     (Scope::Inspect, YAML, Action::Yaml, "YAML", "show the step or the deletion as YAML, as -o yaml prints it"),
     (Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the event"),
 
     (Scope::Blockers, COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard; again: the row"),
     (Scope::Blockers, RETRY, Action::Retry, "retry", "retry now, once the blocker is gone"),
-    (Scope::Blockers, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
+    (Scope::Blockers, LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
 
-    (Scope::Relations, OPEN, Action::Open, "follow", "go to the resource or the deletion at the other end; [ comes back"),
+    (Scope::Relations, OPEN, Action::Open, "follow", "go to the resource or the deletion at the other end; [ leads back"),
     (Scope::Relations, COPY, Action::Copy, "copy id", "copy the id, or the line, to the clipboard; again: the row"),
 
     (Scope::Ladder, OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
-    (Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard; of the lines to do by hand again: the whole runbook"),
+    (Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line of the runbook, to the clipboard; again: the whole runbook"),
 
-    (Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was abandoned"),
+    (Scope::Orphans, OPEN, Action::Open, "timeline", "show what happened to it before it was abandoned"),
     (Scope::Orphans, EXPLAIN, Action::Explain, "", "explain why it did not go, and what blocks it now"),
     (Scope::Orphans, YAML, Action::Yaml, "", "show the abandoned step as YAML, as -o yaml prints it"),
     (Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
 
     (Scope::Tombstones, OPEN, Action::Open, "deletion", "show the deletion as a tree of steps"),
     (Scope::Tombstones, &[plain('x')], Action::Release, "release…", "release the tombstone of a resource that still exists, after a typed confirmation: it may then be created and changed again"),
-    (Scope::Tombstones, EXPLAIN, Action::Explain, "explain", "what became of the resource, and what blocks it now"),
+    (Scope::Tombstones, EXPLAIN, Action::Explain, "explain", "explain what became of the resource, and what blocks it now"),
     (Scope::Tombstones, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
 
-    (Scope::Drift, OPEN, Action::Open, "why", "the facts, the raw error and the timeline of the step"),
+    (Scope::Drift, OPEN, Action::Open, "why", "show the facts, the raw error and the timeline of the step"),
     (Scope::Drift, ACCEPT, Action::AcceptDrift, "accept…", "delete the newcomers too, after a typed confirmation"),
     (Scope::Drift, REFUSE, Action::RefuseDrift, "refuse…", "leave the newcomers and end the deletion, after a typed confirmation"),
-    (Scope::Drift, BLOCKERS, Action::Blockers, "newcomers", "each of the newcomers, and whose it is"),
+    (Scope::Drift, BLOCKERS, Action::Blockers, "newcomers", "show each newcomer, and who owns it"),
     (Scope::Drift, EXPLAIN, Action::Explain, "", "explain why it does not go, down to the root blocker"),
     (Scope::Drift, YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it"),
     (Scope::Drift, COPY, Action::Copy, "", "copy the id of the deletion to the clipboard; again: the id of the resource, the error with its request id, the row"),
@@ -267,7 +267,7 @@ const STANDARD: &[Row] = &[
     (Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),
     (Scope::Deployments, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
     (Scope::Engine, COPY, Action::Copy, "copy", "copy the last failure, or the name, to the clipboard"),
-    (Scope::Sites, PAUSE, Action::Pause, "pause", "send nothing to the site, or go on; others go on meanwhile"),
+    (Scope::Sites, PAUSE, Action::Pause, "pause", "pause or resume the site; the other sites continue"),
     (Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
 
     (Scope::Details, YAML, Action::Yaml, "YAML", "show the resource as YAML, as -o yaml prints it"),
@@ -287,13 +287,13 @@ const STANDARD: &[Row] = &[
     (Scope::Marks, &[plain('i')], Action::MarkOthers, "", "mark the other rows instead, among those that the filter shows"),
     (Scope::Marks, &[plain('u')], Action::Unmark, "", "unmark all rows, also those that the filter hides"),
 
-    (Scope::Sorts, &[plain('s')], Action::Sort, "", "sort by the next column, numbers in names by their size; behind the last one in the order of the list"),
-    (Scope::Sorts, &[plain('S')], Action::SortBackwards, "", "sort the other way round"),
+    (Scope::Sorts, &[plain('s')], Action::Sort, "", "sort by the next column, with numbers in names by value; after the last column as the list was"),
+    (Scope::Sorts, &[plain('S')], Action::SortBackwards, "", "reverse the order"),
 
-    (Scope::Replay, &[plain(',')], Action::EventBack, "event back", "to the event before"),
+    (Scope::Replay, &[plain(',')], Action::EventBack, "event back", "to the previous event"),
     (Scope::Replay, &[plain('.')], Action::EventOn, "on", "to the next event"),
-    (Scope::Replay, &[plain('<')], Action::JumpBack, "far back", "back by a twentieth of all the time that the ledger tells of"),
-    (Scope::Replay, &[plain('>')], Action::JumpOn, "far on", "on by a twentieth of that time"),
+    (Scope::Replay, &[plain('<')], Action::JumpBack, "far back", "back by a twentieth of the time that the ledger covers"),
+    (Scope::Replay, &[plain('>')], Action::JumpOn, "far on", "forward by a twentieth of that time"),
     (Scope::Replay, &[plain('{')], Action::Earliest, "", "to the first event; :at 03:12:07 or :at -10m goes to any time"),
     (Scope::Replay, &[plain('}')], Action::Latest, "", "to the end"),
 
@@ -306,14 +306,14 @@ const STANDARD: &[Row] = &[
     (Scope::Everywhere, &[key(KeyCode::PageDown)], Action::PageDown, "", "one screen down"),
     (Scope::Everywhere, &[key(KeyCode::Home), plain('g')], Action::First, "", "to the first row"),
     (Scope::Everywhere, &[key(KeyCode::End), plain('G')], Action::Last, "", "to the last row"),
-    (Scope::Everywhere, &[ctrl('r')], Action::Refresh, "", "ask again"),
+    (Scope::Everywhere, &[ctrl('r')], Action::Refresh, "", "query the rows again"),
     (Scope::Everywhere, &[key(KeyCode::Escape)], Action::Back, "back", "close the prompt, drop the filter, or go back"),
-    (Scope::Everywhere, &[plain('[')], Action::Previous, "", "to the view of before, with its filter"),
+    (Scope::Everywhere, &[plain('[')], Action::Previous, "", "to the previous view, with its filter"),
     (Scope::Everywhere, &[plain(']')], Action::Next, "", "to the view that was left by [ or esc"),
-    (Scope::Everywhere, &[plain('?')], Action::Help, "help", "these keys"),
-    (Scope::Everywhere, &[plain('q'), ctrl('c')], Action::Quit, "quit", "quit; asks first if this console carries the engine and work is under way"),
+    (Scope::Everywhere, &[plain('?')], Action::Help, "help", "show these keys"),
+    (Scope::Everywhere, &[plain('q'), ctrl('c')], Action::Quit, "quit", "quit; asks first if the engine runs in this console and has work"),
     (Scope::Everywhere, &[ctrl('l')], Action::Repaint, "", "paint the screen again"),
-    (Scope::Everywhere, &[ctrl('z')], Action::Suspend, "", "suspend; fg brings it back"),
+    (Scope::Everywhere, &[ctrl('z')], Action::Suspend, "", "suspend the console; fg resumes it"),
     (Scope::Everywhere, &[ctrl('d'), ctrl('k'), key(KeyCode::Delete), key(KeyCode::Backspace)], Action::NotADelete, "", "nothing: no control key, Delete or Backspace deletes"),
 ];
 
@@ -376,7 +376,9 @@ impl Keymap {
                     format!("\"{text}\" is not a key; write a, D, space, enter, f5, ctrl-r")
                 })?;
                 match action.changes_a_cloud() && is_slip(key) {
-                    true => Err(format!("nothing that changes a cloud is on {text}")),
+                    true => Err(format!(
+                        "an action that changes a cloud cannot be on {text}, which is easily pressed by mistake"
+                    )),
                     false => Ok(key),
                 }
             });
@@ -428,8 +430,8 @@ impl Keymap {
         &self.bindings
     }
 
-    /// Returns the bindings that the footer offers in a pane: its own, those of a replay, and those of all
-    /// panes.
+    /// Returns the bindings that the footer offers in a pane: those of the pane, of a replay, of rows that can be
+    /// marked or sorted, and of all panes.
     pub(crate) fn offered(&self, scope: Scope, replays: bool) -> impl Iterator<Item = &Binding> {
         let offered = self.bindings.iter();
         let offered = offered.filter(|b| !b.footer.is_empty() && !b.keys.is_empty());
@@ -459,8 +461,8 @@ impl Keymap {
             .or_else(|| find(Scope::Everywhere))
     }
 
-    /// Tells where a key has a meaning, for a person who presses it where it has none: `only in :home`. Of more places
-    /// than a line has room for, it names the first.
+    /// Returns the panes in which a key has a meaning, for a person who presses it where it has none: `only in :home`.
+    /// If there are more than two, names the first and counts the others.
     pub(crate) fn elsewhere(&self, pressed: KeyEvent) -> Option<String> {
         let pressed = (pressed.code, pressed.modifiers - Modifiers::SHIFT);
         let bindings = self.bindings.iter();
@@ -508,7 +510,7 @@ impl Action {
         )
     }
 
-    /// Whether the action is one on the marked rows, if there are any.
+    /// Whether the action applies to the marked rows, if there are any.
     pub(crate) fn acts_on_marks(self) -> bool {
         matches!(
             self,
@@ -542,7 +544,7 @@ fn is_slip((code, modifiers): Key) -> bool {
     modifiers.contains(Modifiers::CONTROL) || matches!(code, KeyCode::Delete | KeyCode::Backspace)
 }
 
-/// The names of keys that are no letters.
+/// The names of keys that are not one character.
 #[rustfmt::skip]
 const NAMES: &[(&str, KeyCode)] = &[
     ("space", KeyCode::Char(' ')), ("enter", KeyCode::Enter), ("esc", KeyCode::Escape), ("tab", KeyCode::Tab),
@@ -572,7 +574,7 @@ pub(crate) fn parse_key(text: &str) -> Option<Key> {
     Some((code.or_else(function)?, Modifiers::NONE))
 }
 
-/// Returns a key as the help writes it, such as `D`, `enter` or `ctrl-r`.
+/// Returns the name of a key as the help writes it, such as `D`, `enter` or `ctrl-r`.
 pub(crate) fn key_name((code, modifiers): Key) -> String {
     let named = NAMES.iter().find(|(_, named)| *named == code);
     let name = match (named, code) {
@@ -599,7 +601,7 @@ pub(crate) fn key_names(binding: &Binding) -> String {
 }
 
 impl Scope {
-    /// Whether the keys of another scope, which is one of several panes, have a meaning here too.
+    /// Whether the keys of [`Scope::Marks`] or [`Scope::Sorts`] have a meaning in this pane too.
     pub(crate) fn shares(self, of: Self) -> bool {
         let marks = matches!(
             self,
@@ -686,7 +688,7 @@ mod tests {
         }
         for key in ["ctrl-x", "delete", "backspace"] {
             let refused = changed("plan_deletion", &[key]).err().unwrap_or_default();
-            let why = "nothing that changes a cloud";
+            let why = "an action that changes a cloud";
             assert!(refused.contains(why), "{refused}");
         }
     }
@@ -712,7 +714,7 @@ mod tests {
         }
     }
 
-    /// Action, keys, and the reason why they are refused.
+    /// Action, keys, and the message that refuses them.
     #[rustfmt::skip]
     const WRONG: &[(&str, &[&str], &str)] = &[
         ("rety", &["R"], "rety: no such action; did you mean \"retry\""),
@@ -728,9 +730,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_with_what_might_be() {
-        for (action, keys, told) in WRONG {
+        for (action, keys, message) in WRONG {
             let refused = changed(action, keys).err().unwrap_or_default();
-            assert!(refused.contains(told), "{action} {keys:?}: {refused}");
+            assert!(refused.contains(message), "{action} {keys:?}: {refused}");
         }
     }
 
