@@ -180,7 +180,7 @@ fn an_unknown_name_is_answered_with_the_nearest() {
         ),
         (
             ":columns wavelength",
-            "there is no column \"wavelength\"; there is name, id, status, project, site",
+            "there is no column \"wavelength\"; the columns are name, id, status, project, site",
         ),
     ] {
         desk.type_line(line);

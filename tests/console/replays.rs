@@ -102,7 +102,7 @@ fn keys_and_typed_times_go_to_other_times_one_after_the_other() {
     desk.take(Event::Paste("at +1d".to_owned()));
     desk.press("enter");
     assert!(
-        desk.text().contains("that is after the end"),
+        desk.text().contains("that time is after the end"),
         "{}",
         desk.text()
     );

@@ -15,7 +15,7 @@ use crate::present::{
     pace_words, range_words,
 };
 
-/// Whether a deletion fits the filter. `words` describe its targets, any of whose kinds and sites may match.
+/// Whether a deletion matches the filter. `words` describe its targets, any of whose kinds and sites may match.
 pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &str) -> bool {
     let keys = || deletion.targets.iter().map(|target| &target.key);
     let kinds: Vec<&str> = keys().map(|key| key.kind.as_str()).collect();
@@ -30,7 +30,7 @@ pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &s
     })
 }
 
-/// The time left, or when the next attempt is.
+/// The time left, or the time of the next attempt; empty if neither is known.
 pub(crate) fn time_left(deletion: &Deletion, look: &RenderContext) -> String {
     match outlook(deletion) {
         Some(Outlook::Within { least, most }) => range_words(least, most),
@@ -108,10 +108,10 @@ pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
         // The question comes first, because the lines behind it may be cut off.
         _ if waits_for_an_answer(step) => {
             lines.extend(next_line(step, look));
-            lines.extend(held_lines(step, look));
+            lines.extend(blocker_lines(step, look));
         }
         _ => {
-            lines.extend(held_lines(step, look));
+            lines.extend(blocker_lines(step, look));
             lines.extend(next_line(step, look));
         }
     }
@@ -119,7 +119,7 @@ pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
 }
 
 /// The blockers of a step, and the last answer of the cloud.
-fn held_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
+fn blocker_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     let mut lines = Vec::new();
     for blocker in step.blockers.iter().take(3) {
         let text = format!("blocked by {}", blocker_words(blocker));
@@ -158,7 +158,7 @@ fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
     Some(Cell::dim(look.keys.spell(next)))
 }
 
-/// Detail lines about an event: its message, and the id of the request, if there was one.
+/// Detail lines about an event: its message, and the request's id with the time, if there was a request.
 pub(crate) fn message_lines(
     message: &str,
     request: &str,
@@ -181,7 +181,7 @@ pub(crate) fn event_tone(kind: EventKind) -> Tone {
     }
 }
 
-/// A field of an event's data, as text.
+/// A field of an event's data as text; empty if the event has no such field.
 pub(crate) fn datum(event: &LedgerEvent, name: &str) -> String {
     event.data.get(name).map(json_words).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Alerts for a person who looks elsewhere: a deletion has ended, or something needs a person.
+//! Alerts for a person who is not looking at the console: a deletion has ended, or something needs a person.
 
 use crate::control::Snapshot;
 use crate::domain::model::{Deletion, DeletionState, StepState};
@@ -7,9 +7,10 @@ use crate::present::{count, resource_words, target_words};
 /// The snapshot has at most this many deletions, so one that is missing from a full list may still be under way.
 const DELETIONS_MAX: usize = 50;
 
-/// Says what has happened between two snapshots; none if nothing that anybody waits for.
+/// Returns the words for what happened between two snapshots; `None` if no deletion ended and nothing new needs a
+/// person.
 pub(super) fn words(before: &Snapshot, now: &Snapshot) -> Option<String> {
-    // The first snapshot of an engine tells of everything at once.
+    // Compared with the empty snapshot before the engine's first one, everything would look new.
     before.at?;
     let said = [needs_person(before, now), ended(before, now)];
     let said: Vec<String> = said.into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! Commands that a person confirmed together. A few at a time are sent, and their receipts are told as one.
+//! Commands that a person confirmed together. A few are sent at a time, and one message reports their receipts.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use crate::present::thousands;
 
 /// Maximum number of commands under way at once, so that the engine serves others meanwhile.
 const AT_ONCE: usize = 8;
-/// Maximum number of reasons that are told.
+/// Maximum number of reasons that are reported.
 const REASONS_MAX: usize = 4;
 
 pub(super) struct Bulk {

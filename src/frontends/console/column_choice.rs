@@ -1,6 +1,6 @@
-//! Which columns a list or a tree shows. A person chooses them in `:columns`, or writes their names after it; the choice
-//! is kept by the word of the pane, and for all trees together. Without a choice those columns are shown for which the
-//! screen is wide enough.
+//! Handles `:columns`, in which a person chooses the columns that a list or a tree shows, or after which they write the
+//! names. The choice is kept by the word of the pane; all trees have one choice. Without a choice, those columns are
+//! shown for which the screen is wide enough.
 
 use super::command::DEFAULT;
 use super::event::Effect;
@@ -11,7 +11,8 @@ use super::state::State;
 use crate::domain::text::did_you_mean;
 use crate::system::config::{Choice, ChoiceTable};
 
-/// Shows the columns of the pane on top to choose from, or takes their names, between blanks or commas.
+/// Opens the list of the columns of the pane on top, or shows the columns whose names were typed, separated by spaces
+/// or commas.
 pub(super) fn entered(state: &mut State, names: &[&str]) {
     let Some((kept_as, offers)) = offered(state) else {
         let message = "the columns of this pane are fixed: the width of the screen decides";
@@ -27,7 +28,10 @@ pub(super) fn entered(state: &mut State, names: &[&str]) {
             Some(name) => {
                 let near = did_you_mean(name, known().chain([DEFAULT]));
                 let hint = match near.is_empty() {
-                    true => format!("; there is {}", known().collect::<Vec<_>>().join(", ")),
+                    true => format!(
+                        "; the columns are {}",
+                        known().collect::<Vec<_>>().join(", ")
+                    ),
                     false => near,
                 };
                 state.say(Tone::Warn, format!("there is no column \"{name}\"{hint}"));
@@ -40,14 +44,14 @@ pub(super) fn entered(state: &mut State, names: &[&str]) {
     }
 }
 
-/// The name under which a choice of the columns on top is kept, and these columns; none if they cannot be chosen.
+/// The name under which a choice for the pane on top is kept, and its columns; `None` if they cannot be chosen.
 fn offered(state: &State) -> Option<(String, Vec<ColumnOffer>)> {
     let pane = state.top()?;
     let Choosable { kept_as, names } = pane.choosable()?;
     let look = state.look();
     let chosen = &pane.list().columns;
     let is_chosen = names.iter().any(|name| chosen.contains(name));
-    // Without a choice all columns are there, and the screen is too narrow for some.
+    // Without a choice `shown` returns all columns, and the screen may be too narrow for some.
     let fitting = pane.shown(0..0, &look).columns;
     let fitting = fitting.iter().map(|it| it.from_width <= look.width);
     let fitting: Vec<bool> = fitting.collect();
@@ -62,7 +66,7 @@ fn offered(state: &State) -> Option<(String, Vec<ColumnOffer>)> {
     Some((kept_as, offers))
 }
 
-/// Shows these columns from now on, or with no names as many as the screen has room for; and saves the choice.
+/// Shows these columns from now on, or without names as many as fit on the screen, and saves the choice.
 fn choose(state: &mut State, kept_as: &str, names: &[String]) {
     let value = Some(names.join(" ")).filter(|names| !names.is_empty());
     match value.clone() {
@@ -85,7 +89,7 @@ fn choose(state: &mut State, kept_as: &str, names: &[String]) {
     state.outbox.push(Effect::Save { file, choice });
 }
 
-/// `:port shows name, status`
+/// Says what a pane shows, such as `:port shows name, status`.
 fn words(state: &State, kept_as: &str) -> String {
     let owner = columns_owner(kept_as);
     match state.options.columns.get(kept_as) {
@@ -94,7 +98,7 @@ fn words(state: &State, kept_as: &str) -> String {
     }
 }
 
-/// Tells whether a choice was saved. If not, it counts until the console ends.
+/// Reports whether a choice was saved. A choice that was not saved applies until the console ends.
 pub(super) fn saved(state: &mut State, kept_as: &str, result: Result<(), String>) {
     match result {
         Ok(()) => state.say(Tone::Good, format!("saved: {}", words(state, kept_as))),

@@ -11,9 +11,9 @@ use crate::domain::text;
 const QUIT: &str = "quit";
 /// The word that chooses columns.
 pub(crate) const COLUMNS: &str = "columns";
-/// What takes a choice of columns back.
+/// The word that drops a choice of columns.
 pub(crate) const DEFAULT: &str = "default";
-/// Words that a name follows.
+/// Words that are followed by a name.
 const BEFORE_NAMES: [&str; 5] = ["cloud", "region", "project", "view", COLUMNS];
 
 /// The meaning of a word typed after `:`.
@@ -25,7 +25,7 @@ pub(crate) enum Place {
     Unknown(String),
 }
 
-/// Finds what a word names. As on the command line, case does not matter, and a kind may be written with `-` for `_`.
+/// Finds the pane or the kind that a word names. As on the command line, case does not matter, and a kind may be written with `-` for `_`.
 pub(crate) fn place(typed: &str, kinds: &[KindInfo]) -> Place {
     let lower = typed.trim().to_lowercase();
     let word = match lower.as_str() {
@@ -64,14 +64,15 @@ fn words(kinds: &[KindInfo]) -> impl Iterator<Item = &str> {
 pub(crate) struct Known<'k> {
     pub(crate) kinds: &'k [KindInfo],
     pub(crate) sites: &'k [SiteStatus],
-    /// The names of projects by id, if they were asked for.
+    /// The names of projects by id; empty until they are queried.
     pub(crate) projects: &'k BTreeMap<String, String>,
     pub(crate) views: &'k BTreeMap<String, String>,
     /// The names of the columns of the pane on top that can be chosen.
     pub(crate) columns: Vec<String>,
 }
 
-/// Returns the lines that begin with what is typed: panes and kinds first, then what follows them.
+/// Returns the lines that begin with the typed text. The first word is completed to a pane or a kind, and each
+/// later word to one of the names that may follow it.
 pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
     let typed = typed.trim_start();
     if let Some((words, filter)) = typed.split_once(" /") {
@@ -102,7 +103,7 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
         ("project", _) => known.projects.values().map(|name| named(name)).collect(),
         ("view", _) => known.views.keys().map(|name| named(name)).collect(),
         (COLUMNS, last) => {
-            // What is before a comma stays.
+            // The names before the last comma stay.
             let first = last.rfind(',').map_or("", |at| &last[..=at]);
             let names = known.columns.iter().map(String::as_str).chain([DEFAULT]);
             names.map(|name| named(&format!("{first}{name}"))).collect()
@@ -131,11 +132,11 @@ pub(crate) fn names_project(typed: &str) -> bool {
     typed.trim_start().starts_with("project ") || last.starts_with("project=")
 }
 
-/// What a filter may ask of every row.
+/// The beginnings of filter words about facts that every row has.
 const FACTS: [&str; 6] = ["state=", "kind=", "site=", "project=", "age>", "age<"];
 
-/// Returns the filters that begin with what is typed: its last word is the name of a column, or of what every row
-/// has. Nothing is suggested before a letter of it is typed: most filters are names.
+/// Returns the completions of a filter, in which its last word becomes the name of a column or of a fact that every
+/// row has. Returns none before the first letter of that word is typed, because most filters are names of resources.
 pub(crate) fn filter_completions(typed: &str, columns: &[String]) -> Vec<String> {
     let (before, last) = match typed.rfind([' ', '!']) {
         Some(at) => typed.split_at(at + 1),

@@ -20,7 +20,7 @@ pub enum Event {
     Key(KeyEvent),
     /// Move the cursor to this row, counted from 0.
     Row(usize),
-    /// The mouse wheel was turned; `down` is towards the end.
+    /// The mouse wheel was turned; `down` is towards the last row.
     Wheel {
         down: bool,
     },
@@ -53,14 +53,15 @@ pub enum Event {
         ticket: u64,
         events: Result<Vec<LedgerEvent>, ControlError>,
     },
-    /// Sent only while [`super::State::wants_tick`] is true.
+    /// Time has passed. Sent while [`super::State::wants_tick`] is true; the console in lines also sends it while a
+    /// screen remains to be printed.
     Tick(DateTime<Utc>),
-    /// The choice was saved in the settings file, or why not.
+    /// The choice was saved in the settings file, or could not be saved for this reason.
     Saved {
         choice: Choice,
         result: Result<(), String>,
     },
-    /// The report of this deletion was written to the file, or why not.
+    /// The report of this deletion was written to the file, or was not written for this reason.
     ReportWritten {
         deletion_id: String,
         file: PathBuf,
@@ -70,10 +71,10 @@ pub enum Event {
     GuardPainted,
 }
 
-/// Why a file was not written.
+/// The reason why a file was not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotWritten {
-    /// It exists already, and nobody agreed to replace it.
+    /// The file exists already, and the person has not agreed to replace it.
     Exists,
     Failed(String),
 }
@@ -98,7 +99,7 @@ pub enum Effect {
     },
     /// Copy to the clipboard of the person's terminal (OSC 52).
     Copy(String),
-    /// Alert a person who looks elsewhere, as the settings say.
+    /// Alert a person who is not looking at the console, in the way that the settings choose.
     Alert(String),
     /// Save a choice of the person in the settings file.
     Save {
@@ -109,7 +110,7 @@ pub enum Effect {
     WriteReport {
         deletion_id: String,
         file: PathBuf,
-        /// Whether a file that exists is replaced.
+        /// Whether to replace a file that exists.
         replaces: bool,
     },
     Quit(Exit),

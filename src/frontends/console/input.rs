@@ -1,4 +1,4 @@
-//! What the person types and clicks.
+//! Reads the keys and clicks of the person from the terminal.
 //!
 //! A library parses the bytes, but the console reads them itself, for two reasons: it can drop at once what was
 //! typed ahead of a confirmation; and a reader that also reports the window's size may keep a key that arrives
@@ -13,7 +13,7 @@ use termina::{Event, Parser};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Maximum number of bytes read at once; all but a pasted text is shorter.
+/// Maximum number of bytes read at once; everything except a pasted text is shorter.
 const BYTES_MAX: usize = 1024;
 
 /// The events of the terminal, in their order.
@@ -55,7 +55,7 @@ impl TerminalInput {
     }
 }
 
-/// Parses what has arrived, without waiting for more. Returns whether anything had.
+/// Parses the bytes that have arrived, without waiting for more. Returns false if none have.
 fn parse_arrived(terminal: &OwnedFd, parser: &mut Parser) -> io::Result<bool> {
     if !has_arrived(terminal)? {
         return Ok(false);
@@ -63,7 +63,7 @@ fn parse_arrived(terminal: &OwnedFd, parser: &mut Parser) -> io::Result<bool> {
     let mut bytes = [0; BYTES_MAX];
     let count = retry_on_intr(|| read(terminal, &mut bytes))?;
     if count == 0 {
-        // The input of a terminal ends when it is hung up.
+        // The input of a terminal ends when the terminal hangs up.
         return Err(Errno::IO.into());
     }
     let is_all = !has_arrived(terminal)?;
@@ -71,7 +71,8 @@ fn parse_arrived(terminal: &OwnedFd, parser: &mut Parser) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether a read would not wait. The shell shares the terminal, so it is not made non-blocking for that.
+/// Whether bytes can be read without waiting. The terminal is polled and not made non-blocking, because the shell
+/// shares it.
 fn has_arrived(terminal: &OwnedFd) -> io::Result<bool> {
     let at_once = Timespec::default();
     let mut asked = [PollFd::new(terminal, PollFlags::IN)];

@@ -49,11 +49,11 @@ pub(super) fn table_area(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)
     )
 }
 
-/// The detail has one height for all rows of a pane, so that nothing jumps while the cursor moves.
+/// Number of rows of the detail. It is the same for all rows of a pane, so that nothing jumps while the cursor moves.
 pub(super) fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
     match pane.len() {
         0 => 0,
-        // The detail is written again whenever the cursor moves.
+        // Over a slow line it is short, because it is written again whenever the cursor moves.
         _ if look.sparing => 1,
         _ => pane.detail_rows(),
     }
@@ -71,8 +71,8 @@ pub(super) fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> V
     lines
 }
 
-/// Whether the detail is beside the table. Over a slow line it is not, since it is written whenever the cursor
-/// moves.
+/// Whether the detail is beside the table. Over a slow line it is not, because it is written again whenever the
+/// cursor moves.
 pub(super) fn is_beside(pane: &dyn Pane, look: &RenderContext, area: Rect) -> bool {
     area.width >= SIDE_FROM && pane.len() > 0 && !pane.is_full_width() && !look.sparing
 }

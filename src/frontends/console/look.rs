@@ -35,7 +35,7 @@ pub(crate) struct RenderContext<'k> {
     pub(crate) keys: &'k Keymap,
     pub(crate) ascii: bool,
     pub(crate) theme: Theme,
-    /// Whether few bytes matter more than looks, as on a slow line.
+    /// Whether to draw so that a frame takes few bytes, as on a slow line.
     pub(crate) sparing: bool,
     pub(crate) width: u16,
     pub(crate) now: DateTime<Utc>,
@@ -45,12 +45,12 @@ pub(crate) struct RenderContext<'k> {
     pub(crate) replays: bool,
 }
 
-/// A piece of text in one tone, or in one for each of its signs.
+/// A piece of text in one tone, or with a tone for each of its characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) tone: Tone,
-    /// The tone of each character, all of which are one column wide; none: all have `tone`.
+    /// The tone of each character, all of which are one column wide; empty if all have `tone`.
     pub(crate) tones: Vec<Tone>,
 }
 
@@ -62,7 +62,7 @@ impl Cell {
             tones: Vec::new(),
         }
     }
-    /// Joins texts of our own, each in its tone. Their characters are one column wide.
+    /// Joins texts of the console's own, each in its tone. Their characters must be one column wide.
     pub(crate) fn of_parts<'t>(parts: impl Iterator<Item = (&'t str, Tone)>) -> Self {
         let mut cell = Self::default();
         for (text, tone) in parts {
@@ -134,8 +134,8 @@ impl RenderContext<'_> {
         })
     }
 
-    /// A site, for a column. Where the width is short, the region comes first: regions of one cloud differ in it,
-    /// and what does not fit is cut at the end.
+    /// A site, for a column. On a narrow screen the region comes first, because the sites of one cloud differ in it,
+    /// and a text that does not fit is cut at its end.
     pub(crate) fn site(&self, site: &Site) -> String {
         match site {
             Site::Region { cloud, region } if self.width < WIDE => format!("{region} ({cloud})"),
@@ -157,7 +157,7 @@ impl RenderContext<'_> {
         self.pick(" · ", " - ")
     }
 
-    /// A fact that is as it should be, such as `✓ reachable`.
+    /// A good fact, such as `✓ reachable`.
     pub(crate) fn good(&self, text: impl std::fmt::Display) -> Cell {
         Cell::new(format!("{} {text}", self.pick("✓", "+")), Tone::Good)
     }
@@ -167,8 +167,8 @@ impl RenderContext<'_> {
         Cell::new(format!("{} {text}", self.pick("✖", "x")), Tone::Bad)
     }
 
-    /// Lines of which the first says what is, and the others what follows from it. An action's name in braces
-    /// is replaced by its key: `{refresh} asks again.`
+    /// Returns lines of which the first, which states a fact, is plain, and the others, which explain it, are dim. An
+    /// action's name in braces is replaced by its key: `{refresh} asks again.`
     pub(crate) fn texts(&self, lines: &[impl AsRef<str>]) -> Vec<Cell> {
         let tones = std::iter::once(Tone::Plain).chain(std::iter::repeat(Tone::Dim));
         let lines = lines.iter().zip(tones);
@@ -202,7 +202,7 @@ impl RenderContext<'_> {
         }
     }
 
-    /// Glyph and word of a deletion's state. A deletion of which all that is left waits is shown as blocked.
+    /// Glyph and word of a deletion's state. A running deletion is shown as blocked if all its remaining steps wait.
     pub(crate) fn deletion_state(&self, deletion: &Deletion) -> Cell {
         if is_blocked(deletion) {
             return self.step_state(StepState::Blocked);
@@ -226,7 +226,7 @@ impl RenderContext<'_> {
         self.today_or(at, "%H:%M:%S", "%m-%d %H:%M")
     }
 
-    /// The time of day alone, for what is due today.
+    /// The time of day (UTC), without the day.
     pub(crate) fn clock(&self, at: DateTime<Utc>) -> String {
         at.format("%H:%M:%S").to_string()
     }
@@ -240,7 +240,7 @@ impl RenderContext<'_> {
         at.map_or_else(|| self.none().to_owned(), |at| self.time(at))
     }
 
-    /// As [`Self::time`], but narrow screens get no seconds, or month and day alone.
+    /// As [`Self::time`], but on a narrow screen without seconds, and for another day only month and day.
     pub(crate) fn brief(&self, at: DateTime<Utc>) -> String {
         match self.width >= WIDE {
             true => self.time(at),
@@ -345,7 +345,7 @@ impl RenderContext<'_> {
     /// As [`Self::wrap`], for lines with their tones.
     pub(crate) fn wrap_all(&self, lines: &[Cell], width: u16, rows: usize) -> Vec<Cell> {
         let wrapped = lines.iter().flat_map(|cell| {
-            // A picture is one line, whatever fits of it.
+            // A text with a tone for each character is a picture: it is one line, which is cut and not wrapped.
             if !cell.tones.is_empty() {
                 return vec![cell.clone()];
             }

@@ -15,11 +15,12 @@
 //! 4. Nothing destructive happens on one key. `D` asks the engine for a plan; the plan's screen
 //!    cannot be skipped; then the name or short id must be typed. Keys count for a guarded screen
 //!    only once it is visible.
-//! 5. Long lists are read only near what is shown: of a deletion's tree the branches, and the steps near
-//!    the cursor; the engine searches for rows that fit a filter. So a million steps cost no more.
+//! 5. Long lists are read only near the rows on the screen: the tree of a deletion reads its branches and the
+//!    steps near the cursor, and the engine searches for the rows that match a filter. So a deletion of a
+//!    million steps costs no more than a small one.
 //!
-//! **Architecture invariant:** this module uses [`crate::control`] and the types of [`crate::domain`], and
-//! knows nothing of the engine, the ledger or a cloud.
+//! **Architecture invariant:** this module works through [`crate::control`] and the types of
+//! [`crate::domain`]. It imports neither the engine, nor the ledger, nor a cloud.
 
 mod about;
 mod alert;
@@ -67,41 +68,41 @@ use crate::system::config::{Accent, Alert, Theme};
 pub struct ConsoleOptions {
     /// Whether to draw only ASCII and escape other characters.
     pub ascii: bool,
-    /// Whether to draw without colours; the selection is reversed.
+    /// Whether to draw without colours; the row under the cursor is then shown in reverse video.
     pub no_color: bool,
-    /// Whether the line is slow (some 9,600 bit/s): keys cause little output, frames are written in parts.
+    /// Whether the line is slow (some 9,600 bit/s). Keys then cause little output, and frames are written in parts.
     pub low_bandwidth: bool,
     pub theme: Theme,
     pub keys: Keymap,
     /// The colours that mark clouds, by the cloud's name.
     pub accent: BTreeMap<String, Accent>,
-    /// Whether the console receives clicks and turns of the wheel.
+    /// Whether the console receives clicks and turns of the mouse wheel.
     pub mouse: bool,
-    /// How a person is alerted who looks elsewhere.
+    /// How the terminal alerts a person who is not looking at the console.
     pub alert: Alert,
     /// The person on whose behalf commands are sent.
     pub actor: Actor,
-    /// What follows `:` to start with, as if it had been typed.
+    /// The line that the console enters after `:` when it starts, as if a person had typed it.
     pub start: Option<String>,
     /// Saved views by name, each as it would be typed after `:`.
     pub views: BTreeMap<String, String>,
-    /// The columns that lists show, by the word of their pane, with blanks in between. Other lists show as many as
-    /// the screen has room for.
+    /// The names of the columns that a list shows, separated by spaces, by the word of its pane. A list without an
+    /// entry shows as many columns as fit on the screen.
     pub columns: BTreeMap<String, String>,
-    /// The settings file in which views and columns are saved; none if they cannot be.
+    /// The settings file in which views and columns are saved; `None` if they cannot be saved.
     pub settings_file: Option<PathBuf>,
-    /// The file that keeps the last view for the next start; none if it is not kept.
+    /// The file that keeps the last view for the next start; `None` if the view is not kept.
     pub last_view: Option<PathBuf>,
     pub engine: EngineMode,
     /// The practice cloud, if the console shows it.
     pub practice: Option<Practice>,
-    /// Whether the console shows the practice cloud, which has a tour.
+    /// Whether the practice cloud runs the scenario that `:tour` is about.
     pub tour: bool,
     /// The replay to show, if any: keys move its time, and commands are refused.
     pub replay: Option<Replayed>,
 }
 
-/// A ledger that is shown as it was at some time, and the times of its first and last events.
+/// A ledger that is shown as it was at an earlier time, and the times of its first and last events.
 #[derive(Clone, Debug)]
 pub struct Replayed {
     pub ledger: String,
@@ -109,26 +110,26 @@ pub struct Replayed {
     pub last: DateTime<Utc>,
 }
 
-/// The practice cloud, which ends with the console that carries its engine.
+/// The practice cloud, which ends with the console that runs its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Practice {
-    /// Whether the person named the ledger, so that it outlives the console; else each start has a new one.
+    /// Whether the person named the ledger, so that it outlives the console. Otherwise each start has a new ledger.
     pub keeps_ledger: bool,
 }
 
 /// The process in which the engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineMode {
-    /// In this process: quitting asks what becomes of its work.
+    /// In this process: quitting asks what happens to its work.
     Embedded,
-    /// In another process: it goes on whatever this console does.
+    /// In another process, which continues whatever this console does.
     Attached,
 }
 
 /// The reason why the console ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The person quit; no work depends on this process.
+    /// The person quit, and no work depends on this process.
     Quit,
     /// The person quit; an embedded engine with work continues without a terminal.
     LeaveRunning,

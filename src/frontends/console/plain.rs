@@ -1,5 +1,5 @@
-//! The console in lines: output is printed as plain lines, and each line typed is a key or a word. No byte
-//! moves a cursor or names a colour.
+//! The console in lines: it prints plain lines, and each typed line is a key or a word. It writes no byte that
+//! moves a cursor or sets a colour.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use super::state::State;
 use super::update::update;
 use super::{ConsoleOptions, Exit, views};
 
-/// Columns and rows of the screen that is printed as lines: wide enough for all columns, with no more rows
-/// than a person listens to.
+/// Columns and rows of the screen that is printed as lines: wide enough for all columns, and with few enough rows
+/// for a screen reader to read out.
 const SIZE: (u16, u16) = (200, 32);
 /// After this time an incomplete screen is printed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -35,7 +35,7 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
     let options = ConsoleOptions {
         ascii: true,
         no_color: true,
-        // Typed lines name keys as the documents write them.
+        // Typed lines name keys as the documentation writes them, so the settings do not change them.
         keys: Keymap::default(),
         ..options
     };
@@ -86,9 +86,9 @@ type Typed = mpsc::UnboundedReceiver<String>;
 
 struct Plain {
     state: State,
-    /// The time since which the person waits for output.
+    /// The time since which the person waits for output, if they do.
     owed: Option<Instant>,
-    /// The news that was printed last.
+    /// The summary that was printed last ([`news`]).
     printed_news: String,
     exit: Option<Exit>,
 }
@@ -130,14 +130,14 @@ impl Plain {
         self.owed = Some(Instant::now());
     }
 
-    /// Prints the screen that the person waits for once it is complete, or news that came meanwhile. Returns
-    /// true if the printed screen guards a deletion.
+    /// Prints the screen that the person waits for once it is complete, or else a changed summary. Returns true if the
+    /// printed screen guards a deletion.
     fn say_if_due(&mut self, typed: &mut Typed) -> std::io::Result<bool> {
         let news = news(&self.state);
         let is_whole = !self.state.is_waiting();
         let is_due = match self.owed {
             Some(since) => is_whole || since.elapsed() > PATIENCE,
-            // A plan that was completed only after an incomplete screen was printed.
+            // A plan may arrive only after an incomplete screen was printed.
             None => is_whole && self.state.is_guarded(),
         };
         let guards = is_due && self.state.is_guarded();
@@ -152,7 +152,10 @@ impl Plain {
                 writeln!(out, "{line}")?;
             }
             if !is_whole {
-                writeln!(out, "more is on its way; an empty line says all again")?;
+                writeln!(
+                    out,
+                    "some answers have not arrived yet; an empty line prints the screen again"
+                )?;
             }
             self.owed = None;
             self.printed_news = news;
@@ -184,7 +187,7 @@ fn lines() -> std::io::Result<Typed> {
 
 fn discard_typed_ahead(lines: &mut Typed) {
     while lines.try_recv().is_ok() {}
-    // Errors are ignored, because standard input may be no terminal.
+    // Errors are ignored, because standard input may not be a terminal.
     let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
 }
 
@@ -193,6 +196,9 @@ fn key(code: KeyCode) -> KeyEvent {
 }
 
 /// Translates a typed line into events.
+///
+/// # Errors
+/// The line is neither a key, a row, nor a word after `:` or `/`; the message says what to type.
 fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
     let line = line.trim();
     let press = |code| Event::Key(key(code));
@@ -236,7 +242,7 @@ fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
         name => name,
     };
     match keys::parse_key(name) {
-        // Whoever types this wants to delete, and not to press a key.
+        // A person who types `delete` wants to delete a resource, not to press the key of that name.
         None | Some((KeyCode::Delete, _)) => Err(format!(
             "\"{name}\" is not a key; a key is one letter or its name, :{name} goes to a pane, \
              /{name} filters, ? lists the keys"

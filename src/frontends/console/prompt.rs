@@ -1,4 +1,4 @@
-//! Prompts, where a person types: the command line, the filter, and confirmations of what cannot be undone.
+//! Prompts, in which a person types: the command line, the filter, the file of a report, and confirmations.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::control::{Command, Snapshot};
 use crate::domain::model::{Site, short_id};
 use crate::domain::text::word_fits;
 
-/// Maximum length of an input; nobody types a longer word or name.
+/// Maximum number of characters of an input; names and filters are shorter.
 const INPUT_CHARS_MAX: usize = 512;
 
 #[derive(Debug)]
@@ -28,14 +28,14 @@ pub(crate) enum Prompt {
         deletion_id: String,
         input: Input,
     },
-    /// The question whether to replace a file that exists by the report of a deletion.
+    /// The question whether to replace an existing file with the report of a deletion.
     Replace {
         deletion_id: String,
         file: PathBuf,
     },
-    /// The question what becomes of an engine in this process that has work.
+    /// The question whether an engine in this process that has work is left running or stopped.
     Quit,
-    /// The question what becomes of commands that were confirmed together and not sent yet.
+    /// The question whether to drop commands that were confirmed together and have not been sent yet.
     Unsent,
 }
 
@@ -53,7 +53,8 @@ impl Prompt {
 /// The words for a command in the messages about it.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandWords {
-    /// What it does, such as `pausing network web`: said with an error, or with the number of steps that moved.
+    /// The command in words, such as `pausing network web`. A message has them with an error, or with the number of
+    /// steps that moved.
     pub(crate) what: String,
     /// The message after success, such as `network web is paused`. If there is none, the message has `what` and the
     /// number of steps that moved.
@@ -85,7 +86,7 @@ pub(crate) struct Confirm {
     pub(crate) words: CommandWords,
     /// One command, or one for each marked row.
     pub(crate) commands: Vec<Command>,
-    /// Whether it is about the marked rows of the pane, which are unmarked once it is confirmed.
+    /// Whether the commands are about the marked rows of the pane, which are unmarked once the person confirms.
     pub(crate) is_of_marked: bool,
     /// Whether the typed text was not accepted.
     pub(crate) wrong: bool,
@@ -121,7 +122,7 @@ impl Confirm {
         }
     }
 
-    /// Sets what is said once the command is carried out.
+    /// Sets the message that is shown after success.
     pub(crate) fn done(mut self, words: String) -> Self {
         self.words.done = Some(words);
         self
@@ -174,7 +175,7 @@ impl Confirm {
         fits
     }
 
-    /// The reason that was typed; empty if none was asked for.
+    /// The reason that was typed; empty if none is required.
     pub(crate) fn reason(&self) -> &str {
         match self.is_met {
             true => self.input.value().trim(),
@@ -194,7 +195,7 @@ pub(crate) fn edit(input: &mut Input, pressed: KeyEvent) -> bool {
     true
 }
 
-/// What a key does to a line of text, as in a shell.
+/// Returns the edit that a key makes to a line of text, as in a shell; `None` if the key makes none.
 #[rustfmt::skip]
 fn edit_of(pressed: KeyEvent) -> Option<InputRequest> {
     const NONE: Modifiers = Modifiers::NONE;

@@ -34,7 +34,8 @@ impl ReplayCursor {
         &self.happened
     }
 
-    /// The time that the console shows once all moves are done.
+    /// The time from which the next jump is counted: the one that the last requested move goes to. It is `at`, the
+    /// time that is shown, without a move or if that move counts events.
     pub(super) fn aim(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let under_way = self.under_way.as_ref().map(|under_way| under_way.to);
         match self.next.or(under_way) {

@@ -54,7 +54,10 @@ pub(super) fn typed(state: &mut State, text: &str) {
         false => (last, "after the end"),
     };
     if !(first..=last).contains(&to) {
-        let message = format!("that is {words}; this is {}", end.format("%F %T"));
+        let message = format!(
+            "that time is {words}; the replay goes to {}",
+            end.format("%F %T")
+        );
         state.say(Tone::Warn, message);
     }
     go(state, Moment::At(to.clamp(first, last)));
@@ -100,7 +103,7 @@ pub(super) fn received(
     true
 }
 
-/// Queries everything on the screen again, because the replay shows another time.
+/// Queries the rows on the screen again, because the replay shows another time.
 pub(super) fn shown(state: &mut State) {
     if let Some(under_way) = &mut state.replay_cursor.under_way {
         under_way.is_shown = true;

@@ -30,7 +30,7 @@ pub(super) fn typed(state: &mut State, deletion_id: String, file: &str) {
     write(state, deletion_id, file, false);
 }
 
-/// Asks the loop to write the report. `replaces`: the file exists, and the person agreed to replace it.
+/// Asks the loop to write the report. With `replaces`, the person agreed to replace a file that exists.
 pub(super) fn write(state: &mut State, deletion_id: String, file: PathBuf, replaces: bool) {
     state.reports_under_way += 1;
     state.say(
@@ -115,7 +115,7 @@ fn write_new(path: &Path, content: &[u8]) -> Result<(), NotWritten> {
     let mut file = created?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
     written.map_err(|error| {
-        // A part of a report is of no use; the first error tells the reason.
+        // A part of a report is of no use. The first error is the reason, so an error of the removal is ignored.
         let _ = fs::remove_file(path);
         NotWritten::Failed(error.to_string())
     })

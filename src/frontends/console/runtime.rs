@@ -1,4 +1,4 @@
-//! The loop: takes one event at a time, and alone performs the effects of the state.
+//! The loop, which takes one event at a time and performs the effects that [`update`] returns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,12 @@ use super::terminal::{self, Terminal, in_console};
 use super::update::update;
 use super::{ConsoleOptions, Exit, render, reporting, views};
 
-/// New data is painted at most ten times a second: the eye follows no more, and slow lines choke. Keys are
-/// echoed at once.
+/// New data is painted at most ten times a second: a person could not follow more, and it would fill a slow
+/// line. Keys are echoed at once.
 const FRAME: Duration = Duration::from_millis(100);
 /// The same for a slow line, where the rest of the previous frame is written meanwhile.
 const SLOW_FRAME: Duration = Duration::from_millis(500);
+/// Time between two ticks.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 /// How long the engine may wait for new events before it answers a request for them.
 const FOLLOW_WAIT_MS: u64 = 20_000;
@@ -291,7 +292,7 @@ impl Console {
         }
         self.at_once = false;
         let (columns, rows) = self.state.size;
-        // Keys apply to a guarded screen from then on.
+        // A guarded screen is painted whole, because keys have an effect once it is visible.
         let all = self.state.is_guarded();
         self.is_whole = in_console(|| {
             let mut frame = self.terminal.blank(columns, rows);
@@ -300,7 +301,7 @@ impl Console {
         })?;
         self.painted_at = Instant::now();
         if all {
-            // It was typed before the guarded frame was on the screen, and meant for another one.
+            // This input was typed before the guarded screen was visible, and was meant for an earlier screen.
             input.drop_arrived().context("cannot read the terminal")?;
             self.take(Event::GuardPainted)?;
         }
@@ -326,7 +327,7 @@ impl Console {
         if !self.suspended {
             self.suspended = true;
             self.terminal.suspend();
-            kill_process(getpid(), Signal::STOP).context("cannot suspend")?;
+            kill_process(getpid(), Signal::STOP).context("cannot suspend the console")?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::domain::filter::{SearchQuery, exact_word};
 use crate::domain::model::Site;
 use crate::domain::text::did_you_mean;
 
+/// The cloud, region and project that the console shows; `None` shows all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EstateScope {
     /// A cloud, or a deployment.
@@ -22,17 +23,17 @@ pub(crate) struct EstateScope {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct AppliedScope {
     pub(crate) query: SearchQuery,
-    /// For people, such as `prod/west, project demo`.
+    /// The scope in words, such as `prod/west, project demo`.
     pub(crate) words: String,
 }
 
-/// What was typed after `:`, in its parts.
+/// The parts of a line that was typed after `:`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line<'l> {
     pub(crate) word: &'l str,
-    /// What follows the word, other than places, a project and a filter.
+    /// The words after the first one, without `@`, `project=` and the filter.
     pub(crate) rest: Vec<&'l str>,
-    /// What stands behind `@`.
+    /// The text after `@`: a site, a cloud or a region.
     pub(crate) place: Option<&'l str>,
     pub(crate) project: Option<&'l str>,
     pub(crate) filter: Option<&'l str>,
@@ -85,7 +86,7 @@ pub(crate) fn regions(sites: &[SiteStatus]) -> BTreeSet<String> {
     regions.map(str::to_owned).collect()
 }
 
-/// All that may stand behind `@`.
+/// All names that may follow `@`: clouds, regions and sites.
 pub(crate) fn places(sites: &[SiteStatus]) -> BTreeSet<String> {
     let whole = sites.iter().map(|it| it.site.to_string());
     let mut places = clouds(sites);
@@ -124,7 +125,7 @@ impl EstateScope {
     /// Narrows the scope to a cloud. A region that the cloud does not have is dropped.
     ///
     /// # Errors
-    /// No site is of that cloud; the message names the nearest.
+    /// No site belongs to that cloud; the message names the nearest cloud.
     pub(crate) fn set_cloud(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
         let clouds = || sites.iter().map(|it| parts(&it.site).0);
         if !clouds().any(|cloud| cloud == name) {
@@ -140,7 +141,7 @@ impl EstateScope {
     /// Narrows the scope to a region, in every cloud that has one of that name, or `CLOUD/REGION`.
     ///
     /// # Errors
-    /// No site has that region; the message names the nearest.
+    /// No site has that region; the message names the nearest region.
     pub(crate) fn set_region(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
         let regions = || sites.iter().filter_map(|it| parts(&it.site).1);
         if let Some(site) = sites.iter().find(|it| it.site.to_string() == name) {
@@ -158,10 +159,10 @@ impl EstateScope {
         Ok(())
     }
 
-    /// Narrows the scope to what stands behind `@`: a site, a cloud or a region.
+    /// Narrows the scope to the name after `@`: a site, a cloud or a region.
     ///
     /// # Errors
-    /// There is none of that name; the message names the nearest.
+    /// No site, cloud or region has that name; the message names the nearest one.
     pub(crate) fn set_place(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
         if sites.iter().any(|it| parts(&it.site).0 == name) {
             self.region = None;
@@ -173,7 +174,8 @@ impl EstateScope {
             return self.set_region(name, sites);
         }
         if sites.is_empty() {
-            // The engine has not named its sites yet; what is not among them hides everything.
+            // The engine has not named its sites yet, so the name cannot be checked. If it is unknown, no row is
+            // shown.
             let (cloud, region) = name.split_once('/').unwrap_or((name, ""));
             let region = (!region.is_empty()).then(|| region.to_owned());
             (self.cloud, self.region) = (Some(cloud.to_owned()), region);
@@ -191,7 +193,7 @@ impl EstateScope {
             && (self.region.is_none() || self.region.as_deref() == region)
     }
 
-    /// Returns what is wrong with the project, if it is neither the name nor the id of a known one.
+    /// Returns a message if the project of the scope is neither the name nor the id of a known project.
     pub(crate) fn unknown_project(&self, projects: &BTreeMap<String, String>) -> Option<String> {
         let wanted = self.project.as_deref()?;
         let is_known = projects.contains_key(wanted) || projects.values().any(|it| it == wanted);
@@ -212,7 +214,7 @@ impl EstateScope {
                 .filter(|site| self.has(site));
             let mut within: Vec<String> = within.map(ToString::to_string).collect();
             if within.is_empty() {
-                // Its sites are not served any more: nothing is in it.
+                // The engine no longer serves any site of the scope, so no row may match.
                 within.push(self.place());
             }
             words.push(exact_word("site", &within));
@@ -229,7 +231,7 @@ impl EstateScope {
         }
     }
 
-    /// What stands behind `@`.
+    /// The cloud and region of the scope, as they are written after `@`.
     fn place(&self) -> String {
         let parts = [self.cloud.as_deref(), self.region.as_deref()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("/")

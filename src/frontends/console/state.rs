@@ -22,13 +22,13 @@ use super::scope::{AppliedScope, EstateScope};
 use super::{ConsoleOptions, EngineMode, Exit, layout};
 use ratatui::layout::Rect;
 
-/// Maximum number of open panes, more than anyone opens; beyond it the oldest is dropped.
+/// Maximum number of open panes, more than a person opens; beyond it the oldest pane is dropped.
 const STACK_MAX: usize = 32;
-/// Maximum number of words typed after `:` that can be recalled.
+/// Maximum number of lines typed after `:` that can be recalled.
 const WORDS_MAX: usize = 100;
 /// Number of samples of the rate that the header shows.
 const RATES_MAX: usize = 12;
-/// Number of events before the present that are followed too.
+/// Number of earlier events that are read when events begin to be followed.
 const EARLIER_EVENTS: i64 = 200;
 /// Maximum number of this console's messages that `:events` shows.
 const NOTICES_MAX: usize = 500;
@@ -61,17 +61,17 @@ pub struct State {
     words: VecDeque<String>,
     /// How many words back the person has recalled.
     words_back: usize,
-    /// The text that tab completes, and the place of its completion that is shown.
+    /// The text that tab completes, and the index of the completion that is shown.
     pub(super) completing: Option<(String, usize)>,
     pub(super) prompt: Option<Prompt>,
     /// The newest notice, until the next key.
     pub(super) message: Option<Notice>,
-    /// Whether the message says that the pane on top has no row, so that it goes once there is one.
+    /// Whether the message says that the pane on top has no row, so that it is dropped once there is a row.
     says_empty: bool,
     pub(super) notices: VecDeque<Notice>,
     /// Whether a screen that guards a deletion is not painted yet; keys are ignored until it is.
     pub(super) guarded: bool,
-    /// Commands under way by ticket, described for a person.
+    /// Commands under way by ticket, each with its words for the person.
     pub(super) submitted: HashMap<u64, CommandWords>,
     /// Commands that were confirmed together and are under way.
     pub(super) bulks: Vec<Bulk>,
@@ -158,7 +158,7 @@ impl State {
         if state.replays() {
             state.ask_what_happened();
         }
-        state.settle();
+        state.fit_cursor();
         let effects = state.outbox.take();
         (state, effects)
     }
@@ -291,7 +291,7 @@ impl State {
         self.panes.iter_mut().take(self.open)
     }
 
-    /// Sends what may be sent of the commands that were confirmed together.
+    /// Sends the next of the commands that were confirmed together, as many as may be under way at once.
     pub(super) fn send_bulks(&mut self) {
         for bulk in &mut self.bulks {
             bulk.send(&mut self.outbox);
@@ -310,7 +310,7 @@ impl State {
         self.dirty = true;
     }
 
-    /// Says why a key did nothing. That is no message for `:events`.
+    /// Says why a key did nothing. `:events` does not show this message.
     pub(super) fn say_once(&mut self, text: String) {
         self.says_empty = false;
         self.message = Some(Notice {
@@ -434,8 +434,8 @@ impl State {
         self.follow();
     }
 
-    /// Shows in the pane on top the columns that a person chose for it, or else as many as the screen has room for. The
-    /// settings may name a column that there is not, or not any more: that is said once, and the others are shown.
+    /// Shows in the pane on top the columns that the person chose for it, or else as many as fit on the screen. If the
+    /// settings name a column that the pane does not have, a message says so once, and the other columns are shown.
     pub(super) fn show_chosen_columns(&mut self) {
         let Some(Choosable { kept_as, names }) = self.top().and_then(Pane::choosable) else {
             return;
@@ -486,7 +486,7 @@ impl State {
         self.words_back = 0;
     }
 
-    /// Returns the next older or the next newer word; empty after the newest.
+    /// Returns the next older or the next newer line; empty after the newest.
     pub(super) fn recall(&mut self, back: bool) -> String {
         self.words_back = match back {
             true => (self.words_back + 1).min(self.words.len()),
@@ -506,13 +506,13 @@ impl State {
         self.following = Some(self.outbox.follow(after));
     }
 
-    /// The event after which events are read; a few earlier events are worth seeing.
+    /// Sequence number after which events are read. At first, some events before the present are read too.
     pub(super) fn followed_until(&self) -> i64 {
         let early = || (self.snapshot.last_event - EARLIER_EVENTS).max(0);
         self.followed.unwrap_or_else(early)
     }
 
-    /// What words after `:` may be completed from.
+    /// Returns the names from which words after `:` are completed.
     pub(super) fn known(&self) -> Known<'_> {
         Known {
             kinds: &self.kinds,
@@ -567,7 +567,7 @@ impl State {
     pub(super) fn view(&self) -> String {
         let panes = self.panes.iter().take(self.open).rev();
         let mut named = panes.filter_map(|pane| {
-            // Help is a view of no other place.
+            // The help shows no data, so the view is that of the pane below it.
             let word = pane.word().filter(|word| *word != "help")?;
             Some((word, pane.list().filter.text()))
         });
@@ -575,7 +575,7 @@ impl State {
         self.scope.view(word, filter)
     }
 
-    /// Whether a step is under way, or a deletion that has no steps yet.
+    /// Whether a step is under way, or a deletion has not ended.
     pub(super) fn has_work(&self) -> bool {
         let Snapshot {
             steps, deletions, ..
@@ -583,12 +583,12 @@ impl State {
         steps.live() > 0 || deletions.iter().any(|it| !it.state.is_terminal())
     }
 
-    /// Number of commands that were confirmed together and not sent yet.
+    /// Number of commands that were confirmed together and have not been sent yet.
     pub(super) fn unsent(&self) -> usize {
         self.bulks.iter().map(Bulk::unsent).sum()
     }
 
-    /// Quits, or asks what becomes of commands that were not sent, and of the work of an engine in this process.
+    /// Quits, or asks first what happens to unsent commands and to the work of an engine in this process.
     pub(super) fn quit(&mut self) {
         if self.unsent() > 0 {
             self.prompt = Some(Prompt::Unsent);
@@ -622,17 +622,17 @@ impl State {
     }
 
     /// Adjusts the cursor and its window to the current rows and size.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn fit_cursor(&mut self) {
         let rows = self.table_rows();
         let recenter = self.options.low_bandwidth;
         if let Some(pane) = self.open_panes().last() {
             let len = pane.len();
-            pane.list_mut().settle(len, rows, recenter);
+            pane.list_mut().fit_window(len, rows, recenter);
         }
     }
 }
 
-/// Adds an item at the end; the first one goes if there are more than these.
+/// Adds an item at the end, and drops the first one if there are more than `max`.
 fn push_bounded<T>(items: &mut VecDeque<T>, item: T, max: usize) {
     items.push_back(item);
     if items.len() > max {

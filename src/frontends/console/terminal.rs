@@ -26,13 +26,13 @@ static SHELL_MODES: Mutex<Option<Termios>> = Mutex::new(None);
 /// Whether the terminal reports clicks and the wheel.
 static MOUSE: AtomicBool = AtomicBool::new(false);
 
-/// Enables reports of presses and the wheel, in decimals; not of each move, which would fill the line.
+/// Enables reports of presses and the wheel, in decimals, but not of each move, which would fill the line.
 const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
-/// The alternate screen, marks around what is pasted, and no cursor.
+/// Enables the alternate screen and bracketed paste, and hides the cursor.
 const SCREEN_ON: &[u8] = b"\x1b[?1049h\x1b[?2004h\x1b[?25l";
 const SCREEN_OFF: &[u8] = b"\x1b[?2004l\x1b[?1049l\x1b[?25h";
-/// The size that is assumed of a terminal that reports none, such as a serial line.
+/// The size that is assumed for a terminal that reports none, such as a serial line.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
 thread_local! {
@@ -122,8 +122,8 @@ impl Terminal {
         frame
     }
 
-    /// Writes the cells that differ, together and as one synchronized update, or nothing if none does. Over a
-    /// slow line it writes as much as the line carries, unless all of the frame is `wanted`. Returns false if
+    /// Writes the cells that differ, together and as one synchronized update, or nothing if none differs. Over a
+    /// slow line it writes as much as the line carries, unless the whole frame is `wanted`. Returns false if
     /// some of the frame is left for the next call.
     pub(crate) fn show(
         &mut self,
@@ -181,7 +181,7 @@ impl Terminal {
     }
 }
 
-/// What alerts a person; nothing in `text` ends the sequence, or begins another field of it.
+/// Returns the bytes that alert a person. No character of `text` ends the sequence or begins another field of it.
 fn alert_bytes(how: Alert, text: &str) -> String {
     let text = text::escape(text).replace(';', ",");
     let text: String = text.chars().take(ALERT_CHARS_MAX).collect();
@@ -259,7 +259,7 @@ fn leave() {
 }
 
 /// Installs a panic hook: a panic of the console restores the terminal and is printed; one of the engine
-/// in the same process goes to the log instead of over the screen, and the engine says that it has
+/// in the same process goes to the log instead of over the screen, and the engine reports that it has
 /// stopped.
 fn hook_panics() {
     static HOOKED: Once = Once::new();
@@ -276,8 +276,9 @@ fn hook_panics() {
     });
 }
 
-/// Writes as many rows as there is room for, but at least one if there is any: first the row where the
-/// person types, then rows whose first sign changes, as the cursor's does. Returns true if no row is left.
+/// Writes as many rows as fit in `room` bytes, but at least one if `room` is positive: first the row where the
+/// person types, then rows whose first cell changes, as it does when the cursor moves. Returns true if no row is
+/// left.
 fn trickle(
     out: &mut Vec<u8>,
     shown: &mut Buffer,

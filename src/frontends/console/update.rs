@@ -31,11 +31,11 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         views::entered(state, &line);
     }
     state.drop_outdated_message();
-    state.settle();
+    state.fit_cursor();
     state.outbox.take()
 }
 
-/// Enter arrives as a line feed if it was typed before the terminal was in raw mode.
+/// Turns a line feed into enter, which arrives as a line feed if it was typed before the terminal was in raw mode.
 fn enter_typed_ahead(pressed: KeyEvent) -> KeyEvent {
     let is_line_feed =
         pressed.code == KeyCode::Char('j') && pressed.modifiers == Modifiers::CONTROL;
@@ -95,7 +95,7 @@ fn handle(state: &mut State, event: Event) {
         }
         Event::EngineGone => {
             state.engine_gone = true;
-            let gone = "the engine has gone; this is the last that it said";
+            let gone = "the engine has gone; the screen shows what it published last";
             state.say(Tone::Bad, gone);
         }
         Event::Answer {
@@ -172,11 +172,11 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
             key_name((pressed.code, pressed.modifiers)),
             keys.key(Action::Help),
         );
-        let told = match keys.elsewhere(pressed) {
+        let message = match keys.elsewhere(pressed) {
             Some(places) => format!("{key} does nothing here, {places}; {help} shows the keys"),
             None => format!("{key} does nothing here; {help} shows the keys"),
         };
-        return state.say_once(told);
+        return state.say_once(message);
     };
     if replays && action.changes_a_cloud() {
         return state.say(Tone::Warn, "this is a replay: nothing is changed");
@@ -224,7 +224,7 @@ fn move_or_act(state: &mut State, action: Action) {
     state.with_top(|pane, context| {
         let len = pane.len();
         if pane.list_mut().go(action, len, page) {
-            // At the end of what is loaded, the pane asks for more.
+            // At the last loaded row, the pane queries more rows.
             pane.wake(false, context);
         } else {
             pane.act(action, context);
@@ -241,7 +241,7 @@ fn go_to_row(state: &mut State, row: usize) {
     });
 }
 
-/// Whether the mouse has an effect. Prompts and guarded screens accept keys alone.
+/// Whether the mouse has an effect. Prompts and guarded screens accept only keys.
 fn takes_mouse(state: &State) -> bool {
     state.prompt.is_none() && !state.guarded && !layout::is_too_small(state.size)
 }
@@ -298,23 +298,29 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
         Ok(listings) => {
             for listing in listings {
                 if let Some(error) = listing.error {
-                    let why = format!("project= takes ids alone at {}: {error}", listing.site);
+                    let why = format!(
+                        "project= takes only ids at {}, because its projects could not be listed: {error}",
+                        listing.site
+                    );
                     state.say(Tone::Warn, why);
                 }
                 let named = listing.rows.into_iter().map(|row| (row.key.id, row.name));
                 Arc::make_mut(&mut state.projects).extend(named);
             }
         }
-        Err(error) => state.say(Tone::Warn, format!("project= takes ids alone: {error}")),
+        Err(error) => {
+            let why = "project= takes only ids, because the projects could not be listed";
+            state.say(Tone::Warn, format!("{why}: {error}"));
+        }
     }
     if state.projects_tickets.is_empty() && !state.projects.is_empty() {
         views::check_project(state);
     }
-    let (projects, told) = (state.projects.clone(), state.ages_as_of());
+    let (projects, now) = (state.projects.clone(), state.ages_as_of());
     state.with_any(|pane, context| {
         if pane.list().filter.asks_for_projects() {
             let filter = SearchQuery::naming(pane.list().filter.text(), &projects, &pane.columns());
-            show_fitting(pane, filter, told, context);
+            show_fitting(pane, filter, now, context);
         }
         false
     });
@@ -422,7 +428,7 @@ fn edit_filter(state: &mut State, mut input: Input, before: String, pressed: Key
     state.prompt = Some(Prompt::Filter { input, before });
 }
 
-/// Submits what was confirmed, or keeps the question open if the typed word is not the expected one.
+/// Submits the confirmed commands, or keeps the question open if the typed text is not accepted.
 fn confirm_entered(state: &mut State, mut confirm: Box<prompt::Confirm>) {
     if !confirm.enter() {
         state.prompt = Some(Prompt::Confirm(confirm));
@@ -443,7 +449,7 @@ fn confirm_entered(state: &mut State, mut confirm: Box<prompt::Confirm>) {
     }
 }
 
-/// Completes what is typed; the same key again shows the next completion.
+/// Completes the typed text; the same key again shows the next completion.
 fn complete(state: &mut State, input: Input, find: impl Fn(&State, &str) -> Vec<String>) -> Input {
     let (typed, at) = match state.completing.take() {
         Some((typed, at)) => (typed, at + 1),
@@ -471,7 +477,7 @@ fn command_entered(state: &mut State, word: &str) {
     }
 }
 
-/// Pastes only into a line that is being typed: pasted text is never keys, and confirms nothing.
+/// Pastes only into a line that is being typed: pasted text is never read as keys, and confirms nothing by itself.
 fn paste(state: &mut State, text: &str) {
     state.dirty = true;
     match &mut state.prompt {
@@ -488,7 +494,7 @@ fn paste(state: &mut State, text: &str) {
         Some(Prompt::Report { input, .. }) => prompt::paste(input, text),
         Some(Prompt::Replace { .. } | Prompt::Quit | Prompt::Unsent) => {}
         None => {
-            let hint = "pasted text does nothing here; / filters, : goes somewhere";
+            let hint = "pasted text does nothing here; / filters, : opens a pane or a kind";
             state.say(Tone::Dim, hint);
         }
     }
@@ -545,7 +551,7 @@ fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlErr
     state.with_top(|pane, context| pane.wake(true, context));
 }
 
-/// Takes the receipt of a command that was confirmed with others, and tells once all are done.
+/// Takes the receipt of a command that was confirmed with others, and reports the outcome once all have ended.
 fn bulk_received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlError>) -> bool {
     let mut bulks = state.bulks.iter_mut();
     if !bulks.any(|bulk| bulk.receive(ticket, receipt)) {
@@ -558,7 +564,7 @@ fn bulk_received(state: &mut State, ticket: u64, receipt: &Result<Receipt, Contr
         state.with_top(|pane, context| pane.wake(true, context));
     }
     if matches!(state.prompt, Some(Prompt::Unsent)) && state.unsent() == 0 {
-        // All were sent: the question is answered.
+        // All were sent, so there is nothing left to ask.
         state.prompt = None;
         state.quit();
     }
@@ -578,7 +584,8 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
         }
         Err(ControlError::Expired { oldest, .. }) => state.followed = Some(oldest - 1),
         Err(error) => {
-            // The request is repeated when the pane is opened again: an engine that is gone is not hammered.
+            // The request is repeated only when the pane is opened again, so that an engine that is gone is not
+            // called again and again.
             state.say(Tone::Bad, format!("events could not be read: {error}"));
             let now = state.now;
             for pane in state.open_panes() {

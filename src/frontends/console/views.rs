@@ -1,4 +1,4 @@
-//! What is typed after `:`, besides the word of a pane: the scope, and views by name.
+//! Handles a line that was typed after `:`: opens its pane, sets the scope, or opens or saves a view.
 
 use super::column_choice;
 use super::command::{self, COLUMNS, Place};
@@ -11,7 +11,8 @@ use crate::domain::text::did_you_mean;
 use crate::system::config::{Choice, ChoiceTable};
 use crate::system::private;
 
-/// Opens what was typed: a pane, its scope and its filter; or sets the scope; or opens or saves a view.
+/// Opens the pane that the line names, with its scope and filter; or sets the scope, opens or saves a view, or
+/// chooses columns.
 pub(super) fn entered(state: &mut State, text: &str) {
     let line = Line::parse(text);
     let word = line.word.to_lowercase();
@@ -47,7 +48,7 @@ pub(super) fn entered(state: &mut State, text: &str) {
     }
 }
 
-/// Opens a view as it is written: its scope is the whole scope.
+/// Opens a saved view. Only its own scope applies, not the present scope of the console.
 pub(super) fn open_view(state: &mut State, text: &str) {
     open(state, &Line::parse(text), EstateScope::default());
 }
@@ -105,7 +106,7 @@ pub(super) fn check_project(state: &mut State) {
     apply(state);
 }
 
-/// Shows all again.
+/// Clears the scope, so that all clouds, regions and projects are shown.
 pub(super) fn clear(state: &mut State) {
     let message = match state.scope.is_empty() {
         true => "all clouds, regions and projects are shown already",
@@ -173,7 +174,7 @@ fn save(state: &mut State, name: &str) {
     state.outbox.push(Effect::Save { file, choice });
 }
 
-/// Tells whether a view was saved.
+/// Reports whether a view was saved.
 pub(super) fn saved(state: &mut State, name: &str, result: Result<(), String>) {
     match result {
         Ok(()) => {

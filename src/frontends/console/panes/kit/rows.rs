@@ -173,7 +173,7 @@ impl List {
 
     /// Clamps the cursor to the rows, and moves the window so that it contains the cursor. With `recenter` a
     /// window that moves has the cursor in its middle, so that the next keys do not move it again.
-    pub(crate) fn settle(&mut self, len: usize, height: usize, recenter: bool) {
+    pub(crate) fn fit_window(&mut self, len: usize, height: usize, recenter: bool) {
         self.cursor = self.cursor.min(len.saturating_sub(1));
         let height = height.max(1);
         self.height = height;
