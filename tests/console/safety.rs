@@ -465,7 +465,7 @@ fn quitting_a_practice_cloud_says_that_it_ends_and_leaves_nothing_running() {
             let text = words.collect::<Vec<_>>().join(" ");
             let ends = "The practice cloud ends with this console";
             assert!(text.contains(ends) && text.contains(told), "{text}");
-            for untrue in ["leave it running", "the next start goes on"] {
+            for untrue in ["leave it running", "the next start continues"] {
                 assert!(!text.contains(untrue), "{text}");
             }
         }
@@ -680,7 +680,7 @@ fn a_mark_outlives_a_failed_listing_and_goes_with_its_resource() {
     desk.press("ctrl-r D");
     assert_eq!(desk.sent.len(), 0, "nothing that is marked is listed");
     assert!(
-        desk.text().contains("what is marked is not listed now"),
+        desk.text().contains("no marked row is listed now"),
         "{}",
         desk.text()
     );

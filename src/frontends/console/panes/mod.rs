@@ -1,5 +1,5 @@
-//! The panes: a file for each, whose `mod` line and whose line in the table below are all that a new one
-//! needs besides. (The table does not declare the modules, because rustfmt finds only written `mod` lines.)
+//! The panes, each in its own file. Besides that file, a new pane needs only its `mod` line and its line in the table
+//! below. (The table does not declare the modules, because rustfmt finds only written `mod` lines.)
 
 mod attention;
 mod blockers;
@@ -46,7 +46,7 @@ use crate::domain::attention::Cause;
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, Refusal, Resource, ResourceKey, Target};
 
-/// A new pane, or why there is none.
+/// A new pane, or a message that says why the console cannot open it.
 pub(crate) type Opened = Result<Box<dyn Pane>, &'static str>;
 
 /// A pane that a word after `:` opens.
@@ -67,7 +67,7 @@ pub(crate) struct Around<'a> {
     pub(crate) notices: &'a VecDeque<Notice>,
     /// Whether the console shows a replay.
     pub(crate) replays: bool,
-    /// Whether the console shows the practice cloud.
+    /// Whether the console shows the practice cloud with the scenario that `:tour` is about.
     pub(crate) practices: bool,
 }
 
@@ -87,8 +87,7 @@ macro_rules! panes {
             $(NamedPane { word: $word, about: $about, open: $named },)*
         ];
 
-        /// A pane, and the subject that it shows. A pane names the next one by its route, so that no pane
-        /// imports another.
+        /// A pane, and what it shows. A pane names the next one by its route, so that no pane imports another.
         pub(crate) enum Route { $($route($($type),*),)* }
 
         pub(crate) fn open(route: Route) -> Box<dyn Pane> {
@@ -99,10 +98,10 @@ macro_rules! panes {
 
 panes! {
     words {
-        "home", "what needs you, what runs, what is retried when, and how the sites do" => |_| Ok(home::pane());
-        "deletions", "all deletions, with how far they are" => |_| Ok(deletions::pane());
+        "home", "what needs you, what runs, when blocked steps are retried, and the sites" => |_| Ok(home::pane());
+        "deletions", "all deletions, with their progress" => |_| Ok(deletions::pane());
         "stuck", "what needs a person, and why it does not go" => attention::open_stuck;
-        "causes", "what needs a person, by why: many are retried at once" => |_| Ok(causes::pane());
+        "causes", "what needs a person, by cause: many steps can be retried at once" => |_| Ok(causes::pane());
         "retrying", "blocked steps, with their next attempt" => attention::open_retrying;
         "orphans", "what was abandoned, and whether it still exists" => orphans::open;
         "drift", "deletions that wait for your answer about resources that appeared after their plan" => drift::open;

@@ -1,4 +1,4 @@
-//! The header: what needs a person, how much is under way, which sites answer.
+//! The header: the engine, the counts of what needs a person and of what is under way, and the sites.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use ratatui::layout::Rect;
@@ -33,8 +33,8 @@ pub(super) fn draw(state: &State, canvas: &mut Canvas, area: Rect) {
     }
 }
 
-/// Draws the header of a replay: first, loudly, that it is a replay and its time, so that nobody takes it for
-/// the present; then the position of that time in the replay.
+/// Draws the header of a replay. It first says in reverse video that this is a replay, and its time, so that nobody
+/// takes it for the present; then it shows the position of that time in the replay.
 fn draw_replay(
     state: &State,
     canvas: &mut Canvas,
@@ -94,7 +94,7 @@ fn bar(replay: &Replayed, at: DateTime<Utc>, look: &RenderContext, width: usize)
     format!("{passed}{}{left}", look.pick("●", "O"))
 }
 
-/// Draws facts side by side. A fact without room is left out whole: half a number misleads.
+/// Draws facts side by side. A fact that does not fit is left out whole, because a part of a number would mislead.
 fn line(canvas: &mut Canvas, y: u16, facts: Vec<Cell>) {
     line_from(canvas, 1, y, facts);
 }
@@ -140,7 +140,7 @@ fn engine(state: &State, canvas: &mut Canvas, y: u16) {
     }
 }
 
-/// Tells in which process the engine runs, and whether it works.
+/// Says in which process the engine runs, and whether it works.
 pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
     let engine = &state.snapshot.engine;
     if let Some(since) = engine.unreachable_since.filter(|_| !state.engine_gone) {
@@ -176,7 +176,7 @@ pub(super) fn accents_of<'s>(
     accents(state).filter(move |(cloud, _)| affects(cloud))
 }
 
-/// The counts: first what needs a person, then what moves, then what is done.
+/// The counts of steps and deletions: first those that need a person, then those under way, then those that are gone.
 pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     let snapshot = &state.snapshot;
     let steps = &snapshot.steps;
@@ -226,12 +226,12 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     facts
 }
 
-/// The window of the rate. After that long without a snapshot nothing has moved, so there is no rate.
+/// Age of a snapshot from which its rate is not shown: nothing has changed for so long that the rate is over.
 const RATE_WINDOW: TimeDelta = TimeDelta::seconds(60);
 /// Width from which each site's concurrency limit is shown.
 const CALLS_FROM: u16 = 100;
 
-/// The number of sites that answer; then each site, with those that do not answer first.
+/// The number of sites that are reachable; then each site, those that are not reachable first.
 pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
     let sites = &state.snapshot.sites;
     if sites.is_empty() {

@@ -1,4 +1,4 @@
-//! Draws a state into cells. Nothing here is slow, waits, or changes anything.
+//! Draws a state into cells, without waiting and without changing the state.
 //!
 //! From the top: the header (what needs a person comes first), the title, the pane's pinned lines,
 //! its table, the detail with more about the row under the cursor, the message, the keys.
@@ -47,7 +47,7 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     draw_title(state, pane, canvas, areas.title);
     canvas.lines(areas.head, &head);
     table::draw(pane, canvas, areas.table);
-    draw_strip(pane, canvas, &areas);
+    draw_detail(pane, canvas, &areas);
     // Keys are offered only once they have an effect.
     if !state.is_guarded() {
         draw_footer(pane, canvas, areas.footer);
@@ -57,7 +57,7 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
 
 /// Width of the screen from which the title has room for the breadcrumb.
 const BREADCRUMB_FROM: u16 = 120;
-/// Width at the end of the title that is left for how old the rows are.
+/// Width at the end of the title that is left for the age of the rows.
 const FRESHNESS_WIDTH: u16 = 40;
 /// Maximum number of panes that the breadcrumb names, and width of the name of one without a word.
 const CRUMBS_MAX: usize = 3;
@@ -101,7 +101,7 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     if let Some(words) = freshness(state, pane, &look) {
         let wide = u16::try_from(look.safe(&words.text).width() + 2).unwrap_or(u16::MAX);
         let x = area.width.saturating_sub(wide.saturating_add(6));
-        // A title that is too long leaves no room for it.
+        // A title that is too long leaves no room for the age.
         if x > end {
             canvas.put(
                 x,
@@ -123,7 +123,7 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     }
 }
 
-/// How old the rows of a pane are; none in a replay, whose time the header shows.
+/// The age of a pane's rows in words; `None` in a replay, whose time the header shows.
 fn freshness(state: &State, pane: &dyn Pane, look: &RenderContext) -> Option<Cell> {
     let last = state.snapshot.at.filter(|_| state.has_lost_engine());
     let freshness = pane.freshness(look.now);
@@ -131,7 +131,7 @@ fn freshness(state: &State, pane: &dyn Pane, look: &RenderContext) -> Option<Cel
 }
 
 /// Draws the detail, below a rule or beside one.
-fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas, areas: &Areas) {
+fn draw_detail(pane: &dyn Pane, canvas: &mut Canvas, areas: &Areas) {
     let area = areas.detail;
     if area.height < 2 {
         return;
@@ -167,7 +167,7 @@ fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas, areas: &Areas) {
     canvas.lines(inner, &lines);
 }
 
-/// Draws the keys of this pane as far as there is room; the keys for help and quit always.
+/// Draws the keys of this pane as far as there is room, and always the keys for help and quit.
 fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     let offered = look.keys.offered(pane.scope(), look.replays);
@@ -194,7 +194,7 @@ fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     }
 }
 
-/// Suggests how the word after `:` may go on.
+/// Suggests completions of the line after `:`.
 fn hint(state: &State, typed: &str) -> String {
     let found = super::command::completions(typed, &state.known());
     let words = |from: usize, n: usize| {
@@ -277,7 +277,7 @@ impl Canvas<'_> {
         self.set(x, y, width, &text, style)
     }
 
-    /// Draws our own signs, which are already ASCII where they must be.
+    /// Draws signs of the console's own, which the caller has already chosen as ASCII where that is required.
     fn own(&mut self, x: u16, y: u16, text: &str, style: Style) {
         self.set(x, y, u16::MAX, text, style);
     }
@@ -329,7 +329,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Gives the characters that were drawn from here on their own tones.
+    /// Gives each of the characters that were drawn from this column on its own tone.
     fn tint(&mut self, x: u16, y: u16, width: u16, tones: &[Tone]) {
         let right = self.buffer.area.right().min(x.saturating_add(width));
         for (x, tone) in (x..right).zip(tones) {

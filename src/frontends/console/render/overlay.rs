@@ -90,7 +90,7 @@ pub(super) fn quit(state: &State, canvas: &mut Canvas) {
         ],
         None => [
             Cell::plain("l    leave it running in the background, and quit"),
-            Cell::plain("s    stop it; the ledger keeps all, the next start goes on"),
+            Cell::plain("s    stop it; the ledger keeps all, and the next start continues"),
         ],
     };
     let mut lines = vec![Cell::new(work_words(state), Tone::Strong)];
@@ -111,7 +111,7 @@ pub(super) fn unsent(state: &State, canvas: &mut Canvas) {
 pub(super) fn replace(file: &Path, canvas: &mut Canvas) {
     let lines = [
         Cell::new(exists_words(file), Tone::Strong),
-        Cell::plain("y    replace it by the report"),
+        Cell::plain("y    replace it with the report"),
         Cell::plain("esc  keep it; no report is written"),
     ];
     frame(canvas, "report", &lines, &[], 0);
@@ -122,14 +122,14 @@ pub(super) fn exists_words(file: &Path) -> String {
     format!("{} exists already.", file.display())
 }
 
-/// Says what was confirmed and would not be sent.
+/// Says which commands were confirmed and would not be sent.
 pub(super) fn unsent_words(state: &State) -> String {
     let unsent = count(state.unsent(), "command");
     let what = state.bulks.iter().map(Bulk::what).collect::<Vec<_>>();
     format!("{unsent} not sent yet: {}.", what.join("; "))
 }
 
-/// Says what becomes of the practice cloud and its deletions when its console ends.
+/// Says what happens to the practice cloud and its deletions when its console ends.
 pub(super) fn practice_words(practice: Practice) -> &'static str {
     match practice.keeps_ledger {
         true => "The practice cloud ends with this console; its deletions stay in the ledger.",
@@ -137,7 +137,7 @@ pub(super) fn practice_words(practice: Practice) -> &'static str {
     }
 }
 
-/// Says what quitting would interrupt.
+/// Says which work quitting would interrupt.
 pub(super) fn work_words(state: &State) -> String {
     let snapshot = &state.snapshot;
     let of = |state: &str| snapshot.deletions_by_state.get(state).copied().unwrap_or(0);

@@ -1,5 +1,4 @@
-//! Renders the state as lines of text, for screen readers and terminals that can do nothing else: no cell
-//! is placed, and nothing is written twice.
+//! Renders the state as lines of text, for screen readers and for terminals that can only print lines.
 
 use super::super::keys::Scope;
 use super::super::look::{Cell, RenderContext, Tone};
@@ -33,7 +32,7 @@ pub fn render_lines(state: &State) -> Vec<String> {
                     say("s: stop it, and quit.");
                 }
                 None => say(
-                    "l: leave it running in the background, and quit. s: stop it; the next start goes on.",
+                    "l: leave it running in the background, and quit. s: stop it; the next start continues.",
                 ),
             }
             say("An empty line: stay.");
@@ -52,7 +51,7 @@ pub fn render_lines(state: &State) -> Vec<String> {
             say(&exists_words(file));
             say("y: replace it. An empty line: keep it; no report is written.");
         }
-        // The person types whole lines, so these prompts are answered at once and never shown.
+        // A typed line opens such a prompt and answers it at once, so it is never shown.
         Some(Prompt::Command(_) | Prompt::Filter { .. }) | None => {
             header_lines(state, &look).iter().for_each(|line| say(line));
             let pane = state.top();
@@ -63,8 +62,8 @@ pub fn render_lines(state: &State) -> Vec<String> {
     lines
 }
 
-/// Returns a summary of what is wrong with the engine, what needs a person and whether work is under way; it is printed
-/// when it changes.
+/// Returns a summary: the fault of the engine, what needs a person, and whether work is under way. It is printed when
+/// it changes.
 pub(in super::super) fn news(state: &State) -> String {
     let look = state.look();
     let facts = [header::engine_words(state, &look)];
@@ -102,7 +101,7 @@ fn header_lines(state: &State, look: &RenderContext) -> Vec<String> {
             format!("REPLAY of {} at {at}, nothing is changed", replay.ledger),
             joined(header::counts(state, look)),
             format!(
-                "it tells of {first} to {last}; {}",
+                "it covers {first} to {last}; {}",
                 state.replay_cursor.happened()
             ),
         ];
@@ -138,7 +137,9 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<Strin
     lines.extend(rows.map(|(row, cells)| row_line(pane, row, (&columns, cells), look)));
     if last < pane.len() || list.top > 0 {
         let (from, all) = (list.top + 1, pane.len());
-        lines.push(format!("rows {from} to {last} of {all}; + and - go on"));
+        lines.push(format!(
+            "rows {from} to {last} of {all}; + and - show the next and the previous"
+        ));
     }
     let detail = pane.detail(look).into_iter().map(|cell| cell.text);
     let detail: Vec<String> = detail.filter(|text| !text.trim().is_empty()).collect();
@@ -149,7 +150,7 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<Strin
     lines
 }
 
-/// A row as `>2 marked. name web, status ACTIVE`: each cell with its heading, since no one sees columns.
+/// A row as `>2 marked. name web, status ACTIVE`: each cell follows its heading, because lines have no columns.
 fn row_line(
     pane: &dyn Pane,
     row: usize,

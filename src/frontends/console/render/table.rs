@@ -1,4 +1,4 @@
-//! The table of a pane: only the rows on the screen are computed.
+//! Draws the table of a pane, of which only the rows on the screen are computed.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
@@ -9,10 +9,11 @@ use super::Canvas;
 
 /// Columns for the sign of the cursor and that of a mark.
 const GUTTER: u16 = 3;
-/// Width of a flexible column before spare room is shared out.
+/// Width of a flexible column before the spare width is shared out.
 const FLEX_MIN: u16 = 10;
+/// Width below which no column is narrowed; if that is too wide, the last columns are hidden.
 const FIXED_MIN: u16 = 8;
-/// Width up to which a text gets its room from other columns. Longer ones are sentences, which come and go.
+/// Width of a text up to which its column gets width from other columns. Longer texts are sentences, which may be cut.
 const WHOLE_MAX: usize = 40;
 
 pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
@@ -36,7 +37,7 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     draw_row(canvas, (area.y, area.right()), &columns, &widths, &headings);
     for ((row, cells), y) in (list.top..).zip(rows).zip(area.y + 1..) {
         let is_cursor = row == list.cursor;
-        // The whole row under the cursor has one tone: tones would be hard to read reversed.
+        // The whole row under the cursor has one tone, because several tones are hard to read in reverse video.
         let reversed = is_cursor && !look.sparing;
         let cells = cells.iter().map(|cell| match reversed {
             true => (cell.text.as_str(), Tone::Plain, [].as_slice()),
@@ -59,7 +60,7 @@ fn gap(width: u16) -> u16 {
     if width < 100 { 1 } else { 2 }
 }
 
-/// `right` is the column after the table.
+/// Draws one row; `right` is the column after the table.
 fn draw_row(
     canvas: &mut Canvas,
     (y, right): (u16, u16),
@@ -82,7 +83,7 @@ fn draw_row(
             let blank = if column.right { spare } else { 0 };
             canvas.set(x + blank, y, *width - blank, &text, style);
         } else {
-            // A cell with only empty cells to its right may run on over them.
+            // A cell with only empty cells to its right may extend over them.
             let is_last = cells.iter().skip(at + 1).all(|(text, ..)| text.is_empty());
             let room = match is_last {
                 true => right.saturating_sub(x + 1),
@@ -95,7 +96,7 @@ fn draw_row(
     }
 }
 
-/// Returns the width of each column; zero hides a column that has no room.
+/// Returns the width of each column; 0 hides a column that does not fit.
 fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
     let screen = room + GUTTER + 1;
     let mut widths: Vec<u16> = columns
@@ -115,7 +116,7 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
         let widest = widths.iter_mut().max_by_key(|w| **w);
         match widest {
             Some(widest) if *widest > FIXED_MIN => *widest -= 1,
-            // Even the smallest widths have no room: the last columns are hidden.
+            // Even the smallest widths do not fit, so the last columns are hidden.
             _ => match widths.iter().rposition(|w| *w > 0) {
                 Some(last) if widths.iter().filter(|w| **w > 0).count() > 1 => widths[last] = 0,
                 _ => break,
@@ -137,11 +138,11 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
     widths
 }
 
-/// Gives flexible columns that would cut a name what other flexible columns do not need for theirs.
+/// Moves width from flexible columns that do not need it to flexible columns that would cut a name.
 fn give_way(widths: &mut [u16], columns: &[Column], rows: &[Vec<Cell>]) {
     let is_flexible = |at: usize| !matches!(columns[at].width, Width::Fixed(_)) && widths[at] > 0;
     let flexible: Vec<usize> = (0..columns.len()).filter(|at| is_flexible(*at)).collect();
-    // How much wider each is than its texts; negative for what it lacks.
+    // How much wider each column is than its texts; negative if it is too narrow.
     let mut spares: Vec<(usize, i32)> = flexible
         .into_iter()
         .filter_map(|at| {
@@ -153,7 +154,7 @@ fn give_way(widths: &mut [u16], columns: &[Column], rows: &[Vec<Cell>]) {
             Some((at, i32::from(widths[at]) - i32::try_from(needs).ok()?))
         })
         .collect();
-    // Those that lack least come first: more texts are whole then.
+    // The columns that lack least come first, so that more texts are shown whole.
     spares.sort_by_key(|(_, spare)| -spare);
     let first_taker = spares.partition_point(|(_, spare)| *spare > 0);
     let (givers, takers) = spares.split_at_mut(first_taker);

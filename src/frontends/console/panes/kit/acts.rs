@@ -11,6 +11,7 @@ use crate::present::{count, resource_words, target_words};
 /// Maximum number of newcomers that the confirmation names; the others are counted.
 const NAMED_MAX: usize = 8;
 
+/// Names the resource of a step, such as `network web`.
 pub(crate) fn step_words(step: &Step) -> String {
     resource_words(
         &step.resource.key.kind,
@@ -156,18 +157,19 @@ fn cancel(what: String, deletion_id: String) -> Confirm {
     let confirm = confirm.done(format!("{what} is cancelled"));
     confirm.saying(vec![
         format!("Cancel the deletion of {what} ({short})"),
-        "What was sent already runs to its end; what was not is released and stays.".to_owned(),
+        "Calls that were already sent are completed; all other resources are released and stay."
+            .to_owned(),
     ])
 }
 
-/// Asks whether to delete the newcomers (P11) that a step is stuck with, or to leave them; or says why there is no
-/// question.
+/// Asks for the confirmation to delete the newcomers (P11) that block a step, or to leave them; or says that the step
+/// does not wait for an answer.
 fn ask_about_drift(step: &Step, accept: bool, context: &mut Context) {
     match confirmation(step, accept, context) {
         Some(confirm) => context.confirm(confirm),
         None => context.say(
             Tone::Warn,
-            "only what is stuck with drift can be answered: resources that appeared after the plan",
+            "this step waits for no answer: no resource that appeared after the plan blocks it",
         ),
     }
 }
@@ -191,13 +193,13 @@ fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm>
         true => (
             "acceptance",
             "accepted",
-            "To accept deletes them too, in your name and under the same guards.",
+            "Accepting deletes them too, in your name and under the same guards.",
             "To leave them and end the deletion: esc, then {refuse_drift}",
         ),
         false => (
             "refusal",
             "refused",
-            "To refuse leaves them, and ends the deletion: what they block stays too.",
+            "Refusing leaves them and ends the deletion: the resources that they block stay too.",
             "To delete them too: esc, then {accept_drift}",
         ),
     };

@@ -1,5 +1,5 @@
-//! One action on all marked rows, after a question whose answer is their number. Abandoning asks for the word
-//! too, because it cannot be undone.
+//! One action on all marked rows, after a question whose answer is their number. To abandon them, the person types
+//! that word too, because it cannot be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::present::{count, target_words, thousands};
 /// Maximum number of rows that the question names; the others are counted.
 const NAMED_MAX: usize = 3;
 
-/// The step or the deletion that a marked row stands for.
+/// The step or the deletion of a marked row.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject<'r> {
     Step(&'r Step),
@@ -28,14 +28,14 @@ struct Item {
 
 /// A question before it is asked.
 struct Bulk {
-    /// What happens, as a verb: `Retry`.
+    /// The verb for the action: `Retry`.
     verb: &'static str,
-    /// The word for what it happens to: `step`.
+    /// The word for one of the items: `step`.
     noun: &'static str,
     items: Vec<Item>,
     /// Number of marked rows to which nothing happens, by the reason.
     left_out: BTreeMap<&'static str, usize>,
-    /// What follows from it.
+    /// The consequence, in a sentence for the person.
     follows: &'static str,
 }
 
@@ -77,7 +77,7 @@ impl Bulk {
     }
 }
 
-/// Asks whether to perform the action on all these, or says why it cannot be performed on any.
+/// Asks whether to perform the action on all these rows, or says why it can be performed on none.
 pub(super) fn ask(subjects: &[Subject<'_>], action: Action, context: &mut Context) {
     let bulk = match action {
         Action::Retry => retry(subjects),
@@ -199,15 +199,15 @@ fn does_not_go(step: &Step) -> Result<(), &'static str> {
     }
 }
 
-/// A deletion that is marked, or of which a step is.
+/// A deletion that is marked, or one of whose steps is marked.
 struct Whole {
     id: String,
     words: String,
-    /// None if it is not known.
+    /// `None` if the snapshot does not have the deletion.
     state: Option<DeletionState>,
 }
 
-/// The deletions of these, each once.
+/// The deletions of these rows, each once.
 fn deletions(subjects: &[Subject<'_>], context: &Context) -> Vec<Whole> {
     let mut seen = BTreeSet::new();
     let all = subjects.iter().map(|subject| match subject {
@@ -245,10 +245,9 @@ fn pause(deletions: &[Whole]) -> Bulk {
     let can = |it: &&Whole| !it.state.is_some_and(DeletionState::is_terminal);
     let resumes = deletions.iter().filter(can).all(|it| is_paused(&it));
     let mut bulk = match resumes {
-        true => Bulk::new("Resume", "deletion", "Each goes on where it was paused."),
+        true => Bulk::new("Resume", "deletion", "Each continues where it was paused."),
         false => {
-            let follows =
-                "Nothing more is sent until a person resumes it; what was sent runs to its end.";
+            let follows = "Nothing more is sent until a person resumes it; calls that were already sent are completed.";
             Bulk::new("Pause", "deletion", follows)
         }
     };
@@ -268,7 +267,8 @@ fn pause(deletions: &[Whole]) -> Bulk {
 }
 
 fn cancel(deletions: &[Whole]) -> Bulk {
-    let follows = "What was sent already runs to its end; what was not is released and stays.";
+    let follows =
+        "Calls that were already sent are completed; all other resources are released and stay.";
     let mut bulk = Bulk::new("Cancel", "deletion", follows);
     for it in deletions {
         let deletion_id = it.id.clone();

@@ -1,4 +1,4 @@
-//! The columns of a pane as data: a line of a table has a column, and what a row shows in it.
+//! The columns of a pane as data: each line of a table has a column, and the cell of a row in it.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use crate::system::config::Theme;
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) heading: Cow<'static, str>,
-    /// The name for filters and choices; none: the heading says it.
+    /// The name in filters and choices; `None` if it follows from the heading.
     pub(crate) name: Option<&'static str>,
     pub(crate) width: Width,
     pub(crate) right: bool,
@@ -28,7 +28,7 @@ pub(crate) enum Width {
     Fixed(u16),
     /// Shares the width that the fixed columns leave, by weight.
     Flex(u16),
-    /// At least so wide, and shares what is left with weight 1.
+    /// At least this wide; shares the width that the fixed columns leave, with weight 1.
     Growing(u16),
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn flex(heading: &'static str, weight: u16) -> Column {
     }
 }
 
-/// The number of attempts, of so many.
+/// The column of a step's attempts and their maximum.
 pub(crate) fn attempts(look: &RenderContext) -> Column {
     match look.width {
         // Names need the room.
@@ -74,17 +74,17 @@ impl Column {
     }
 }
 
-/// Tells what a row shows in a column.
+/// Returns the cell of a row in a column.
 type CellOf<'t, R> = Box<dyn Fn(&R, &RenderContext<'_>) -> Cell + 't>;
 
-/// Tells by what text a row is sorted in a column.
+/// Returns the text by which a row is sorted in a column.
 type KeyOf<'t, R> = Box<dyn Fn(&R) -> String + 't>;
 
 /// A column with its cells.
 pub(crate) struct Paired<'t, R> {
     column: Column,
     cell: CellOf<'t, R>,
-    /// The text by which the column is sorted, where it is not what the cell shows.
+    /// The text by which the column is sorted, if that is not the text of the cell.
     key: Option<KeyOf<'t, R>>,
 }
 
@@ -113,8 +113,8 @@ impl<'t, R> Paired<'t, R> {
     }
 }
 
-/// The heading of a column as filters and choices name it: `blocked_by` for `BLOCKED BY`. Names are written between
-/// blanks or commas, so no name has any.
+/// The heading of a column as filters and choices name it: `blocked_by` for `BLOCKED BY`. Lists of names
+/// are separated by spaces or commas, so a name contains neither.
 pub(crate) fn column_name(heading: &str) -> String {
     let heading = heading.to_lowercase();
     let name = heading.split(" (").next().unwrap_or_default();
@@ -156,7 +156,7 @@ pub(crate) struct Choosable {
 /// The name under which the columns of all trees are kept, which have no word after `:`.
 pub(crate) const TREE: &str = "tree";
 
-/// Whose columns are kept under this name: `:port`, or `the tree`.
+/// Names the pane whose columns are kept under this name: `:port`, or `the tree`.
 pub(crate) fn columns_owner(kept_as: &str) -> String {
     match kept_as {
         TREE => "the tree".to_owned(),
@@ -214,7 +214,7 @@ impl<R> Table<'_, R> {
     }
 
     /// Leaves only the chosen columns, in the order of their names, however narrow the screen is; and marks the one by
-    /// which the rows are sorted. Names that no column has are passed over; if none is left, all columns stay.
+    /// which the rows are sorted. Names that no column has are ignored; if no name is left, all columns stay.
     pub(crate) fn arranged(
         self,
         chosen: &[String],
@@ -239,7 +239,7 @@ impl<R> Table<'_, R> {
         Self(kept.collect())
     }
 
-    /// Returns the place of the next column to sort by, with its heading; none behind the last one.
+    /// Returns the index of the next column to sort by, with its heading; `None` after the last one.
     pub(super) fn next_column(
         &self,
         after: Option<Order>,
@@ -257,7 +257,7 @@ impl<R> Table<'_, R> {
             .map(|(at, it)| (at, it.column.heading.to_string()))
     }
 
-    /// The order of a row among others, by a column.
+    /// The key by which a row is sorted in a column.
     pub(super) fn rank(&self, column: usize, row: &R) -> Option<Natural> {
         Some(self.0.get(column)?.rank(row))
     }
@@ -294,8 +294,8 @@ pub(crate) fn paired<'t, R>(
     }
 }
 
-/// Lists columns, one a line: `fixed("ID", 8).from(60) => Cell::dim(short_id(&row.id)),`. A text after a semicolon
-/// is what the column is sorted by, where that is not what the cell shows.
+/// Lists columns, one a line: `fixed("ID", 8).from(60) => Cell::dim(short_id(&row.id)),`. The column is
+/// sorted by the text after a semicolon, or else by the text of the cell.
 macro_rules! columns {
     ($row:ident: $type:ty, $look:ident; $($column:expr => $cell:expr $(; $key:expr)?,)*) => {{
         use $crate::frontends::console::panes::kit;

@@ -1,4 +1,5 @@
-//! What a row offers to the clipboard: one key copies the first text, and pressed again on the same row the next.
+//! The texts of a row that can be copied to the clipboard. A key copies the first one; the same key, pressed again on
+//! that row, copies the next.
 
 use chrono::{DateTime, Utc};
 
@@ -17,7 +18,7 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    /// A text of one line. It is escaped: what is pasted into a shell would run from each line feed on.
+    /// A text of one line. It is escaped, because a shell runs a pasted text at each line feed.
     pub(crate) fn new(what: &'static str, text: &str) -> Self {
         let text = escape(text).into_owned();
         Self { what, text }
@@ -34,8 +35,8 @@ impl Copied {
         Self { what, text }
     }
 
-    /// The last answer of the cloud to a step, with the resource, the id of the request and the time: what whoever
-    /// runs the cloud asks for.
+    /// The last answer of the cloud to a step, with the resource, the id of the request and the time, as the operators
+    /// of a cloud need them; `None` without an error.
     pub(crate) fn error(step: &Step) -> Option<Self> {
         let error = step.last_error.as_ref()?;
         let key = &step.resource.key;
@@ -55,7 +56,7 @@ impl Copied {
         Self::new("the event with its time and request", &text)
     }
 
-    /// The row under the cursor, its cells separated by tabs, as spreadsheets take them.
+    /// The row under the cursor, with its cells separated by tabs, as spreadsheets read them.
     pub(crate) fn row(pane: &dyn Pane) -> Self {
         let row = pane.list().cursor;
         let shown = pane.shown(row..row + 1, &ANY_SCREEN);
@@ -75,7 +76,7 @@ impl List {
     pub(crate) fn copy(&mut self, row: String, texts: Vec<Copied>, context: &mut Context) {
         let mut texts = texts;
         texts.retain(|it| !it.text.is_empty());
-        // A row of one column is the same twice.
+        // In a pane of one column, the row may have the same text as the copy before it.
         texts.dedup_by(|later, earlier| later.text == earlier.text);
         let again = self.copied.take().filter(|(of, _)| *of == row);
         let next = again.map_or(0, |(_, next)| next);

@@ -17,14 +17,14 @@ pub(crate) enum Load {
     Empty,
 }
 
-/// What a pane may say in place of rows.
+/// The texts that a pane may show in place of rows.
 pub(crate) struct Vacancy {
     pub(crate) load: Load,
     /// The word for a row.
     pub(crate) noun: Cow<'static, str>,
     pub(crate) loading: Vec<Cell>,
     pub(crate) failed: Vec<Cell>,
-    /// What would be here, and how it gets here.
+    /// Which rows would be here, and how they get here.
     pub(crate) nothing: Vec<Cell>,
 }
 

@@ -9,24 +9,24 @@ use crate::control::query::Pages;
 use crate::control::{ControlError, Page, Query, Request};
 use crate::domain::model::Paged;
 
-/// The engine serves at most this many rows a page.
+/// Number of rows of a page, the most that the engine serves.
 pub(crate) const PAGE_ROWS: usize = 500;
 /// Shortest time between two refreshes: a person could not follow faster changes.
 const PAUSE: TimeDelta = TimeDelta::seconds(1);
-/// After a change, a query rests this many times as long as its last answer took; on a clock longer, because
-/// nothing is known to have changed.
+/// After a change, the next query waits this many times as long as the last answer took. A query that a clock sends
+/// waits longer, because nothing is known to have changed.
 const REST_AFTER_CHANGE: i32 = 4;
 const REST_ON_CLOCK: i32 = 10;
 /// A failed query is sent again after this time, then after twice as long each time, up to the maximum.
 const RETRY_FIRST: TimeDelta = TimeDelta::seconds(5);
 const RETRY_MAX: TimeDelta = TimeDelta::seconds(60);
-/// Rows that follow the engine and have been out of date for this long say so.
+/// Rows that follow the engine show their age once they have been out of date for this long.
 const LATE_AFTER: TimeDelta = TimeDelta::seconds(5);
 
 type Ask<T> = Box<dyn Fn(At<'_, T>) -> Query + Send>;
 type Read<T> = Box<dyn Fn(Page) -> Result<Batch<T>, ControlError> + Send>;
 
-/// The place in a list for which a query is created.
+/// The position in a list for which a query is created.
 pub(crate) struct At<'a, T> {
     /// Cursor of the page; `None` for the first.
     pub(crate) cursor: Option<String>,
@@ -79,7 +79,7 @@ pub(crate) struct Feed<T> {
 }
 
 impl<T: 'static> Feed<T> {
-    /// Returns a feed whose query is created for a place in it.
+    /// Returns a feed whose query is created for a position in its list.
     pub(crate) fn of<R: Request>(ask: impl Fn(At<'_, T>) -> R + Send + 'static) -> Self
     where
         Batch<T>: From<R::Answer>,
@@ -103,7 +103,7 @@ impl<T: 'static> Feed<T> {
         })
     }
 
-    /// As [`Self::of`]; `read` makes rows of the answer.
+    /// As [`Self::of`]; `read` turns the answer into rows.
     pub(crate) fn reading<R: Request>(
         ask: impl Fn(At<'_, T>) -> R + Send + 'static,
         read: impl Fn(R::Answer) -> Batch<T> + Send + 'static,
@@ -117,7 +117,7 @@ impl<T: 'static> Feed<T> {
         }
     }
 
-    /// Makes it a feed whose answers continue the rows. A full answer has another one behind it.
+    /// Makes the answers continue the rows. After a full answer, the next one is queried at once.
     pub(crate) fn continued(self) -> Self {
         Self {
             continues: true,
@@ -146,20 +146,20 @@ impl<T: 'static> Feed<T> {
         Self { rows_max, ..self }
     }
 
-    /// Sends the query again by itself: not more often than this, and more rarely if an answer takes long.
+    /// Makes a clock send the query again: not more often than this, and more rarely if an answer takes long.
     pub(crate) fn every(mut self, period: TimeDelta) -> Self {
         self.pace.period = Some(period);
         self
     }
 
-    /// Shows rows that came without a query.
+    /// Replaces the rows by rows that needed no query.
     pub(crate) fn stand(&mut self, rows: Vec<T>) {
         self.rows = rows;
         self.pace.loaded = true;
         self.pace.errors.clear();
     }
 
-    /// Asks for one more page, if there is one.
+    /// Requests one more page, if there is one.
     pub(crate) fn more(&mut self) {
         if self.next.is_some() && self.pace.ticket.is_none() && !self.is_full() {
             self.wanted = self.rows.len() + PAGE_ROWS;
@@ -167,7 +167,7 @@ impl<T: 'static> Feed<T> {
         }
     }
 
-    /// Asks at once for all rows up to this number; returns false if no more are to be had.
+    /// Queries at once all rows up to this number; returns false if there are no more.
     pub(crate) fn more_up_to(&mut self, rows_max: usize, context: &mut Context) -> bool {
         let rows_max = rows_max.min(self.rows_max);
         let has_more = self.next.is_some() && self.rows.len() < rows_max;
@@ -194,7 +194,7 @@ impl<T: 'static> Feed<T> {
         }
     }
 
-    /// Sends the query now, however short ago the last one was sent.
+    /// Sends the query now, however recently the last one was sent.
     pub(crate) fn ask_at_once(&mut self, context: &mut Context) {
         if self.pace.ticket.is_none() {
             self.fresh.clear();
@@ -251,14 +251,14 @@ pub(crate) struct Pace {
     pub(crate) ticket: Option<u64>,
     asked_at: Option<DateTime<Utc>>,
     took: TimeDelta,
-    /// Shortest time between two queries that a clock sends; none: no clock sends any.
+    /// Shortest time between two queries that a clock sends; `None` if no clock sends the query.
     pub(crate) period: Option<TimeDelta>,
     stale: bool,
     /// Whether a clock sent the query under way, so that nobody waits for it.
     by_clock: bool,
-    /// When the last good answer was asked for.
+    /// When the query of the last good answer was sent.
     as_of: Option<DateTime<Utc>>,
-    /// When the last query failed, and how many did since the last good answer.
+    /// When the last query failed, and how many queries failed since the last good answer.
     failed: Option<(DateTime<Utc>, i32)>,
     /// Whether a failed query is sent again by itself.
     pub(crate) retries: bool,
@@ -334,7 +334,7 @@ impl Pace {
         self.failed = Some((now, self.failed.map_or(0, |(_, times)| times) + 1));
     }
 
-    /// The state of a query whose rows, if there are any, are elsewhere.
+    /// The state of the query, for a pane that keeps the rows elsewhere.
     pub(crate) fn load(&self) -> Load {
         match (self.loaded, self.errors.is_empty()) {
             (false, _) => Load::Asking,
@@ -343,7 +343,7 @@ impl Pace {
         }
     }
 
-    /// Whether somebody waits for an answer, or for a query to be sent, so that the loop has to tick.
+    /// Whether a person waits for an answer, or for a query to be sent, so that the loop has to tick.
     pub(crate) fn is_waiting(&self) -> bool {
         self.stale || (self.ticket.is_some() && !self.by_clock)
     }
@@ -353,7 +353,7 @@ impl Pace {
         self.period.is_some() || (self.retries && self.failed.is_some())
     }
 
-    /// How old the rows are. `follows` tells whether they are asked for again as soon as they change.
+    /// The age of the rows. With `follows`, they are queried again as soon as they change.
     pub(crate) fn freshness(&self, follows: bool, now: DateTime<Utc>) -> Freshness {
         let asked = self.asked_at.filter(|_| self.ticket.is_some());
         let is_slow = asked.is_some_and(|at| now - at >= ASKING_SHOWN_AFTER);

@@ -1,8 +1,8 @@
-//! How old the rows of a pane are. It is decided and worded here for all panes, so that no pane shows old rows
-//! as if they were true now.
+//! The age of the rows of a pane, decided and worded here for all panes, so that no pane shows old rows as if they
+//! were current.
 //!
-//! An age is rounded, because a screen at rest writes nothing: a list that is asked again every five seconds
-//! always says the same.
+//! Ages are rounded, because a screen at rest writes nothing: a list that is queried again every five seconds
+//! always shows the same age.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -17,11 +17,11 @@ pub(crate) enum Freshness {
     Live,
     /// A query is under way that takes longer than a moment.
     Asking,
-    /// Asked for at this time, and asked for again on a clock.
+    /// The rows were queried at this time, and a clock queries them again.
     Aged(DateTime<Utc>),
-    /// Asked for at this time, and not again until a person asks.
+    /// The rows were queried at this time, and are not queried again until a person asks for that.
     AsOf(DateTime<Utc>),
-    /// The last query failed at this time; `retries` if it is sent again by itself.
+    /// The last query failed at this time; with `retries` it is sent again automatically.
     Failed { at: DateTime<Utc>, retries: bool },
 }
 
@@ -33,7 +33,7 @@ impl Freshness {
         let age = |at| ago_words(look.now - at);
         Some(match (self, last) {
             (Self::Fixed, _) => return None,
-            // Nothing is answered any more, and nobody wakes the console to count the age.
+            // The engine answers no more, and no tick updates an age.
             (Self::Live | Self::Asking, Some(last)) => as_of(last),
             (Self::Aged(at), Some(_)) | (Self::AsOf(at), _) => as_of(at),
             (Self::Live, None) => Cell::dim("live"),

@@ -1,5 +1,5 @@
-//! Everything that panes with one list of rows have in common. Such a pane defines its columns, its texts,
-//! and what its keys do; the query of its rows is in their feed.
+//! The common parts of all panes with one list of rows. A pane defines its columns, its texts and what its keys do;
+//! the query of its rows is in their feed.
 
 use std::ops::Range;
 
@@ -41,17 +41,17 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const NOTHING_THEN: &'static str = "";
     /// Lines after the query failed.
     const FAILED: &'static [&'static str] = FAILED;
-    /// Whether the rows only become more, so that a cursor on the last row moves along.
+    /// Whether rows are only added, so that a cursor on the last row stays on the last row.
     const FOLLOWS_END: bool = false;
-    /// Whether rows outside the scope are hidden. Without, the pane says that it shows everything.
+    /// Whether rows outside the scope are hidden. If not, the title says that the pane shows everything.
     const SCOPED: bool = true;
     /// Whether the rows are events, which are followed while the pane is on top.
     const FOLLOWS: bool = false;
 
     fn table(&self, rows: &Rows<Self::Row>, look: &RenderContext) -> Table<'_, Self::Row>;
     fn details(&self, row: &Self::Row, look: &RenderContext) -> Vec<Cell>;
-    /// What [`Action::Copy`] copies of a row, pressed again and again; last comes the row itself. Nothing, if the
-    /// row offers no text.
+    /// The texts of a row that [`Action::Copy`] copies, one with each press; the row itself comes after them. Empty if
+    /// the row has nothing to copy.
     fn copies(&self, rows: &Rows<Self::Row>, row: &Self::Row) -> Vec<Copied>;
     /// Performs an action on the row under the cursor.
     fn act(&mut self, _row: &Self::Row, _action: Action, _context: &mut Context) {}
@@ -67,8 +67,7 @@ pub(crate) trait ListPane: Send + Sized + 'static {
         let word = self.word().unwrap_or(Self::NOUN);
         format!("{word} {}", rows.number())
     }
-    /// Returns the step or the deletion that the row stands for; none if actions on all marked rows do not apply
-    /// to it.
+    /// Returns the step or the deletion of the row; `None` if actions on all marked rows do not apply to it.
     fn subject<'r>(&self, _row: &'r Self::Row) -> Option<Subject<'r>> {
         None
     }
@@ -99,7 +98,7 @@ pub(crate) trait ListPane: Send + Sized + 'static {
             false => Self::NOTHING,
         }
     }
-    /// How old the rows are.
+    /// The age of the rows.
     fn freshness(&self, rows: &Rows<Self::Row>, now: DateTime<Utc>) -> Freshness {
         match Self::REFRESH {
             Refresh::Never => Freshness::Fixed,
@@ -126,8 +125,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     fn answered(&mut self, _rows: &mut Rows<Self::Row>) {}
     /// Called when the pane is opened or on top again, before it queries its rows.
     fn opened(&mut self, _rows: &mut Rows<Self::Row>, _context: &Context) {}
-    /// Updates the rows from the snapshot, which is newer; returns true if rows have come or gone. `moved`
-    /// tells whether the engine has made progress.
+    /// Updates the rows from the snapshot, which is newer; returns true if rows were added or removed. With `moved`,
+    /// the engine has made progress.
     fn update(&mut self, _rows: &mut Rows<Self::Row>, _snapshot: &Snapshot, _moved: bool) -> bool {
         false
     }
@@ -154,7 +153,7 @@ pub(crate) trait ListPane: Send + Sized + 'static {
 struct Listed<P: ListPane> {
     pane: P,
     rows: Rows<P::Row>,
-    /// Whether there is a scope that the pane does not apply.
+    /// Whether the console has a scope that the pane does not apply.
     is_outside_scope: bool,
 }
 
@@ -170,8 +169,8 @@ pub(crate) fn listed<P: ListPane>(pane: P, rows: Rows<P::Row>) -> Box<dyn Pane> 
 }
 
 impl<P: ListPane> Listed<P> {
-    /// The key of the row under the cursor, which stays there while rows come and go. Until the first answers
-    /// are complete, a cursor that nobody has moved stays on the first row.
+    /// The key of the row under the cursor, on which the cursor stays while rows are added and removed. Until the first
+    /// answers are complete, a cursor that was not moved stays on the first row.
     fn held(&self) -> Option<String> {
         let is_moved = self.rows.list.cursor > 0 || self.rows.feed.pace.loaded;
         self.rows.current().filter(|_| is_moved).map(Row::key)
@@ -197,8 +196,8 @@ impl<P: ListPane> Listed<P> {
         self.rows.show(visible, held, P::FOLLOWS_END);
     }
 
-    /// Sorts by the next column, behind the last one in the pane's own order; or the other way round. Returns false
-    /// if the action is another one.
+    /// Sorts by the next column, or after the last one in the pane's own order; or reverses the order. Returns false if
+    /// the action is another one.
     fn sort(&mut self, action: Action, context: &mut Context) -> bool {
         let before = self.rows.list.order;
         let table = self.pane.table(&self.rows, &ANY_SCREEN);
@@ -248,14 +247,16 @@ impl<P: ListPane> Listed<P> {
         }
     }
 
-    /// Performs an action on the marked rows together, after a question; returns false if it is none, or nothing
-    /// is marked. Before anything else the person is message of marks that the filter hides.
+    /// Performs an action on all marked rows, after a question. If the filter hides some of them, a first press only
+    /// warns of these. Returns false if the action is not one on marked rows, or if no row is marked.
     fn act_on_marked(&mut self, action: Action, context: &mut Context) -> bool {
         if !action.acts_on_marks() || self.rows.list.marks.is_empty() {
             return false;
         }
         let message = match self.rows.chosen().is_empty() {
-            true => Some("what is marked is not listed now; {refresh} asks again".to_owned()),
+            true => {
+                Some("no marked row is listed now; {refresh} queries the rows again".to_owned())
+            }
             false => self.rows.list.marks.warn_of_hidden(action),
         };
         if let Some(message) = message {
@@ -271,13 +272,13 @@ impl<P: ListPane> Listed<P> {
         !subjects.is_empty()
     }
 
-    /// Marks rows, or unmarks them; returns false if the action does not.
+    /// Marks or unmarks rows; returns false if the action is another one.
     fn mark(&mut self, action: Action, context: &mut Context) -> bool {
         let message = self.rows.mark(action);
         if let Some(Some(message)) = &message {
             context.say(Tone::Dim, message);
         }
-        // What the pane has not read yet is read and marked too.
+        // Rows that the pane has not read yet are read, and then marked too.
         if action == Action::MarkAll {
             let has_more = self.rows.feed.more_up_to(MARKED_MAX, context);
             self.rows.list.marks.mark_rest = has_more;

@@ -1,4 +1,4 @@
-//! Marks the rows of a list, and keeps the marks true while rows come and go.
+//! Marks the rows of a list, and keeps the marks correct while rows are added and removed.
 
 use std::collections::HashSet;
 
@@ -6,8 +6,8 @@ use super::{Action, MARKED_MAX, Row, Rows};
 use crate::present::count;
 
 impl<T: Row> Rows<T> {
-    /// Performs an action on the marks; returns what to tell the person about it, or none if the action is another
-    /// one.
+    /// Performs an action on the marks; returns the message about it, if it has one. The outer `None` means that the
+    /// action is another one.
     pub(super) fn mark(&mut self, action: Action) -> Option<Option<String>> {
         let message = match action {
             Action::Mark => self.toggle_mark(),
@@ -36,7 +36,7 @@ impl<T: Row> Rows<T> {
         None
     }
 
-    /// Marks the rows from the one that was marked last to the cursor; unmarks them if it was unmarked.
+    /// Marks the rows from the one that was marked last to the cursor, or unmarks them if that one was unmarked.
     fn mark_range(&mut self) -> Option<String> {
         let last = self.list.marks.last.clone();
         let from = last.as_ref().and_then(|(key, _)| self.row_of(key));
@@ -55,7 +55,7 @@ impl<T: Row> Rows<T> {
         Some(message)
     }
 
-    /// Marks each row that the filter shows, or not, depending on whether it is marked now.
+    /// Marks or unmarks each row that the filter shows; `marks_it` decides from whether the row is marked now.
     fn mark_shown(&mut self, marks_it: impl Fn(bool) -> bool) -> Option<String> {
         let keys: Vec<String> = (0..self.len())
             .filter_map(|row| Some(self.get(row)?.key()))
@@ -87,7 +87,7 @@ impl<T: Row> Rows<T> {
         self.list.marks.hidden = hidden;
     }
 
-    /// Keeps the marked rows, because the feed is going to read other rows.
+    /// Keeps the marked rows of the feed, which is about to be replaced by one that reads other rows.
     pub(crate) fn keep_marked(&mut self) {
         let rows = std::mem::take(&mut self.feed.rows);
         self.kept.extend(rows);

@@ -1,12 +1,12 @@
-//! The marks of a list. A mark belongs to the key of a row, never to its place: it stays on its row while rows
-//! come and go, are sorted, or are hidden by a filter.
+//! The marks of a list. A mark belongs to the key of a row, never to its position: it stays on its row while rows
+//! are added, removed, sorted, or hidden by a filter.
 
 use std::collections::BTreeSet;
 
 use super::Action;
 use crate::present::{count, thousands};
 
-/// Maximum number of rows that are marked at once: nobody can judge more.
+/// Maximum number of rows that are marked at once, more than a person can check.
 pub(crate) const MARKED_MAX: usize = 10_000;
 
 #[derive(Clone, Debug, Default)]
@@ -16,9 +16,9 @@ pub(crate) struct Marks {
     pub(super) last: Option<(String, bool)>,
     /// Number of marked rows that the filter hides.
     pub(super) hidden: usize,
-    /// The action before which the person was told of hidden marks. Pressed again, it is performed.
+    /// The action before which the person was warned of hidden marks. If its key is pressed again, it is performed.
     pub(super) warned_of: Option<Action>,
-    /// Whether rows are marked that are still to be read.
+    /// Whether rows that are still to be read will be marked too.
     pub(super) mark_rest: bool,
 }
 
@@ -48,7 +48,7 @@ impl Marks {
         (self.warned_of, self.mark_rest) = (None, false);
     }
 
-    /// The number of marks for a title, such as `3 marked, 1 of them hidden`; none without marks.
+    /// The number of marks for a title, such as `3 marked, 1 hidden`; `None` without marks.
     pub(super) fn words(&self) -> Option<String> {
         let marked = thousands(self.keys.len());
         match (self.keys.len(), self.hidden) {
@@ -58,8 +58,8 @@ impl Marks {
         }
     }
 
-    /// Returns what to tell before an action on marks that the filter hides; none if it hides none, or the person
-    /// was told just now and pressed the key again.
+    /// Returns the warning before an action on marks that the filter hides; `None` if it hides none, or if the person
+    /// was warned just now and pressed the key again.
     pub(super) fn warn_of_hidden(&mut self, action: Action) -> Option<String> {
         if self.hidden == 0 || self.warned_of.replace(action) == Some(action) {
             return None;

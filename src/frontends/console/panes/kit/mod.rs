@@ -1,6 +1,6 @@
-//! What panes are made of. Each pane owns its rows and its cursor, asks for data, and describes itself as a
-//! head of pinned lines, a table, and a detail that says more about the row under the cursor; the renderer
-//! draws them all alike. Most panes are a [`ListPane`]; plans and trees, whose rows fold, are a [`Pane`].
+//! The common parts of panes. Each pane owns its rows and its cursor, queries its data, and describes itself as a
+//! head of pinned lines, a table, and a detail with more about the row under the cursor. The renderer draws all
+//! panes alike. Most panes are a [`ListPane`]; plans and trees, whose rows fold, are a [`Pane`].
 
 pub(crate) mod acts;
 mod bulk;
@@ -50,7 +50,7 @@ pub(crate) struct Context<'a> {
     pub(crate) keys: &'a Keymap,
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) now: DateTime<Utc>,
-    /// Whether a replay is shown, whose time goes back and forth.
+    /// Whether a replay is shown, whose time the person moves.
     pub(crate) replays: bool,
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) requests: &'a mut Vec<PaneRequest>,
@@ -65,10 +65,10 @@ pub(crate) enum PaneRequest {
     Replace(Route),
     /// Return to the pane before this one.
     Back,
-    /// Do what the person could have typed after `:`.
+    /// Enter this line after `:`, as if the person had typed it.
     Enter(String),
     Say(Tone, String),
-    /// Say that the pane has no row, until it has one.
+    /// Say that the pane has no row; the message is dropped once it has one.
     SayEmpty(String),
     Ask(Box<Confirm>),
     /// Send a command; its answer is reported with these words.
@@ -86,7 +86,7 @@ impl Context<'_> {
     pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {
         self.requests.push(PaneRequest::Say(tone, text.into()));
     }
-    /// Says that a key did nothing because the pane has no row. The message goes once rows arrive.
+    /// Says that a key did nothing because the pane has no row. The message is dropped once rows arrive.
     pub(crate) fn say_empty(&mut self, text: impl Into<String>) {
         self.requests.push(PaneRequest::SayEmpty(text.into()));
     }
@@ -101,6 +101,7 @@ impl Context<'_> {
     }
 }
 
+/// A view of one kind of data. The pane on top receives the keys.
 pub(crate) trait Pane: Send {
     fn scope(&self) -> Scope;
     /// The word after `:` that opens this pane, if one does.
@@ -129,11 +130,11 @@ pub(crate) trait Pane: Send {
     }
     /// Returns the text that stands in place of rows; called only if there are none.
     fn vacancy(&self, look: &RenderContext) -> Vacancy;
-    /// How old the rows are.
+    /// The age of the rows.
     fn freshness(&self, now: DateTime<Utc>) -> Freshness;
     /// Whether something is under way that will be shown, so that the loop ticks.
     fn is_busy(&self) -> bool;
-    /// Whether its content changes without the engine, so that it is woken as time passes.
+    /// Whether the content changes as time passes, so that the loop ticks.
     fn is_live(&self) -> bool {
         false
     }
@@ -147,7 +148,7 @@ pub(crate) trait Pane: Send {
     fn columns(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The columns that a person can choose; none: they are fixed.
+    /// The columns that a person can choose; `None` if they are fixed.
     fn choosable(&self) -> Option<Choosable> {
         let kept_as = self.word()?.to_owned();
         let names = self.columns();
@@ -157,7 +158,8 @@ pub(crate) trait Pane: Send {
     fn filter_changed(&mut self);
     /// Called when the pane is opened, or is on top again.
     fn open(&mut self, context: &mut Context);
-    /// Called when the engine has made progress (`moved`), or time has passed.
+    /// Called when the engine has made progress (`moved`), when time has passed, and after the cursor, the filter or
+    /// the scope has changed.
     fn wake(&mut self, _moved: bool, _context: &mut Context) {}
     /// Takes an answer; returns false if it belongs to another query.
     fn answer(&mut self, _arrived: &mut Arrived, _context: &mut Context) -> bool {

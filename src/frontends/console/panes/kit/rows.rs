@@ -1,4 +1,4 @@
-//! The rows of one list: filtered, and kept in place under the cursor while rows come and go.
+//! The rows of one list, filtered. The cursor stays on its row while rows are added and removed.
 
 use super::feed::Feed;
 use super::marks::Marks;
@@ -16,9 +16,9 @@ pub(crate) trait Row: Send + 'static {
 pub(crate) struct Rows<T> {
     pub(crate) list: List,
     pub(crate) feed: Feed<T>,
-    /// Rows that come from elsewhere, behind those of the feed.
+    /// Rows that do not come from the feed, shown after those of the feed.
     pub(crate) others: Vec<T>,
-    /// Marked rows that the feed has left behind, because it reads only rows that fit the filter.
+    /// Marked rows that an earlier feed read, and that the present one may not read because of the filter.
     pub(super) kept: Vec<T>,
     visible: Vec<usize>,
 }
@@ -65,7 +65,7 @@ impl<T: Row> Rows<T> {
         self.get(self.list.cursor)
     }
 
-    /// Returns the marked rows, also those that a filter hides, or if none is marked the one under the cursor.
+    /// Returns the marked rows, also those that a filter hides; if none is marked, the row under the cursor.
     pub(crate) fn chosen(&self) -> Vec<&T> {
         let marks = &self.list.marks;
         match marks.is_empty() {
@@ -89,7 +89,7 @@ impl<T: Row> Rows<T> {
         }
     }
 
-    /// Returns the place of the row with this key, if it is shown.
+    /// Returns the position of the row with this key, if the row is shown.
     pub(super) fn row_of(&self, key: &str) -> Option<usize> {
         let mut keys = self.visible.iter().map(|at| self.at(*at).map(Row::key));
         keys.position(|it| it.as_deref() == Some(key))
@@ -105,7 +105,8 @@ impl<T: Row> Rows<T> {
         fitting.map(|(at, _)| at).collect()
     }
 
-    /// Shows these rows. The cursor stays on the row `held`, or at the end if it was there and `follows_end`.
+    /// Shows these rows. The cursor stays on the row with the key `held`; with `follows_end`, a cursor on the last row
+    /// stays on the last row.
     pub(crate) fn show(&mut self, visible: Vec<usize>, held: Option<String>, follows_end: bool) {
         let was_at_end = self.list.cursor + 1 >= self.visible.len();
         self.visible = visible;
@@ -124,17 +125,17 @@ pub(crate) struct List {
     pub(crate) cursor: usize,
     /// First row on the screen.
     pub(crate) top: usize,
-    /// Number of rows that the screen has room for; 0 before the first frame.
+    /// Number of rows that fit on the screen; 0 before the first frame.
     pub(crate) height: usize,
     pub(crate) filter: SearchQuery,
-    /// The column by which the rows are sorted; none: the pane's own order.
+    /// The column by which the rows are sorted; `None` for the pane's own order.
     pub(crate) order: Option<Order>,
     /// The scope of the console, which hides rows as a filter does.
     pub(crate) scope: AppliedScope,
     pub(crate) marks: Marks,
-    /// The names of the columns that a person chose; none: as many columns as the screen has room for.
+    /// The names of the columns that the person chose; if empty, as many columns are shown as fit on the screen.
     pub(crate) columns: Vec<String>,
-    /// The row of which a text was copied with the last key, and the place of its next text.
+    /// The key of the row from which the last key copied a text, and the index of its next text.
     pub(super) copied: Option<(String, usize)>,
 }
 
@@ -144,7 +145,7 @@ impl List {
         self.filter.is_empty() && self.scope.query.is_empty()
     }
 
-    /// The scope and the filter for the engine, which knows no project names.
+    /// The scope and the filter as the engine reads them, with ids for the names of projects.
     pub(crate) fn meant(&self) -> String {
         let words = [self.scope.query.meant(), self.filter.meant()];
         words.join(" ").trim().to_owned()
