@@ -22,7 +22,7 @@ use crate::present::{blocker_words, count, pace_words, progress_words, target_wo
 const STEPS_AT_ONCE: usize = 500;
 /// Minimum number of rows that are kept loaded on each side of the cursor.
 const NEAR_MIN: usize = 25;
-/// Number of rows that are read beyond those, so that few pages need a query, and none keeps the person waiting.
+/// Number of rows that are read beyond those, so that few movements need a query, and the person seldom waits.
 const AHEAD: usize = 120;
 
 struct TreePane {
@@ -67,7 +67,7 @@ impl TreePane {
         self.deletion.rows.first()
     }
 
-    /// Its rows are given by their numbers on the screen.
+    /// The table, whose rows are given by their positions in the forest.
     fn table(&self, look: &RenderContext) -> Table<'_, usize> {
         let forest = &self.forest;
         columns! { row: usize, look;
@@ -81,7 +81,7 @@ impl TreePane {
         }
     }
 
-    /// Queries what is shown but not loaded or out of date.
+    /// Queries the rows near the cursor that are not loaded or out of date.
     fn ask(&mut self, context: &mut Context) {
         self.deletion.ask(context);
         if let Some(search) = &mut self.search {
@@ -147,7 +147,7 @@ impl TreePane {
         self.asked_below = Some((ticket, wanted));
     }
 
-    /// Lays out the rows again; the cursor stays on the row `held`.
+    /// Lays out the rows again; the cursor stays on the row with the key `held`.
     fn relayout(&mut self, held: Option<RowKey>) {
         match &self.search {
             Some(search) => {
@@ -160,7 +160,7 @@ impl TreePane {
             .follow(held.and_then(|key| self.forest.row_of(key)));
     }
 
-    /// Drops the tree, of which nothing is known at the time that is shown.
+    /// Drops the tree, because the replay shows a time at which the deletion had no steps.
     fn forget(&mut self) {
         self.forest = Forest::default();
         self.frozen = None;
@@ -185,7 +185,7 @@ impl TreePane {
         self.forest.turn(false, &mut self.list);
     }
 
-    /// Shows the step's timeline, or opens or folds the line.
+    /// Shows the timeline of a step, or opens or folds a line.
     fn open_row(&mut self, context: &mut Context) {
         match self.forest.step(self.list.cursor) {
             Some(node) if node.part == Part::Step => {
@@ -212,13 +212,13 @@ impl TreePane {
         if let Some(deletion) = self.deletion.rows.first() {
             self.id.clone_from(&deletion.id);
         }
-        // Otherwise the tree of another time would stay.
+        // Without this, the tree of another time would stay.
         if context.replays && now.is_none_or(|counts| counts.total == 0) {
             self.forget();
         }
     }
 
-    /// Takes branches, or steps of a branch: `take` changes the tree, and returns false if the steps have changed
+    /// Takes branches, or steps of a branch. `take` changes the tree, and returns false if steps have changed their
     /// state since they were counted. After an error the rows stay, and are queried again when the engine makes
     /// progress.
     fn took<T>(
@@ -247,11 +247,11 @@ impl TreePane {
 /// Detail lines about a blocker at another deployment.
 fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
     let release = silent_deployment(by).map(|name| {
-        format!("See why it says nothing. If it is gone for good: gone release {name}")
+        format!("Find out why it does not answer. If it is gone for good: gone release {name}")
     });
     let advice = match by.in_plan {
-        true => "It goes as part of the same, and what it holds goes after it.",
-        false => "Delete or free it there: what it holds then goes by itself.",
+        true => "It is being deleted too; the resource that it blocks is deleted after it.",
+        false => "Delete or free it there: the resource that it blocks then goes by itself.",
     };
     vec![
         Cell::plain(blocker_words(by)),
@@ -281,7 +281,7 @@ impl Pane for TreePane {
         self.forest.len()
     }
     fn is_busy(&self) -> bool {
-        // A search hides the tree, which is queried when it is shown again: then only the search counts.
+        // A search hides the tree, which is queried again only when it is shown again.
         let rows = match &self.search {
             Some(search) => search.is_waiting(),
             None => self.below.is_waiting(),
@@ -357,8 +357,8 @@ impl Pane for TreePane {
                 let times = count(u64::from(live.recreated), "time");
                 lines.push(Cell::new(format!("re-created {times}"), Tone::Warn));
             }
-            if !live.held_by.is_empty() && live.state != StepState::Gone {
-                lines.push(Cell::new(live.held_by.clone(), Tone::Warn));
+            if !live.blocked_by.is_empty() && live.state != StepState::Gone {
+                lines.push(Cell::new(live.blocked_by.clone(), Tone::Warn));
             }
         }
         lines
@@ -370,18 +370,18 @@ impl Pane for TreePane {
     fn vacancy(&self, look: &RenderContext) -> Vacancy {
         let search = self.search.as_ref();
         let nothing: &[&str] = match (look.replays, self.deletion()) {
-            (true, Some(_)) => &["It had no steps by then: they come with its plan."],
-            (true, None) => &["It had not been asked for by then."],
+            (true, Some(_)) => &["The deletion had no steps by then: they come with its plan."],
+            (true, None) => &["The deletion had not been asked for by then."],
             (false, _) => &[
                 "This deletion has no steps yet.",
-                "While it is planned, its steps come here by themselves.",
+                "They appear here once it is planned.",
             ],
         };
         Vacancy {
             load: search.map_or_else(|| self.below.load(), Search::load),
             noun: "step".into(),
             loading: vec![Cell::dim(match search {
-                Some(_) => "Looking through the steps…",
+                Some(_) => "Searching the steps…",
                 None => "Reading the steps…",
             })],
             failed: look.texts(FAILED),

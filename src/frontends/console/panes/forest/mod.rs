@@ -1,8 +1,8 @@
 //! The cascade as a tree: the step that goes last is the root; steps that must go before it are below it.
 //!
-//! Only the part of a deletion that a person sees is loaded: branches, which the engine counts, and of a
-//! long branch the steps near the cursor. So a tree of 1,000,000 steps costs what one of 100 does. Its
-//! visible rows are spans, computed when something changes; a frame costs the rows on the screen.
+//! Only the visible part of a deletion is loaded: branches, which the engine counts, and the steps near the cursor
+//! in a long branch. So a tree of 1,000,000 steps costs as much as one of 100. The visible rows are spans, computed
+//! when something changes; a frame computes only the rows on the screen.
 
 mod node;
 mod spans;
@@ -102,6 +102,7 @@ impl Known {
     }
 }
 
+/// The loaded part of a tree, and which of its rows are visible.
 #[derive(Debug, Default)]
 pub(crate) struct Forest {
     branches: HashMap<i64, Known>,
@@ -137,7 +138,7 @@ impl Forest {
         forest
     }
 
-    fn see_sites(&mut self) {
+    fn update_many_sites(&mut self) {
         let mut sites = self.branches.values().map(|known| &known.branch.site);
         let first = sites.next();
         self.many_sites = sites.any(|site| Some(site) != first);
@@ -155,7 +156,7 @@ impl Forest {
                 self.sections.push((part, roots));
             }
         }
-        self.see_sites();
+        self.update_many_sites();
     }
 
     fn add_planned(&mut self, steps: &[PlanStep], part: Part) -> Vec<i64> {
@@ -195,7 +196,7 @@ impl Forest {
         roots
     }
 
-    /// Takes the engine's answer for the branches below these steps, in place of what was known of them.
+    /// Replaces the branches below these steps by those of the engine's answer.
     pub(crate) fn learn(&mut self, asked: &[Option<i64>], outline: Outline) {
         for below in asked {
             // A step without branches gets an empty list, so that it is not queried again.
@@ -224,7 +225,7 @@ impl Forest {
                 known.places.insert(index, Node::live(&place.step));
             }
         }
-        self.see_sites();
+        self.update_many_sites();
     }
 
     /// Takes the steps of a branch at these indices from the engine; returns false if some are missing.
@@ -325,7 +326,7 @@ impl Forest {
         })
     }
 
-    /// Returns the current position of a row, if the loaded steps tell it.
+    /// Returns the current position of a row, if its step is loaded.
     pub(crate) fn row_of(&self, key: RowKey) -> Option<usize> {
         self.spans.iter().find_map(|span| match (span.what, key) {
             (What::Group(branch), RowKey::Group(wanted)) if branch == wanted => Some(span.row),
@@ -391,8 +392,8 @@ impl Forest {
         all.get(nth).map(|(_, by)| by)
     }
 
-    /// Opens or folds the row under the cursor, which then stays on it, or goes to the line that was folded;
-    /// returns false if there was nothing to open or to fold.
+    /// Opens or folds the row under the cursor. The cursor stays on the row, or goes to the line that was folded.
+    /// Returns false if there was nothing to open or to fold.
     pub(crate) fn turn(&mut self, unfolds: bool, list: &mut List) -> bool {
         let row = list.cursor;
         let held = match unfolds {

@@ -27,6 +27,7 @@ impl Part {
     }
 }
 
+/// A resource of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) id: i64,
@@ -49,10 +50,11 @@ pub(crate) struct Live {
     pub(crate) max_attempts: u32,
     pub(crate) next_attempt_at: Option<DateTime<Utc>>,
     pub(crate) recreated: u32,
-    pub(crate) held_by: String,
+    /// The blocker of the step, or its last error; empty without either.
+    pub(crate) blocked_by: String,
     /// The last answer of the cloud, for the clipboard.
     pub(crate) error: Option<Copied>,
-    /// Its blockers at other deployments, with their depths.
+    /// The step's blockers at other deployments, with their depths in the tree of blockers.
     pub(super) elsewhere: Vec<(usize, Blocker)>,
 }
 
@@ -72,7 +74,7 @@ impl Node {
     }
 
     pub(crate) fn live(step: &Step) -> Self {
-        let held_by = match (step.blockers.first(), &step.last_error) {
+        let blocked_by = match (step.blockers.first(), &step.last_error) {
             // The message names all blockers, and why each does not go.
             (_, Some(error)) if awaits_clearance(step) => error.message.clone(),
             (Some(blocker), _) => format!("blocked by {}", blocker_words(blocker)),
@@ -83,7 +85,7 @@ impl Node {
             true => tree_of(&step.blockers),
             false => Vec::new(),
         };
-        let elsewhere = elsewhere.iter().map(|held| (held.depth, held.by.clone()));
+        let elsewhere = elsewhere.iter().map(|it| (it.depth, it.by.clone()));
         Self {
             id: step.id,
             key: step.resource.key.clone(),
@@ -99,7 +101,7 @@ impl Node {
                 max_attempts: step.max_attempts,
                 next_attempt_at: step.next_attempt_at,
                 recreated: step.recreated,
-                held_by,
+                blocked_by,
                 error: Copied::error(step),
                 elsewhere: elsewhere.collect(),
             }),

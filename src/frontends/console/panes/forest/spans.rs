@@ -13,7 +13,7 @@ pub(super) struct Span {
     pub(super) len: usize,
     pub(super) what: What,
     pub(super) depth: u8,
-    /// Whether its last row is the last of its siblings.
+    /// Whether the last row of the span is the last of its siblings.
     pub(super) closes: bool,
     /// Bit n is set if the ancestor at depth n has siblings below, so that its line continues.
     pub(super) bars: u64,
@@ -242,8 +242,8 @@ mod tests {
     }
 
     /// Adds blockers at other deployments to some steps, at these depths.
-    fn hold(forest: &mut Forest, held: &[(i64, Vec<usize>)]) {
-        for (id, depths) in held {
+    fn add_blockers(forest: &mut Forest, blocked: &[(i64, Vec<usize>)]) {
+        for (id, depths) in blocked {
             let nodes = forest
                 .branches
                 .values_mut()
@@ -256,7 +256,7 @@ mod tests {
                     max_attempts: 8,
                     next_attempt_at: None,
                     recreated: 0,
-                    held_by: String::new(),
+                    blocked_by: String::new(),
                     error: None,
                     elsewhere: depths.iter().map(|depth| (*depth, by.clone())).collect(),
                 });
@@ -271,14 +271,14 @@ mod tests {
         fn each_row_is_found_where_it_is_and_nothing_is_shown_twice(
             kinds in proptest::collection::vec(0usize..3, 60),
             edges in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..4), 60),
-            held in proptest::collection::btree_map(
+            blocked in proptest::collection::btree_map(
                 0i64..60, proptest::collection::vec(0usize..4, 1..5), 0..6),
             keys in proptest::collection::vec((any::<bool>(), 0usize..60), 0..40),
         ) {
             let plan = plan(&kinds, &edges);
             let mut forest = Forest::of(&plan);
-            let held: Vec<(i64, Vec<usize>)> = held.into_iter().collect();
-            hold(&mut forest, &held);
+            let blocked: Vec<(i64, Vec<usize>)> = blocked.into_iter().collect();
+            add_blockers(&mut forest, &blocked);
             forest.layout();
             for (opens, at) in keys {
                 let row = at % forest.len();
@@ -311,7 +311,7 @@ mod tests {
             let shown = (0..forest.len()).filter(|row| forest.node(*row).is_some());
             prop_assert_eq!(shown.count(), plan.steps.len());
             let elsewhere = (0..forest.len()).filter(|row| forest.elsewhere(*row).is_some());
-            let all: usize = held.iter().map(|(_, depths)| depths.len()).sum();
+            let all: usize = blocked.iter().map(|(_, depths)| depths.len()).sum();
             prop_assert_eq!(elsewhere.count(), all);
         }
     }

@@ -1,4 +1,4 @@
-//! The words in the rows of the tree.
+//! The texts in the rows of the tree.
 
 use crate::domain::awaiting::silent_deployment;
 use crate::domain::model::{Counts, Site, StepState, Target, short_id};
@@ -127,7 +127,7 @@ impl Forest {
         }
     }
 
-    /// The attempts of a step, of so many.
+    /// The attempts of a step and their maximum, such as `3/8`; empty before the first attempt.
     pub(crate) fn attempts(&self, row: usize) -> String {
         match self.node(row).and_then(|node| node.live.as_ref()) {
             Some(live) if live.attempts > 0 => format!("{}/{}", live.attempts, live.max_attempts),
@@ -160,20 +160,21 @@ impl Forest {
             return Cell::default();
         };
         let present = |state: &StepState| counts.of(*state) > 0;
-        // The worst of its steps gives the mark and the tone.
-        let worst = BY_URGENCY.into_iter().find(present);
-        let (worst, tone) = worst.map_or(("", Tone::Dim), |state| look.step_glyph(state));
+        // The most urgent state of its steps gives the glyph and the tone.
+        let most_urgent = BY_URGENCY.into_iter().find(present);
+        let (glyph_of_all, tone) =
+            most_urgent.map_or(("", Tone::Dim), |state| look.step_glyph(state));
         // The numbers of stuck and blocked steps; if there are none, how many are gone.
-        let held = [StepState::Stuck, StepState::Blocked].into_iter();
-        let mut words: Vec<String> = held
+        let problems = [StepState::Stuck, StepState::Blocked].into_iter();
+        let mut words: Vec<String> = problems
             .filter(present)
             .map(|state| {
                 let (glyph, _) = look.step_glyph(state);
                 format!("{glyph} {}", thousands(counts.of(state)))
             })
             .collect();
-        if words.is_empty() && !worst.is_empty() {
-            words.push(format!("{worst} {}", progress_words(counts)));
+        if words.is_empty() && !glyph_of_all.is_empty() {
+            words.push(format!("{glyph_of_all} {}", progress_words(counts)));
         }
         Cell::new(words.join(" "), tone)
     }
