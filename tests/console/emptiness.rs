@@ -35,19 +35,19 @@ const CASES: &[Case] = &[
     pane(
         "stuck",
         "step",
-        "Asking what does not go",
+        "Asking for the stuck and blocked steps",
         "Nothing is stuck, and nothing was refused",
     ),
     pane(
         "gc",
         "step",
-        "Asking what does not go",
+        "Asking for the stuck and blocked steps",
         "Nothing is blocked",
     ),
     pane(
         "causes",
         "cause",
-        "Asking what does not go",
+        "Asking for the causes",
         "Nothing is stuck",
     ),
     pane(
@@ -162,7 +162,12 @@ const CASES: &[Case] = &[
         before: ":causes enter",
         opens: "enter",
         nothing: None,
-        ..pane("cause", "step", "Asking what does not go", "")
+        ..pane(
+            "cause",
+            "step",
+            "Asking for the stuck and blocked steps",
+            "",
+        )
     },
     Case {
         before: ":stuck enter",

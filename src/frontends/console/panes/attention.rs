@@ -30,7 +30,7 @@ struct AttentionPane {
     refused: Feed<Deletion>,
     /// The schedule of next attempts, for `:retrying`.
     upcoming: Feed<Upcoming>,
-    /// Steps on which a cloud has worked for long, for `:stuck`.
+    /// Steps on which a cloud has worked for a long time, for `:stuck`.
     slow: Vec<Step>,
 }
 
@@ -162,12 +162,12 @@ impl QueueRow {
     }
 }
 
-/// A time as columns of times are sorted; those without one come first.
+/// The key by which a column of times is sorted; rows without a time come first.
 fn moment(at: Option<DateTime<Utc>>) -> String {
     at.map_or_else(String::new, |at| at.to_rfc3339())
 }
 
-/// Shown instead of a time if only a person's retry leads to another attempt.
+/// Shown instead of a time if there is no other attempt until a person retries the step.
 const PERSON: &str = "a person";
 
 fn attempted(step: &Step) -> Cell {
@@ -228,11 +228,11 @@ impl ListPane for AttentionPane {
     const NOUN: &'static str = "step";
     const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 5;
-    const LOADING: &'static str = "Asking what does not go…";
+    const LOADING: &'static str = "Asking for the stuck and blocked steps…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing is stuck, and nothing was refused.",
-        "What needs you comes here, with what blocks it and since when.",
-        ":retrying shows what is blocked for now and is attempted again by itself.",
+        "What needs you is listed here, with what blocks it and since when.",
+        ":retrying shows what is blocked for now and is retried automatically.",
     ];
 
     fn word(&self) -> Option<&str> {
@@ -244,7 +244,7 @@ impl ListPane for AttentionPane {
         }
     }
     fn heading(&self, rows: &Rows<QueueRow>, _look: &RenderContext) -> String {
-        // Some of the rows that were read do not belong here, and the engine has applied the filter.
+        // Some rows that were read are not shown here, and the engine has applied the filter, so a total would mislead.
         let more = if rows.feed.has_more() { "+" } else { "" };
         let n = format!("{}{more}", thousands(rows.len()));
         match (&self.cause, self.which) {
@@ -300,7 +300,7 @@ impl ListPane for AttentionPane {
             (QueueKind::Stuck, false) => Self::NOTHING,
             (QueueKind::Retrying, false) => &[
                 "Nothing is blocked.",
-                "What a cloud refuses for now comes here, with its next attempt.",
+                "What a cloud refuses for now is listed here, with its next attempt.",
             ],
         }
     }

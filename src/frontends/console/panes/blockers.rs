@@ -9,7 +9,7 @@ use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Blocker, Refusal, Step, StepResource, Target};
 use crate::present::{blocker_words, resource_words, rule_words};
 
-/// One blocker.
+/// One blocker, or one rule that refuses a resource.
 #[derive(Clone, Debug)]
 struct BlockerRow {
     /// `blocked by floating IP 203.0.113.9 (project demo, not in this plan)`
@@ -50,8 +50,8 @@ impl BlockerRow {
         let elsewhere = awaiting::next_action(step);
         let row = |blocker: &Blocker| {
             let advice = elsewhere.as_deref().unwrap_or(match blocker.in_plan {
-                true => "This deletion removes it too; wait for it.",
-                false => "This deletion leaves it alone: its owner has to free it. Then retry.",
+                true => "This deletion removes the blocker too; no action is needed.",
+                false => "This deletion keeps the blocker: ask its owner to remove it. Then retry.",
             });
             Self::new(blocker, words.clone(), advice.to_owned())
         };
@@ -115,7 +115,7 @@ impl ListPane for BlockersPane {
     const LOADING: &'static str = "Asking for the blockers…";
     const NOTHING: &'static [&'static str] = &[
         "No blocker is known.",
-        "If it still does not go, its own error says why: enter on the step.",
+        "If the step still does not go, its own error says why: enter on the step shows it.",
     ];
     const NOTHING_THEN: &'static str = "No blocker was known then.";
 
@@ -126,7 +126,7 @@ impl ListPane for BlockersPane {
         columns! { row: BlockerRow, look;
             flex("WHAT", 4) => Cell::new(&row.text, Tone::Warn),
             fixed("SINCE (UTC)", 11).from(60) => Cell::dim(look.maybe_time(row.since)),
-            flex("HOLDS", 2).from(110) => Cell::plain(&row.resource),
+            flex("BLOCKS", 2).from(110) => Cell::plain(&row.resource),
             fixed("SITE", 18).from(130) => Cell::dim(&row.site),
         }
     }

@@ -33,12 +33,12 @@ struct BrowsePane {
     lookups: Vec<NameLookup>,
     /// Whether ids are shown instead of names.
     shows_ids: bool,
-    /// The number of steps that were gone, and of deletions by state, when it was last updated.
+    /// The number of steps that were gone, and of deletions by state, at the last update.
     before: Option<(u64, BTreeMap<String, u64>)>,
 }
 
-/// The listed resources that are gone since: the ledger knows it at once, while a cloud may take long to list
-/// them again.
+/// The listed resources that have gone since then. The ledger knows it at once, while a new listing of the clouds may
+/// take long.
 struct Departures {
     pace: Pace,
     /// The rows to look up.
@@ -93,14 +93,14 @@ impl Refreshed for Departures {
     }
 }
 
-/// A resource, with its kind, whose columns are searched too.
+/// A listed resource, with its kind, by whose columns it can be searched too.
 struct Listed {
     resource: Resource,
     kind: Arc<KindInfo>,
     listed_at: DateTime<Utc>,
     /// The names of the projects at its site.
     projects: Arc<NamesById>,
-    /// The names of the other resources to which it may refer.
+    /// The names of the other resources to which the resource may refer.
     others: Arc<NamesById>,
 }
 
@@ -204,7 +204,7 @@ impl Row for Listed {
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         let Resource { key, name, .. } = &self.resource;
-        // Whoever searches knows the id or the name.
+        // A person may search by the id or by the name of a referenced resource.
         let paths = || self.kind.columns.iter().map(|(_, path)| path);
         let ids = paths().map(|path| self.field(path));
         let cells: Vec<String> = ids.chain(paths().map(|path| self.named(path))).collect();
@@ -223,7 +223,7 @@ impl Row for Listed {
 }
 
 impl BrowsePane {
-    /// The text of a column: names, unless ids are wanted.
+    /// The text of a column, with names unless the person chose ids.
     fn text(&self, row: &Listed, path: &str) -> String {
         match self.shows_ids {
             true => row.field(path),
@@ -255,7 +255,7 @@ impl BrowsePane {
     fn column(&self, at: usize, look: &RenderContext) -> Column {
         let (heading, path) = &self.kind.columns[at];
         let wide = self.widths.get(at).copied().unwrap_or(10);
-        // Ids stay whole if there is room.
+        // Ids stay whole on a wide screen.
         let shows_id = is_id(path) && (self.shows_ids || !self.kind.has_names(path));
         let wide_max = match look.width < WIDE && shows_id {
             true => 8,
@@ -280,10 +280,10 @@ impl BrowsePane {
         if chosen.is_empty() {
             return context.say_empty("there is no row to plan a deletion of");
         }
-        // The engine enforces this (P5); the check here only saves the person a detour.
+        // The engine enforces this (P5); the check here only saves the person a plan that cannot be started.
         let mut sites = chosen.iter().map(|row| &row.resource.key.site);
-        if let Some(place) = read_only(context.snapshot, &mut sites) {
-            let why = format!("{place} is read-only: nothing can be deleted");
+        if let Some(name) = read_only(context.snapshot, &mut sites) {
+            let why = format!("{name} is read-only: nothing can be deleted");
             return context.say(Tone::Warn, why);
         }
         let targets = chosen.iter().map(|row| row.target());
@@ -399,11 +399,11 @@ impl ListPane for BrowsePane {
             .chain(lookups)
             .collect()
     }
-    /// Removes what is gone, and gives the others the names that are known.
+    /// Removes the resources that are gone, and gives the other rows the names that are known.
     fn answered(&mut self, rows: &mut Rows<Listed>) {
         if !self.departures.gone.is_empty() {
             rows.feed.rows.retain(|row| !self.departures.has(row));
-            // Marks outlive a listing that failed at some site; what is gone is gone at any.
+            // If the listing of a site failed, the marks of its rows stay; but a resource that is gone loses its mark.
             for Tombstone { key, .. } in &self.departures.gone {
                 if !rows.feed.rows.iter().any(|row| row.resource.key == *key) {
                     rows.list.marks.remove(&key.to_string());
@@ -417,7 +417,7 @@ impl ListPane for BrowsePane {
         listed.for_each(|row| row.others = names.clone());
         self.measure(rows);
     }
-    /// Looks up what has gone, and lists again once a deletion has begun or ended.
+    /// Looks up which rows have gone, and lists the resources again once a deletion has begun or ended.
     fn update(&mut self, rows: &mut Rows<Listed>, snapshot: &Snapshot, moved: bool) -> bool {
         if !moved {
             return false;

@@ -1,5 +1,5 @@
-//! `:causes`: the steps that need a person, grouped by cause. For the triage after an outage: a person marks
-//! causes, the engine counts their steps, and after a confirmation they are retried.
+//! `:causes`, the steps that need a person, grouped by cause. After an outage, a person marks causes, the engine counts
+//! their steps, and after a confirmation it retries them.
 
 use super::kit::*;
 use crate::control::{Command, NotEligible, Receipt, Retried, RetryFilter};
@@ -58,7 +58,7 @@ fn confirm(causes: Vec<Cause>, counted: &Retried, context: &mut Context) {
     context.confirm(confirm.saying(lines));
 }
 
-/// Tells how many steps are not retried.
+/// Says how many steps are not retried.
 fn left(others: &[NotEligible]) -> String {
     let left: u64 = others.iter().map(|it| it.steps).sum();
     format!("{} not", thousands(left))
@@ -91,7 +91,7 @@ impl ListPane for CausesPane {
     const DETAIL_ROWS: u16 = 4;
     /// A cause is counted over all sites.
     const SCOPED: bool = false;
-    const LOADING: &'static str = "Asking what does not go…";
+    const LOADING: &'static str = "Asking for the causes…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing is stuck.",
         "What needs you is grouped here by why it does not go, the largest first.",

@@ -1,5 +1,5 @@
-//! How many resources of each kind the sites have. They are counted in the background, one kind after the other: the
-//! first time one as soon as the last has been answered, later at the pace at which lists are asked for again.
+//! How many resources of each kind the sites have. They are counted in the background, one kind after the other: at
+//! first each as soon as the previous count has arrived, later at most one every few seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::control::{ControlError, KindInfo, SiteCount, query};
 use crate::domain::model::KindName;
 use crate::present::{kind_words, thousands};
 
-/// Shortest time between two questions by the clock, because each costs calls to the clouds.
+/// Shortest time between two counts once all kinds were counted, because each count costs calls to the clouds.
 const COUNTED_EVERY: TimeDelta = TimeDelta::seconds(5);
 
 /// The counts of one kind at each site.
@@ -18,7 +18,7 @@ const COUNTED_EVERY: TimeDelta = TimeDelta::seconds(5);
 pub(super) struct KindCount {
     pub(super) kind: KindInfo,
     pub(super) sites: Vec<SiteCount>,
-    /// Why the engine could not tell; the counts are then those of before.
+    /// Why the last count failed; the counts are then those of an earlier answer, if there was one.
     pub(super) error: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl KindCount {
         self.error.is_some() || self.sites.iter().any(|site| site.resources.is_none())
     }
 
-    /// Whether no site told a number.
+    /// Whether no site returned a number.
     pub(super) fn is_unknown(&self) -> bool {
         self.sites.iter().all(|site| site.resources.is_none())
     }
@@ -59,7 +59,7 @@ impl KindCount {
         words.join(look.dot())
     }
 
-    /// The counts with their time, and why a site could not be listed.
+    /// The counts with their time, and the errors of sites that could not be counted.
     pub(super) fn lines(&self, look: &RenderContext) -> Vec<Cell> {
         let counted = self.sites.iter().map(|site| site.at).max();
         let counted = counted.map(|at| format!("counted at {}", look.time(at)));
@@ -75,11 +75,11 @@ impl KindCount {
 }
 
 pub(super) struct Census {
-    /// Whether the counts are shown, so that they are asked for.
+    /// Whether the counts are shown, so that they are queried.
     pub(super) is_shown: bool,
     kinds: Feed<KindInfo>,
     pace: Pace,
-    /// The place among the kinds of the one that is counted, or is counted next.
+    /// Index in `kinds` of the kind that is being counted, or is counted next.
     next: usize,
     counts: BTreeMap<KindName, KindCount>,
 }
@@ -103,7 +103,7 @@ impl Census {
         }
     }
 
-    /// The kinds of which there is a resource, or may be, the most frequent first.
+    /// The kinds that have resources, or whose number is unknown, those with the most resources first.
     pub(super) fn counts(&self) -> Vec<&KindCount> {
         let counts = self.counts.values();
         let mut shown: Vec<_> = counts
@@ -113,7 +113,7 @@ impl Census {
         shown
     }
 
-    /// How many kinds were counted, and of how many.
+    /// The number of kinds that were counted, and of all kinds.
     pub(super) fn progress(&self) -> (usize, usize) {
         (self.counts.len(), self.kinds.rows.len())
     }
@@ -148,7 +148,7 @@ impl Census {
         };
         let name = kind.name.clone();
         match answer {
-            // No site here has such a kind.
+            // No site has this kind.
             Err(ControlError::Usage { .. }) => {
                 self.kinds.rows.remove(self.next);
                 self.counts.remove(&name);
@@ -178,7 +178,7 @@ impl Census {
 }
 
 impl Refreshed for Census {
-    /// The engine's progress is no reason to count sooner.
+    /// Does nothing: the engine's progress is no reason to count sooner.
     fn invalidate(&mut self) {}
     fn ask(&mut self, context: &mut Context) {
         if !self.is_shown || context.replays {
@@ -207,7 +207,7 @@ impl Refreshed for Census {
     fn is_timed(&self) -> bool {
         self.is_shown
     }
-    /// Each count tells its own.
+    /// None: each count shows its own error.
     fn errors(&self) -> &[String] {
         &[]
     }

@@ -95,7 +95,7 @@ impl Whole {
             _ => (4, ENDED),
         };
         let taken = SIGNS + self.what_width(look) + ended + gaps;
-        // The engine counts no more columns than these.
+        // The engine returns only this number of columns.
         look.width.saturating_sub(taken).min(COLUMNS)
     }
 

@@ -1,9 +1,9 @@
-//! `:columns`, what columns there are in the list or tree below: the marked ones are shown.
+//! `:columns`, the columns of the list or tree below. The list or tree shows those that are marked.
 
 use super::kit::*;
 
 struct ColumnsPane {
-    /// Whose columns these are: `:port`, or `the tree`.
+    /// The pane that has these columns: `:port`, or `the tree`.
     owner: String,
 }
 
@@ -51,7 +51,7 @@ impl ListPane for ColumnsPane {
     fn details(&self, _row: &ColumnOffer, look: &RenderContext) -> Vec<Cell> {
         look.texts(&[
             "{mark} marks a column, {open} shows the marked ones from now on.",
-            ":columns default shows again what fits the screen; :columns name,status says it at once, in this order.",
+            ":columns default shows again what fits the screen; :columns name,status sets them at once, in this order.",
         ])
     }
     fn copies(&self, _: &Rows<ColumnOffer>, row: &ColumnOffer) -> Vec<Copied> {

@@ -76,7 +76,7 @@ impl ListPane for DeletionsPane {
             fixed("PROGRESS", bar).from(60) => progress_bar(row, look, bar); progress_rank(row),
             fixed("GONE", 13).right() => Cell::plain(gone(row)); row.counts.gone.to_string(),
             fixed("LEFT", 10).right().from(60) => Cell::dim(time_left(row, look)),
-            // These columns appear only on screens so wide that the name loses nothing.
+            // These columns appear only on screens that are wide enough to show the names whole too.
             fixed("REQUESTED", 11).from(120) => Cell::dim(look.time(row.requested_at)); row.requested_at.to_rfc3339(),
             flex("BY", 1).from(140) => Cell::dim(&row.requested_by.name),
         }

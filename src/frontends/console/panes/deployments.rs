@@ -1,4 +1,5 @@
-//! Other deployments: those that our resources refer to, and those whose clearance our steps wait for (G).
+//! Other deployments: those to whose resources this one refers, and those for whose clearance its steps wait (G1 to
+//! G12).
 
 use chrono::{DateTime, Utc};
 
@@ -42,11 +43,11 @@ fn watch_cell(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     let Some(watch) = watch else {
         return Cell::dim(format!("{} no", look.none()));
     };
-    let heard = watch.heard_at.map(|at| ago(at, look));
-    let heard = heard.unwrap_or_else(|| "no answer".to_owned());
+    let age = watch.heard_at.map(|at| ago(at, look));
+    let age = age.unwrap_or_else(|| "no answer".to_owned());
     match watch.fresh {
-        true => look.good(format!("yes {heard}")),
-        false => look.bad(format!("stale {heard}")),
+        true => look.good(format!("yes {age}")),
+        false => look.bad(format!("stale {age}")),
     }
 }
 
@@ -98,13 +99,13 @@ fn watch_line(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     let Some(watch) = watch else {
         return Cell::dim("no resource here refers to it");
     };
-    let heard = match watch.heard_at {
-        Some(at) => format!("heard {}, {}", look.time(at), ago(at, look)),
+    let answered = match watch.heard_at {
+        Some(at) => format!("last answer {}, {}", look.time(at), ago(at, look)),
         None => "no answer since this engine started".to_owned(),
     };
     let facts = [
         format!("we watch {}", kinds(&watch.kinds)),
-        heard,
+        answered,
         format!("up to {}", watch.seq),
     ];
     let tone = if watch.fresh { Tone::Plain } else { Tone::Bad };
@@ -120,7 +121,7 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
         facts.push(format!("on record since {}", look.time(since)));
     }
     facts.push(match importer.seen_at {
-        Some(at) => format!("seen {}, {}", look.time(at), ago(at, look)),
+        Some(at) => format!("last seen {}, {}", look.time(at), ago(at, look)),
         None => "not seen since this engine began".to_owned(),
     });
     facts.push(format!(
@@ -131,7 +132,7 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
     Cell::plain(facts.join(look.dot()))
 }
 
-/// Names the deployment, how many steps wait for its clearance, and what to do if that never comes.
+/// Names the deployment, how many steps wait for its clearance, and what to do if the deployment never answers.
 fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
     let name = row.name.as_deref();
     let known = match name {
@@ -156,7 +157,7 @@ impl ListPane for DeploymentsPane {
     const WORD: Option<&'static str> = Some("deployments");
     const NOUN: &'static str = "deployment";
     const REFRESH: Refresh = Refresh::Clock;
-    /// The reason why a deployment is not heard is a sentence with what was tried.
+    /// The reason why a watch has no answer is a sentence that names each attempt.
     const DETAIL_ROWS: u16 = 8;
     const LOADING: &'static str = "Asking the engine for other deployments…";
     const NOTHING: &'static [&'static str] = &[

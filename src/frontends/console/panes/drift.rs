@@ -1,5 +1,5 @@
 //! `:drift`, the steps that wait until a person accepts or refuses newcomers: resources that appeared after the plan of
-//! their deletion (P11). One answer counts for the whole deletion.
+//! their deletion (P11). One answer applies to the whole deletion.
 
 use super::kit::acts::{act_on_step, step_copies, step_words};
 use super::kit::*;
@@ -82,7 +82,7 @@ impl ListPane for DriftPane {
     const LOADING: &'static str = "Reading what is stuck with drift…";
     const NOTHING: &'static [&'static str] = &[
         "No deletion waits for your answer.",
-        "Where resources appear after a plan, its deletion asks here whether to delete them too.",
+        "If resources appear after a plan, its deletion asks here whether to delete them too.",
     ];
     const NOTHING_THEN: &'static str = "No deletion waited for an answer then.";
 

@@ -37,7 +37,7 @@ fn doing(row: &ReconcilerStatus) -> Cell {
     }
 }
 
-/// When it ran last and how long that took, such as `12s ago, 40 ms`.
+/// The age and the duration of the last run, such as `12s ago, 40 ms`.
 fn last_run(row: &ReconcilerStatus, look: &RenderContext) -> Cell {
     let Some(at) = row.last_run_at else {
         return Cell::dim(look.none());

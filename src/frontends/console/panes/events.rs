@@ -1,4 +1,4 @@
-//! The events, the newest last, and every message that this console showed, so that none is lost.
+//! The events, the newest last, and the messages that this console showed, so that none is lost.
 
 use chrono::{DateTime, Utc};
 
@@ -9,7 +9,7 @@ use crate::frontends::console::about::{datum, event_tone, message_lines};
 use crate::frontends::console::look::Notice;
 use crate::present::event_word;
 
-/// Maximum number of entries; older events are in the ledger, and a person scrolls no further.
+/// Maximum number of entries, more than a person scrolls through; the ledger has the older events.
 const KEPT_MAX: usize = 2_000;
 /// Number of events that a replay shows, as many as the engine returns at once.
 const REPLAYED_MAX: i64 = 500;
@@ -47,7 +47,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
     Ok(listed(EventsPane, Rows::new(Feed::reading(ask, read))))
 }
 
-/// Sorts by time; events of one moment keep their order.
+/// Sorts the entries by time, those of one moment in their order, and drops the oldest beyond [`KEPT_MAX`].
 fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.sort_by_key(|entry| entry.at);
     let over = entries.len().saturating_sub(KEPT_MAX);
@@ -102,7 +102,7 @@ impl ListPane for EventsPane {
     const LOADING: &'static str = "Reading the events…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing has happened yet.",
-        "Deletions, attempts and this console's own messages come here.",
+        "Deletions, attempts and this console's own messages are listed here.",
     ];
     const NOTHING_THEN: &'static str = "Nothing had happened by then.";
     const FAILED: &'static [&'static str] =

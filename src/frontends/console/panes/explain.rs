@@ -1,5 +1,6 @@
-//! Explains why a resource is not deleted, or what would block its deletion (P2), and how it is related to others: each
-//! relation leads on to its other end. The engine reads its clouds for the answer, and sends no write.
+//! Explains why a resource is not deleted, or what would block its deletion (P2), and how it is related to others. Each
+//! relation leads to the resource or the deletion at its other end. The engine reads its clouds for the answer, and
+//! sends no write.
 
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ impl End {
             id: blocker.id.clone(),
         };
         let words = resource_words(&key.kind, &blocker.name, &key.id);
-        // What another deployment has is not known here.
+        // This engine does not know the resources of other deployments.
         matches!(key.site, Site::Region { .. }).then_some(Self::Resource(key, words))
     }
 
@@ -95,7 +96,7 @@ fn lines(explanation: &Explanation) -> Vec<Line> {
     let known = known.map(|text| line(Tone::Plain, text.clone(), text));
     let blockers = explanation.blockers.iter().map(|by| Line {
         leads_to: End::of_blocker(by),
-        ..line(Tone::Warn, held_words(by), &by.id)
+        ..line(Tone::Warn, blocked_by_words(by), &by.id)
     });
     let refused = explanation.refused.iter();
     let refused = refused.map(|refusal| {
@@ -119,7 +120,7 @@ fn lines(explanation: &Explanation) -> Vec<Line> {
         .collect()
 }
 
-fn held_words(blocker: &Blocker) -> String {
+fn blocked_by_words(blocker: &Blocker) -> String {
     let words = blocker_words(blocker);
     match &blocker.site {
         site @ Site::Region { .. } => format!("blocked by {words} at {site}"),

@@ -1,5 +1,5 @@
-//! The gates: how many requests of clients each of them passed on, changed or refused. They count
-//! independently of the engine.
+//! The gates, and how many requests of clients each of them passed on, changed or refused. The gates count
+//! independently of the engine's progress.
 
 use super::kit::*;
 use crate::control::{GateStatus, query};

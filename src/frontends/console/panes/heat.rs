@@ -1,8 +1,8 @@
-//! How the calls to each site went in the last hour, minute by minute: the share of them after which a step could not
-//! go on, because the cloud refused or failed.
+//! The share of calls to each site in the last hour, minute by minute, after which a step could not go on, because the
+//! cloud refused or failed.
 //!
-//! The engine counts the calls of all deletions. It is asked in the background, after it has made progress and not more
-//! often than once a minute; a frame draws what is known.
+//! The engine counts the calls of all deletions. The counts are queried in the background, after the engine has made
+//! progress and at most once a minute; a frame draws the last answer.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -12,7 +12,7 @@ use crate::domain::last_hour::{LastHour, MINUTES, minute_end};
 use crate::domain::model::Site;
 use crate::present::{count, thousands};
 
-/// Shortest time between two questions. A question also rests this many times as long as the last answer took.
+/// Shortest time between two queries. A query also waits [`REST`] times as long as the last answer took.
 const ASKED_EVERY: TimeDelta = TimeDelta::minutes(1);
 const REST: i32 = 10;
 
@@ -24,19 +24,20 @@ struct Calls {
 }
 
 impl Calls {
-    /// The number of calls. An observation that comes a minute after its call counts one there.
+    /// The number of calls. A refusal that an observation finds in a later minute than its call counts as a call of
+    /// that minute too.
     fn all(self) -> u64 {
         self.answered.max(self.refused)
     }
 
-    /// The share of the calls that were refused, in percent, of which a part counts as a whole; none without a call.
+    /// The share of the calls that were refused, in percent, rounded up; `None` without a call.
     fn percent(self) -> Option<u64> {
         let all = self.all();
         (all > 0).then(|| (self.refused * 100).div_ceil(all))
     }
 }
 
-/// The hour of a site up to the end of this minute in so many cells; the number must divide 60.
+/// Sums the calls to a site in the hour before `until` in `cells` equal intervals. Their number must divide 60.
 fn cells(hour: &LastHour, site: &Site, cells: usize, until: DateTime<Utc>) -> Vec<Calls> {
     let mut sums = vec![Calls::default(); cells];
     let passed = (until - hour.until).num_minutes().max(0);
@@ -53,7 +54,7 @@ fn cells(hour: &LastHour, site: &Site, cells: usize, until: DateTime<Utc>) -> Ve
     sums
 }
 
-/// The signs of a share, up to so many percent.
+/// The maximum percentage of each level, with its sign, its ASCII sign and its tone.
 const LEVELS: [(u64, &str, &str, Tone); 6] = [
     (0, "▁", "_", Tone::Good),
     (5, "▂", "-", Tone::Warn),
@@ -78,17 +79,17 @@ fn sign(calls: Calls, look: &RenderContext) -> (&'static str, Tone) {
 pub(super) struct HeatMap {
     /// The last hour that was counted.
     shown: Option<LastHour>,
-    /// Ticket of the question under way.
+    /// Ticket of the query under way.
     ticket: Option<u64>,
-    /// When the last question was asked, and how long its answer took.
+    /// When the last query was sent, and how long its answer took.
     asked_at: Option<DateTime<Utc>>,
     took: TimeDelta,
     is_current: bool,
 }
 
 impl HeatMap {
-    /// The last hour of a site in so many signs, behind these words; none until it is known. The number must divide
-    /// 60. What was counted moves on with the time, also while nothing happens.
+    /// The last hour of a site as a line of `signs` signs after these words; `None` until it is known. The number of
+    /// signs must divide 60. The counts move to earlier signs as time passes, also while nothing happens.
     pub(super) fn strip(
         &self,
         words: &str,
@@ -126,7 +127,7 @@ impl Refreshed for HeatMap {
     fn ask(&mut self, context: &mut Context) {
         let pause = ASKED_EVERY.max(self.took * REST);
         let has_rested = self.asked_at.is_none_or(|at| context.now - at >= pause);
-        // A replay has an hour of its own at each of its times, and nobody reads them all.
+        // Each time of a replay has its own last hour; a query for each would cost much and be looked at little.
         if self.is_current || self.ticket.is_some() || !has_rested || context.replays {
             return;
         }
@@ -147,7 +148,7 @@ impl Refreshed for HeatMap {
             .map_or(TimeDelta::zero(), |at| context.now - at);
         true
     }
-    /// Nobody waits for a picture.
+    /// False: no person waits for the picture.
     fn is_waiting(&self) -> bool {
         false
     }
@@ -166,7 +167,7 @@ mod tests {
         Site::region("prod", "west")
     }
 
-    /// The hour up to noon, with these calls and refusals by minute.
+    /// The hour before noon, with these calls and refusals by minute.
     fn map(minutes: &[(u32, u64, u64)]) -> HeatMap {
         let minute = |(minute, calls, refused): &(u32, u64, u64)| SiteMinute {
             site: west(),
@@ -208,7 +209,7 @@ mod tests {
         ];
         assert_eq!(drawn(&map(&minutes), 12), "▁▂▃▅▇······█");
         assert_eq!(drawn(&map(&minutes), 1), "▃");
-        // However few of many are refused, it is not none.
+        // Even one refusal among many calls is shown.
         assert_eq!(drawn(&map(&[(0, 10_000, 1)]), 1), "▂");
     }
 

@@ -118,12 +118,12 @@ fn words(around: &Around<'_>, entries: &mut Vec<Entry>) {
         ),
         (
             ":port @west /web",
-            "a kind or a pane with a place and a filter",
+            "a kind or a pane at one site, with a filter",
         ),
         (":view NAME", "a saved view; :view save NAME saves this one"),
         (
             ":columns",
-            "choose the columns of this list or tree; :columns name,status at once, :columns default as before",
+            "choose the columns of this list or tree; :columns name,status sets them, :columns default resets them",
         ),
         (":quit", "leave the console"),
     ] {

@@ -1,6 +1,6 @@
-//! `:home`, the first screen: what needs a person, each with its next key; what runs, and how long it takes; when
-//! what is blocked is retried; how the sites do; why steps do not go; and what happened in the last day. While nothing
-//! is under way, it counts the resources of each kind and site.
+//! `:home`, the first screen. Its sections show what needs a person, each with its next key, what runs and how long it
+//! takes, when blocked steps are retried, the sites, why steps do not go, and the deletions of the last day. While
+//! nothing is under way, it also counts the resources of each kind and site.
 //!
 //! ```text
 //! needs you    2 stuck, 1 refused
@@ -34,7 +34,7 @@ use crate::present::{
     thousands,
 };
 
-/// Maximum number of rows of a section. The section's heading counts all, and opens their pane.
+/// Maximum numbers of rows of the sections. The heading of a section counts all of them, and opens their pane.
 const NEEDS_MAX: usize = 8;
 const REFUSED_MAX: usize = 3;
 const RUNNING_MAX: usize = 8;
@@ -58,47 +58,47 @@ struct HomePane {
     last_day: Feed<LastDay>,
     /// The resources, which are counted while nothing is under way.
     census: Census,
-    /// How the calls to the sites went in the last hour.
+    /// The share of refused and failed calls to the sites in the last hour.
     heat: HeatMap,
     /// Whether a replay is shown, which asks no cloud.
     replays: bool,
-    seen: Seen,
+    excerpt: Excerpt,
 }
 
-/// What the pane shows of the snapshot.
+/// The part of the snapshot that the pane shows.
 #[derive(Default, PartialEq)]
-struct Seen {
+struct Excerpt {
     needs: Vec<Step>,
     steps: Counts,
     refused: u64,
     to_approve: u64,
     running: Vec<Deletion>,
     sites: Vec<SiteStatus>,
-    /// Whether it tells of any deletion. The first snapshot of an engine tells of none.
+    /// Whether the snapshot counts any deletion. The first snapshot of an engine counts none.
     has_deletions: bool,
 }
 
 enum HomeRow {
-    /// The heading of a section: what there is in all, and the pane that shows all of it.
+    /// The heading of a section, which counts all of its items and leads to the pane that shows them.
     Section(Section),
     Step(Box<Step>),
     Deletion(Box<Deletion>),
     Site(Box<SiteStatus>),
-    /// With the number of steps of the largest cause, to which the bars are drawn.
+    /// A cause, with the number of steps of the largest cause, which has a full bar.
     Cause(Box<CauseGroup>, u64),
     /// The number of resources of a kind.
     Kind(Box<KindCount>),
-    /// The counts of the last day; none until the engine has counted.
+    /// The counts of the last day; `None` until the engine has counted them.
     LastDay(Option<LastDay>),
 }
 
 struct Section {
     name: &'static str,
     says: String,
-    /// More about it, for a wide screen.
+    /// More facts, for a wide screen.
     more: String,
     tone: Tone,
-    /// The word of the pane; none if there is no pane of all of it.
+    /// The word of the pane that shows all items; `None` if there is no such pane.
     pane: Option<&'static str>,
 }
 
@@ -125,12 +125,12 @@ pub(super) fn pane() -> Box<dyn Pane> {
         census: Census::new(),
         heat: HeatMap::default(),
         replays: false,
-        seen: Seen::default(),
+        excerpt: Excerpt::default(),
     };
     listed(home, Rows::new(Feed::silent()))
 }
 
-impl Seen {
+impl Excerpt {
     fn of(snapshot: &Snapshot) -> Self {
         let of = |state: DeletionState| {
             let known = snapshot.deletions_by_state.get(state.as_str());
@@ -168,7 +168,7 @@ fn last_day_words(day: Option<LastDay>) -> String {
     }
 }
 
-impl Seen {
+impl Excerpt {
     /// Whether nothing runs, and nothing needs a person.
     fn is_at_rest(&self) -> bool {
         self.needs.is_empty() && self.running.is_empty()
@@ -191,15 +191,15 @@ impl HomePane {
     }
 
     fn needs_you(&self, rows: &mut Vec<HomeRow>) {
-        let seen = &self.seen;
-        let slow = seen
+        let excerpt = &self.excerpt;
+        let slow = excerpt
             .needs
             .iter()
             .filter(|it| it.state == StepState::Verifying);
         let counts = [
-            (seen.steps.stuck, "stuck"),
-            (seen.refused, "refused"),
-            (seen.to_approve, "to approve"),
+            (excerpt.steps.stuck, "stuck"),
+            (excerpt.refused, "refused"),
+            (excerpt.to_approve, "to approve"),
             (slow.count() as u64, "slow"),
         ];
         let some = counts.into_iter().filter(|(n, _)| *n > 0);
@@ -216,14 +216,14 @@ impl HomePane {
             tone: Tone::Bad,
             pane: Some("stuck"),
         }));
-        let steps = seen.needs.iter().cloned();
+        let steps = excerpt.needs.iter().cloned();
         rows.extend(steps.map(|step| HomeRow::Step(Box::new(step))));
         let refused = self.refused.rows.iter().take(REFUSED_MAX).cloned();
         rows.extend(refused.map(|it| HomeRow::Deletion(Box::new(it))));
     }
 
     fn running(&self, rows: &mut Vec<HomeRow>) {
-        let running = &self.seen.running;
+        let running = &self.excerpt.running;
         if running.is_empty() {
             return;
         }
@@ -264,7 +264,7 @@ impl HomePane {
     }
 
     fn sites(&self, rows: &mut Vec<HomeRow>) {
-        let sites = &self.seen.sites;
+        let sites = &self.excerpt.sites;
         let answer = sites.iter().filter(|it| it.state == SiteState::Reachable);
         let (answer, all) = (answer.count(), sites.len());
         let (says, tone) = match all {
@@ -336,7 +336,7 @@ impl HomePane {
     fn site_cell(&self, site: &SiteStatus, look: &RenderContext) -> Cell {
         let facts = site_facts(site, look);
         let strip = self.heat.strip("", &site.site, HEAT_SIGNS, look);
-        // What is wrong with a site needs the room.
+        // The reason why a site does not answer needs the width.
         let has_room = look.width >= HEAT_FROM && site.reason.is_empty();
         match strip.filter(|_| has_room) {
             None => Cell::dim(facts),
@@ -366,7 +366,7 @@ impl HomePane {
 
 /// Number of signs for the last hour at a site, five minutes each.
 const HEAT_SIGNS: usize = 12;
-/// Width of the screen from which they fit before the facts.
+/// Width of the screen from which these signs fit before the facts.
 const HEAT_FROM: u16 = 120;
 
 /// `3 now, 12 within 2m, 40 within 1h`
@@ -452,7 +452,7 @@ fn site_facts(site: &SiteStatus, look: &RenderContext) -> String {
     facts.collect::<Vec<_>>().join(look.dot())
 }
 
-/// The key that leads on from the row; of a deletion that runs, the time that is left.
+/// The next key for the row; for a deletion that runs, the time that is left.
 fn next(row: &HomeRow, look: &RenderContext) -> Cell {
     let key = match row {
         HomeRow::Section(_) | HomeRow::LastDay(_) => return Cell::default(),
@@ -531,7 +531,7 @@ impl Row for HomeRow {
 impl ListPane for HomePane {
     type Row = HomeRow;
     const SCOPE: Scope = Scope::Home;
-    /// Its headings count everything.
+    /// The headings count the items of all clouds and projects.
     const SCOPED: bool = false;
     const WORD: Option<&'static str> = Some("home");
     const NOUN: &'static str = "row";
@@ -541,7 +541,7 @@ impl ListPane for HomePane {
     const NOTHING: &'static [&'static str] = &["Nothing is known yet."];
 
     fn heading(&self, _rows: &Rows<HomeRow>, look: &RenderContext) -> String {
-        match self.seen.is_at_rest() && !look.replays {
+        match self.excerpt.is_at_rest() && !look.replays {
             true => "home: nothing under way".to_owned(),
             false => "home".to_owned(),
         }
@@ -597,7 +597,7 @@ impl ListPane for HomePane {
             HomeRow::LastDay(_) => look.texts(&["{open} opens :deletions"]),
         }
     }
-    /// Says how a deletion begins, as long as there was none.
+    /// Says how to begin a deletion, as long as there was none.
     fn lead(&self, _rows: &Rows<HomeRow>, look: &RenderContext) -> Vec<Cell> {
         let is_first = self.any.pace.loaded && self.any.rows.is_empty();
         match is_first && self.any.pace.errors.is_empty() && !look.replays {
@@ -629,22 +629,22 @@ impl ListPane for HomePane {
     }
     fn answered(&mut self, rows: &mut Rows<HomeRow>) {
         rows.feed.stand(self.rows());
-        // Until all of it is known, the cursor stays on the first row, whichever that is.
-        let is_told = self.any.rows.is_empty() || self.seen.has_deletions;
+        // Until all sections are known, the cursor stays on the first row, whatever that row is.
+        let is_counted = self.any.rows.is_empty() || self.excerpt.has_deletions;
         let feeds = [&self.any.pace, &self.last_day.pace, &self.causes.pace];
-        rows.feed.pace.loaded = is_told && feeds.iter().all(|pace| pace.loaded);
+        rows.feed.pace.loaded = is_counted && feeds.iter().all(|pace| pace.loaded);
     }
     fn opened(&mut self, _rows: &mut Rows<HomeRow>, context: &Context) {
         self.replays = context.replays;
     }
-    /// Takes what the snapshot has, without a query.
+    /// Takes the facts that the snapshot has, which need no query.
     fn update(&mut self, rows: &mut Rows<HomeRow>, snapshot: &Snapshot, _moved: bool) -> bool {
-        let seen = Seen::of(snapshot);
-        let is_new = seen != self.seen || !rows.feed.pace.loaded;
+        let excerpt = Excerpt::of(snapshot);
+        let is_new = excerpt != self.excerpt || !rows.feed.pace.loaded;
         if is_new {
-            self.seen = seen;
-            let can_count = !self.seen.sites.is_empty() && !self.replays;
-            self.census.is_shown = can_count && self.seen.is_at_rest();
+            self.excerpt = excerpt;
+            let can_count = !self.excerpt.sites.is_empty() && !self.replays;
+            self.census.is_shown = can_count && self.excerpt.is_at_rest();
             self.answered(rows);
         }
         is_new

@@ -65,10 +65,9 @@ impl InspectPane {
             (None, None) => "step".to_owned(),
         }
     }
-}
 
-impl InspectPane {
-    fn subject_copies(&self) -> Vec<Copied> {
+    /// The texts of the step or the deletion that can be copied.
+    fn own_copies(&self) -> Vec<Copied> {
         match (&self.of, self.step.rows.first()) {
             (PurgeScope::Deletion(id), _) => vec![Copied::id(id)],
             (PurgeScope::Step(_), Some(step)) => step_copies(step),
@@ -95,7 +94,7 @@ impl ListPane for InspectPane {
     const LOADING: &'static str = "Reading the timeline…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing has happened to it yet.",
-        "Each attempt comes here, with its answer and request id.",
+        "Each attempt is listed here, with its answer and request id.",
     ];
     const NOTHING_THEN: &'static str = "Nothing had happened to it by then.";
     const FOLLOWS_END: bool = true;
@@ -139,7 +138,7 @@ impl ListPane for InspectPane {
         }
     }
     fn copies(&self, _: &Rows<LedgerEvent>, event: &LedgerEvent) -> Vec<Copied> {
-        let mut texts = self.subject_copies();
+        let mut texts = self.own_copies();
         let request = datum(event, "request_id");
         texts.push(Copied::event(&event.message, &request, event.at));
         texts
@@ -153,7 +152,7 @@ impl ListPane for InspectPane {
         match (action, &self.of, self.step.rows.first()) {
             // Before anything has happened there is no row, but the id can be copied.
             (Action::Copy, ..) if rows.len() == 0 => {
-                let texts = self.subject_copies();
+                let texts = self.own_copies();
                 rows.list.copy(String::new(), texts, context);
             }
             (Action::Report, ..) => {

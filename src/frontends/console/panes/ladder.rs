@@ -10,7 +10,7 @@ use crate::present::purged_words;
 
 struct LadderPane {
     of: PurgeScope,
-    /// Describes what is purged, until the engine's answer has a better description.
+    /// Names the step or the deletion, until the engine's answer has a better description.
     words: String,
     /// Ticket of the confirmed rung that is under way.
     taking: Option<u64>,
@@ -32,7 +32,7 @@ pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
 enum Line {
     /// A rung, by its index in the offers of the ladder.
     Rung(Arc<Ladder>, usize),
-    /// A line of the runbook; once that rung was taken, its lines replace the rungs.
+    /// A line of the runbook. Once that rung was taken, the lines of the runbook replace the rungs.
     ByHand(String),
 }
 

@@ -1,5 +1,5 @@
-//! The names of resources that rows refer to by their ids. They are looked up in the background: until they are
-//! known, or if they cannot be read, the ids are shown.
+//! The names of resources to which rows refer by their ids. They are looked up in the background; rows show the ids
+//! until the names are known, or if they cannot be read.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::frontends::console::look::or_none;
 /// Names by id.
 pub(super) type NamesById = BTreeMap<String, String>;
 
-/// Replaces each id of a text by its name, where it is known.
+/// Replaces each id in a list of ids, separated by `, `, by its name if that is known.
 pub(super) fn named(ids: &str, names: &NamesById) -> String {
     let known = |id: &str| names.get(id).filter(|name| !name.is_empty()).cloned();
     if names.is_empty() || ids.is_empty() {
@@ -40,7 +40,7 @@ pub(super) struct NameLookup {
 }
 
 impl NameLookup {
-    /// At all sites.
+    /// Returns a lookup at all sites.
     pub(super) fn of(kind: String) -> Self {
         Self {
             kind,
@@ -50,7 +50,7 @@ impl NameLookup {
         }
     }
 
-    /// Those of projects, at one of these sites for each cloud.
+    /// Returns the lookups of the names of projects, one for each cloud, at one of these sites.
     pub(super) fn of_projects<'s>(sites: impl Iterator<Item = &'s Site>) -> Vec<Self> {
         let clouds: BTreeMap<Option<&str>, &Site> = sites.map(|it| (it.cloud(), it)).collect();
         let of_one = |site: &Site| Self {
@@ -62,7 +62,7 @@ impl NameLookup {
 }
 
 impl Refreshed for NameLookup {
-    /// A name changes seldom, and a listing costs calls.
+    /// Does nothing: a name changes seldom, and a listing costs calls.
     fn invalidate(&mut self) {}
     fn ask(&mut self, context: &mut Context) {
         if !self.pace.loaded && self.pace.is_due(context) {
@@ -80,7 +80,7 @@ impl Refreshed for NameLookup {
             return false;
         };
         match answer {
-            // A site that lists none to this login has ids.
+            // If a site lists no resource of the kind to this login, its rows keep the ids.
             Ok(listings) => {
                 let rows = listings.into_iter().flat_map(|listing| listing.rows);
                 self.names = rows.map(|row| (row.key.id, row.name)).collect();
@@ -90,7 +90,7 @@ impl Refreshed for NameLookup {
         }
         true
     }
-    /// Nobody waits for names.
+    /// False: no person waits for the names.
     fn is_waiting(&self) -> bool {
         false
     }

@@ -1,8 +1,8 @@
 //! The plan of a deletion: exactly what it would do, before it can be started.
 //!
 //! The plan is frozen in the engine under its hash; this screen shows all of it and asks for a typed
-//! confirmation of the resource that was under the cursor when `D` was pressed. There is no way
-//! around the screen, and input typed before it was visible is discarded.
+//! confirmation: the resource that was under the cursor when `D` was pressed, or the number of marked resources.
+//! The screen cannot be skipped, and input typed before it was visible is discarded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl PlanPane {
         let (ask, accepted) = match self.targets.as_slice() {
             [Target { key, name }] => {
                 let short = short_id(&key.id).to_owned();
-                // A name that cannot be typed as it is shown is not asked for.
+                // A name with characters that are shown escaped cannot be typed, so only the short id is accepted.
                 match !name.is_empty() && text::escape(name) == *name {
                     true => (
                         format!("the name \"{name}\" or the short id {short}"),
@@ -124,7 +124,7 @@ impl PlanPane {
         match action {
             Action::Confirm if !plan.refused.is_empty() => {
                 let refused = "refused: its blockers must go first; {blockers} shows them, \
-                               {toggle_cascade} or {toggle_release} plan otherwise";
+                               {toggle_cascade} or {toggle_release} changes the plan";
                 context.say(Tone::Warn, context.keys.spell(refused));
             }
             Action::Confirm if plan.steps.is_empty() => {
@@ -157,7 +157,7 @@ impl PlanPane {
         }
     }
 
-    /// Plans again with this option turned over.
+    /// Plans again with this option inverted.
     fn ask_with(&mut self, option: fn(&mut PlanOptions) -> &mut bool, context: &mut Context) {
         let option = option(&mut self.options);
         *option = !*option;

@@ -1,4 +1,4 @@
-//! A search for steps of a deletion in the whole ledger; the engine searches a part of it for each query.
+//! A search for the steps of a deletion that match a filter. For each query, the engine searches a part of the ledger.
 
 use super::kit::*;
 use crate::control::query;
@@ -6,7 +6,7 @@ use crate::control::query::Counted;
 use crate::domain::model::Step;
 use crate::present::{count, thousands};
 
-/// Maximum number of rows: nobody scrolls further, and a longer filter finds a row sooner.
+/// Maximum number of rows, more than a person scrolls through; a longer filter finds a row sooner.
 pub(super) const ROWS_MAX: usize = 10_000;
 
 pub(super) struct Search {
@@ -50,7 +50,7 @@ impl Search {
         }
     }
 
-    /// Tells how many of `all` steps fit.
+    /// Says how many of `all` steps match.
     pub(super) fn words(&self, all: u64) -> String {
         let (all, found) = (count(all, "step"), self.feed.rows.len() as u64);
         if !self.feed.has_more() && self.feed.pace.loaded {

@@ -48,7 +48,7 @@ fn pause(status: &SiteStatus) -> PaneRequest {
     PaneRequest::Submit { words, command }
 }
 
-/// Share of the last calls that failed because of the cloud, not because of a resource.
+/// The share of the last calls that failed because of the cloud, not because of a resource.
 fn errors(site: &SiteStatus, look: &RenderContext) -> Cell {
     match site.error_percent {
         None => Cell::dim(look.none()),

@@ -1,5 +1,5 @@
-//! The names of resources that rows know by their ids alone, from the steps that deleted them. They are looked up in
-//! the background: until they are known, or if they cannot be read, the ids are shown.
+//! The names of resources of which rows know only the ids, from the steps that deleted them. They are looked up in the
+//! background; rows show the ids until the names are known, or if they cannot be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,11 +8,10 @@ use super::kit::*;
 use crate::control::query;
 use crate::domain::model::{KindName, Paged, ResourceKey, Site};
 
-/// Maximum number of pages of steps that are read of one kind at one site in one deletion: the names of the others stay
-/// unknown.
+/// Maximum number of pages of steps that are read of one group. The names of the group's other resources stay unknown.
 const PAGES_MAX: usize = 4;
 
-/// NamesByResource by resource.
+/// The names of resources, by their keys.
 pub(super) type NamesByResource = BTreeMap<ResourceKey, String>;
 
 /// The steps of one kind at one site in one deletion.
@@ -20,11 +19,12 @@ type Group = (String, Site, KindName);
 
 pub(super) struct StepNames {
     pub(super) known: Arc<NamesByResource>,
-    /// The groups that were looked up already, or are to be.
-    seen: BTreeSet<Group>,
+    /// The groups that were looked up already, and those in `waiting`.
+    requested: BTreeSet<Group>,
     waiting: Vec<Group>,
-    /// The ticket of the question under way, its group, and the number of pages that were read of it.
+    /// Ticket of the query under way.
     asked: Option<u64>,
+    /// The group that is looked up, and the number of its pages that were read.
     group: Option<(Group, usize)>,
 }
 
@@ -32,22 +32,22 @@ impl StepNames {
     pub(super) fn new() -> Self {
         Self {
             known: Arc::default(),
-            seen: BTreeSet::new(),
+            requested: BTreeSet::new(),
             waiting: Vec::new(),
             asked: None,
             group: None,
         }
     }
 
-    /// Looks up these resources, each by the deletion that has it as a step. What was looked up before is not looked
-    /// up again: a step keeps the name that its resource had.
+    /// Looks up the names of these resources, each with the id of the deletion that has it as a step. A group that was
+    /// looked up before is not looked up again, because a step keeps the name that its resource had.
     pub(super) fn look_up<'r>(
         &mut self,
         resources: impl Iterator<Item = (&'r str, &'r ResourceKey)>,
     ) {
         let mut last: Option<(&str, &ResourceKey)> = None;
         for (deletion_id, key) in resources.filter(|(deletion_id, _)| !deletion_id.is_empty()) {
-            // Neighbours are mostly of one group.
+            // Rows next to each other mostly belong to one group.
             let is_of_last = last.is_some_and(|(id, of)| {
                 id == deletion_id && of.site == key.site && of.kind == key.kind
             });
@@ -56,7 +56,7 @@ impl StepNames {
                 continue;
             }
             let group = (deletion_id.to_owned(), key.site.clone(), key.kind.clone());
-            if self.seen.insert(group.clone()) {
+            if self.requested.insert(group.clone()) {
                 self.waiting.push(group);
             }
         }
@@ -112,7 +112,7 @@ impl Refreshed for StepNames {
         }
         true
     }
-    /// Nobody waits for names.
+    /// False: no person waits for the names.
     fn is_waiting(&self) -> bool {
         false
     }

@@ -15,7 +15,7 @@ struct TombstonesPane {
     names: StepNames,
 }
 
-/// A tombstone, with the names that are known of all.
+/// A tombstone, with the known names of all resources.
 struct Kept {
     tombstone: Tombstone,
     names: Arc<NamesByResource>,
@@ -99,7 +99,8 @@ fn means(phase: Phase) -> &'static str {
     }
 }
 
-/// The question before a release. The engine releases only what it finds to exist, and what no deletion works on.
+/// The question before a release. The engine releases only the tombstone of a resource that it finds to exist, and
+/// that no deletion works on.
 fn release(key: &ResourceKey, context: &Context) -> Confirm {
     let short = short_id(&key.id);
     let words = resource_words(&key.kind, "", &key.id);
@@ -149,7 +150,7 @@ impl ListPane for TombstonesPane {
             fixed("PHASE", 10) => phase(row.tombstone.phase, look);  row.tombstone.phase.as_str().to_owned(),
             fixed("KIND", 18) => Cell::plain(kind_words(&row.tombstone.key.kind)),
             ending(flex("NAME", 3)) => Cell::plain(name_or_id(row)),
-            // Shown only to whoever chooses it: the name stands for it, and the detail has it.
+            // Shown only if the person chooses it: a resource has its name here, and its id in the detail.
             ending(fixed("ID", 36).from(u16::MAX)) => Cell::dim(&row.tombstone.key.id),
             flex("SITE", 2).from(60) => Cell::dim(look.site(&row.tombstone.key.site)),
             fixed("DELETED (UTC)", 13).from(120) => Cell::dim(look.maybe_time(row.tombstone.deleted_at)); time_key(row.tombstone.deleted_at),
@@ -226,7 +227,7 @@ fn name_or_id(row: &Kept) -> &str {
     }
 }
 
-/// Ids differ at their ends, which a narrow column keeps.
+/// Makes a narrow column keep the ends of its texts, because ids differ there.
 fn ending(column: Column) -> Column {
     Column {
         tail: true,
@@ -234,7 +235,7 @@ fn ending(column: Column) -> Column {
     }
 }
 
-/// A time as it is sorted; what has none comes first.
+/// The key by which a column of times is sorted; rows without a time come first.
 fn time_key(at: Option<chrono::DateTime<chrono::Utc>>) -> String {
     at.map(|at| at.to_rfc3339()).unwrap_or_default()
 }

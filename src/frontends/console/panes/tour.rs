@@ -1,4 +1,4 @@
-//! A tour of the practice cloud: what to try, how, and what is done already.
+//! A tour of the practice cloud: what a person can try, how, and what they have done already.
 
 use super::kit::*;
 use crate::control::query;
@@ -38,7 +38,7 @@ const STATIONS: &[Station] = &[
         how: [
             "Type :deletions, {open} on web: its tree.",
             "{chart} draws it over time, with what each part waited for.",
-            "A step is gone when the cloud shows it no more, not when it said yes.",
+            "A step is gone once the cloud no longer shows it, not when a call succeeds.",
         ],
     },
     Station {
@@ -56,7 +56,7 @@ const STATIONS: &[Station] = &[
         network: "vault",
         done: |deletion| deletion.counts.stuck + deletion.counts.purged > 0,
         how: [
-            "Delete vault. The cloud forbids it one of the ports, so a retry does not help.",
+            "Delete vault. The cloud forbids deleting a port of it, so a retry does not help.",
             ":stuck names it; {open} shows the raw answer and every attempt,",
             "{explain} explains it, down to the root blocker.",
         ],

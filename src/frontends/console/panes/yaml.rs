@@ -25,9 +25,9 @@ impl Row for Line {
 }
 
 struct YamlPane {
-    /// The words for what the record is about.
+    /// The words for the resource, the step or the deletion.
     words: String,
-    /// When the resource was listed; none for a record that follows the engine.
+    /// When the resource was listed; `None` for a record that follows the engine.
     listed_at: Option<DateTime<Utc>>,
 }
 
