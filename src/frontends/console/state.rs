@@ -575,7 +575,7 @@ impl State {
         self.scope.view(word, filter)
     }
 
-    /// Whether a step is under way, or a deletion has not ended.
+    /// Whether a step is under way, or a deletion changes without a person.
     pub(super) fn has_work(&self) -> bool {
         let Snapshot {
             steps, deletions, ..
