@@ -143,7 +143,7 @@ impl Plain {
         let guards = is_due && self.state.is_guarded();
         if guards {
             // Lines that were typed before this screen were meant for another one. They are discarded before it is
-            // printed: whoever has read it may answer at once.
+            // printed, because a person who has read it may answer at once.
             discard_typed_ahead(typed);
         }
         let mut out = std::io::stdout().lock();

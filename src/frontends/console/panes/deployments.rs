@@ -167,7 +167,7 @@ impl ListPane for DeploymentsPane {
         "gone --print-config shows the section.",
     ];
     const NOTHING_THEN: &'static str =
-        "A replay asks no deployment; :events tells when one came or was released.";
+        "A replay asks no deployment; :events shows when one was added or released.";
 
     fn table(&self, _: &Rows<DeploymentStatus>, _: &RenderContext) -> Table<'_, DeploymentStatus> {
         columns! { row: DeploymentStatus, look;

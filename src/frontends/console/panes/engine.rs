@@ -76,7 +76,7 @@ impl ListPane for EnginePane {
     const LOADING: &'static str = "Asking the engine what it does…";
     const NOTHING: &'static [&'static str] = &["This engine has no reconcilers."];
     const NOTHING_THEN: &'static str =
-        "A replay runs no reconciler; :events tells what the engine did.";
+        "A replay runs no reconciler; :events shows what the engine did.";
 
     fn table(&self, _: &Rows<ReconcilerStatus>, _: &RenderContext) -> Table<'_, ReconcilerStatus> {
         columns! { row: ReconcilerStatus, look;

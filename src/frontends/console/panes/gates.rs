@@ -48,7 +48,7 @@ impl ListPane for GatesPane {
         "deleted stays deleted for every client that comes that way.",
     ];
     const NOTHING_THEN: &'static str =
-        "What came through gates is in no ledger: a replay cannot tell.";
+        "No ledger records the requests at gates, so a replay cannot show them.";
 
     fn table(&self, _rows: &Rows<GateStatus>, _look: &RenderContext) -> Table<'_, GateStatus> {
         columns! { gate: GateStatus, look;

@@ -463,7 +463,7 @@ fn next(row: &HomeRow, look: &RenderContext) -> Cell {
         HomeRow::Deletion(it) => match (time_left(it, look), it.state) {
             (left, _) if !left.is_empty() => return Cell::plain(left),
             (_, DeletionState::Refused) => "{blockers} blockers",
-            (_, DeletionState::Paused) => "{pause} go on",
+            (_, DeletionState::Paused) => "{pause} resume",
             _ if is_blocked(it) => "{blockers} blockers",
             _ => "{open} tree",
         },

@@ -34,7 +34,7 @@ impl Row for SiteStatus {
     }
 }
 
-/// Pauses a site, or ends a person's pause; a pause for lost rights ends by itself.
+/// Pauses a site, or resumes it if a person paused it. A pause for lost rights ends automatically.
 fn pause(status: &SiteStatus) -> PaneRequest {
     let site = status.site.clone();
     let (does, is, command) = match status.paused_by {
@@ -102,7 +102,7 @@ impl ListPane for SitesPane {
         "gone doctor says what was found. gone --sandbox needs none.",
     ];
     const NOTHING_THEN: &'static str =
-        "A replay asks no cloud; :events tells when a site was lost or paused.";
+        "A replay asks no cloud; :events shows when a site was lost or paused.";
 
     fn update(&mut self, rows: &mut Rows<SiteStatus>, snapshot: &Snapshot, moved: bool) -> bool {
         if moved {

@@ -11,7 +11,7 @@ use crate::present::{blocker_words, resource_words};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     Step,
-    /// The cloud removes it by itself.
+    /// The cloud removes the resource itself.
     Automatic,
     /// The resource stays, and loses a reference.
     Unset,

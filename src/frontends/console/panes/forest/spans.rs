@@ -2,7 +2,7 @@
 
 use super::{Forest, Known, Node, What};
 
-/// Beyond this number of rows nothing opens by itself.
+/// Beyond this number of rows, rows open only when a person opens them.
 const OPEN_ROWS_MAX: usize = 2_000;
 
 /// Consecutive rows that are alike.
@@ -172,8 +172,8 @@ impl Forest {
         todo.collect()
     }
 
-    /// Returns the branch's next step, from this index on, that is open, or that opens by itself once its
-    /// branches are known.
+    /// Returns the branch's next step, from this index on, that is open, or that opens automatically once
+    /// its branches are known.
     fn next_open(&self, branch: i64, from: usize) -> Option<(usize, i64)> {
         let known = self.branches.get(&branch)?;
         if known.is_group() {

@@ -53,7 +53,7 @@ pub(crate) fn flex(heading: &'static str, weight: u16) -> Column {
 /// The column of a step's attempts and their maximum.
 pub(crate) fn attempts(look: &RenderContext) -> Column {
     match look.width {
-        // Names need the room.
+        // The width is needed for names.
         0..100 => Column {
             name: Some("attempts"),
             ..fixed("ATT.", 5)

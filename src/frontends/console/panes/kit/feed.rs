@@ -254,13 +254,13 @@ pub(crate) struct Pace {
     /// Shortest time between two queries that a clock sends; `None` if no clock sends the query.
     pub(crate) period: Option<TimeDelta>,
     stale: bool,
-    /// Whether a clock sent the query under way, so that nobody waits for it.
+    /// Whether a clock sent the query under way, so that no person waits for it.
     by_clock: bool,
     /// When the query of the last good answer was sent.
     as_of: Option<DateTime<Utc>>,
     /// When the last query failed, and how many queries failed since the last good answer.
     failed: Option<(DateTime<Utc>, i32)>,
-    /// Whether a failed query is sent again by itself.
+    /// Whether a failed query is sent again automatically.
     pub(crate) retries: bool,
     pub(crate) loaded: bool,
     pub(crate) errors: Vec<String>,
@@ -348,7 +348,7 @@ impl Pace {
         self.stale || (self.ticket.is_some() && !self.by_clock)
     }
 
-    /// Whether a query is sent by itself as time passes.
+    /// Whether a query is sent automatically as time passes.
     pub(crate) fn is_timed(&self) -> bool {
         self.period.is_some() || (self.retries && self.failed.is_some())
     }
@@ -381,7 +381,7 @@ pub(crate) trait Refreshed {
     /// except in a replay, where they would belong to another time.
     fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool;
     fn is_waiting(&self) -> bool;
-    /// Whether the query is sent by itself as time passes.
+    /// Whether the query is sent automatically as time passes.
     fn is_timed(&self) -> bool {
         false
     }
