@@ -1,4 +1,4 @@
-//! The words after `:`: finds the pane or kind that a word names, completes words, and suggests the nearest.
+//! Finds the pane or the kind that a word after `:` names, completes words, and suggests the nearest one.
 
 use std::collections::{BTreeMap, HashSet};
 

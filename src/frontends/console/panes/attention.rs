@@ -121,7 +121,7 @@ impl Row for QueueRow {
     fn fits(&self, filter: &SearchQuery) -> bool {
         match self {
             Self::Refused(deletion) => fits_deletion(filter, deletion, &target_words(deletion)),
-            // The engine has searched for these.
+            // The engine has already applied the filter to these steps.
             Self::Step(step) if step.state != StepState::Verifying => true,
             Self::Step(step) => {
                 let resource = &step.resource;

@@ -200,7 +200,7 @@ impl Refreshed for Census {
         }
         true
     }
-    /// Nobody waits for a count.
+    /// False: no person waits for a count.
     fn is_waiting(&self) -> bool {
         false
     }

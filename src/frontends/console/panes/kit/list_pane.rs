@@ -35,8 +35,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const FULL_WIDTH: bool = false;
     /// Shown until the first answer.
     const LOADING: &'static str = "";
-    /// Lines for a list without rows, which say how rows get here; and for one in a replay. An action in
-    /// braces stands for its key, here and in the other texts.
+    /// Lines for a list without rows, which say how rows get here, and the line for such a list in a replay. In all
+    /// texts, an action in braces stands for its key.
     const NOTHING: &'static [&'static str];
     const NOTHING_THEN: &'static str = "";
     /// Lines after the query failed.
