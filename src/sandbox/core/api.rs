@@ -14,8 +14,8 @@ pub(crate) struct Api {
     pub(crate) tables: &'static LazyLock<Tables>,
     /// Returns the hooks of a kind that has some.
     pub(crate) hooks: fn(&str) -> Option<Hooks>,
-    /// Handles calls that no kind's table describes, or that differ from the common ones. The path is that below the
-    /// root; `None` if there is none.
+    /// Handles calls that no kind's table describes, or that differ from the common ones; returns `None` for all
+    /// others. The path is the part below the service's root; `None` if the call's path has no such root.
     pub(crate) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Handled,
     /// Reads the parameters of a list.
     pub(crate) list_query: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<ListQuery>,
@@ -35,7 +35,7 @@ pub(crate) struct PathMatch<'p> {
 }
 
 impl Api {
-    /// Its type in the catalog, which is also its path below the region's.
+    /// Returns the service's type in the catalog, which follows the region in the paths of its calls.
     pub(crate) fn kind(&self) -> &'static str {
         self.tables.service.kind
     }
@@ -66,7 +66,7 @@ impl Api {
         Some(Answer::json(status, json!({"versions": versions})))
     }
 
-    /// Returns the path below the root.
+    /// Returns the part of a path below a root of the service; `None` if the path has no such root.
     pub(crate) fn below<'p>(&self, path: &'p [&'p str]) -> Option<&'p [&'p str]> {
         self.tables.service.roots.iter().find_map(|root| {
             let words = root.split('/').filter(|word| !word.is_empty());
@@ -78,7 +78,7 @@ impl Api {
         })
     }
 
-    /// Returns what a path below the root leads to; the longest path of a kind wins.
+    /// Returns the collection or resource of a path below the root; the longest path of a kind wins.
     pub(crate) fn match_path<'p>(&self, path: &'p [&'p str]) -> Option<PathMatch<'p>> {
         let kinds = self.tables.kinds.iter();
         let matches = kinds.filter_map(|kind| match_kind(kind, path));

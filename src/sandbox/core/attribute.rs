@@ -1,7 +1,7 @@
 //! The attributes of kinds.
 //!
-//! Each has a line in its kind's table: the name, letters, a shape, and in JSON the value of an attribute that
-//! nobody set.
+//! Each attribute has a line in its kind's table: its name, letters, a shape, and its value in JSON while nobody
+//! has set it.
 //!
 //! | letter | attribute |
 //! |---|---|
@@ -9,11 +9,11 @@
 //! | `p`, `u`, `m` | may be given at creation; may be updated; must be given at creation |
 //! | `a`, `w` | is shown to admins only; is set by admins only |
 //! | `h` | is never shown: only filters and rules read it |
-//! | `i` | indexes the rows: by a text, by each of a list, or by the first id of each part of a list |
+//! | `i` | indexes the rows: by a text, by each text of a list, or by the first id of each object of a list |
 //! | `j` | names the project that owns the row |
 //! | `r` | names the parent: not given within the parent's own creation |
 //! | `g` | is given only within the creation of a parent |
-//! | `b` | gets back what a call took out of it when what the call deleted is revived |
+//! | `b` | gets back the values that a call removed from it, when the rows that the call deleted are revived |
 use serde_json::Value;
 
 pub(crate) const FILTERS: char = 'f';
@@ -38,7 +38,7 @@ pub(crate) enum Shape {
     Any,
     /// `text:N`: of at most this many characters; `text`: of any length.
     Text(usize),
-    /// `texts`: a list.
+    /// `texts`: a list of texts.
     Texts,
     Flag,
     /// `number:MIN..MAX`; without MAX: any number from MIN on.
@@ -65,7 +65,7 @@ pub(crate) struct Attribute {
     pub(crate) name: &'static str,
     letters: &'static str,
     pub(crate) shape: Shape,
-    /// The value that nobody set; `None`: it is not shown, unless a hook computes it.
+    /// The value while nobody has set one. With `None` the attribute is then shown only if it is computed.
     pub(crate) unset: Option<Value>,
 }
 

@@ -34,9 +34,9 @@ pub(crate) fn check(
 struct Check<'a> {
     session: &'a Session<'a>,
     kind: &'static Kind,
-    /// Whether it is for POST.
+    /// Whether the body is that of a POST.
     is_new: bool,
-    /// Whether it is within the creation of a parent.
+    /// Whether the body is part of the creation of a parent.
     is_within: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Who makes a call.
+//! The caller of a call, and its rights.
 use std::sync::Arc;
 
 /// The rights of a token.
@@ -13,7 +13,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Returns an admin of a project, for what the sandbox does by itself.
+    /// Returns an admin of a project, for changes that the sandbox makes by itself.
     pub(crate) fn admin_of(project: &str) -> Self {
         Self {
             project: project.into(),

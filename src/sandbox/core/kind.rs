@@ -2,8 +2,8 @@
 //!
 //! A file has one `[service]` (the fields of [`Service`]), its `[refusals]`, and a `[[kind]]` for each kind
 //! (the fields of [`Table`]); parents come before their children. A refusal is
-//! `NAME = "STATUS [TYPE] MESSAGE"`: without a type, the name is the type; `{0}`, `{1}` … are what the code
-//! passes. The names in small letters are those that the core refuses with: there `{0}` is the kind.
+//! `NAME = "STATUS [TYPE] MESSAGE"`: without a type, the name is the type; `{0}`, `{1}` … are values that the code
+//! passes. The refusals of the core have names in small letters: in their messages, `{0}` is the kind.
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::ops::Deref;
@@ -52,7 +52,7 @@ pub(crate) struct Message {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Service {
-    /// Its type in the catalog, which is also its path below the region's.
+    /// The service's type in the catalog, which follows the region in the paths of its calls.
     pub(crate) kind: &'static str,
     /// Its name in the catalog.
     pub(crate) name: &'static str,
@@ -63,7 +63,8 @@ pub(crate) struct Service {
     /// Whether lists compare texts ignoring case.
     #[serde(default)]
     pub(crate) ignores_case: bool,
-    /// Whether a row that the caller may not see is missing. Otherwise it is forbidden.
+    /// Whether a row that the caller may not see is reported as missing, and otherwise as forbidden. A new row of
+    /// such a service has an update time, too.
     #[serde(default)]
     pub(crate) hides: bool,
     /// What follows the service's URL in the links of its versions.
@@ -90,11 +91,11 @@ fn ok() -> u16 {
     200
 }
 
-/// A kind as its table has it.
+/// The table of a kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
-    /// Unique in a region.
+    /// The kind's name, unique in a region.
     pub(crate) name: &'static str,
     /// The key around one resource in a body; usually the name.
     #[serde(default)]
@@ -105,30 +106,32 @@ pub(crate) struct Table {
     pub(crate) path: &'static str,
     /// The kind without which a row cannot exist, and the attribute that names it.
     pub(crate) parent: Option<Reference>,
-    /// Whether a list below a parent that does not exist is empty. Otherwise the call is refused.
+    /// Whether a parent that does not exist counts as one without children. Otherwise, and for a POST, the call is
+    /// refused.
     #[serde(default)]
     pub(crate) parent_may_be_gone: bool,
-    /// The attribute by which a path names a row. Another than `id` is indexed, and so is an `id` that is not
-    /// the row's own.
+    /// The attribute by which a path names a row. Unless the path names a parent, it is indexed; an `id` only if it
+    /// is not the row's own.
     #[serde(default = "id")]
     pub(crate) key: &'static str,
     /// A 404; `{id}` is the id in the path, `{parent}` that of the parent.
     missing: Message,
-    /// The status of the answer to POST, and to DELETE.
+    /// The status of the answer to POST.
     #[serde(default = "created")]
     pub(crate) created: u16,
+    /// The status of the answer to DELETE.
     #[serde(default = "no_content")]
     pub(crate) deleted: u16,
     /// The attributes that the answer to POST shows; all when missing.
     #[serde(default)]
     pub(crate) new: &'static str,
-    /// The attributes that a list shows which has a list with all of them below it (`detail`).
+    /// The attributes that a list shows, if the list with all attributes is at `detail` below it.
     #[serde(default)]
     pub(crate) brief: &'static str,
     /// Whether a body has the attributes themselves, without a key around them.
     #[serde(default)]
     pub(crate) is_bare: bool,
-    /// Whether attributes that the kind does not have are kept too.
+    /// Whether attributes are stored that the kind does not have.
     #[serde(default)]
     pub(crate) is_open: bool,
     /// Whether POST takes a list.
@@ -144,7 +147,7 @@ pub(crate) struct Table {
     pub(crate) keeps_deleted: bool,
     #[serde(deserialize_with = "attributes")]
     pub(crate) attributes: Vec<Attribute>,
-    /// Rows that name a deleted row there are deleted with it, in this order.
+    /// Rows that name a deleted row in one of these attributes are deleted with it, in this order.
     #[serde(default)]
     pub(crate) takes: Vec<Reference>,
     #[serde(default)]
@@ -163,7 +166,7 @@ fn id() -> &'static str {
     "id"
 }
 
-/// A kind of a service. The fields of its table are its own.
+/// A kind of a service. It has the fields of its table, by `Deref`.
 pub(crate) struct Kind {
     pub(crate) service: &'static Service,
     table: Table,
@@ -213,7 +216,7 @@ impl Kind {
         self.service.refusal(name, &[kind, parts].concat())
     }
 
-    /// Returns the refusal of what the caller may not do.
+    /// Returns the refusal of a call that the caller may not make; `verb` is for example `create`.
     pub(crate) fn forbidden(&self, verb: &str) -> Refusal {
         let verb = self.service.verbs.get(verb).copied().unwrap_or(verb);
         self.refusal("forbidden", &[&verb])
@@ -224,7 +227,7 @@ impl Kind {
         Refusal::new(404, kind, text.replace("{id}", &id.to_string()))
     }
 
-    /// Returns the refusal of a PUT or DELETE without an id: some services look up an id `None`.
+    /// Returns the refusal of a PUT or DELETE without an id: some services then look for the id `None`.
     pub(crate) fn no_id(&self) -> Refusal {
         match self.service.refusals.contains_key("no_id") {
             true => self.refusal("no_id", &[]),
@@ -239,7 +242,7 @@ impl Kind {
         refusal
     }
 
-    /// Whether a row is created together with its contents.
+    /// Whether a row can be created together with its contents.
     pub(crate) fn has_contents(&self) -> bool {
         let mut attributes = self.attributes.iter();
         attributes.any(|it| it.is(POST) && matches!(it.shape, Shape::Children(_)))
@@ -334,7 +337,7 @@ impl From<&'static str> for Message {
 fn attributes<'de: 'static, D: Deserializer<'de>>(from: D) -> Result<Vec<Attribute>, D::Error> {
     let lines = <&'static str>::deserialize(from)?.lines();
     let lines = lines.filter(|line| !line.is_empty());
-    let wrong = |line| D::Error::custom(format!("no attribute is written like this: {line}"));
+    let wrong = |line| D::Error::custom(format!("this line is not an attribute: {line}"));
     lines
         .map(|line| Attribute::read(line).ok_or_else(|| wrong(line)))
         .collect()

@@ -26,19 +26,19 @@ pub(crate) struct ListQuery {
     pub(crate) fields: Vec<String>,
     /// Attributes, and whether their order is ascending. Ties are broken by id.
     pub(crate) sorts: Vec<(String, bool)>,
-    /// `None`: everything in one answer.
+    /// The most rows of a page; `None`: all rows in one answer.
     pub(crate) limit: Option<usize>,
     /// The row after which the page starts.
     pub(crate) marker: Option<Uuid>,
     /// Whether the page ends before the marker.
     pub(crate) is_reverse: bool,
-    /// The rows that the list has for the caller; by default those that the caller sees.
+    /// The condition on a row to be in the caller's list; by default, that the caller sees the row.
     pub(crate) shows: Option<Condition>,
     /// Whether `shows` also decides on the deleted rows that the kind keeps.
     pub(crate) with_deleted: bool,
 }
 
-/// The rows of a page, and what links need.
+/// The rows of a page, and the data for its links.
 pub(crate) struct Page {
     pub(crate) items: Value,
     pub(crate) first: Option<Uuid>,
@@ -64,7 +64,8 @@ pub(crate) fn values(call: &Call<'_>, name: &str) -> Vec<String> {
 }
 
 /// Reads the order of a list: `sort=name:asc,id`, or `sort_key=name&sort_dir=asc`, each with commas or given
-/// several times. Keys without a direction have the `usual` one. The error is a word that is neither.
+/// several times. Keys without a direction have the `usual` one. The error is the word that is not a sort key, or
+/// not a direction.
 pub(crate) fn sorts(
     kind: &Kind,
     call: &Call<'_>,
@@ -96,8 +97,8 @@ pub(crate) fn sorts(
     .collect()
 }
 
-/// Returns the parameters that are filters, and the names of those that the kind does not have. `controls` are
-/// no filters.
+/// Returns the filters among the parameters, and the names of those that the kind does not have. `controls` has
+/// the names of the parameters that are not filters, separated by spaces.
 pub(crate) fn filters(
     kind: &Kind,
     call: &Call<'_>,
@@ -233,14 +234,14 @@ fn matching<'s, 'w>(
     }))
 }
 
-/// Returns a superset of the rows that pass, from an index; `None` to look at all.
+/// Returns the ids of the rows that may pass the filters, from an index; `None` if all rows must be checked.
 fn candidates(view: &View<'_>, kind: &'static Kind, query: &ListQuery) -> Option<BTreeSet<Uuid>> {
     query.filters.iter().find_map(|(name, values)| {
         if name == "id" {
             return Some(values.iter().filter_map(|id| id.parse().ok()).collect());
         }
         let is_indexed = kind.indexed.contains(&name.as_str());
-        // The parts of a list are indexed by their first id alone.
+        // The objects of a list are indexed by their first id alone.
         let keys = values.iter().map(|value| match name.as_str() {
             "fixed_ips" => value.strip_prefix("subnet_id=").unwrap_or_default(),
             _ => value,
@@ -300,8 +301,8 @@ fn equals(value: &Value, wanted: &str, ignores_case: bool) -> bool {
     }
 }
 
-/// Whether a part of a list passes conditions such as `subnet_id=X`: those of one name are alternatives, and
-/// all names must be met.
+/// Whether an object of a list passes conditions such as `subnet_id=X`: those of one name are alternatives, and
+/// one of each name must be met.
 fn has_parts(item: &Value, conditions: &[String]) -> bool {
     let conditions: Vec<(&str, &str)> = conditions
         .iter()
@@ -335,10 +336,10 @@ fn ordered(one: &Value, other: &Value, ignores_case: bool) -> Ordering {
     }
 }
 
-/// The most rows of a page, which is also the usual number, where lists begin with the newest row.
+/// Maximum and default number of rows on a page, for lists that begin with the newest row.
 const NEWEST_MAX: usize = 1000;
 
-/// Reads the page of a list that begins with the newest row, as Nova's and Cinder's do.
+/// Reads the limit and the marker of a list that begins with the newest row, as Nova's and Cinder's lists do.
 pub(crate) fn newest_first(
     session: &Session<'_>,
     kind: &'static Kind,
@@ -362,7 +363,7 @@ pub(crate) fn newest_first(
     })
 }
 
-/// Returns the body of such a list: a full page has a link to the next one.
+/// Returns the body of a page of such a list. A full page has a link to the next one.
 pub(crate) fn linked(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
     let mut body = json!({kind.plural: page.items});
     if let Some(last) = page.last.filter(|_| page.is_full) {
@@ -375,7 +376,7 @@ pub(crate) fn linked(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value 
     body
 }
 
-/// Whether a parameter is there and no word for false. One without a value is true.
+/// Whether a parameter is present and its value does not mean false. An empty value means true.
 pub(crate) fn is_set(call: &Call<'_>, name: &str) -> bool {
     let no = ["0", "f", "false", "off", "n", "no"];
     let value = call.param(name);

@@ -1,13 +1,13 @@
-//! What all services share; it knows none of them. Each file imports only what stands above it in this list:
+//! The core that all services share; it imports none of them. Each file imports only files before it in this list:
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `wire`, `caller`, `ids` | calls and answers; who calls; ids from a seed |
+//! | `wire`, `caller`, `ids` | calls and answers; the rights of a caller; ids from a seed |
 //! | `attribute`, `kind` | services and their kinds, as tables |
 //! | `row`, `store` | one resource of any kind; all of them, with indexes and a journal |
 //! | `session` | the rights and the changes of a call, and the hooks: rules that no table can express |
 //! | `body`, `lists` | the checks of a body; filters, order and pages |
-//! | `api`, `resource` | the rest of a service; the methods that all kinds share |
+//! | `api`, `resource` | the functions of a service; the methods that all kinds share |
 //! | `revival`, `pace`, `region` | how rows are revived; how fast answers leave; a region with its rows |
 mod api;
 mod attribute;

@@ -53,7 +53,7 @@ impl Region {
         }
     }
 
-    /// Ends everything that is due by `now`.
+    /// Ends the pending changes that are due by `now`.
     pub(crate) fn settle(&mut self, now: DateTime<Utc>) {
         while let Some((at, kind, id)) = self.store.first_due(now) {
             self.session(Caller::admin_of(""), at).settle(kind, id);
@@ -63,7 +63,8 @@ impl Region {
         }
     }
 
-    /// Revives what a call deleted, or will have deleted, once it is gone.
+    /// Revives the rows that a call deleted. If the call only began to delete them, they are revived once they are
+    /// gone.
     pub(crate) fn revive(&mut self, changes: Vec<Undo>, as_new: bool) {
         if revival::must_wait(&self.store, &changes) {
             self.waiting.push((changes, as_new));
@@ -73,8 +74,8 @@ impl Region {
     }
 
     /// Returns the answer to a call, and the changes that it made, so that a fault can roll them back or revive
-    /// what the call deleted. `caller` is `None` for a missing or bad token. `course` is that of the changes which
-    /// the call begins.
+    /// the rows that the call deleted. `caller` is `None` for a missing or bad token. `course` is the course of the
+    /// changes that the call begins.
     pub(crate) fn handle(
         &mut self,
         api: &'static Api,
@@ -98,7 +99,8 @@ impl Region {
         (answer, changes)
     }
 
-    /// Does something whole or not at all, and returns the changes.
+    /// Runs `work`, and returns its changes. If it fails, they are rolled back, except for those that it has
+    /// committed.
     pub(crate) fn transact<T, E>(
         &mut self,
         caller: Caller,

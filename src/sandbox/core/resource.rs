@@ -76,8 +76,8 @@ fn answer(
 /// A kind's parent, and its id.
 type Above = Option<(&'static Reference, Uuid)>;
 
-/// Returns the id of the parent in a path. One that does not exist has no children, if that is no reason to
-/// refuse.
+/// Returns the id of the parent in a path. A parent that does not exist is refused, unless the kind's table says
+/// that it counts as one without children.
 fn parent_id(session: &Session<'_>, call: &Call<'_>, kind: &Kind, text: &str) -> Result<Uuid> {
     let found = session.named(kind.parent.map_or("", |parent| parent.kind), text);
     match found {
@@ -180,7 +180,7 @@ fn update(
     id: &str,
 ) -> Result<Answer> {
     let body = call.json();
-    // An invalid body is refused before the id is looked up; a missing one after it.
+    // An invalid body is refused before the row is read, a missing body after it.
     let empty = Body::new();
     let given = body.get(kind.singular).and_then(Value::as_object);
     let checked = body::check(session, kind, given.unwrap_or(&empty), false)?;

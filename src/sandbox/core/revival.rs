@@ -23,7 +23,7 @@ pub(crate) fn must_wait(store: &Store, changes: &[Undo]) -> bool {
 }
 
 /// Revives the rows that a call deleted, with all attributes, under new ids if `as_new`. Rows that exist stay,
-/// but get back what the call took out of them.
+/// but get back the values that the call removed from them.
 pub(crate) fn revive(store: &mut Store, mut changes: Vec<Undo>, as_new: bool) {
     changes.sort_by_key(|undo| store.rank(undo.kind));
     let gone: BTreeSet<Uuid> = changes
@@ -37,7 +37,7 @@ pub(crate) fn revive(store: &mut Store, mut changes: Vec<Undo>, as_new: bool) {
     }
     let revived: BTreeSet<Uuid> = gone.iter().chain(names.values()).copied().collect();
     for Undo { kind, id, before } in changes {
-        // Without a row before it, the call created it: there is nothing to revive.
+        // A row that did not exist before the call was created by it, so there is nothing to revive.
         let Some(before) = before.filter(|row| !row.is_deleted) else {
             continue;
         };
@@ -93,8 +93,8 @@ fn rename(value: &mut Value, names: &Names) {
     }
 }
 
-/// Returns a row that exists with what the call took out of it: items of lists, and references to revived
-/// rows.
+/// Returns an existing row with the values that the call removed from it: items of lists, and references to
+/// revived rows.
 fn merged(row: &Row, before: &Row, revived: &BTreeSet<Uuid>) -> Row {
     let mut merged = row.clone();
     let kept = row.kind.attributes.iter().filter(|it| it.is(REVIVED));

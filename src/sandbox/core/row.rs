@@ -12,7 +12,7 @@ use super::kind::{Body, Kind};
 /// The course of a change that takes time, where a scenario or a fault wants an unusual one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
-    /// Seconds that the row stays pending; `None`: until the next control call.
+    /// Seconds that the row stays pending; `None`: until another call ends this.
     pub(crate) seconds: Option<u32>,
     pub(crate) end: End,
 }
@@ -141,7 +141,8 @@ impl Row {
         self.values.retain(|(known, _)| *known != name);
     }
 
-    /// Sets the attributes of a checked body. A null clears one, unless nothing else says that it is unset.
+    /// Sets the attributes of a checked body. A null clears an attribute that has a value while nobody has set it;
+    /// otherwise the null is stored.
     pub(crate) fn apply(&mut self, body: &Body) {
         for (name, value) in body {
             let Some(attribute) = self.kind.attribute(name) else {
@@ -167,7 +168,7 @@ impl Row {
         }
     }
 
-    /// Changes each value in place.
+    /// Returns the attributes that were set, to be changed in place.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Value)> {
         self.values.iter_mut().map(|(name, value)| (*name, value))
     }

@@ -25,14 +25,15 @@ pub(crate) struct Hooks {
     pub(crate) deletable: fn(&mut Session<'_>, &Row) -> Result<()>,
     /// Deletes a row. The common way is [`Session::remove`], at once.
     pub(crate) delete: fn(&mut Session<'_>, &Row, &Call<'_>) -> Result<()>,
-    /// Does what follows the removal of a row and the rows that it took along.
+    /// Does what follows the removal of a row and of the rows that are deleted with it.
     pub(crate) removed: fn(&mut Session<'_>, &Row),
     /// Ends the pending change of a row, which is not due any more.
     pub(crate) settle: fn(&mut Session<'_>, &Row),
     /// Computes an attribute; `None` for its stored value.
     pub(crate) show: fn(&View<'_>, &Row, &str) -> Option<Value>,
+    /// Whether the caller sees a row.
     pub(crate) visible: fn(&View<'_>, &Row) -> bool,
-    /// Whether a caller that sees a row and is no mere reader may change it.
+    /// Whether a caller that sees a row, and is more than a reader, may change it.
     pub(crate) writable: fn(&View<'_>, &Row) -> bool,
     /// Handles a call below a row: `path` is the rest. `None` if there is no such path.
     pub(crate) act: fn(&mut Session<'_>, &Call<'_>, &Row, path: &[&str]) -> Handled,
@@ -67,7 +68,7 @@ fn hooks_of<'r>(rules: &'r Rules, kind: &Kind) -> &'r Hooks {
     rules.get(kind.name).unwrap_or(NONE)
 }
 
-/// What a caller sees.
+/// The rows as a caller sees them.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) store: &'a Store,
@@ -82,7 +83,7 @@ impl View<'_> {
         (hooks_of(self.rules, row.kind).visible)(self, row)
     }
 
-    /// Returns the value of an attribute; `None`: it is not shown.
+    /// Returns the value of an attribute; `None` if it is not shown.
     pub(crate) fn value(&self, row: &Row, attribute: &Attribute) -> Option<Value> {
         if attribute.is(ADMIN_SEES) && !self.caller.is_admin {
             return None;
@@ -139,7 +140,7 @@ pub(crate) struct Settings {
     pub(crate) page_max: Option<usize>,
     /// Whether an image's deleted member can be added again.
     pub(crate) member_reuse: bool,
-    /// Whether Nova keeps a deleted server for a while, from which it can be restored.
+    /// Whether Nova keeps a deleted server, so that it can be restored.
     pub(crate) soft_delete: bool,
 }
 
@@ -152,7 +153,7 @@ pub(crate) struct Session<'a> {
     pub(crate) settings: Settings,
     pub(crate) caller: Caller,
     pub(crate) now: DateTime<Utc>,
-    /// The revision number that a changed row must have.
+    /// The revision number that a row must have to be changed.
     pub(crate) if_match: Option<u64>,
     /// The course of the changes that the call begins, where a fault wants an unusual one.
     pub(crate) course: Option<Course>,
@@ -184,7 +185,7 @@ impl Session<'_> {
         row.map_or(Value::Null, |row| self.view().shown(row, &[]))
     }
 
-    /// Does something with the rights of a service in a project.
+    /// Runs `work` with the rights of a service in a project.
     pub(crate) fn as_service<T>(&mut self, project: &str, work: impl FnOnce(&mut Self) -> T) -> T {
         let caller = std::mem::replace(&mut self.caller, Caller::admin_of(project));
         let result = work(self);
@@ -241,7 +242,7 @@ impl Session<'_> {
         row.transpose()
     }
 
-    /// Returns the row that an attribute of a body names, which must be there.
+    /// Returns the row that an attribute of a body names. A missing attribute is refused.
     pub(crate) fn required_row(&self, kind: &str, body: &Body, name: &str) -> Result<Row> {
         let id = body.get(name).and_then(Value::as_str);
         self.named(kind, id.unwrap_or("None"))
@@ -255,7 +256,7 @@ impl Session<'_> {
         Err(row.kind.forbidden(verb))
     }
 
-    /// Refuses when `If-Match` names another revision.
+    /// Refuses a change if `If-Match` names another revision.
     pub(crate) fn check_revision(&self, row: &Row) -> Result<()> {
         let is_other = |revision: &u64| *revision != row.revision;
         let other = self.if_match.filter(is_other);
@@ -307,7 +308,7 @@ impl Session<'_> {
         self.edit(kind, id, |_| ());
     }
 
-    /// Removes a row, the rows that it takes along, and what their hooks remove.
+    /// Removes a row, the rows that are deleted with it, and those that their hooks remove.
     pub(crate) fn remove(&mut self, kind: &str, id: Uuid) {
         let Some(row) = self.get(kind, id).cloned() else {
             return;
@@ -362,7 +363,7 @@ impl Session<'_> {
         (self.hooks(kind).create)(self, row, body)
     }
 
-    /// Makes a row pending, and sets the time at which that ends.
+    /// Makes a row pending, and sets the time at which its change ends.
     pub(crate) fn begin(&mut self, kind: &str, id: Uuid) {
         let (now, usual) = (self.now, self.course);
         self.edit(kind, id, |row| {
@@ -387,7 +388,7 @@ impl Session<'_> {
     }
 }
 
-/// Parses an id. Only the form with dashes is one, although `Uuid` reads others.
+/// Parses an id. Only the form with dashes is an id, although `Uuid` reads others.
 pub(crate) fn id_in(text: &str) -> Option<Uuid> {
     Some(text)
         .filter(|text| text.len() == 36)

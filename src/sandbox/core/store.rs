@@ -104,7 +104,7 @@ impl Store {
         rows.filter(|row| !row.is_deleted)
     }
 
-    /// Lists the same, and the deleted rows that the kind keeps.
+    /// Lists the rows of a kind with the deleted rows that it keeps, by ascending id, after an id.
     pub(crate) fn with_deleted(
         &self,
         kind: &str,
@@ -142,7 +142,7 @@ impl Store {
         self.entries(kind, attribute, key(text)).map(|(row, _)| row)
     }
 
-    /// Lists the rows that `of` lists with their ranks: the addresses of ports in a subnet.
+    /// Lists the rows that `of` lists, with their ranks: for the ports of a subnet, their addresses as numbers.
     pub(crate) fn ranked(
         &self,
         kind: &str,
@@ -172,7 +172,7 @@ impl Store {
             })
     }
 
-    /// Lists a row and everything that it takes along, parents before children.
+    /// Lists a row and all rows that are deleted with it, parents before children.
     pub(crate) fn tree(&self, row: &Row) -> Vec<(&'static str, Uuid)> {
         let mut found = vec![(row.kind.name, row.id)];
         let mut next = 0;
@@ -303,8 +303,8 @@ fn entries_of(row: &Row) -> impl Iterator<Item = Entry> + use<'_> {
         })
 }
 
-/// Returns the text by which an item is indexed, and its rank: a part of a list counts by its first id, and
-/// ranks by its address.
+/// Returns the text by which an item is indexed, and its rank: an object of a list is indexed by its first id, and
+/// ranked by its address.
 fn key_in(item: &Value) -> Option<(&str, u128)> {
     let Value::Object(part) = item else {
         return Some((item.as_str()?, 0));

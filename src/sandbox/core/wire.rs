@@ -1,4 +1,4 @@
-//! Messages on the wire: a parsed call, an answer, a refusal, and the shape that each service gives them.
+//! Messages on the wire: a parsed call, an answer, a refusal, and the shapes of refusals that several services share.
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -160,8 +160,8 @@ impl Refusal {
         Self::new(401, "Unauthorized", message)
     }
 
-    /// Returns the body that Nova and Cinder give a refusal. The type `page` marks one of the layer before the
-    /// API's own functions, which has the shape of Glance's; a 401 comes from keystonemiddleware.
+    /// Returns a refusal as Nova and Cinder send it. A refusal of the type `page` comes from the layer before the
+    /// API's own functions and has the shape of Glance's; a 401 comes from keystonemiddleware.
     pub(crate) fn fault(self) -> Answer {
         let (status, message) = (self.status, self.message);
         let code = status.as_u16();
@@ -197,7 +197,7 @@ impl Refusal {
     }
 }
 
-/// Returns the status with a code of a table.
+/// Returns the status that has a code of a table.
 pub(crate) fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
