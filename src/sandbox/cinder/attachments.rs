@@ -22,7 +22,7 @@ pub(super) const ATTACHMENT: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Refuses a volume that something else is done with.
+/// Refuses a volume whose status is not `available`.
 pub(super) fn check_available(volume: &Row) -> Result<()> {
     match volume.text(STATUS) {
         "available" => Ok(()),
@@ -44,7 +44,7 @@ pub(in crate::sandbox) fn of_server(store: &Store, server: Uuid) -> Vec<Row> {
     found
 }
 
-/// Attaches a volume to a server; `disk` sets what Nova keeps of it.
+/// Attaches a volume to a server; `disk` sets Nova's attributes of the attachment.
 pub(in crate::sandbox) fn attach(
     session: &mut Session<'_>,
     volume: &Row,
@@ -62,7 +62,8 @@ pub(in crate::sandbox) fn attach(
     Ok(attachment)
 }
 
-/// Removes an attachment, which leaves the volume available, or deletes it. One that has a snapshot stays.
+/// Removes an attachment. If it was the volume's last, the volume is available again; if `deletes`, and if it has no
+/// snapshot, the volume is deleted.
 pub(in crate::sandbox) fn release(session: &mut Session<'_>, attachment: &Row, deletes: bool) {
     session.remove("attachment", attachment.id);
     let volume = attachment.id_of("volume_id").unwrap_or_default();
@@ -92,7 +93,7 @@ pub(super) fn server_has(session: &Session<'_>, attachment: &Row) -> Option<Refu
     Some(refused("ServerHasVolume", &[&server]))
 }
 
-/// Answers with the attachments that the volume has left.
+/// Deletes an attachment, and answers with the other attachments of its volume.
 pub(super) fn delete(session: &mut Session<'_>, id: &str) -> Result<Answer> {
     let attachment = session.named("attachment", id)?;
     session.may_change(&attachment, "delete")?;

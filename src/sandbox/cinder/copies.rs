@@ -53,7 +53,7 @@ pub(super) const BACKUP: Hooks = Hooks {
         Ok(())
     },
     settle: |session, backup| {
-        // The volume is free again.
+        // The volume gets its earlier status back.
         let volume = backup.id_of("volume_id");
         let volume = volume.and_then(|id| session.get("volume", id));
         let volume = volume.filter(|volume| volume.text(STATUS) == "backing-up");
@@ -73,13 +73,13 @@ pub(super) const BACKUP: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Whether incremental backups are based on this one.
+/// Whether incremental backups are based on a backup.
 fn has_dependents(session: &Session<'_>, backup: &Row) -> bool {
     let mut others = session.store().of("backup", "parent_id", backup.id);
     others.next().is_some()
 }
 
-/// Creates a backup; an incremental one is based on the newest one of its volume.
+/// Creates a backup. An incremental backup is based on the newest available backup of its volume.
 fn create_backup(session: &mut Session<'_>, mut backup: Row, body: &Body) -> Result<Uuid> {
     let volume = session.required_row("volume", body, "volume_id")?;
     match volume.text(STATUS) {

@@ -17,7 +17,7 @@ pub(super) const GROUP: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Begins to delete a group with its volumes. There is no DELETE of a group.
+/// Begins to delete a group with its volumes. Cinder deletes groups by an action and not by DELETE.
 fn delete(session: &mut Session<'_>, group: &Row, with_volumes: bool) -> Result<Answer> {
     session.may_change(group, "delete")?;
     let volumes = ids_of(session, "volume", "group_id", group.id);

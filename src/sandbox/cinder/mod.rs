@@ -1,7 +1,7 @@
 //! Cinder v3 of one region.
 //!
-//! A change takes its time and shows in a row's status. A second DELETE meanwhile is refused, and one refusal has
-//! the same text whatever the cause is.
+//! A change takes time and shows in a row's status. A second DELETE meanwhile is refused. The refusal to delete a
+//! volume has the same text for every cause.
 mod attachments;
 mod copies;
 mod groups;
@@ -65,8 +65,8 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
 /// Parameters that are not filters.
 const CONTROLS: &str = "all_tenants limit marker offset sort sort_key sort_dir with_count";
 
-/// Reads a list's parameters. An admin's filter that no row has finds nothing, others may use none but those of
-/// the API's description.
+/// Reads a list's parameters. An admin's filter by an unknown attribute matches no row; other callers may use only
+/// the filters that the API documents.
 fn list_query(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<ListQuery> {
     let caller = &session.caller;
     let (filters, unknown) = filters(kind, call, CONTROLS);

@@ -1,4 +1,4 @@
-//! The status of a row: how it is made, and how it is deleted.
+//! The status of a row while it is created, changed and deleted.
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -8,7 +8,7 @@ use crate::sandbox::core::{Answer, Call, End, Handled, Result, Row, Session, Vie
 pub(super) const STATUS: &str = "status";
 const DELETING: &str = "deleting";
 
-/// Stores a new row, which is being made for a while.
+/// Stores a new row, whose creation takes a while.
 pub(super) fn make(session: &mut Session<'_>, mut row: Row) -> Uuid {
     let kind = row.kind.name;
     row.set("user_id", &*session.caller.user);
@@ -36,7 +36,7 @@ pub(super) fn begin_deletion(session: &mut Session<'_>, row: &Row) {
     begin_status(session, row, DELETING);
 }
 
-/// Returns the status that a change leaves, unless the row is gone after it.
+/// Returns the status of a row after its pending change; `None` if the row is then gone.
 pub(super) fn end_of(row: &Row) -> Option<&'static str> {
     match (row.is_deleting, row.end) {
         (true, End::Done) => None,
@@ -46,7 +46,7 @@ pub(super) fn end_of(row: &Row) -> Option<&'static str> {
     }
 }
 
-/// Ends what a row does: it is made, deleted, or put back by a storage that is busy.
+/// Ends the pending change of a row.
 pub(super) fn settle(session: &mut Session<'_>, row: &Row) {
     match end_of(row) {
         Some(status) => set_status(session, row.kind.name, row.id, status),
@@ -54,13 +54,13 @@ pub(super) fn settle(session: &mut Session<'_>, row: &Row) {
     }
 }
 
-/// Computes what rows of several kinds show.
+/// Computes the attributes that have the project's id under another name.
 pub(super) fn show(_: &View<'_>, row: &Row, name: &str) -> Option<Value> {
     let is_project = name.ends_with(":tenant_id") || name.ends_with(":project_id");
     is_project.then(|| row.project.to_string().into())
 }
 
-/// Returns the action that a call wants, and its arguments.
+/// Returns the name of the action that a call requests, and its arguments.
 pub(super) fn action(call: &Call<'_>, path: &[&str]) -> Option<(String, Value)> {
     let is_action = path == ["action"] && call.method == http::Method::POST;
     let body = call.json();
@@ -69,8 +69,7 @@ pub(super) fn action(call: &Call<'_>, path: &[&str]) -> Option<(String, Value)> 
     Some((name.clone(), arguments.clone()))
 }
 
-/// Handles the actions with which an admin frees a row that is stuck: its status is set, or it is deleted
-/// whatever its status is.
+/// Handles the actions for a row that is stuck: an admin sets its status, or deletes it whatever its status is.
 pub(super) fn act(
     session: &mut Session<'_>,
     call: &Call<'_>,

@@ -101,7 +101,7 @@ pub(super) fn delete(
     Ok(())
 }
 
-/// Ends what a volume does. The snapshots that were to be deleted with it share its end.
+/// Ends the pending change of a volume. If it stays, the snapshots that were to be deleted with it get its status.
 fn end_change(session: &mut Session<'_>, volume: &Row) {
     if volume.text(STATUS) == "detaching" {
         return match volume.end {

@@ -32,7 +32,7 @@ pub(super) const IMAGE: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Returns the caller's status as a member of an image.
+/// Returns the status of the caller's project as a member of an image, if it is one.
 pub(super) fn member_status<'s>(view: &View<'s>, image: &Row) -> Option<&'s str> {
     let mut members = view.store.of("image_member", "image_id", image.id);
     let member = members.find(|member| *member.text("member_id") == *view.caller.project)?;
@@ -68,7 +68,7 @@ fn check_visibility(session: &Session<'_>, image: &Row, wanted: Option<&Value>) 
     }
 }
 
-/// Handles what differs from the common methods of a resource.
+/// Handles the calls of an image that differ from the common methods.
 pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Handled {
     match call.method.as_str() {
         "PATCH" => Some(patch(session, call, id)),
@@ -86,7 +86,7 @@ fn save(session: &mut Session<'_>, mut image: Row) {
     session.put(image);
 }
 
-/// Applies all of the changes, or none.
+/// Applies a JSON patch: all of its changes, or none.
 fn patch(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer> {
     if call.header("content-type") != Some(PATCH) {
         return Err(refused("NoPatch", &[&PATCH]));
@@ -157,7 +157,7 @@ pub(super) fn below(
     }
 }
 
-/// Answers 204 when nothing has been uploaded yet.
+/// Returns the file of an image; 204 when nothing has been uploaded yet.
 fn download(session: &Session<'_>, id: &str) -> Result<Answer> {
     let image = session.named("image", id)?;
     if image.text("status") == "deactivated" && !session.caller.is_admin {

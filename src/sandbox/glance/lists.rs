@@ -6,15 +6,16 @@ use super::images::{VISIBILITIES, member_status};
 use super::refused;
 use crate::sandbox::core::{Call, Condition, Kind, ListQuery, Page, Result, Session, sorts};
 
-/// Default and maximum number of images per page.
+/// Default number of images on a page.
 const PAGE: usize = 25;
+/// Maximum number of images on a page.
 const PAGE_MAX: usize = 1000;
 
 /// Parameters that are not filters.
 const CONTROLS: &str =
     "limit marker member_status visibility os_hidden tag sort sort_key sort_dir deleted";
 const MEMBER_STATUSES: [&str; 4] = ["pending", "accepted", "rejected", "all"];
-/// Filters that take several values.
+/// Filters that take an operator: `eq:VALUE`, or `in:VALUE,VALUE`.
 const WORDS: [&str; 5] = ["name", "id", "status", "container_format", "disk_format"];
 
 pub(super) fn list_query(
@@ -57,7 +58,7 @@ fn last_values<'c>(call: &'c Call<'_>) -> Vec<(&'c str, &'c str)> {
     pairs
 }
 
-/// Reads the filters: a name that no image has finds nothing.
+/// Reads the filters. A filter by an attribute that no image has matches no image.
 fn filters(call: &Call<'_>) -> Result<Vec<(String, Vec<String>)>> {
     let pairs = last_values(call).into_iter();
     pairs
@@ -96,8 +97,8 @@ fn marker(session: &Session<'_>, call: &Call<'_>) -> Result<Option<Uuid>> {
     Ok(Some(image.id))
 }
 
-/// Returns the condition on an image to be in the caller's list. Others' community images are shown only on
-/// request, and hidden images only in a list of hidden images.
+/// Returns the condition on an image to be in the caller's list. Community images of other projects are in it only
+/// if the call names a visibility, and hidden images only in a list of hidden images.
 fn shows(call: &Call<'_>) -> Result<Condition> {
     let owned = |name: &str| call.param(name).map(str::to_owned);
     let visibility = owned("visibility");

@@ -1,4 +1,4 @@
-//! Members of shared images: a project identifies one. Deleted members stay in the database.
+//! Members of shared images. A member is identified by its project. Deleted members stay in the database.
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -11,7 +11,7 @@ pub(super) const MEMBER: Hooks = Hooks {
         let image = row.id_of("image_id").unwrap_or_default();
         Ok(put(session, row, image, text("member_id"), text("status")).id)
     },
-    // Owners and admins see all members, a member sees itself.
+    // Owners and admins see all members; a member sees only itself.
     visible: |view, member| {
         owns_image(view, member) || *member.text("member_id") == *view.caller.project
     },
@@ -25,7 +25,7 @@ fn owns_image(view: &View<'_>, member: &Row) -> bool {
     image.is_some_and(|image| view.caller.owns(&image.project))
 }
 
-/// Handles what differs from the common methods: only shared images have members.
+/// Handles the calls of members that differ from the common methods: only shared images have members.
 pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str, path: &[&str]) -> Handled {
     let body = match (call.method.as_str(), path) {
         ("POST", []) | ("PUT", [_]) => match json_body(call) {
@@ -63,7 +63,7 @@ fn id_of(image: Uuid, project: &str) -> Uuid {
     Uuid::new_v5(&image, project.as_bytes())
 }
 
-/// Stores a new member with a status. One that was deleted is listed where it was.
+/// Stores a new member with a status. A member that was deleted before has its old position in lists.
 fn put(session: &mut Session<'_>, mut row: Row, image: Uuid, project: &str, status: &str) -> Row {
     row.id = id_of(image, project);
     row.project = project.into();
@@ -99,7 +99,7 @@ fn add(session: &mut Session<'_>, image: &Row, body: &Value) -> Result<Answer> {
     Ok(Answer::ok(session.view().shown(&member, &[])))
 }
 
-/// Sets a member's status: the member accepts or rejects, the owner cannot do it for them.
+/// Sets a member's status. The member or an admin accepts or rejects; the image's owner cannot do that.
 fn set_status(
     session: &mut Session<'_>,
     image: &Row,

@@ -1,4 +1,4 @@
-//! What a control call changes: tokens, users, the application credential.
+//! The changes that control calls make to tokens, users and the application credential.
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,7 +9,7 @@ use super::access_rules::AccessRule;
 use super::{Keystone, ROLES, Token, roles};
 use crate::sandbox::core::Caller;
 
-/// The body of `PUT /sandbox/v1/tokens`. Without `user` it concerns all tokens.
+/// The body of `PUT /sandbox/v1/tokens`. Without `user` it applies to all tokens; `lifetime_s` always does.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::sandbox) struct TokenChange {
@@ -59,12 +59,12 @@ impl Keystone {
             Ok::<_, String>(user.id)
         });
         let user = user.transpose()?;
-        let is_meant = |token: &Token| user.is_none_or(|user| token.user == user);
+        let is_of_user = |token: &Token| user.is_none_or(|user| token.user == user);
         if change.revoke {
-            self.tokens.retain(|_, token| !is_meant(token));
+            self.tokens.retain(|_, token| !is_of_user(token));
         }
         if let Some(seconds) = change.expires_in_s {
-            for token in self.tokens.values_mut().filter(|token| is_meant(token)) {
+            for token in self.tokens.values_mut().filter(|token| is_of_user(token)) {
                 token.expires = now + TimeDelta::seconds(seconds.into());
             }
         }

@@ -1,4 +1,4 @@
-//! Issues tokens for proofs of identity.
+//! Issues tokens for passwords, for other tokens, and for the application credential.
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use super::{
 use crate::sandbox::core::{Answer, Call, Refusal, Result, Row};
 
 impl Keystone {
-    /// `POST /v3/auth/tokens`.
+    /// Answers `POST /v3/auth/tokens`.
     pub(super) fn issue(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> Result<Answer> {
         let body = call.json();
         let auth = &body["auth"];
@@ -51,7 +51,7 @@ impl Keystone {
     fn store_token(&mut self, token: Token, now: DateTime<Utc>) -> String {
         let ids = &mut self.rows.store.ids;
         let secret = format!("gAAAAA{}{}", ids.hex(), ids.hex());
-        // Nobody needs expired tokens. Clients renew theirs, so this stays small.
+        // Clients renew their tokens, so the number of tokens stays small if expired ones are removed.
         self.tokens.retain(|_, token| now < token.expires);
         self.tokens.insert(secret.clone(), token);
         secret
@@ -83,7 +83,7 @@ impl Keystone {
         Ok(self.new_token(user, now))
     }
 
-    /// A token issued for another token expires no later than that one.
+    /// Returns a token for a token. It expires with the first one, however often it is renewed.
     fn by_token(&mut self, proof: &Value, now: DateTime<Utc>) -> Result<Token> {
         let first = proof["id"].as_str().and_then(|id| self.valid(id, now).ok());
         let first = first.ok_or_else(|| refused("UnknownToken", &[]))?;

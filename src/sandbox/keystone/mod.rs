@@ -1,6 +1,6 @@
 //! Keystone v3: projects, users, domains and regions by the common methods; tokens and the catalog.
 //!
-//! Unlike the other services it is not one of a region: all regions share it, and it issues what they check.
+//! Unlike the other services it belongs to no region: all regions share it, and check the tokens that it issues.
 mod access_rules;
 mod changes;
 mod login;
@@ -26,6 +26,7 @@ pub(super) const PASSWORD: &str = "secret";
 /// The application credential of `admin`, in the project `admin`.
 pub const CREDENTIAL_ID: &str = "5a9d0b0c000000000000000000000001";
 const CREDENTIAL_NAME: &str = "practice";
+/// The secret of this credential.
 pub const CREDENTIAL_SECRET: &str = "practice-secret";
 
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
@@ -43,7 +44,7 @@ pub(super) static API: Api = Api {
 static TABLES: LazyLock<Tables> =
     LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/identity.toml")));
 
-/// Returns the hooks of a kind. A caller's rights are checked before the common methods are called.
+/// Returns the hooks of a kind. [`check_permitted`] checks the caller's rights before a hook runs.
 fn hooks(kind: &str) -> Option<Hooks> {
     let named = Hooks {
         create: put_with_id,
@@ -78,7 +79,7 @@ fn create_project(session: &mut Session<'_>, row: Row, body: &Body) -> Result<Uu
     put_with_id(session, row, body)
 }
 
-/// Takes the roles in a deleted project from all users.
+/// Removes the roles in a deleted project from all users.
 fn remove_roles(session: &mut Session<'_>, project: &Row) {
     let users: Vec<Uuid> = session.store().all("user").map(|user| user.id).collect();
     for user in users {
@@ -102,7 +103,7 @@ fn roles(user: &Row) -> Option<&Map<String, Value>> {
 
 const NO: [&str; 9] = ["False", "FALSE", "false", "0", "n", "N", "no", "off", "OFF"];
 
-/// Reads the filters of a list: one that is given twice must be met twice, an unknown one is ignored.
+/// Reads the filters of a list. If a filter is given twice, a row must meet both; an unknown filter is ignored.
 fn list_query(_: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<ListQuery> {
     let filter = |(name, value): &(String, String)| {
         let attribute = kind.attribute(name).filter(|_| kind.has_filter(name))?;
@@ -215,7 +216,7 @@ impl Keystone {
         self.rows.store.all(kind).find(is_it)
     }
 
-    /// Returns the caller of a token; its rights are looked up anew each time.
+    /// Returns the caller of a token, with the rights that its user has at this time.
     pub(super) fn caller(&self, token: Option<&str>, now: DateTime<Utc>) -> Option<Caller> {
         Some(self.caller_of(self.valid(token?, now).ok()?))
     }
@@ -249,8 +250,8 @@ impl Keystone {
         }
     }
 
-    /// Returns the token unless it has expired, its user is disabled, or the user has lost the project. If the project
-    /// itself is no more, that is what Keystone does not find, whatever the token asks for.
+    /// Returns the token unless it has expired, its user is disabled, or the user has lost the roles in its
+    /// project. If the project itself does not exist any more, the refusal is a 404 for the project.
     fn valid(&self, token: &str, now: DateTime<Utc>) -> Result<&Token> {
         let store = &self.rows.store;
         let known = self.tokens.get(token);
@@ -302,7 +303,7 @@ impl Keystone {
                 let secret = call.header("x-auth-token").unwrap_or_default();
                 let token = self.valid(secret, now)?;
                 let mut caller = self.caller_of(token);
-                // To Keystone an admin of the system is one.
+                // For Keystone, an admin of the system is an admin.
                 caller.is_admin |= token.system;
                 if let ["auth", path @ ..] = path {
                     self.auth(call, path, &caller, now)?
@@ -319,7 +320,7 @@ impl Keystone {
     }
 }
 
-/// Refuses a call of a resource that only an admin may make.
+/// Refuses a call that only an admin may make, unless the caller is one.
 fn check_permitted(call: &Call<'_>, path: &[&str], user: &str, caller: &Caller) -> Result<()> {
     let no_page = || refused("no_page", &[]);
     let kind = API.match_path(path).ok_or_else(no_page)?.kind;

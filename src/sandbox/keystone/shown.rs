@@ -79,7 +79,7 @@ impl Keystone {
         self.services.iter().map(service).collect()
     }
 
-    /// Returns a token's body; with the catalog, unless the call says otherwise.
+    /// Returns a token's body. A token with a scope has the catalog, unless the call says `nocatalog`.
     pub(super) fn shown(&self, token: &Token, call: &Call<'_>) -> Value {
         let store = &self.rows.store;
         let domain = json!({"id": "default", "name": "Default"});
@@ -117,7 +117,7 @@ impl Keystone {
     }
 }
 
-/// Returns the id of something that has a name in all worlds: a role, a service, an endpoint.
+/// Returns an id that depends only on a name, and so is the same in all worlds: of a role, a service, an endpoint.
 fn named_id(name: &str) -> String {
     hex(Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()))
 }

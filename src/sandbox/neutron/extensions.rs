@@ -1,4 +1,4 @@
-//! The list of extensions, and the empty list of resources.
+//! The list of Neutron's extensions, and the empty list of resources at the root.
 use serde_json::{Value, json};
 
 use super::refused;
@@ -7,7 +7,7 @@ use crate::sandbox::core::{Answer, Handled};
 /// The extensions of this release of Neutron.
 const EXTENSIONS: &str = include_str!("../../../assets/sandbox/extensions.txt");
 
-/// Answers a path that leads to no kind.
+/// Answers a call of the root or of the extensions; `None` for other paths.
 pub(super) fn answer(path: &[&str]) -> Handled {
     let mut extensions = EXTENSIONS.split_whitespace();
     Some(Ok(Answer::ok(match path {

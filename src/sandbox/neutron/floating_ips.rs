@@ -37,9 +37,10 @@ pub(super) const FLOATING_IP: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// What a floating IP shows of its port, and of its forwardings.
+/// The attributes of its port that a floating IP shows.
 const PORT_DETAILS: &str =
     "name network_id mac_address admin_state_up status device_id device_owner";
+/// The attributes of its forwardings that a floating IP shows.
 const FORWARDING: &str =
     "id protocol internal_ip_address internal_port_id internal_port external_port";
 

@@ -1,4 +1,4 @@
-//! Security groups with their rules, the address groups that rules name, and QoS policies.
+//! Security groups with their rules, and the address groups that rules name.
 use uuid::Uuid;
 
 use super::refused;

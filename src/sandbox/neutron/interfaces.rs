@@ -98,7 +98,8 @@ fn check_free(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
     Ok(())
 }
 
-/// A call that names the port removes the whole interface, even if it names a subnet too.
+/// Removes an interface from a router. A call that names the port removes the whole interface, even if it names a
+/// subnet too.
 pub(super) fn remove(session: &mut Session<'_>, router: &Row, body: &Value) -> Result<Value> {
     let port = interface(session.store(), router, body)?;
     let store = session.store();
@@ -124,7 +125,7 @@ pub(super) fn remove(session: &mut Session<'_>, router: &Row, body: &Value) -> R
     Ok(shown(router, port.id, &gone))
 }
 
-/// Returns the port that a call removes.
+/// Returns the port of the interface that a call names.
 fn interface(store: &Store, router: &Row, body: &Value) -> Result<Row> {
     let mut ports = ports_of(store, router.id, ROUTER_INTERFACE);
     let missing = |name: &str, id: &str| -> Refusal { refused(name, &[&router.id, &id]) };
@@ -140,7 +141,8 @@ fn interface(store: &Store, router: &Row, body: &Value) -> Result<Row> {
     }
 }
 
-/// Checks that nothing needs the interface: floating IPs and forwardings first, then routes, as Neutron does.
+/// Checks that nothing needs the interface: first floating IPs and forwardings, then routes, then NDP proxies, as
+/// Neutron does.
 fn check_unused(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
     let is_on = |text: &str| text.parse().is_ok_and(|address| is_inside(subnet, address));
     let ips = store.all("floating_ip");

@@ -50,7 +50,8 @@ pub(super) fn list_query(
     })
 }
 
-/// Returns a list with its links. The first page has a `previous` too, and any full page a `next`.
+/// Returns a list with its links. A full page has a `next` and a `previous` link. Another page has only `previous`,
+/// or only `next` if it was read in reverse.
 pub(super) fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
     let mut body = Map::new();
     body.insert(kind.plural.to_owned(), page.items);

@@ -25,7 +25,7 @@ fn create_network(session: &mut Session<'_>, mut network: Row, _: &Body) -> Resu
     if network.get(NUMBER).is_none() {
         network.set(NUMBER, network.number);
     }
-    // Derived, so that it takes none of the ids of a seed.
+    // Derived from the network's id, so that the segment uses up none of a seed's ids.
     const OWN: u128 = 0x5e60_0000_0000;
     let id = Uuid::from_u128(network.id.as_u128() ^ OWN);
     let project = network.project.clone();
@@ -56,15 +56,15 @@ fn show_network(view: &View<'_>, network: &Row, name: &str) -> Option<Value> {
     })
 }
 
-/// Whether an RBAC policy shares it with the caller's project, or with all projects.
+/// Whether an RBAC policy shares a network with the caller's project, or with all projects.
 fn is_granted(view: &View<'_>, network: &Row) -> bool {
     let mut policies = view.store.of("rbac_policy", "object_id", network.id);
     policies.any(|policy| ["*", &view.caller.project].contains(&policy.text("target_tenant")))
 }
 
-/// Refuses while the network has a port that is not deleted with it. An external network's
-/// free floating IPs are deleted first, **even if the deletion of the network is then refused**: Neutron
-/// does that in a separate transaction.
+/// Refuses to delete a network that has a port which is not deleted with it. The free floating IPs of an external
+/// network are deleted first, **even if the deletion of the network is then refused**: Neutron does that in a
+/// separate transaction.
 fn check_network_unused(session: &mut Session<'_>, network: &Row) -> Result<()> {
     let id = network.id;
     if network.flag(EXTERNAL) {
@@ -78,13 +78,13 @@ fn check_network_unused(session: &mut Session<'_>, network: &Row) -> Result<()> 
         session.commit();
     }
     let ports = session.store().of("port", "network_id", id);
-    let holding: Vec<String> = ports
+    let blocking: Vec<String> = ports
         .filter(|port| !is_automatic(port))
         .map(|port| port.id.to_string())
         .collect();
-    match holding.is_empty() {
+    match blocking.is_empty() {
         true => Ok(()),
-        false => Err(refused("NetworkInUse", &[&id, &holding.join(",")])),
+        false => Err(refused("NetworkInUse", &[&id, &blocking.join(",")])),
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) const RBAC_POLICY: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Refuses while a project to which the policy gives the network has a port there.
+/// Refuses to delete a policy while a project with which it shares the network has a port there.
 fn check_policy_unused(session: &mut Session<'_>, policy: &Row) -> Result<()> {
     let id = policy.id_of("object_id").unwrap_or_default();
     let owner = session.get("network", id).map(|row| row.project.clone());

@@ -39,7 +39,7 @@ fn create_local_ip(session: &mut Session<'_>, mut ip: Row, body: &Body) -> Resul
     Ok(session.put(ip))
 }
 
-/// Associations of a local IP with ports; a port identifies one, its own id is never shown.
+/// Associations of a local IP with ports. The port identifies an association, whose own id is never shown.
 pub(super) const ASSOCIATION: Hooks = Hooks {
     create: create_association,
     show: |view, row, name| {

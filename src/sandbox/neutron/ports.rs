@@ -1,4 +1,4 @@
-//! Ports.
+//! Ports: how they are created, changed and shown, and what blocks their deletion.
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -47,7 +47,7 @@ fn show_port(view: &View<'_>, port: &Row, name: &str) -> Option<Value> {
     })
 }
 
-/// Returns what a trunk's parent port shows of it. A subport shows nothing of its trunk.
+/// Returns what a parent port shows of its trunk. A subport shows nothing of its trunk.
 fn trunk_details(view: &View<'_>, parent: &Row) -> Option<Value> {
     let trunk = view.store.of("trunk", "port_id", parent.id).next()?;
     let subport = |sub: &Value| {
@@ -64,7 +64,7 @@ fn trunk_details(view: &View<'_>, parent: &Row) -> Option<Value> {
     Some(json!({"trunk_id": trunk.id, "sub_ports": subports}))
 }
 
-/// Whether it is one of the network's own ports, which get no security group.
+/// Whether a port belongs to the network service itself, and so gets no security group.
 fn is_trusted(port: &Row) -> bool {
     port.text("device_owner").starts_with("network:")
 }
@@ -112,7 +112,8 @@ fn check_groups(session: &Session<'_>, port: &Row) -> Result<()> {
     Ok(())
 }
 
-/// Refuses in Neutron's order: ports of servers, of routers and floating IPs, of local IPs, of trunks.
+/// Refuses to delete a port that is in use, in Neutron's order: ports of servers, of routers and floating IPs, of
+/// local IPs, of trunks.
 fn check_port_unused(session: &mut Session<'_>, port: &Row) -> Result<()> {
     let owner = port.text("device_owner");
     if !session.caller.is_admin && SERVERS.iter().any(|server| owner.starts_with(server)) {
@@ -132,7 +133,7 @@ fn check_port_unused(session: &mut Session<'_>, port: &Row) -> Result<()> {
     session.check_unblocked(port)
 }
 
-/// Floating IPs stay, without a port.
+/// Disassociates the floating IPs of a removed port. They stay.
 fn port_removed(session: &mut Session<'_>, port: &Row) {
     let ips = session.store().of("floating_ip", "port_id", port.id);
     let ips: Vec<Uuid> = ips.map(|ip| ip.id).collect();

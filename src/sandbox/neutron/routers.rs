@@ -17,7 +17,7 @@ pub(super) const ROUTER: Hooks = Hooks {
         set_gateway(session, id, body)?;
         Ok(id)
     },
-    // The gateway is changed by its own rules.
+    // `set_gateway` changes the gateway, by rules of its own.
     update: |session, mut router, body| {
         let id = router.id;
         let before = session.get("router", id).and_then(|row| row.get(GATEWAY));
@@ -104,7 +104,7 @@ fn change_routes(
     Ok(json!({"router": session.shown("router", router.id)}))
 }
 
-/// Gives a router the gateway that a body names, if it names one.
+/// Sets or removes the gateway of a router as a body says. Without the attribute, the gateway stays.
 fn set_gateway(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
     let Some(info) = body.get(GATEWAY) else {
         return Ok(());
@@ -140,7 +140,7 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to take a gateway that floating IPs, or NDP proxies, need.
+/// Refuses to remove a gateway that floating IPs or NDP proxies need.
 fn check_gateway_unused(store: &Store, router: Uuid, network: &str) -> Result<()> {
     let mut ips = store.all("floating_ip");
     if ips.any(|ip| router_of(store, ip) == Some(router)) {

@@ -1,4 +1,4 @@
-//! Subnets.
+//! Subnets and subnet pools.
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -81,7 +81,7 @@ fn check_overlap(store: &Store, network: Uuid, cidr: IpNet, new: &Row) -> Result
     Ok(())
 }
 
-/// Whether addresses come from SLAAC or stateless DHCPv6, by either mode attribute.
+/// Whether the subnet's addresses come from SLAAC or stateless DHCPv6, by either mode attribute.
 fn has_automatic_addresses(subnet: &Row) -> bool {
     let mut modes = ["ipv6_address_mode", "ipv6_ra_mode"].into_iter();
     modes.any(|name| matches!(subnet.text(name), "slaac" | "dhcpv6-stateless"))
@@ -91,7 +91,7 @@ fn check_subnet_unused(session: &mut Session<'_>, subnet: &Row) -> Result<()> {
     let loses_addresses = has_automatic_addresses(subnet);
     let mut ports = session.store().of("port", "fixed_ips", subnet.id);
     let is_blocked = ports.any(|port| match loses_addresses {
-        // Ports lose automatic addresses; only a router's interface holds the subnet.
+        // Ports lose automatic addresses, so only a router's interface blocks the subnet.
         true => is_router_interface(port),
         false => !is_automatic(port),
     });
@@ -101,7 +101,7 @@ fn check_subnet_unused(session: &mut Session<'_>, subnet: &Row) -> Result<()> {
     }
 }
 
-/// DHCP ports, and those with automatic addresses, lose the subnet's addresses but stay.
+/// Removes the subnet's addresses from DHCP ports and from ports with automatic addresses. The ports stay.
 fn subnet_removed(session: &mut Session<'_>, subnet: &Row) {
     let ports = session.store().of("port", "fixed_ips", subnet.id);
     let ports: Vec<Uuid> = ports.map(|port| port.id).collect();

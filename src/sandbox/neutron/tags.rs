@@ -1,4 +1,4 @@
-//! `/{collection}/{id}/tags` and `/tags/{tag}`.
+//! The tags of a resource: `/{collection}/{id}/tags` and `/{collection}/{id}/tags/{tag}`.
 use serde_json::{Value, json};
 
 use super::refused;
@@ -13,13 +13,13 @@ pub(super) fn answer(
 ) -> Result<Answer> {
     let row = session.named(kind.name, id)?;
     let mut tags: Vec<Value> = row.items("tags").to_vec();
-    let place = |tags: &[Value], tag: &str| {
-        let place = tags.iter().position(|known| known == tag);
-        place.ok_or_else(|| refused("TagNotFound", &[&tag]))
+    let position = |tags: &[Value], tag: &str| {
+        let position = tags.iter().position(|known| known == tag);
+        position.ok_or_else(|| refused("TagNotFound", &[&tag]))
     };
     let answer = match (call.method.as_str(), path) {
         ("GET", []) => return Ok(Answer::ok(json!({"tags": tags}))),
-        ("GET", [tag]) => return place(&tags, tag).map(|_| Answer::no_content()),
+        ("GET", [tag]) => return position(&tags, tag).map(|_| Answer::no_content()),
         ("PUT", []) => {
             let given = call.json()["tags"].as_array().cloned();
             let given = given.filter(|tags| tags.iter().all(Value::is_string));
@@ -35,7 +35,7 @@ pub(super) fn answer(
             Answer::no_content()
         }
         ("DELETE", [tag]) => {
-            tags.remove(place(&tags, tag)?);
+            tags.remove(position(&tags, tag)?);
             Answer::no_content()
         }
         _ => return Err(refused("no_page", &[])),

@@ -7,7 +7,7 @@ use crate::sandbox::core::{Answer, Body, Call, Handled, Hooks, Result, Row, Sess
 
 pub(super) const TRUNK: Hooks = Hooks {
     create: create_trunk,
-    // A trunk that is disabled, or a server's, cannot be deleted; one with subports can.
+    // A trunk cannot be deleted while it is disabled, or a server has its parent port. Subports do not block it.
     deletable: |session, trunk| {
         check_enabled(trunk)?;
         let parent = trunk.id_of("port_id");
@@ -47,8 +47,8 @@ fn check_enabled(trunk: &Row) -> Result<()> {
     }
 }
 
-/// Handles `GET /trunks/{id}/get_subports`, and `PUT …/add_subports` and `remove_subports`, which answer the
-/// bare trunk. Neither raises the revision number.
+/// Handles `GET /trunks/{id}/get_subports`, and `PUT …/add_subports` and `…/remove_subports`, which answer with the
+/// bare trunk and do not raise its revision number.
 fn act(session: &mut Session<'_>, call: &Call<'_>, trunk: &Row, path: &[&str]) -> Handled {
     let body = call.json();
     let wanted = body["sub_ports"].as_array().cloned().unwrap_or_default();

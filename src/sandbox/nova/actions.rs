@@ -51,8 +51,8 @@ pub(super) fn act(
     }
 }
 
-/// Actions that change the state at once: their name, the word of a refusal, the states that allow them, and the
-/// status and state after them.
+/// An action that changes the state at once: its name, its name in a refusal, the states that allow it, and the
+/// status and the state after it.
 type Change = (
     &'static str,
     &'static str,
@@ -154,7 +154,7 @@ fn add_interface(session: &mut Session<'_>, server: &Row, body: &Value) -> Resul
     Ok(Answer::ok(json!({"interfaceAttachment": shown})))
 }
 
-/// Accepts also a port that the server does not have, or no more.
+/// Removes a port from a server. A port that the server does not have is accepted, too.
 fn remove_interface(session: &mut Session<'_>, server: &Row, port: &str) -> Result<()> {
     check_free(session, server, "detach_interface", &USABLE)?;
     let ports = ports_of(session.store(), server.id).into_iter();
@@ -185,7 +185,7 @@ fn add_disk(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<Ans
     Ok(Answer::ok(json!({"volumeAttachment": disk(&made)})))
 }
 
-/// Begins to detach a volume. The one that the server boots from goes with the server alone.
+/// Begins to detach a volume. Refuses the volume that the server boots from, which stays until the server is deleted.
 fn remove_disk(session: &mut Session<'_>, server: &Row, text: &str) -> Result<()> {
     let volume = session.named("volume", text)?;
     let disks = disks_of(session.store(), server.id);

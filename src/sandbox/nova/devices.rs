@@ -18,7 +18,7 @@ pub(super) fn ports_of(store: &Store, server: Uuid) -> Vec<Row> {
     ports
 }
 
-/// Gives a new server its interfaces: a port of its own in a network, or a port of the user's.
+/// Gives a new server its interfaces: each is a new port in a network, or a port that the user created.
 pub(super) fn plug_all(session: &mut Session<'_>, server: &mut Row) -> Result<()> {
     let wanted = server.items("networks").to_vec();
     for one in wanted {
@@ -27,7 +27,7 @@ pub(super) fn plug_all(session: &mut Session<'_>, server: &mut Row) -> Result<()
     Ok(())
 }
 
-/// Gives a server an interface. It keeps the ports in mind that are not its own.
+/// Gives a server an interface. The server's `kept_ports` list the ports that the user created.
 pub(super) fn plug(
     session: &mut Session<'_>,
     server: &mut Row,
@@ -82,7 +82,8 @@ fn bind(session: &mut Session<'_>, port: Uuid, server: Uuid) {
     });
 }
 
-/// Takes a port from a server. One that Nova made is deleted, another one is free again.
+/// Removes a port from a server. A port that Nova created is deleted, unless it is blocked; another port is free
+/// again.
 pub(super) fn unplug(session: &mut Session<'_>, server: &Row, port: &Row) {
     let id = port.id.to_string();
     let is_kept = server.items("kept_ports").iter().any(|kept| *kept == id);
@@ -115,7 +116,7 @@ pub(super) fn attach_disks(session: &mut Session<'_>, server: &Row) -> Result<()
                 volume.map_err(|_| refused("UnknownDisk", &[&text]))?
             }
             (_, Some("volume")) => new_volume(session, server, &disk["volume_size"])?,
-            // A disk of the host.
+            // A disk of the host, which is no volume.
             _ => continue,
         };
         attach(session, server, &volume, disk)?;
@@ -131,7 +132,8 @@ fn new_volume(session: &mut Session<'_>, server: &Row, size: &Value) -> Result<R
     session.row("volume", volume)
 }
 
-/// Attaches a volume to a server; `wanted` may say that it is deleted with the server, and its place.
+/// Attaches a volume to a server. `wanted` may have the boot index, and whether the volume is deleted with the
+/// server.
 pub(super) fn attach(
     session: &mut Session<'_>,
     server: &Row,
@@ -152,12 +154,12 @@ pub(super) fn attach(
     })
 }
 
-/// Whether the server boots from it.
+/// Whether the server boots from a disk.
 pub(super) fn is_root(disk: &Row) -> bool {
     disk.value("boot_index") == 0
 }
 
-/// Records the rows that a server takes along, so that a revival finds them.
+/// Records the ports and volumes of a server, so that a revival finds them.
 pub(super) fn touch_all(session: &mut Session<'_>, server: Uuid) {
     for port in ports_of(session.store(), server) {
         session.touch("port", port.id);
@@ -168,7 +170,7 @@ pub(super) fn touch_all(session: &mut Session<'_>, server: Uuid) {
     }
 }
 
-/// Frees everything that a server has.
+/// Removes the ports and volumes of a server from it.
 pub(super) fn release_all(session: &mut Session<'_>, server: &Row) {
     for port in ports_of(session.store(), server.id) {
         unplug(session, server, &port);

@@ -12,8 +12,8 @@ const CONTROLS: &str =
     "all_tenants all_projects deleted limit marker offset sort_key sort_dir changes-since";
 const PROJECT: [&str; 2] = ["project_id", "tenant_id"];
 
-/// Reads a list's parameters; a filter that Nova does not know is ignored. Servers that are deleted, or only
-/// softly, are in no list but an admin's of deleted ones.
+/// Reads a list's parameters; a filter that Nova does not know is ignored. Deleted and soft-deleted servers are only
+/// in an admin's list of deleted servers.
 pub(super) fn list_query(
     session: &Session<'_>,
     kind: &'static Kind,
@@ -33,7 +33,7 @@ pub(super) fn list_query(
     if kind.name != "server" {
         let is_of_all = is_of_all && caller.is_admin;
         let own = caller.project.clone();
-        // Server groups have pages by number alone.
+        // These lists have no marker: `page` cuts them by `offset` and `limit`.
         return Ok(ListQuery {
             sorts: vec![("number".to_owned(), true)],
             shows: Some(Box::new(move |view, row| {

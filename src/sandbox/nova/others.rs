@@ -21,7 +21,7 @@ pub(super) const SERVER_GROUP: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// A keypair belongs to a user.
+/// Keypairs, which belong to a user and not to a project.
 pub(super) const KEYPAIR: Hooks = Hooks {
     create: put_with_user,
     visible: is_own_key,
@@ -38,7 +38,7 @@ fn is_own_key(view: &View<'_>, key: &Row) -> bool {
     *key.text("user_id") == *view.caller.user
 }
 
-/// The first minor microversion in which the answer says that a keypair is gone already.
+/// The first minor microversion in which the answer to DELETE says that the keypair is gone (204).
 const GONE_AT_ONCE: u32 = 2;
 
 pub(super) fn delete_key(session: &mut Session<'_>, call: &Call<'_>, name: &str) -> Result<Answer> {

@@ -1,4 +1,4 @@
-//! Servers: how they are made, deleted and shown.
+//! Servers: how they are created, deleted and shown.
 use chrono::TimeDelta;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -29,7 +29,7 @@ pub(super) const SERVER: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// How long a deleted server is still shown by its id.
+/// Time for which a deleted server is still shown by its id.
 const SHOWN_FOR: TimeDelta = TimeDelta::milliseconds(300);
 
 fn create(session: &mut Session<'_>, mut server: Row, body: &Body) -> Result<Uuid> {

@@ -1,4 +1,4 @@
-//! The state of a server: what it works on, and what refuses a change of it.
+//! The state of a server, its task, and the checks before a change.
 use uuid::Uuid;
 
 use super::{devices, refused};
@@ -10,12 +10,12 @@ pub(super) const TASK: &str = "OS-EXT-STS:task_state";
 pub(super) const VM_STATE: &str = "OS-EXT-STS:vm_state";
 pub(super) const DELETING: &str = "deleting";
 
-/// Whether it is in lists of deleted servers only.
+/// Whether a server is only in lists of deleted servers.
 pub(super) fn is_deleted(server: &Row) -> bool {
     server.is_deleted || matches!(server.text(STATUS), "DELETED" | "SOFT_DELETED")
 }
 
-/// Refuses a member to change a locked server.
+/// Refuses a change of a locked server, unless the caller is an admin.
 pub(super) fn check_unlocked(session: &Session<'_>, server: &Row) -> Result<()> {
     match server.flag("locked") && !session.caller.is_admin {
         true => Err(refused("Locked", &[&server.id])),
@@ -23,7 +23,7 @@ pub(super) fn check_unlocked(session: &Session<'_>, server: &Row) -> Result<()> 
     }
 }
 
-/// Refuses a change of a server that is locked, works on something, or is in none of these states.
+/// Refuses a change of a server that is locked, has a task, or is in none of these states.
 pub(super) fn check_free(
     session: &Session<'_>,
     server: &Row,
@@ -41,7 +41,7 @@ pub(super) fn check_free(
     Ok(())
 }
 
-/// Makes a server work on something.
+/// Gives a server a task, which ends after a while.
 pub(super) fn begin(session: &mut Session<'_>, server: &Row, task: &str) {
     session.edit(SERVER_KIND, server.id, |row| {
         row.set(TASK, task);
@@ -50,8 +50,8 @@ pub(super) fn begin(session: &mut Session<'_>, server: &Row, task: &str) {
     session.begin(SERVER_KIND, server.id);
 }
 
-/// Begins to delete a server. A repeated call changes nothing, even if the hypervisor hangs; a host that is down
-/// takes no time.
+/// Begins to delete a server. A repeated call changes nothing, even if the hypervisor hangs. With a course of 0
+/// seconds, as on a host that is down, the server is gone at once.
 pub(super) fn begin_deletion(session: &mut Session<'_>, server: &Row) {
     if server.text(TASK) == DELETING {
         return;
@@ -68,7 +68,7 @@ pub(super) fn begin_deletion(session: &mut Session<'_>, server: &Row) {
     }
 }
 
-/// Gives a server a state in which it does nothing.
+/// Sets the state of a server, and ends its task.
 pub(super) fn set_state(session: &mut Session<'_>, id: Uuid, status: &str, vm_state: &str) {
     let now = session.now;
     session.edit(SERVER_KIND, id, |row| {

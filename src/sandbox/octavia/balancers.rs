@@ -36,7 +36,7 @@ struct Placement {
     network: Uuid,
     subnet: Uuid,
     address: Value,
-    /// The user's port.
+    /// The user's own port for the VIP, if the body names one.
     port: Option<Row>,
 }
 
@@ -79,7 +79,8 @@ fn named(session: &Session<'_>, kind: &str, body: &Body, name: &str) -> Result<O
     })
 }
 
-/// Places the VIP in the API's order: a port decides everything, else a network, else a subnet.
+/// Places the VIP: a port decides everything; else a subnet; else a network, of whose subnets the first that has
+/// the wanted address is taken, IPv4 before IPv6.
 fn placement(session: &Session<'_>, body: &Body) -> Result<Placement> {
     let address = body.get("vip_address").cloned().unwrap_or_default();
     let port = named(session, "port", body, "vip_port_id")?;
@@ -132,8 +133,8 @@ fn on_port(port: Row, subnet: Option<Uuid>, address: &Value) -> Result<Placement
     })
 }
 
-/// Creates a balancer's port, which stays if the balancer is then refused, as in Octavia. Of Neutron's refusal
-/// only the status is reported.
+/// Creates a balancer's port, which stays if the balancer is then refused, as in Octavia. The caller learns only
+/// whether Neutron refused the port with a conflict.
 fn create_port(
     session: &mut Session<'_>,
     balancer: &Row,
@@ -172,8 +173,8 @@ fn wrong_state(balancer: &Row) -> Refusal {
     refused("WrongState", &[&balancer.text(STATUS), &balancer.id])
 }
 
-/// Deletes a balancer; one with children only on request (`cascade`). An ERROR one can be deleted, a pending
-/// one cannot.
+/// Begins to delete a balancer, with children only if the call says `cascade`. A balancer in ERROR can be deleted,
+/// a pending one cannot.
 fn delete(session: &mut Session<'_>, balancer: &Row, call: &Call<'_>) -> Result<()> {
     let id = balancer.id;
     let yes = ["1", "t", "true", "on", "y", "yes"];

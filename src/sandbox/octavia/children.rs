@@ -20,7 +20,7 @@ pub(super) const CHILD: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Takes a removed pool from the listeners that used it as their default one.
+/// Removes a deleted pool from the listeners whose default pool it was.
 fn clear_default_pool(session: &mut Session<'_>, pool: &Row) {
     let users = session.store().of("listener", "default_pool_id", pool.id);
     let users: Vec<Uuid> = users.map(|listener| listener.id).collect();
@@ -130,7 +130,7 @@ fn update(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<()> {
     Ok(())
 }
 
-/// Deletes a resource with its contents.
+/// Begins to delete a resource with its contents.
 fn delete(session: &mut Session<'_>, row: &Row, _: &Call<'_>) -> Result<()> {
     for (kind, id) in session.store().tree(row) {
         session.touch(kind, id);

@@ -1,11 +1,11 @@
-//! What is in a load balancer, and what leads to it.
+//! The relations between the rows of a load balancer.
 use uuid::Uuid;
 
 use crate::sandbox::core::{Row, Store};
 
 pub(super) const BALANCER: &str = "load_balancer";
 
-/// Returns the parent of a row, also a deleted one.
+/// Returns the parent of a row, also if the parent is deleted.
 pub(super) fn parent_of<'s>(store: &'s Store, row: &Row) -> Option<&'s Row> {
     let parent = row.kind.parent?;
     store.find(parent.kind, row.id_of(parent.attribute)?)

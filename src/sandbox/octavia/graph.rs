@@ -53,7 +53,7 @@ fn items(body: &Body, name: &str) -> Vec<Body> {
     items.filter_map(Value::as_object).cloned().collect()
 }
 
-/// Returns the pool that a listener or policy describes: a mere name only refers to one.
+/// Returns the pool that a listener or policy describes. A pool with a name alone refers to another description.
 fn described(user: &Body, name: &str) -> Option<Body> {
     let pool = user.get(name)?.as_object()?;
     (pool.len() > 1).then(|| pool.clone())

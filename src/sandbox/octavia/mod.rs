@@ -1,7 +1,7 @@
 //! Octavia v2 of one region.
 //!
 //! A balancer takes one change at a time: it is PENDING_* until the change ends, and refuses others meanwhile.
-//! The port of a VIP is created and deleted by Neutron's rules, so its networks are "in use" by them too.
+//! The port of a VIP is created and deleted by Neutron's rules, so it blocks the deletion of its network.
 mod balancers;
 mod children;
 mod contents;
@@ -48,8 +48,8 @@ fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
     TABLES.service.refusal(name, parts)
 }
 
-/// Returns a refusal as Octavia's body, without a type. One with a title of several words comes from the layer
-/// before the API's own functions and has another shape; a 401 comes from keystonemiddleware.
+/// Returns a refusal as Octavia sends it, without a type. A refusal whose type has several words comes from the
+/// layer before the API's own functions and has another shape; a 401 comes from keystonemiddleware.
 fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
     let status = refusal.status;
     if status == StatusCode::UNAUTHORIZED {
@@ -74,7 +74,7 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
     if path.is_empty() && call.method == Method::GET {
         return Some(Ok(Answer::ok("v2".into())));
     }
-    // A parent in a path is looked up before the API's own functions, so its refusal has the shape of a page.
+    // A parent in a path is read before the API's own functions run, so its refusal has the other shape.
     let matched = API.match_path(path)?;
     let (text, parent) = (matched.parent?, matched.kind.parent?);
     let id = id_in(text);
@@ -136,7 +136,7 @@ fn list_query(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Re
     })
 }
 
-/// Returns the page limit; `None`: everything in one answer.
+/// Returns the page limit; `None` for all rows in one answer.
 fn limit(call: &Call<'_>) -> Result<Option<usize>> {
     let text = match call.param("limit") {
         None => return Ok(Some(PAGE_MAX)),
@@ -150,8 +150,8 @@ fn limit(call: &Call<'_>) -> Result<Option<usize>> {
     Ok((number > 0).then_some(number.min(PAGE_MAX)))
 }
 
-/// Returns a list with its links. They carry the limit, the sort keys and the marker, but no filter, fields or
-/// directions. `next` is there whenever the page is full, `previous` whenever there was a marker.
+/// Returns a list with its links. They have the limit, the sort keys and the marker, but no filters, fields or
+/// directions. A full page has a `next` link; a page after a marker has a `previous` link, unless it is empty.
 fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
     let mut query = match page.limit {
         Some(limit) => format!("limit={limit}"),

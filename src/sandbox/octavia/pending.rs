@@ -1,4 +1,4 @@
-//! Pending changes: what they involve, how they end, and the scenario's control over that.
+//! Pending changes of balancers: the rows that they involve, how they end, and the control call that sets both.
 use chrono::TimeDelta;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -56,7 +56,7 @@ pub(super) fn begin(session: &mut Session<'_>, balancer: Uuid, status: Status) {
     session.begin(BALANCER, balancer);
 }
 
-/// Returns the balancer that contains a row, also a deleted one.
+/// Returns the balancer that contains a row, also if the balancer is deleted.
 fn balancer_of<'s>(store: &'s Store, row: &'s Row) -> Option<&'s Row> {
     let mut row = row;
     while row.kind.name != BALANCER {
@@ -65,9 +65,9 @@ fn balancer_of<'s>(store: &'s Store, row: &'s Row) -> Option<&'s Row> {
     Some(row)
 }
 
-/// Makes the balancer of a changed (or new) row pending, with everything else that the change involves: the
-/// listeners that use a pool, a member's or monitor's pool, a rule's policy, which must themselves be ACTIVE.
-/// Refused unless the balancer is ACTIVE: it takes one change at a time.
+/// Makes the balancer of a changed (or new) row pending, with all other rows that the change involves: the
+/// listeners that use a pool, the pool of a member or health monitor, the policy of a rule. Refuses the change unless
+/// the balancer, and this pool or policy, is ACTIVE: a balancer takes one change at a time.
 pub(super) fn begin_change(session: &mut Session<'_>, row: &Row, is_new: bool) -> Result<()> {
     let store = session.store();
     let parent = parent_of(store, row).ok_or_else(|| row.kind.missing(row.id))?;
@@ -107,7 +107,7 @@ fn check_settled(row: &Row, title: &str) -> Result<()> {
     }
 }
 
-/// Ends the change of a balancer.
+/// Ends the change of a balancer and of the rows in it.
 pub(super) fn settle(session: &mut Session<'_>, balancer: &Row) {
     let fails = balancer.end != End::Done;
     if balancer.is_deleting && !fails {
@@ -138,8 +138,8 @@ pub(super) fn settle(session: &mut Session<'_>, balancer: &Row) {
 
 /// The body of `PUT /sandbox/v1/balancers`.
 ///
-/// With `provisioning_status` the balancer takes that status at once; a PENDING one lasts for `for_s`
-/// seconds, or until the next such call if that is missing. Then it ends as usual, or in `ends_in`. Without
+/// With `provisioning_status` the balancer takes that status at once. A PENDING status lasts for `for_s` seconds,
+/// or without `for_s` until the next such call; then it ends as usual, or in `ends_in`. Without
 /// `provisioning_status`, `for_s` and `ends_in` apply to the balancer's next change.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -167,7 +167,7 @@ impl BalancerChange {
         }
         let is_pending = self.provisioning_status.is_none_or(Status::is_pending);
         if !is_pending && (self.for_s.is_some() || self.ends_in.is_some()) {
-            return Err("provisioning_status: only a PENDING one ends".to_owned());
+            return Err("provisioning_status: for_s and ends_in need a PENDING status".to_owned());
         }
         if self.ends_in.is_some() && self.for_s.is_none() {
             return Err("ends_in: needs for_s".to_owned());
