@@ -12,7 +12,7 @@ use super::octavia::BalancerChange;
 use super::seed::Seed;
 use super::world::{Fate, Reply, World, call_of};
 
-/// The error is a text for the caller that names the field.
+/// A result whose error is a text for the caller: `FIELD: PROBLEM`.
 type Result<T> = std::result::Result<T, String>;
 
 impl World {

@@ -11,7 +11,7 @@ use http::{StatusCode, header};
 pub(super) struct Rule {
     #[serde(default, rename = "match")]
     condition: Match,
-    /// Number of calls that it hits; missing: all.
+    /// Number of calls that the rule applies to; all when missing.
     #[serde(default)]
     times: Option<u64>,
     pub(super) action: Action,
@@ -29,7 +29,8 @@ struct Match {
     /// `network`, `port`, `router_interface`, `subport`, `static_route`, …, or `token` for Keystone's tokens.
     /// Case, `_`, `-` and a plural's `s` do not matter.
     kind: Option<String>,
-    /// An id in the path, or in the body of a call that changes an edge (`subnet_id`, `port_id`).
+    /// An id in the path, in the body of a call that changes an edge (`subnet_id`, `port_id`), or the project of a
+    /// new image member.
     id: Option<String>,
 }
 
@@ -49,15 +50,15 @@ pub(super) struct Action {
     html: bool,
     /// Delays the answer.
     pub(super) delay_ms: u64,
-    /// No effect, and no answer ever.
+    /// The call has no effect, and is never answered.
     pub(super) hang: bool,
     /// The call takes effect, but the connection closes without an answer.
     pub(super) drop_after_effect: bool,
-    /// The call answers 2xx, but changes nothing.
+    /// The call reports success where it otherwise would, and for a conflict, but changes nothing.
     pub(super) keep: bool,
-    /// The end of the change that the call begins, of a row that takes its time.
+    /// How the change that the call begins ends, for rows whose changes take time.
     ends_in: Option<Ending>,
-    /// How long that change takes.
+    /// Seconds that this change takes; 1 when missing.
     for_s: Option<u32>,
     /// A list comes back empty.
     pub(super) empty_list: bool,
@@ -69,13 +70,14 @@ pub(super) struct Action {
     recreate_as: Option<RecreateAs>,
 }
 
-/// How an accepted change ends: a hypervisor refuses or hangs, a storage is busy.
+/// How an accepted change ends: for example `error` if a hypervisor refuses it, `never` if the hypervisor hangs,
+/// `put_back` if the storage is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Ending {
     Done,
     Error,
-    /// The row is as it was before.
+    /// The row is usable again, without the change. A load balancer, which has no such end, is in ERROR.
     PutBack,
     Never,
 }
@@ -170,7 +172,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Replaces the rules. Rejects actions that make no sense, and names the rule.
+    /// Replaces the rules. Refuses an action whose keys do not fit together; the error names the rule.
     pub(super) fn replace(&mut self, rules: Vec<Rule>) -> Result<(), String> {
         for (index, rule) in rules.iter().enumerate() {
             rule.action
@@ -270,13 +272,13 @@ impl Action {
             return Err("as: needs recreate_after_ms".to_owned());
         }
         if self.for_s.is_some() && self.ends_in.is_none_or(|end| end == Ending::Never) {
-            return Err("for_s: needs ends_in, and not never".to_owned());
+            return Err("for_s: needs ends_in, other than never".to_owned());
         }
         let (is_refused, is_revived) = (self.status.is_some(), self.recreate_after_ms.is_some());
         let effects = [is_refused, self.hang, self.keep, is_revived];
         match effects.iter().filter(|given| **given).count() {
             0 | 1 => Ok(()),
-            _ => Err("only one of status, hang, keep, recreate_after_ms".to_owned()),
+            _ => Err("only one of status, hang, keep and recreate_after_ms is allowed".to_owned()),
         }
     }
 
@@ -320,7 +322,7 @@ impl Action {
         Some(answer)
     }
 
-    /// Applies the fault to an ordinary answer.
+    /// Empties the list in a successful answer, if the fault says so.
     pub(super) fn apply_to(&self, mut answer: Answer) -> Answer {
         if self.empty_list
             && answer.is_success()

@@ -1,9 +1,10 @@
 //! The sandbox: gone's built-in practice cloud, an imitation of OpenStack in this process.
 //!
-//! `World` is the cloud without I/O; `serve` puts it on a listener. It knows nothing of gone's own model, or
-//! it would repeat gone's mistakes: its answers were read off real services, and the conformance table in
-//! `tests/sandbox` runs against it and against those services. It imitates what gone, its gate, the scenarios
-//! and the recorded tables of deletions need; elsewhere status and error type are enough.
+//! `World` is the cloud without I/O; `serve` serves it over HTTP. The sandbox imports nothing of gone's own
+//! model, because it would repeat gone's mistakes: its answers were copied from real services, and the
+//! conformance table in `tests/sandbox` runs against it and against those services. It imitates what gone, its
+//! gate, the scenarios and the tables of `tests/testbed/BEHAVIOUR.md` need. Of other refusals it imitates only
+//! the status and the error type.
 //!
 //! ```text
 //!  client ──▶ server ──▶ World::handle ─┬▶ control, seed      (below /sandbox/v1)
@@ -15,29 +16,30 @@
 //!
 //! # One core
 //! All services of a region share one store (`core`): rows of any kind with their attributes as JSON, found by
-//! id or by an indexed attribute, with a journal of what a call changed. So one piece of code rolls a refused
-//! call back, undoes a deletion that a fault keeps, and revives what was deleted. And one service acts on the rows
-//! of another: a balancer has a port, a server has ports and volumes, which go or are free when it goes.
+//! id or by an indexed attribute, with a journal of the changes of a call. So the same code rolls back a refused
+//! call, undoes a call with the fault `keep`, and revives deleted resources. A service can also act on the rows of
+//! another: a balancer has a port, and a server has ports and volumes, which are deleted or freed with it.
 //!
-//! A *kind* is data: `assets/sandbox` has the tables with its names, its attributes, which rows it takes along
-//! when it is deleted, and which rows block that. A *service* is data too: its paths, its versions, and its words
-//! for each reason to refuse a call. What no table can express is a *hook*: addresses, router interfaces,
-//! trunks, VIPs, changes that take time. Hooks are handed to a session by the name of their kind, so the core
+//! A *kind* is data: the tables in `assets/sandbox` have its names, its attributes, which rows are deleted with
+//! a row of it, and which rows block the deletion. A *service* is data too: its paths, its versions, and its words
+//! for each reason to refuse a call. A rule that no table can express is a *hook*: addresses, router interfaces,
+//! trunks, VIPs, changes that take time. A session finds the hooks by the name of their kind, so the core
 //! imports no service. Keystone is a service like the others, but all regions share it.
 //!
 //! # Time
-//! A row may be pending until it is *due*. `World::handle` first ends whatever is due by then, in the order of
-//! the times; the `settle` hook of the kind says how a change ends. A fault can set the *course* of a change:
-//! how long it takes, and whether it fails or puts the row back.
+//! A row may be pending until it is *due*. `World::handle` first ends the changes that are due by then, in the
+//! order of their times; the `settle` hook of the kind says how a change ends. A fault can set the *course* of a
+//! change: how long it takes, and whether it fails or puts the row back.
 //!
 //! # To add a service
 //! 1. A file in `assets/sandbox`: its `[service]`, its `[refusals]` (those that all services have are in small
 //!    letters), and a `[[kind]]` for each kind, parents first. `core/kind.rs` and `core/attribute.rs` explain
 //!    the fields.
 //! 2. A folder with an `Api`: the file, the hooks of its kinds, how it reads the parameters of a list, what it
-//!    adds to a page, and the shape of its errors. `own` takes the calls that are no method of a kind.
-//! 3. A file of hooks for each group of kinds that the tables do not describe completely. A hook begins with
-//!    `..Hooks::NONE`, which is the common way; a file imports only files below it, `devices.rs` in Neutron.
+//!    adds to a page, and the shape of its errors. `own` handles the calls that are not methods of a kind.
+//! 3. A file of hooks for each group of kinds that the tables do not describe completely. A value of `Hooks` has
+//!    only the hooks that differ, and takes the others from `Hooks::NONE`. The files do not import each other in
+//!    a circle: code that several share is in one of its own, such as `devices.rs` in Neutron.
 //! 4. A line in `SERVICES` of `world.rs`; the catalog, the paths and the faults follow from it.
 //! 5. Scenes in `tests/sandbox/conformance`, which run against the real service too, and a line in
 //!    `tests/sandbox/refusals.rs`. If a seed creates its rows: steps in `assets/sandbox/seed.toml`.

@@ -36,24 +36,25 @@ pub const DEFAULT_SCENARIO: &str = "practice";
 pub enum ScenarioError {
     #[error("scenario {name}: {problem}")]
     Invalid { name: String, problem: String },
-    #[error("scenario {name}: there is no such file, and the built-in ones are {}", known.join(", "))]
+    #[error("scenario {name}: there is no such file; the built-in scenarios are {}", known.join(", "))]
     Unknown {
         name: String,
         known: Vec<&'static str>,
     },
-    #[error("scenario {name}: {error}")]
+    #[error("scenario {name}: the file cannot be read: {error}")]
     Unreadable { name: String, error: std::io::Error },
 }
 
 /// A scenario file, in TOML. An unknown key is an error that names it.
 ///
-/// Seeds are applied first, then calls in their order, each of which waits until what it began has ended; then
-/// limits and faults. An engine plays the deletions of the past afterwards, not the cloud. `${word}` in a path, a
-/// body or a fault is the value that a call saved under that word; `${n}` numbers the repetitions of a call from 1.
+/// Seeds are applied first, then the calls in their order, then limits and faults. The changes that a call begins
+/// end before the next call. Later, an engine and not the cloud performs the deletions of the past. `${word}` in a
+/// path, a body or a fault is the value that a call saved under that word; `${n}` numbers the repetitions of a call
+/// from 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// One sentence.
+    /// What the scenario shows, in one sentence.
     pub description: String,
     /// The regions to create, unless the command line names others.
     pub regions: Vec<String>,
@@ -75,14 +76,15 @@ pub struct Scenario {
     /// The initial resources of the deployments, in the order of their creation.
     #[serde(default, rename = "resource")]
     pub resources: Vec<SceneResource>,
-    /// The deletions of the time before. The practice cloud ignores them; an engine that is started with the
-    /// scenario has them in its ledger.
+    /// Deletions before the start of the scenario. The practice cloud ignores them; an engine that is started with
+    /// the scenario has them in its ledger.
     #[serde(default)]
     pub past: Vec<PastDeletion>,
     #[serde(skip)]
     name: String,
 }
 
+/// A deployment of a scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SceneDeployment {
@@ -91,6 +93,7 @@ pub struct SceneDeployment {
     pub region: String,
 }
 
+/// A service whose kinds the deployments of a scenario have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SceneService {
@@ -99,21 +102,22 @@ pub struct SceneService {
     pub kinds: String,
 }
 
+/// An initial resource of a deployment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SceneResource {
-    /// The deployment that owns it.
+    /// The name of the deployment that owns the resource.
     pub at: String,
     pub kind: String,
     pub body: Value,
 }
 
-/// A deletion with all dependents that somebody asked for in the past.
+/// A deletion, with all dependents, that was requested before the start of the scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PastDeletion {
     pub minutes_ago: u32,
-    /// Who asked for it.
+    /// The person who requested the deletion.
     pub by: String,
     #[serde(default)]
     pub reason: String,
@@ -133,10 +137,10 @@ struct ScriptedCall {
     /// `admin` or `demo`.
     #[serde(rename = "as")]
     user: String,
-    /// Its type in the catalog: `network`, `load-balancer`, `image`, `compute`, `volumev3`.
+    /// The service's type in the catalog: `network`, `load-balancer`, `image`, `compute`, `volumev3`.
     service: String,
     method: String,
-    /// The path below the service's version: `/v2.0`, `/v2.0/lbaas`, `/v2`.
+    /// The path below the first of the service's roots, for example below `/v2.0` of `network`.
     path: String,
     body: Value,
     /// Number of times that the call is made.
@@ -185,7 +189,8 @@ impl Scenario {
         }
     }
 
-    /// How long before the practice its resources were created: a day before the first deletion of its past.
+    /// Returns the age of the resources when the practice starts: a day more than the age of the oldest past
+    /// deletion, or zero if the scenario has none.
     pub(super) fn age(&self) -> TimeDelta {
         let first = self.past.iter().map(|deletion| deletion.minutes_ago).max();
         first.map_or(TimeDelta::zero(), |minutes| {
@@ -193,7 +198,7 @@ impl Scenario {
         })
     }
 
-    /// The region of a deletion of its past.
+    /// Returns the region of one of the past deletions.
     pub fn region_of<'s>(&'s self, deletion: &'s PastDeletion) -> &'s str {
         let named = deletion.region.as_deref();
         named
@@ -201,6 +206,7 @@ impl Scenario {
             .unwrap_or_default()
     }
 
+    /// Returns the names of the built-in scenarios.
     pub fn built_in() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
@@ -216,7 +222,7 @@ impl Scenario {
         let mut scenario: Self = serde_path_to_error::deserialize(document)
             .map_err(|error| invalid(error.to_string()))?;
         if scenario.regions.is_empty() {
-            return Err(invalid("regions: at least one".to_owned()));
+            return Err(invalid("regions: name at least one region".to_owned()));
         }
         name.clone_into(&mut scenario.name);
         Ok(scenario)
@@ -227,8 +233,8 @@ impl World {
     /// Brings a new world into the state of a scenario. The calls of the scenario are not logged, and nothing
     /// is delayed.
     ///
-    /// A seed or call whose region was left out (`--regions`) is skipped, along with the faults that name a
-    /// word it would have saved.
+    /// Seeds, calls and limits of a region that was left out (`--regions`) are skipped, and so are the faults that
+    /// use a word which such a call would have saved.
     pub fn apply(&mut self, scenario: &Scenario, now: DateTime<Utc>) -> Result<(), ScenarioError> {
         let applied = self.try_apply(scenario, now);
         applied.map_err(|problem| ScenarioError::Invalid {
@@ -282,7 +288,7 @@ impl World {
         set.map_err(|problem| format!("faults{problem}"))
     }
 
-    /// Whether a region is there, if one is named.
+    /// Whether the world has a region; true without a name.
     fn has(&self, region: Option<&str>) -> bool {
         region.is_none_or(|name| self.region_names().any(|known| known == name))
     }
@@ -296,7 +302,7 @@ impl World {
         let region = call.region.as_deref();
         let region = region.or(self.region_names().next()).unwrap_or_default();
         let service = service(&call.service);
-        let service = service.ok_or_else(|| format!("service: there is no {}", call.service))?;
+        let service = service.ok_or_else(|| format!("service: no service {}", call.service))?;
         let service = service.tables.service;
         let mut saved = |word: &str| words.get(word).cloned();
         let path = fill(&call.path, &mut saved)?;

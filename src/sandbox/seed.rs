@@ -1,17 +1,17 @@
 //! Builds a topology at once: 100,000 ports in seconds.
 //!
 //! The data of all seeds is in `assets/sandbox/seed.toml`: `[most]` and `[needs]` say which seeds are
-//! refused, each `[[step]]` what is created ([`Step`]). `${word}` in a text of a step stands for:
+//! refused, and each `[[step]]` says what is created ([`Step`]). `${word}` in a text of a step stands for:
 //!
 //! | word | value |
 //! |---|---|
 //! | `prefix`, `group` | the prefix of all names; the id of the project's default group |
 //! | `new` | a new id |
 //! | `i`, or another `number` | the number of the repetition |
-//! | what a step gave `as` a name | the id that it made last |
-//! | `LIST[n]`, `LIST[n+1]` | an id of those that a step saved: the list begins again at its end |
+//! | the word in a step's `as` | the last id of the step |
+//! | `LIST[n]`, `LIST[n+1]` | an id of the list that steps saved; after its end, the list begins again |
 //! | `members[n]` | a project other than the seed's |
-//! | `block[n]`, `byte[n]` | the first two bytes of network `n`'s addresses; a number as one byte |
+//! | `block[n]`, `byte[n]` | the first two bytes of network `n`'s addresses; `n` modulo 256 |
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -36,7 +36,7 @@ pub(super) struct Seed {
     /// Name or id; `admin` when missing.
     pub(super) project: Option<String>,
     networks: usize,
-    /// In addition to the network's DHCP port, router interface and trunk ports.
+    /// In addition to the ports for DHCP, routers, trunks, servers, floating IPs and load balancers.
     ports_per_network: usize,
     routers: usize,
     /// Each on a port of its own behind a router, spread over the networks.
@@ -46,7 +46,7 @@ pub(super) struct Seed {
     servers: usize,
     /// On the first network, each with a listener, a pool of two members and a health monitor.
     load_balancers: usize,
-    /// Shared, with two members each.
+    /// Each shared with all other projects.
     images: usize,
 }
 
@@ -58,17 +58,17 @@ struct Script {
     step: Vec<Step>,
 }
 
-/// What is created, for each number `from` … `to`.
+/// One step of a seed: it creates something for each number from `from` up to, but without, `to`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Step {
     /// The word for the number; `i` when missing.
     number: Option<String>,
-    /// A number of an outer step; 0 when missing.
+    /// The word for the number of an outer step, which is the first number; 0 when missing.
     from: Option<String>,
-    /// The field of the seed that says how many; once when missing.
+    /// The field of the seed that has the end of the numbers, or `members`. When missing, the step runs once.
     to: Option<String>,
-    /// The field of the seed that says how far the numbers are apart.
+    /// The field of the seed that has the distance between the numbers; 1 when missing.
     by: Option<String>,
     /// The kind of the row to create.
     kind: Option<String>,
@@ -77,17 +77,18 @@ struct Step {
     /// Instead of a kind: an id that needs no row.
     id: Option<String>,
     body: Body,
-    /// More of the body, in rotation.
+    /// Further attributes of the body, taken in rotation.
     cycle: Vec<Body>,
-    /// Whether a row that has all of the body already does, with its contents.
+    /// Whether an existing row with all attributes of the body is used instead of a new one, without the steps of
+    /// `then`.
     reuse: bool,
-    /// Whether its pending change ends at once.
+    /// Whether the pending change of the new row ends at once.
     settle: bool,
     /// The list in the answer that the id is added to.
     save: Option<String>,
     /// The word for the id.
     r#as: Option<String>,
-    /// What follows each.
+    /// The steps that follow each creation.
     then: Vec<Step>,
 }
 
@@ -97,7 +98,7 @@ static SCRIPT: LazyLock<Script> = LazyLock::new(|| {
 });
 
 impl Seed {
-    /// Refuses a seed that cannot be, and names the field.
+    /// Refuses a seed with too large a number, or without a number that another needs. The error names the field.
     pub(super) fn check(&self) -> Result<(), String> {
         let numbers = self.numbers();
         let number = |name: &str| numbers.get(name).copied().unwrap_or(0);
@@ -108,13 +109,13 @@ impl Seed {
         }
         for (name, needed) in &SCRIPT.needs {
             if number(name) > 0 && number(needed) == 0 {
-                return Err(format!("{name}: needs a number of {needed}"));
+                return Err(format!("{name}: needs {needed} as well"));
             }
         }
         Ok(())
     }
 
-    /// Returns how many of each it wants.
+    /// Returns the fields of the seed that are numbers.
     fn numbers(&self) -> BTreeMap<String, usize> {
         let fields = serde_json::to_value(self).unwrap_or_default();
         let fields = fields.as_object().cloned().unwrap_or_default();
@@ -125,7 +126,7 @@ impl Seed {
         fields.into_iter().filter_map(number).collect()
     }
 
-    /// Creates everything, and returns the ids. `members` are the projects that images are shared with.
+    /// Creates the resources, and returns their ids. `members` are the projects that images are shared with.
     pub(super) fn build(
         &self,
         session: &mut Session<'_>,
@@ -165,7 +166,8 @@ struct Builder<'b, 's> {
     numbers: BTreeMap<String, usize>,
     words: BTreeMap<String, String>,
     lists: BTreeMap<String, Vec<String>>,
-    /// The block of the seed's first network, so that seeds do not collide.
+    /// The address block of the seed's first network: after those of earlier networks, so that seeds do not
+    /// overlap.
     first_block: usize,
 }
 
@@ -207,7 +209,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Makes what a step says, and returns the id.
+    /// Performs a step, and returns the id of the new row; an empty text for a `put`.
     fn make(&mut self, step: &Step, body: &Value) -> Result<String, String> {
         if let Some(path) = &step.put {
             let path = format!("/v2.0/{}", fill(path, &mut |word| self.word(word))?);
@@ -235,7 +237,7 @@ impl Builder<'_, '_> {
         Ok(id.to_string())
     }
 
-    /// Returns a row that has all of a body.
+    /// Returns the id of a row that has all attributes of a body.
     fn existing(&self, kind: &str, body: &Value) -> Option<Uuid> {
         let mut rows = self.session.store().all(kind);
         let body = body.as_object()?;
@@ -247,11 +249,11 @@ impl Builder<'_, '_> {
         if word == "new" {
             return Some(self.session.store.ids.uuid().to_string());
         }
-        let Some((list, place)) = word.strip_suffix(']').and_then(|word| word.split_once('['))
+        let Some((list, index)) = word.strip_suffix(']').and_then(|word| word.split_once('['))
         else {
             return self.words.get(word).cloned();
         };
-        let (number, more) = place.split_once('+').unwrap_or((place, "0"));
+        let (number, more) = index.split_once('+').unwrap_or((index, "0"));
         let number = self.words.get(number).map_or(number, String::as_str);
         let number = number.parse::<usize>().ok()? + more.parse::<usize>().ok()?;
         match list {

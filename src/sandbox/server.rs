@@ -35,7 +35,7 @@ const TIMER_LATE: Duration = Duration::from_millis(1);
 pub struct ServeOptions {
     /// Port 0 takes any free one.
     pub listen: SocketAddr,
-    /// Its `base_url` is replaced by the address that was bound.
+    /// The options of the world. The URL of the listener replaces `base_url`.
     pub world: WorldOptions,
     /// The initial content; empty when missing.
     pub scenario: Option<Scenario>,
@@ -91,6 +91,7 @@ pub async fn serve(options: ServeOptions) -> Result<ServerHandle, ServeError> {
 }
 
 impl ServerHandle {
+    /// Returns the URL of the server, without a path.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -169,12 +170,12 @@ async fn connection(stream: TcpStream, world: Arc<Mutex<World>>, stop: Cancellat
     let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         () = stop.cancelled() => {}
-        // An error here is a client that left, or a fault that closes the connection.
+        // An error here means that the client left, or that a fault closed the connection.
         _ = served => {}
     }
 }
 
-/// An error closes the connection without an answer.
+/// Answers a request after the delay of its reply. An error closes the connection without an answer.
 async fn answer(
     request: Request<Incoming>,
     world: Arc<Mutex<World>>,
@@ -182,7 +183,7 @@ async fn answer(
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_MAX).collect().await?.to_bytes();
     let request = Request::from_parts(head, body);
-    // Measured once the body is read: the time of a slow upload is not the region's.
+    // The delay counts from here: the time that the client takes to send the body is not part of it.
     let arrived = Instant::now();
     let reply = world
         .lock()
@@ -193,7 +194,7 @@ async fn answer(
     }
     match reply.fate {
         Fate::Answer => Ok(reply.response.map(Full::new)),
-        Fate::DropWithoutAnswer => Err("dropped on order".into()),
+        Fate::DropWithoutAnswer => Err("a fault drops the answer".into()),
         Fate::Hang => match std::future::pending::<Infallible>().await {},
     }
 }

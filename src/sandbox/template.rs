@@ -1,7 +1,7 @@
 //! Texts and JSON with `${word}`, which stands for a value.
 use serde_json::Value;
 
-/// Returns the value of a word, if it has one.
+/// A function that returns the value of a word; `None` for an unknown word.
 pub(super) type Words<'w> = dyn FnMut(&str) -> Option<String> + 'w;
 
 /// Replaces the words of a text. An unknown word is an error.
@@ -12,7 +12,7 @@ pub(super) fn fill(text: &str, words: &mut Words<'_>) -> Result<String, String> 
         let closed = after.split_once('}');
         let (word, after) = closed.ok_or_else(|| format!("{text:?}: ${{ without }}"))?;
         filled.push_str(before);
-        filled += &words(word).ok_or_else(|| format!("nothing saved as {word}"))?;
+        filled += &words(word).ok_or_else(|| format!("${{{word}}} has no value"))?;
         rest = after;
     }
     Ok(filled + rest)

@@ -22,20 +22,20 @@ static SERVICES: [&Api; 5] = [
     &nova::API,
 ];
 
-/// Returns the service with a type of the catalog.
+/// Returns the service that has this type in the catalog, for example `network`.
 pub(super) fn service(kind: &str) -> Option<&'static Api> {
     SERVICES.into_iter().find(|api| api.kind() == kind)
 }
 
-/// Number of calls that the log keeps: enough for two deletions of 100,000 ports. Older ones are dropped.
+/// Number of calls that the log keeps: enough for two deletions of 100,000 ports. Older calls are dropped.
 const LOG_MAX: usize = 300_000;
 
 /// Options of a world.
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// At least one; each has its own services below `/{region}/network` and so on.
+    /// The names of the regions, at least one. Each has its own services, below `/{region}/network` and so on.
     pub regions: Vec<String>,
-    /// Seed of all ids: the same calls make the same ids.
+    /// Seed of all ids: the same calls create the same ids.
     pub seed: u64,
     /// Whether a POST may name the id of the new resource.
     pub keep_ids: bool,
@@ -43,7 +43,7 @@ pub struct WorldOptions {
     pub base_url: String,
     /// Lifetime of a token.
     pub token_lifetime: Duration,
-    /// Neutron's `pagination_max_limit`: lists are cut even without `limit`.
+    /// Neutron's `pagination_max_limit`: the most rows on a page, also if the call has no `limit`.
     pub page_max: Option<usize>,
     /// Whether an image's deleted member can be added again; otherwise Glance reports a duplicate, as on
     /// databases whose unique key is image and member alone.
@@ -86,7 +86,7 @@ pub enum Fate {
     Hang,
 }
 
-/// A region (by its number) and its service; `None` for Keystone.
+/// A region, by its position in `World::regions`, and one of its services; `None` for Keystone.
 type Endpoint = Option<(usize, &'static Api)>;
 
 /// One line of the call log.
@@ -153,7 +153,8 @@ impl World {
         }
     }
 
-    /// Sets the address at which the world is served; from now on the catalog and all links name it.
+    /// Sets the URL at which the world is served. The catalog has it from now on; links have it if the call has
+    /// no `Host` header.
     pub fn set_base_url(&mut self, base_url: &str) {
         base_url.clone_into(&mut self.base_url);
         self.keystone.set_base_url(base_url);
@@ -163,7 +164,7 @@ impl World {
         self.regions.iter().map(|region| region.name.as_str())
     }
 
-    /// Answers a call of a service, or of a path that leads nowhere.
+    /// Answers a call to a service, or to a path that no service has.
     pub(super) fn serve(&mut self, request: &Request<Bytes>, now: DateTime<Utc>) -> Reply {
         let path = request.uri().path().to_owned();
         let Some((endpoint, below)) = self.endpoint(&path) else {
@@ -197,7 +198,7 @@ impl World {
         Some((Some((index, service(kind)?)), below))
     }
 
-    /// Returns the service's answer, and what the call changed.
+    /// Performs a call, and returns the service's answer and the changes.
     fn perform(
         &mut self,
         call: &Call<'_>,
@@ -216,7 +217,8 @@ impl World {
         }
     }
 
-    /// Returns the answer to a call that a fault hits, with every effect of the fault but those on delivery.
+    /// Performs a call that a fault hits, and returns the answer. [`Self::reply`] applies the effects on
+    /// delivery: the delay, the lost answer, the cut body.
     fn apply_fault(
         &mut self,
         call: &Call<'_>,
@@ -241,7 +243,7 @@ impl World {
             if let Some(rows) = self.rows_of(region) {
                 rows.store.roll_back(changes);
             }
-            // A resource that is in use is reported as deleted too: this cloud lies.
+            // With `keep`, the cloud reports success even for a resource that is in use.
             if answer.status == StatusCode::CONFLICT {
                 answer = Answer::no_content();
             }
@@ -266,7 +268,8 @@ impl World {
         }
     }
 
-    /// Completes pending changes and performs due revivals, in the order of their times.
+    /// Ends the pending changes that are due by `now`, region by region, and then performs the due revivals; both
+    /// in the order of their times.
     pub(super) fn catch_up(&mut self, now: DateTime<Utc>) {
         for region in &mut self.regions {
             region.settle(now);
@@ -362,7 +365,7 @@ impl World {
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
-/// Returns the call of a request. `below` is the part of its path that the service sees.
+/// Returns the call of a request. `below` is the part of the path that the service receives.
 pub(super) fn call_of<'a>(
     request: &'a Request<Bytes>,
     base_url: &str,

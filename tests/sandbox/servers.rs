@@ -233,7 +233,7 @@ fn a_course_that_makes_no_sense_is_refused() {
         let rule = json!([{"action": action}]);
         let got = cloud.refused_or_not("PUT", "/faults", rule);
         assert_eq!(got.status, 400);
-        let problem = "[0].action: for_s: needs ends_in, and not never";
+        let problem = "[0].action: for_s: needs ends_in, other than never";
         assert_eq!(got.body["error"], problem);
     }
 }
