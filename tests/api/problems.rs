@@ -77,11 +77,7 @@ async fn a_body_that_is_not_understood_names_the_field_and_the_nearest() {
             json!({"targets": [7]}),
             &["targets[0]", "KIND/ID-or-NAME"],
         ),
-        (
-            deletions,
-            json!({"targets": []}),
-            &["targets", "names nothing"],
-        ),
+        (deletions, json!({"targets": []}), &["targets", "is empty"]),
         (deletions, json!({}), &["\"targets\" or \"plan_hash\""]),
         (
             deletions,

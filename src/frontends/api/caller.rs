@@ -3,8 +3,8 @@
 //! 1. Our own uid and root have all scopes. Their consoles and verbs may name the person behind them
 //!    (`X-Gone-Actor`, percent-encoded UTF-8: the SSH or sudo user) and the way the command came
 //!    (`X-Gone-Origin: console | cli`).
-//! 2. The uids of `[api] uids` are served too, as `uid:N`, within the scope that each has there; what
-//!    they say of themselves is ignored.
+//! 2. The uids of `[api] uids` are served too, as `uid:N`, within the scope that each has there; their
+//!    `X-Gone-` headers are ignored.
 //! 3. Everyone else gets 403.
 
 use std::collections::BTreeMap;
@@ -46,9 +46,9 @@ pub(super) struct Admission {
 pub(super) struct Caller {
     actor: Actor,
     scope: Scope,
-    /// Own uid or root: may speak for the person behind it.
+    /// Whether this is our own uid or root, which may name the person behind the request.
     trusted: bool,
-    /// The client's own name for the request, if it gave one.
+    /// The `Idempotency-Key` of the request, if it has one.
     idempotency_key: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// A call that changes something: who makes it, and its body.
+/// A request that changes something, with its caller and its body.
 pub(super) struct Sent<T> {
     pub(super) api: Api,
     pub(super) caller: Caller,
@@ -140,8 +140,12 @@ impl Admission {
 
 impl Caller {
     /// Puts the command into an envelope with the caller's name, if the caller's scope allows the command.
-    pub(super) fn asks(self, command: Command, reason: String) -> Result<Envelope, Problem> {
-        self.clone().relays(Envelope {
+    pub(super) fn authorize_command(
+        self,
+        command: Command,
+        reason: String,
+    ) -> Result<Envelope, Problem> {
+        self.clone().authorize(Envelope {
             command,
             actor: self.actor,
             reason,
@@ -150,13 +154,13 @@ impl Caller {
         })
     }
 
-    /// Passes an envelope on, if the caller's scope allows its command. Only a trusted caller may name another
-    /// actor.
-    pub(super) fn relays(self, mut envelope: Envelope) -> Result<Envelope, Problem> {
+    /// Returns the envelope if the caller's scope allows its command. Only a trusted caller may name another
+    /// actor in it.
+    pub(super) fn authorize(self, mut envelope: Envelope) -> Result<Envelope, Problem> {
         let needed = envelope.command.scope();
         if self.scope < needed {
             return Err(forbidden(format!(
-                "this takes the scope \"{}\"; {} has \"{}\" by [api] uids of the engine's configuration",
+                "this needs the scope \"{}\", but [api] uids in the engine's settings gives {} the scope \"{}\"",
                 needed.as_str(),
                 self.actor.name,
                 self.scope.as_str(),
@@ -171,7 +175,7 @@ impl Caller {
 
 pub(super) fn not_served(uid: u32) -> Problem {
     forbidden(format!(
-        "uid {uid} may not use this engine; [api] uids in its configuration names who may"
+        "uid {uid} may not use this engine: add the uid to [api] uids in the engine's settings"
     ))
 }
 
@@ -252,7 +256,7 @@ mod tests {
         };
         let speaking = |uid| {
             let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();
-            caller.relays(claimed.clone()).unwrap().actor.name
+            caller.authorize(claimed.clone()).unwrap().actor.name
         };
         assert_eq!(
             [0, 1000, 1001].map(speaking),
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uid_may_what_its_scope_allows() {
+    fn a_uid_may_do_what_its_scope_allows() {
         let id = || "d".to_owned();
         let site: Site = "prod/RegionOne".parse().unwrap();
         let key = ResourceKey {
@@ -283,8 +287,8 @@ mod tests {
         let allowed = |uid| {
             commands().map(|command| {
                 let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();
-                let asked = caller.asks(command, String::new());
-                asked
+                let authorized = caller.authorize_command(command, String::new());
+                authorized
                     .map_err(|problem| assert_eq!(problem.document()["status"], 403))
                     .is_ok()
             })

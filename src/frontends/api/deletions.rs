@@ -1,4 +1,4 @@
-//! Deletions and their steps: requested, read and controlled.
+//! Requests deletions, and reads them and their steps.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -47,8 +47,8 @@ impl ByStep {
 pub(super) struct DeletionRequest {
     #[schema(min_items = 1)]
     targets: Option<Vec<TargetInput>>,
-    /// A plan that was shown, instead of targets: exactly that is deleted, or nothing (P1). Options beside it
-    /// may only repeat those that it froze.
+    /// The hash of a plan, instead of targets: exactly this plan is carried out, or nothing (P1). Other options
+    /// of this request must be those of the plan.
     plan_hash: Option<String>,
     /// Whether the resources that depend on the targets go too.
     cascade: Option<bool>,
@@ -61,11 +61,12 @@ pub(super) struct DeletionRequest {
     include_public: Option<bool>,
     /// Whether the project itself goes too, once everything that belongs to it is gone in each region (N19).
     with_project: Option<bool>,
+    /// Whether the servers that are plugged into ports that go are deleted too, and not only unplugged (N4).
     with_servers: Option<bool>,
     /// Until when the deletion is planned again while a cloud does not answer (N16). Without it, a cloud that
     /// does not answer for longer than `[engine] read_patience` refuses the deletion.
     deadline: Option<DateTime<Utc>>,
-    /// For the audit.
+    /// The reason, for the audit.
     #[serde(default)]
     reason: String,
 }
@@ -75,14 +76,14 @@ pub(super) struct DeletionRequest {
 pub(super) struct RequestedDeletion {
     #[serde(flatten)]
     deletion: Deletion,
-    /// Whether its target was being deleted already (T6).
+    /// Whether the request joined this deletion, which was already deleting the targets (T6).
     existing: bool,
 }
 
-/// Delete; the engine carries it out.
+/// Delete resources; the engine carries the deletion out.
 ///
-/// The answer means that the request is durable; `Location` is the deletion's path. A check that ended with a
-/// refusal before the answer is 409 with its blockers.
+/// The answer means that the request is durable; `Location` is the deletion's path. If the check refuses the
+/// deletion before the answer is sent, the answer is 409 and has the blockers.
 #[utoipa::path(post, path = "/deletions", operation_id = "delete", tag = "deletions", request_body = DeletionRequest,
     responses((status = 202, body = RequestedDeletion, headers(("Location", description = "The deletion's path.")))))]
 pub(super) async fn create(sent: Sent<DeletionRequest>) -> Result<Response, Problem> {
@@ -97,7 +98,7 @@ pub(super) async fn create(sent: Sent<DeletionRequest>) -> Result<Response, Prob
     let deadline = request.deadline;
     let envelope = Envelope {
         deadline,
-        ..caller.asks(command(&api, request).await?, reason)?
+        ..caller.authorize_command(command(&api, request).await?, reason)?
     };
     let repeated = Envelope {
         idempotency_key: None,
@@ -180,7 +181,7 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
 /// Rejects options beside a plan's hash that differ from the approved ones (P1).
 fn same_options(asked: &[(&str, Value)], frozen: &Value) -> Result<(), Problem> {
     for (name, option) in asked {
-        // An absent option was not set in the plan.
+        // The plan omits options that are off.
         let frozen = frozen.get(name).unwrap_or(&Value::Bool(false));
         if !option.is_null() && option != frozen {
             return Err(Problem::invalid(format!(
@@ -204,7 +205,7 @@ fn refusal_in_words(deletion: &Deletion) -> String {
 
 page_params! {
     DeletionParams {
-        /// Also several, separated by commas.
+        /// One or several states, separated by commas.
         #[serde(default)]
         #[param(style = Form, explode = false)]
         state: Vec<DeletionState>,
@@ -232,7 +233,7 @@ pub(super) async fn list(
     api.ask(deletions).await.map(List::json)
 }
 
-/// One deletion, also by its short id.
+/// One deletion, by its id or its short id.
 #[utoipa::path(get, path = "/deletions/{id}", operation_id = "getDeletion", tag = "deletions", params(ByDeletion),
     responses((status = 200, body = Deletion)))]
 pub(super) async fn one(
@@ -244,7 +245,7 @@ pub(super) async fn one(
 
 page_params! {
     StepParams {
-        /// Also several, separated by commas.
+        /// One or several states, separated by commas.
         #[serde(default)]
         #[param(style = Form, explode = false)]
         state: Vec<StepState>,

@@ -1,6 +1,6 @@
-//! The description of the API, as OpenAPI 3.1: made from the handlers and the types that they take and answer.
+//! The description of the API, as OpenAPI 3.1: made from the handlers and the types of their requests and answers.
 //!
-//! Describes once what is true of every operation: it may answer with a problem, and if it changes something, it
+//! [`complete`] adds what is true of every operation: it may answer with a problem, and if it changes something, it
 //! takes an `Idempotency-Key`.
 
 use std::sync::LazyLock;
@@ -48,13 +48,14 @@ fn complete(document: &mut Value) {
     components["parameters"] = json!({"idempotency_key": {
         "name": "Idempotency-Key",
         "in": "header",
-        "description": "The client's own name for this request, of whatever path: for 24 hours, the same request \
-            under the same name is carried out once and answered alike, and another request is 422. While the \
-            first is being carried out: 409. A request that was refused may be repeated.",
+        "description": "The client's name for this request. For 24 hours, the caller's same request under the same \
+            name is carried out once and gets the same answer; another request under it, on whatever path, is \
+            422. While the first one is being carried out, the answer is 409. A request that was refused may \
+            be sent again.",
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX},
     }});
     components["responses"] = json!({"Problem": {
-        "description": "Why not.",
+        "description": "The error.",
         "content": {"application/problem+json": {
             "schema": {"$ref": "#/components/schemas/ProblemDocument"},
         }},
@@ -95,7 +96,7 @@ fn complete_operation(method: &str, operation: &mut Value) {
     for (status, response) in responses.into_iter().flatten() {
         if response.get("description").is_none() {
             response["description"] = match &**status {
-                "200" => json!("As it is now."),
+                "200" => json!("The current state."),
                 _ => json!("Accepted."),
             };
         }
@@ -103,8 +104,8 @@ fn complete_operation(method: &str, operation: &mut Value) {
     operation["responses"]["default"] = json!({"$ref": "#/components/responses/Problem"});
 }
 
-/// Requires the members of answers that may be null: they are always there. The types of requests, which refuse
-/// unknown members, may leave them out.
+/// Marks the nullable members of answers as required, because answers always have them. Requests, whose types
+/// refuse unknown members, may leave them out.
 fn require_nullable(schema: &mut Value) {
     for composed in ["allOf", "oneOf"] {
         let parts = schema.get_mut(composed).and_then(Value::as_array_mut);

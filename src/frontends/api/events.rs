@@ -17,27 +17,28 @@ use super::input::Query;
 use super::problem::Problem;
 use crate::domain::model::Event;
 
-/// Proxies and NAT forget silent connections after a minute; half of the usual 30 s.
+/// Proxies and NAT drop silent connections, some after 30 s; half of that is safe.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Longest wait for events in one call of the engine.
 const WAIT_MS: u64 = 15_000;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventParams {
-    /// The last sequence number that was seen; without it, events from now on. Older than what is kept is 410 with
-    /// the oldest.
+    /// The sequence number of the last event that the client has; without it, the stream begins with the next
+    /// event. If the events after it are no longer kept: 410 with the oldest one that is.
     after: Option<i64>,
 }
 
-/// What happens, as server-sent events, without gaps.
+/// The engine's events, as server-sent events, without gaps.
 ///
 /// Each event is `id: SEQ`, `event: TYPE`, and an Event as JSON in `data`. An `event: problem` says why the stream
 /// ends.
 // The header takes precedence: a client that reconnects repeats its first URL.
 #[utoipa::path(get, path = "/events", operation_id = "followEvents", tag = "events",
     params(EventParams, ("Last-Event-ID" = Option<i64>, Header,
-        description = "The same, as clients say it that reconnect; it takes precedence.")),
+        description = "The same, as a client sends it when it reconnects; it takes precedence over `after`.")),
     responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream")))]
 pub(super) async fn stream(
     State(api): State<Api>,
@@ -58,7 +59,7 @@ pub(super) async fn stream(
         (None, Some(after)) => after,
         (None, None) => api.control.snapshot().borrow().last_event,
     };
-    // The first page before the answer begins: only then can it still be a 410.
+    // The first page is read before the answer begins, because the answer can then still be a 410.
     let first = api
         .control
         .events(after, 0)

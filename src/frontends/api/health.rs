@@ -15,21 +15,23 @@ use super::{Answer, Api};
 use crate::control::{SiteState, SiteStatus, Snapshot};
 use crate::domain::model::StepState;
 
-/// Whether the engine runs, or takes work.
+/// Whether the engine runs, or is ready to take work.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Status {
     /// `ok` or `ready`.
     status: &'static str,
 }
 
-/// The process answers.
+/// Whether the process answers.
 #[utoipa::path(get, path = "/healthz", operation_id = "getHealth", tag = "engine",
     responses((status = 200, body = Status)))]
 pub(super) async fn live() -> Json<Status> {
     Json(Status { status: "ok" })
 }
 
-/// The ledger is migrated and its lease held, no fault, and a cloud reachable; else 503, and why.
+/// Whether the engine takes work: it holds its ledger's lease, has no fault and reaches a cloud.
+///
+/// Otherwise the answer is 503, with the reason.
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness", tag = "engine",
     responses((status = 200, body = Status)))]
 pub(super) async fn ready(State(api): State<Api>) -> Answer<Status> {
@@ -96,11 +98,11 @@ fn exposition(snapshot: &Snapshot) -> String {
         ("version", engine.version.clone()),
         ("epoch", engine.epoch.to_string()),
     ];
-    text.gauge("gone_engine_info", "What runs; always 1.", [(info, 1.0)]);
+    text.gauge("gone_engine_info", "The version; always 1.", [(info, 1.0)]);
     let fault = f64::from(engine.fault.is_some());
-    text.single("gone_engine_fault", "1 while it takes no new work.", fault);
+    text.single("gone_engine_fault", "1 while no new work is taken.", fault);
     let read_only = f64::from(engine.read_only);
-    let help = "1 if it sends no write.";
+    let help = "1 if the engine sends no call that changes a cloud.";
     text.single("gone_engine_read_only", help, read_only);
     let by_state = |state: &str, count: u64| (vec![("state", state.to_owned())], count as f64);
     let deletions = snapshot.deletions_by_state.iter();
@@ -111,7 +113,7 @@ fn exposition(snapshot: &Snapshot) -> String {
     let rate = snapshot.rate_per_second;
     let help = "Steps that clouds accepted per second, over the last minute.";
     text.single("gone_steps_gone_per_second", help, rate);
-    let (help, newest) = ("Sequence of the newest event.", snapshot.last_event as f64);
+    let (help, newest) = ("Number of the newest event.", snapshot.last_event as f64);
     text.single("gone_events_last_seq", help, newest);
     let by_site = |value: fn(&SiteStatus) -> Option<f64>| {
         snapshot.sites.iter().filter_map(move |status| {

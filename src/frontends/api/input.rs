@@ -24,10 +24,10 @@ use crate::domain::duration;
 use crate::domain::model::{KindName, Site};
 use crate::domain::text::did_you_mean;
 
-/// Rows of a page, unless asked for otherwise.
+/// Rows of a page if the request gives no limit.
 const PAGE_ROWS: usize = 100;
 pub(super) const PAGE_ROWS_MAX: usize = 500;
-/// As long as any UUID, hash or ticket number; a longer key is a mistake.
+/// Longest idempotency key. Every UUID, hash and ticket number is shorter, so a longer key is a mistake.
 pub(super) const KEY_BYTES_MAX: usize = 256;
 
 /// A JSON body, read strictly; an empty one counts as `{}`.
@@ -247,7 +247,7 @@ macro_rules! page_params {
         #[serde(deny_unknown_fields)]
         pub(super) struct $name {
             $($(#[$attribute])* $field: $type,)*
-            /// `next` of the page before. One that no page gave is 400.
+            /// `next` of the previous page; any other value is 400.
             pub(super) cursor: Option<String>,
             #[serde(default)]
             pub(super) limit: Limit,
@@ -310,7 +310,9 @@ impl Api {
     /// Parses the targets; there must be at least one.
     pub(super) fn targets(&self, inputs: Vec<TargetInput>) -> Result<Vec<TargetSpec>, Problem> {
         if inputs.is_empty() {
-            return Err(Problem::invalid("\"targets\" names nothing"));
+            return Err(Problem::invalid(
+                "\"targets\" is empty: name at least one resource",
+            ));
         }
         let snapshot = self.control.snapshot().borrow().clone();
         let clouds = snapshot.sites.iter().map(|status| match &status.site {
@@ -325,7 +327,7 @@ impl Api {
         parsed.collect()
     }
 
-    /// Finds the kind that a client filters by: an unknown one would fit nothing and look like an empty list.
+    /// Finds the kind that a client filters by: an unknown one would match nothing and look like an empty list.
     pub(super) async fn kind(&self, kind: Option<KindName>) -> Result<Option<KindName>, Problem> {
         let Some(kind) = kind else {
             return Ok(None);
@@ -337,7 +339,7 @@ impl Api {
         }
     }
 
-    /// Checks a site. A bare word must be a deployment's name: a cloud without a region would fit nothing and
+    /// Checks a site. A bare word must be a deployment's name: a cloud without a region would match nothing and
     /// look like an empty list.
     pub(super) fn site(&self, site: Option<Site>) -> Result<Option<Site>, Problem> {
         let Some(site @ Site::Deployment { .. }) = &site else {
@@ -357,12 +359,15 @@ impl Api {
                 |known| format!("; did you mean \"{known}\"?"),
             );
         Err(Problem::invalid(format!(
-            "\"site\": \"{text}\" is no CLOUD/REGION{hint}"
+            "\"site\": \"{text}\" is not CLOUD/REGION{hint}"
         )))
     }
 }
 
-/// Returns the client's own name for this request: a request with the same name is the same request.
+/// Returns the request's `Idempotency-Key`, if it has one.
+///
+/// # Errors
+/// The key is empty, too long, or not visible ASCII.
 pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("idempotency-key") else {
         return Ok(None);

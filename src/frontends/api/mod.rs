@@ -8,8 +8,8 @@
 //! back as `?cursor=`. Errors are RFC 9457 problem documents. An unknown field or parameter is an
 //! error that names the nearest valid one.
 //!
-//! **Architecture invariant:** nothing here decides. A handler parses, calls [`Control`] once or
-//! twice, and renders the answer.
+//! **Architecture invariant:** nothing here decides. A handler parses, calls [`Control`], and
+//! renders the answer.
 
 mod caller;
 mod deletions;
@@ -57,7 +57,7 @@ use socket::SocketListener;
 
 /// Largest request body: it has ids and options only.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Largest body that may have a plan: one of 100,000 steps takes about 40 MiB.
+/// Largest body of a request that may contain a plan: 100,000 steps take about 40 MiB.
 const PLAN_BYTES_MAX: usize = 64 << 20;
 /// Most connections at a time. A console has about four: snapshots, events and queries.
 pub const CONNECTIONS_MAX: usize = 512;
@@ -71,7 +71,7 @@ const HTTP: Http = Http {
     head_bytes: 64 << 10,
     http2: false,
 };
-/// How long answers in progress may take at shutdown. An engine that hands over has 2 s in all.
+/// How long answers in progress may take at shutdown. An engine that hands over to the next one has 2 s in all.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The socket of the API, and the uids that it serves.
@@ -108,8 +108,8 @@ pub struct ApiHandle {
 }
 
 impl ApiHandle {
-    /// Takes no more requests, removes the socket and ends the streams. Answers that take longer than
-    /// half a second more are no longer waited for.
+    /// Takes no more requests, removes the socket and ends the streams. Waits at most half a second for
+    /// answers in progress.
     pub async fn stop(mut self) {
         self.shutdown.cancel();
         if tokio::time::timeout(DRAIN, &mut self.task).await.is_err() {
@@ -121,6 +121,9 @@ impl ApiHandle {
 }
 
 /// Serves the API until it is shut down. When it returns, the socket takes connections.
+///
+/// # Errors
+/// The socket cannot be bound: see [`ServeError`].
 pub async fn serve(
     control: Arc<dyn Control>,
     options: ServeOptions,
@@ -162,7 +165,7 @@ async fn run(listener: SocketListener, router: Router, shutdown: CancellationTok
 struct Api {
     control: Arc<dyn Control>,
     clock: Clock,
-    /// Streams end with it.
+    /// Ends the streams when cancelled.
     shutdown: CancellationToken,
 }
 
@@ -178,7 +181,7 @@ impl Api {
         caller: Caller,
         reason: String,
     ) -> Result<Receipt, Problem> {
-        let envelope = caller.asks(command, reason)?;
+        let envelope = caller.authorize_command(command, reason)?;
         Ok(self.control.submit(envelope).await?)
     }
 }
@@ -196,7 +199,7 @@ fn taken<T>(shown: T) -> Taken<T> {
 #[derive(Serialize, ToSchema)]
 struct List<T> {
     items: Vec<T>,
-    /// For the page after this one, as `?cursor=`; null on the last.
+    /// The `?cursor=` of the next page; null on the last page.
     next: Option<String>,
 }
 

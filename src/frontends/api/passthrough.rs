@@ -1,6 +1,6 @@
 //! The four calls of [`Control`](crate::control::Control) verbatim, for our own consoles and verbs.
 //!
-//! Errors travel as the JSON of [`ControlError`], so that the far side sees what the engine said.
+//! Errors travel as the JSON of [`ControlError`], so that the client gets the engine's own error.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::problem::{Problem, status_and_type};
 use crate::control::remote::{HEARTBEAT, Hello, PROTOCOL};
 use crate::control::{ControlError, Envelope, Query, Snapshot};
 
-/// Longer waits are cut to this: a reader asks again.
+/// Longer waits are cut to this: a client asks again.
 const WAIT_MS_MAX: u64 = 60_000;
 
 /// `GET hello`: the engine, and the version of its protocol.
@@ -39,7 +39,7 @@ pub(super) async fn submit(
     caller: Caller,
     StrictJson(envelope): StrictJson<Envelope>,
 ) -> Result<Response, Problem> {
-    let envelope = caller.relays(envelope)?;
+    let envelope = caller.authorize(envelope)?;
     Ok(answer(api.control.submit(envelope).await))
 }
 
@@ -68,15 +68,15 @@ pub(super) async fn events(
         .unwrap_or_default()
         .min(WAIT_MS_MAX);
     let events = tokio::select! {
-        // Nothing happened that the reader could miss: it asks whoever comes next.
+        // The client misses nothing: it asks the next engine for the events after `after`.
         () = api.shutdown.cancelled() => Ok(Vec::new()),
         events = api.control.events(after, wait_ms) => events,
     };
     answer(events)
 }
 
-/// `GET snapshots`: one JSON line for the snapshot of now and for each later one; a reader that is
-/// slow gets the newest only. An empty line is a keep-alive.
+/// `GET snapshots`: one JSON line for the current snapshot and for each later one; a slow client
+/// gets the newest only. An empty line is a keep-alive.
 pub(super) async fn snapshots(State(api): State<Api>) -> impl IntoResponse {
     let lines = lines(api.control.snapshot(), api.shutdown);
     (

@@ -44,7 +44,7 @@ pub(super) struct PlanRequest {
 
 /// Plan a deletion; only reads are sent to a cloud.
 ///
-/// The answer is the plan, also where it lists refusals.
+/// The answer is the plan, even if the plan lists refusals.
 #[utoipa::path(post, path = "/plans", operation_id = "plan", tag = "plans", request_body = PlanRequest,
     responses((status = 200, body = Plan, description = "The plan.")))]
 pub(super) async fn create(sent: Sent<PlanRequest>) -> Answer<Arc<Plan>> {
@@ -73,7 +73,7 @@ pub(super) struct ByHash {
     hash: String,
 }
 
-/// A plan, for 24 hours; then 410.
+/// A plan. It is kept for 24 hours; then the answer is 410.
 #[utoipa::path(get, path = "/plans/{hash}", operation_id = "getPlan", tag = "plans", params(ByHash),
     responses((status = 200, body = Plan)))]
 pub(super) async fn one(

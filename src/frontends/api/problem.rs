@@ -14,21 +14,21 @@ use crate::domain::model::{Blocker, Refusal, RefusalRule, Target};
 /// Longest text of a rejection that is kept; our own texts are short.
 const DETAIL_BYTES_MAX: usize = 4096;
 
-/// Why not, as RFC 9457 says it; `type` begins with `urn:gone:problem:`.
+/// An error, as an RFC 9457 problem document; `type` begins with `urn:gone:problem:`.
 ///
-/// | why | status | type | members of its own |
+/// | error | status | type | members of its own |
 /// |---|---|---|---|
 /// | malformed body, unknown field or parameter | 400 | `invalid-request` | |
-/// | the caller may not, by `[api] uids` | 403 | `forbidden` | |
+/// | the caller lacks the scope, by `[api] uids` | 403 | `forbidden` | |
 /// | a guard refuses (read-only, protected) | 403 | `guarded` | `refused`, `blockers` |
-/// | nothing of that name | 404 | `not-found` | |
-/// | the path has other methods | 405 | `method-not-allowed` | |
-/// | several resources fit | 409 | `ambiguous` | `candidates` |
+/// | nothing has this path, id or name | 404 | `not-found` | |
+/// | the path does not take this method | 405 | `method-not-allowed` | |
+/// | several resources match | 409 | `ambiguous` | `candidates` |
 /// | a blocker refuses | 409 | `blocked` | `refused`, `blockers` |
-/// | the cloud is no longer as the plan froze it | 409 | `drifted` | `changes` |
-/// | not in this state | 409 | `conflict` | |
+/// | the cloud differs from the plan | 409 | `drifted` | `changes` |
+/// | impossible in the present state | 409 | `conflict` | |
 /// | plan or events no longer kept | 410 | `expired` | `oldest` |
-/// | the body, or the tree of a deletion | 413, 422 | `too-large` | |
+/// | the body, or the tree of a deletion, is too large | 413, 422 | `too-large` | |
 /// | well-formed, but the engine cannot act on it (unknown kind, key used for another body) | 422 | `unprocessable` | |
 /// | the engine failed | 500 | `internal` | |
 /// | a cloud refused the engine's credentials | 502 | `cloud-auth` | |
@@ -43,9 +43,9 @@ pub(super) struct ProblemDocument {
     title: String,
     #[schema(minimum = 400)]
     status: u16,
-    /// For a person, with what to do.
+    /// What happened and what to do next, for a person.
     detail: String,
-    /// The resources that fit.
+    /// The resources that match.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     candidates: Option<Vec<Target>>,
@@ -91,7 +91,8 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    /// Makes a problem of a failed query: what the engine cannot use is a parameter, so the status is 400.
+    /// Turns the error of a query into a problem. What the engine cannot use in a query is a parameter, so the
+    /// status is 400.
     pub(super) fn of_query(error: ControlError) -> Self {
         match error {
             ControlError::Usage { message } => Self::invalid(message),
@@ -147,8 +148,8 @@ pub(super) fn status_and_type(error: &ControlError) -> (StatusCode, &'static str
     }
 }
 
-/// A guard refuses the whole (read-only) or names protected resources only; where something is in
-/// use as well, lifting the guard would not help.
+/// Whether only a guard refuses: it refuses everything (read-only), or every refused resource is protected.
+/// If something is in use as well, lifting the guard would not help.
 fn is_guard(refused: &[Refusal]) -> bool {
     refused
         .iter()
@@ -183,14 +184,18 @@ pub(super) async fn for_every_error(request: Request, next: Next) -> Response {
         .unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let mut refusal = match status {
-        StatusCode::NOT_FOUND => Problem::not_found(format!("nothing answers {asked}")),
-        StatusCode::METHOD_NOT_ALLOWED => {
-            Problem::new(status, "method-not-allowed", format!("no {asked}"))
-        }
+        StatusCode::NOT_FOUND => Problem::not_found(format!(
+            "there is no path for {asked}; GET /openapi.json lists the paths"
+        )),
+        StatusCode::METHOD_NOT_ALLOWED => Problem::new(
+            status,
+            "method-not-allowed",
+            format!("{asked} is not supported; the header Allow lists the methods of this path"),
+        ),
         StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
             status,
             "too-large",
-            format!("the body of {asked} is larger than it may be"),
+            format!("the body of {asked} is too large"),
         ),
         _ => Problem::new(status, "invalid-request", said),
     }

@@ -14,19 +14,19 @@ use crate::control::{Command, query};
 use crate::domain::ladder::{Ladder, PurgeScope, Rung};
 use crate::domain::model::{Deletion, Orphan, Step};
 
-/// The rung to take, and the short id that confirms it.
+/// The rung to take, the short id that confirms it, and the reason.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeRequest {
     rung: Rung,
     /// The deletion's short id: the last eight characters of its id.
     confirm: String,
-    /// For the audit.
+    /// The reason, for the audit.
     #[serde(default)]
     reason: String,
 }
 
-/// What a rung did.
+/// The effect of a rung.
 #[derive(Serialize, ToSchema)]
 struct Purge {
     rung: Rung,
@@ -54,9 +54,9 @@ pub(super) struct PurgedStep {
     purge: Purge,
 }
 
-/// The rungs that are offered for what is stuck in a deletion (P3).
+/// The rungs that are offered for the stuck steps of a deletion (P3).
 ///
-/// It says what each rung does, and why others are not offered.
+/// The answer says what each rung does, and why others are not offered.
 #[utoipa::path(get, path = "/deletions/{id}/purge", operation_id = "getLadder", tag = "purge", params(ByDeletion),
     responses((status = 200, body = Ladder)))]
 pub(super) async fn of_deletion(
@@ -73,7 +73,7 @@ pub(super) async fn of_step(State(api): State<Api>, Path(step): Path<ByStep>) ->
     api.ladder(PurgeScope::Step(step.id()?)).await
 }
 
-/// Take a rung for all that is stuck in a deletion; 409 if the rung is not offered, and why.
+/// Take a rung for all stuck steps of a deletion; 409, with the reason, if the rung is not offered.
 #[utoipa::path(post, path = "/deletions/{id}/purge", operation_id = "purge", tag = "purge", params(ByDeletion),
     request_body = PurgeRequest, responses((status = 202, body = PurgedDeletion)))]
 pub(super) async fn deletion(
@@ -88,7 +88,7 @@ pub(super) async fn deletion(
     taken(PurgedDeletion { deletion, purge })
 }
 
-/// Take a rung for a step; 409 if the rung is not offered, and why.
+/// Take a rung for a step; 409, with the reason, if the rung is not offered.
 #[utoipa::path(post, path = "/steps/{id}/purge", operation_id = "purgeStep", tag = "purge", params(ByStep),
     request_body = PurgeRequest, responses((status = 202, body = PurgedStep)))]
 pub(super) async fn step(Path(step): Path<ByStep>, sent: Sent<PurgeRequest>) -> Taken<PurgedStep> {
@@ -101,7 +101,7 @@ pub(super) async fn step(Path(step): Path<ByStep>, sent: Sent<PurgeRequest>) -> 
 
 page_params! { PageParams {} }
 
-/// The resources of abandoned steps; each is read from its cloud now.
+/// The resources that abandoned steps left behind; each is read from its cloud now.
 #[utoipa::path(get, path = "/orphans", operation_id = "listOrphans", tag = "views", params(PageParams),
     responses((status = 200, body = List<Orphan>)))]
 pub(super) async fn orphans(

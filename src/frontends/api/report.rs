@@ -1,4 +1,4 @@
-//! A whole deletion: as a tree, and as a report with one line for each resource.
+//! A deletion as a whole: as a tree, and as a report with one line for each resource.
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
@@ -26,9 +26,9 @@ use crate::domain::model::{
 };
 use crate::domain::report::Line;
 
-/// Most steps of a tree: both sides hold the whole document in memory, about 100 MiB at this size.
+/// Most steps of a tree: the engine and the client hold the whole document in memory, about 100 MiB at this size.
 const TREE_STEPS_MAX: usize = 200_000;
-/// Common JSON parsers stop at 128 levels; a level of ours is two of theirs.
+/// Common JSON parsers accept 128 levels, and one level of steps takes two of these.
 const TREE_DEPTH_MAX: usize = 32;
 
 /// A deletion with its steps, nested.
@@ -38,13 +38,13 @@ pub(super) struct Tree {
     state: DeletionState,
     targets: Vec<Target>,
     roots: Vec<TreeNode>,
-    /// Removed by the cloud itself (N5).
+    /// Resources that the cloud itself removes (N5).
     automatic: Vec<PlanStep>,
-    /// Stay, and lose a reference (N2).
+    /// Resources that stay, and lose a reference (N2).
     unset: Vec<PlanStep>,
 }
 
-/// A step in a tree: whole at its first place, and by its head alone wherever else another step waits for it.
+/// A step in a tree: whole at its first place, and by its head alone wherever another step waits for it too.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 enum TreeNode {
@@ -60,7 +60,7 @@ enum TreeNode {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(nullable = false, no_recursion)]
         children: Option<Vec<TreeNode>>,
-        /// True instead of `children` where the steps below start roots of their own.
+        /// True, instead of `children`, if the steps that must go before it are roots of their own.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(nullable = false)]
         truncated: Option<bool>,
@@ -73,7 +73,7 @@ enum TreeNode {
     },
 }
 
-/// What every node of a step shows.
+/// The fields of every node.
 #[derive(Serialize, ToSchema)]
 struct NodeHead {
     id: i64,
@@ -84,7 +84,7 @@ struct NodeHead {
 
 /// The steps of a deletion, nested: the children of a step are the steps that must go before it.
 ///
-/// What lies deeper than 32 levels starts a root of its own.
+/// Steps deeper than 32 levels are roots of their own.
 #[utoipa::path(get, path = "/deletions/{id}/tree", operation_id = "getTree", tag = "deletions", params(ByDeletion),
     responses((status = 200, body = Tree)))]
 pub(super) async fn tree(
@@ -98,7 +98,8 @@ pub(super) async fn tree(
         steps.extend(page);
         if steps.len() > TREE_STEPS_MAX {
             let message = format!(
-                "more than {TREE_STEPS_MAX} steps make no tree; page through /api/v1/deletions/{}/steps",
+                "a tree has at most {TREE_STEPS_MAX} steps, and this deletion has more; page through \
+                 /api/v1/deletions/{}/steps",
                 deletion.id
             );
             let status = StatusCode::UNPROCESSABLE_ENTITY;
@@ -211,7 +212,7 @@ pub(super) async fn report(
         }
     });
     let mut pieces = Box::pin(pieces);
-    // The first page before the answer begins: only then can a failure still be a problem document.
+    // The first page is read before the answer begins, because a failure can then still be a problem document.
     let first = pieces.try_next().await?;
     let body = stream::iter(first.map(Ok)).chain(pieces);
     let json = [(header::CONTENT_TYPE, "application/json")];

@@ -24,20 +24,20 @@ use crate::domain::model::PlanOptions;
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct ByKind {
-    /// One of our own kinds, which this deployment keeps.
+    /// A kind whose resources this deployment keeps.
     kind: String,
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct ByResource {
-    /// One of our own kinds, which this deployment keeps.
+    /// A kind whose resources this deployment keeps.
     kind: String,
     /// The resource's id.
     id: String,
 }
 
-/// A resource of our own kinds, with the fields of its kind.
+/// A resource that this deployment keeps, with the fields of its kind.
 #[derive(ToSchema)]
 #[expect(dead_code)]
 struct Native {
@@ -111,7 +111,7 @@ pub(super) async fn one(
 
 const BODY: &str = "`id`, `name`, `project_id`, `tags` and the fields of its kind. A reference is an id, or `ID@SITE`.";
 
-/// Keep a new resource.
+/// Create a resource that this deployment keeps.
 ///
 /// 409 if its id is taken or being deleted (M2), or it refers to a resource that is being deleted or does not
 /// exist (G10).
@@ -134,7 +134,7 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, location, Json(row)).into_response())
 }
 
-/// Change the fields that the body names; null takes one away.
+/// Change the fields that the body names; null removes a field.
 #[utoipa::path(patch, path = "/resources/{kind}/{id}", operation_id = "updateResource", tag = "resources",
     params(ByResource), request_body(content = Object, description = BODY),
     responses((status = 200, body = Native)))]
@@ -150,8 +150,8 @@ pub(super) async fn update(
 
 /// Delete a resource; the kinds say what happens to the resources that refer to it.
 ///
-/// The answer means that the request is durable; `Location` is the deletion's path. A check that ended with a
-/// refusal before the answer is 409 with its blockers.
+/// The answer means that the request is durable; `Location` is the deletion's path. If the check refuses the
+/// deletion before the answer is sent, the answer is 409 and has the blockers.
 #[utoipa::path(delete, path = "/resources/{kind}/{id}", operation_id = "deleteResource", tag = "resources",
     params(ByResource), responses((status = 202, body = RequestedDeletion,
         headers(("Location", description = "The deletion's path.")))))]

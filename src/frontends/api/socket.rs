@@ -31,7 +31,7 @@ pub enum ServeError {
 #[derive(Debug)]
 pub(super) struct SocketListener {
     path: PathBuf,
-    /// Others may connect; their uid decides.
+    /// Whether uids other than our own and root may connect; [`Admission`] decides by the uid.
     shared: bool,
     admission: Arc<Admission>,
     bound: Bound,
@@ -95,7 +95,7 @@ impl Accept for SocketListener {
     }
 }
 
-/// Closes the connection of a uid that is not served, so that it takes no room from others (P12). The reason is
+/// Closes the connection of a uid that is not served, so that it takes no connection from others (P12). The reason is
 /// sent first, if it can be written at once.
 fn refuse(stream: &UnixStream, uid: u32) {
     let problem = super::caller::not_served(uid).document().to_string();

@@ -15,13 +15,13 @@ use crate::domain::model::{Deletion, Step};
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Steering {
-    /// For the audit.
+    /// The reason, for the audit.
     #[serde(default)]
     reason: String,
 }
 
 impl Sent<Steering> {
-    /// Submits the command; the engine is returned for the answer.
+    /// Submits the command, and returns the state with which the caller reads its answer.
     pub(super) async fn submit(self, command: Command) -> Result<Api, Problem> {
         let Steering { reason } = self.body;
         self.api.submit(command, self.caller, reason).await?;
@@ -30,7 +30,7 @@ impl Sent<Steering> {
 }
 
 impl Api {
-    /// Submits a command about a deletion, and answers with the deletion as it is then.
+    /// Submits a command about a deletion, and answers with the deletion after the command.
     async fn steer(
         &self,
         id: String,
@@ -53,20 +53,20 @@ pub(super) async fn retry_step(Path(step): Path<ByStep>, sent: Sent<Steering>) -
     taken(api.step(step_id).await?)
 }
 
-/// Whether newcomers are accepted, and why.
+/// Whether newcomers are accepted, and the reason.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DriftRequest {
     /// True: the newcomers are deleted too. False: they stay, and the deletion ends.
     accept: bool,
-    /// For the audit.
+    /// The reason, for the audit.
     #[serde(default)]
     reason: String,
 }
 
 /// Accept the resources that appeared after the plan, or refuse them (P11).
 ///
-/// Refused resources stay, and the deletion ends. 409 if nothing of the deletion is stuck with drift.
+/// Refused resources stay, and the deletion ends. 409 if no step of the deletion is stuck with drift.
 #[utoipa::path(post, path = "/deletions/{id}/drift", operation_id = "answerDrift", tag = "deletions",
     params(ByDeletion), request_body = DriftRequest, responses((status = 202, body = Deletion)))]
 pub(super) async fn drift(Path(it): Path<ByDeletion>, sent: Sent<DriftRequest>) -> Taken<Deletion> {
@@ -87,14 +87,14 @@ pub(super) struct RetryRequest {
     /// Only says how many steps would be retried.
     #[serde(default)]
     dry_run: bool,
-    /// For the audit.
+    /// The reason, for the audit.
     #[serde(default)]
     reason: String,
 }
 
 /// Retry all steps that match, now.
 ///
-/// The answer has the number of steps that can be retried, and the others by reason.
+/// The answer has the number of steps that can be retried, and of the others by the reason why they cannot.
 #[utoipa::path(post, path = "/steps:retry", operation_id = "retrySteps", tag = "steps",
     request_body = Option<RetryRequest>, responses((status = 202, body = Retried)))]
 pub(super) async fn retry_matching(sent: Sent<RetryRequest>) -> Taken<Retried> {
@@ -108,7 +108,7 @@ pub(super) async fn retry_matching(sent: Sent<RetryRequest>) -> Taken<Retried> {
     taken(receipt.into_retried()?)
 }
 
-/// Declares calls that control a deletion, and that are answered with the deletion as it is then.
+/// Declares calls that control a deletion, and that are answered with the deletion after the command.
 macro_rules! deletion_calls {
     ($($(#[$words:meta])* $name:ident, $path:literal => $command:ident;)*) => {$(
         $(#[$words])*
@@ -125,7 +125,7 @@ macro_rules! deletion_calls {
 }
 
 deletion_calls! {
-    /// Retry now what is blocked or stuck in a deletion.
+    /// Retry now the blocked and stuck steps of a deletion.
     retry, "/deletions/{id}/retry" => Retry;
     /// Send nothing more; calls that were sent run to their end (P8).
     cancel, "/deletions/{id}/cancel" => Cancel;

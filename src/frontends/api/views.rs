@@ -1,5 +1,5 @@
-//! The lists of the console's panes: stuck deletions, the retry queue, sites, gates, deployments, the engine's
-//! reconcilers, the audit, tombstones.
+//! The lists of the console's panes: stuck deletions, the retry queue, causes, sites, gates, deployments, engines,
+//! the engine's reconcilers, the audit, tombstones. Pauses sites, and releases deployments and tombstones.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -71,7 +71,7 @@ pub(super) async fn retry_queue(
     api.ask(steps).await.map(List::json)
 }
 
-/// A list that is always whole, on one page, takes no parameters.
+/// The parameters of a list that is always whole, on one page: it takes none.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoParams {}
@@ -97,7 +97,7 @@ whole_lists! {
     sites, "/sites", "listSites", "sites" => query::Sites {}, SiteStatus;
     /// All gates, with what they did with their requests since they opened.
     gates, "/gates", "listGates", "sites" => query::Gates {}, GateStatus;
-    /// All deployments that refer to this one, and those that it refers to; none where this engine is no deployment.
+    /// All deployments that refer to this one, and those that it refers to; empty if this engine is not a deployment.
     deployments, "/deployments", "listDeployments", "deployments" => query::Deployments {}, DeploymentStatus;
     /// The engines that share the ledger, the one that leads first.
     engines, "/engines", "listEngines", "views" => query::Engines {}, EngineRow;
@@ -154,9 +154,9 @@ pub(super) struct Released {
     released: String,
 }
 
-/// Wait no more for the clearance of a deployment that is gone for good; references that it still has may dangle.
+/// Stop waiting for the clearance of a deployment that is gone for good; references that it still has may dangle.
 ///
-/// 409 if none of this name is on record.
+/// 404 if no deployment of this name is on record.
 #[utoipa::path(post, path = "/deployments/{name}/release", operation_id = "releaseDeployment", tag = "deployments",
     params(ByName), request_body = Option<Steering>, responses((status = 202, body = Released)))]
 pub(super) async fn release_importer(
@@ -172,7 +172,7 @@ pub(super) async fn release_importer(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AuditParams {
-    /// `next` of the page before. One that no page gave is 400.
+    /// `next` of the previous page; any other value is 400.
     #[param(value_type = Option<String>)]
     cursor: Option<i64>,
 }
@@ -193,7 +193,7 @@ struct AuditRow {
     hash: String,
 }
 
-/// The audit: who did what, oldest first.
+/// The audit: one row for each action, oldest first.
 ///
 /// `next` is null only on an empty page.
 #[utoipa::path(get, path = "/audit", operation_id = "listAudit", tag = "views", params(AuditParams),
@@ -213,7 +213,7 @@ page_params! {
     TombstoneParams {
         site: Option<Site>,
         kind: Option<KindName>,
-        /// Also several, separated by commas.
+        /// One or several phases, separated by commas.
         #[serde(default)]
         #[param(style = Form, explode = false)]
         phase: Vec<Phase>,
@@ -222,7 +222,7 @@ page_params! {
     }
 }
 
-/// The tombstones of what is being or was deleted, for other engines' filters (I8).
+/// The tombstones of resources that are being deleted or were, for other engines' filters (I8).
 #[utoipa::path(get, path = "/tombstones", operation_id = "listTombstones", tag = "tombstones",
     params(TombstoneParams), responses((status = 200, body = List<Tombstone>)))]
 pub(super) async fn tombstones(
@@ -246,7 +246,7 @@ pub(super) struct ByKey {
     /// `CLOUD/REGION`, percent-encoded: `prod%2FRegionOne`.
     #[param(value_type = String)]
     site: Site,
-    /// As the kinds files name it: `network`.
+    /// The kind's name in the kinds files: `network`.
     #[param(value_type = String)]
     kind: KindName,
     /// The resource's id, percent-encoded.
@@ -261,7 +261,7 @@ pub(super) async fn tombstone(State(api): State<Api>, Path(by): Path<ByKey>) -> 
     api.tombstone(key).await.map(Json)
 }
 
-/// Show a resource again that exists although it has a tombstone.
+/// Release the tombstone of a resource that still exists.
 ///
 /// 409 if the resource is not confirmed to exist, or a deletion works on it.
 #[utoipa::path(post, path = "/tombstones/{site}/{kind}/{id}/release", operation_id = "release", tag = "tombstones",
