@@ -192,7 +192,7 @@ fn p01_a_plan_that_was_changed_by_hand_is_2() {
     stage
         .gone("delete --plan plan.json --yes")
         .ends_with(2)
-        .complains(&["plan.json", "no plan of this version"]);
+        .complains(&["plan.json", "not a plan of this version"]);
     stage
         .gone("delete --plan none.json --yes")
         .ends_with(2)

@@ -251,7 +251,7 @@ async fn g12_only_a_deployment_on_record_is_released() {
         ),
         (
             "release d1-1 --yes",
-            "nothing waits for the clearance of d1-1",
+            "no step waits for the clearance of d1-1",
         ),
     ] {
         let ran = runner.run(line).await;

@@ -10,7 +10,7 @@ use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Site, short_id};
 use crate::present::columns;
 
-/// Cancel deletions: send nothing more; what was sent runs to its end
+/// Cancel deletions: send nothing more; calls that were sent run to their end
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,7 +27,7 @@ pub struct Cancel {
 Examples:
   gone pause 9f86d081
   gone pause prod/RegionOne --reason 'controllers are upgraded'
-  gone pause --engine admin1       it ends what it has in flight, to be upgraded")]
+  gone pause --engine admin1       it ends its calls in flight, to be upgraded")]
 pub struct Pause {
     #[command(flatten)]
     pub on: DeletionsOrSites,
@@ -57,7 +57,7 @@ pub struct DeletionsOrSites {
     pub why: Why,
 }
 
-/// What a verb does for each of its words.
+/// A verb that sends one command for each of its arguments.
 pub(super) struct Act {
     pub(super) verb: &'static str,
     pub(super) on_deletion: fn(String) -> Command,
@@ -119,7 +119,7 @@ impl Verb for Resume {
 struct Done {
     id: String,
     did: &'static str,
-    /// Number of steps that it moved.
+    /// Number of steps that the verb changed.
     moved: u64,
 }
 
@@ -151,7 +151,7 @@ impl Act {
         Ok(Exit::Done)
     }
 
-    /// Handles every id, even after one that fails; the exit code is that of the worst.
+    /// Handles every id, even after one that fails; the exit code is that of the worst result.
     pub(super) async fn run(
         &self,
         session: &mut Session<'_>,
@@ -182,7 +182,7 @@ impl Act {
             did: self.verb,
             moved,
         };
-        // A site is written CLOUD/REGION, which no id is.
+        // A site is written CLOUD/REGION, and no id has a slash.
         if let (Some(on_site), Some((cloud, region))) = (self.on_site, id.split_once('/')) {
             let command = on_site(Site::region(cloud, region));
             session.submit(command, reason, None, Ok).await?;

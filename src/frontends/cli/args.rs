@@ -49,10 +49,10 @@ pub struct Global {
     /// Only ASCII characters
     #[arg(long, global = true, hide_short_help = true)]
     pub ascii: bool,
-    /// The console over a line of some 9,600 bit/s: only ASCII, and little is written for a key
+    /// Console for a line of about 9,600 bit/s: only ASCII, and few bytes for each key
     #[arg(long, global = true, hide_short_help = true)]
     pub low_bandwidth: bool,
-    /// The console by lines, for screen readers; also where TERM is dumb
+    /// Console line by line, for screen readers; the default where TERM is dumb
     #[arg(long, global = true, hide_short_help = true)]
     pub plain: bool,
     /// How logs are written [default: text on a terminal, else json]

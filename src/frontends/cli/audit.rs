@@ -25,6 +25,8 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
+/// Writes rows of the audit.
+///
 /// # Errors
 /// The output cannot be written.
 pub fn list(out: &mut Printer<'_>, rows: &[Value]) -> io::Result<()> {

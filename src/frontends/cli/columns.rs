@@ -18,7 +18,7 @@ use crate::present::{
 };
 
 columns! {
-    /// Each with the number of last characters that tell the ids of the list apart.
+    /// Deletions, each with the number of last characters by which the ids of the list differ.
     DELETIONS: (Deletion, usize), |row|
     "ID" 9 => suffix(&row.0.id, row.1);
     "STATE" 9 => row.0.state.as_str();
@@ -147,8 +147,8 @@ columns! {
         None => "no".to_owned(),
         Some(watch) => {
             let word = if watch.fresh { "yes" } else { "stale" };
-            let heard = watch.heard_at.map(|at| format!("heard {}", ago(at, row.1)));
-            format!("{word}, {}", heard.as_deref().unwrap_or("no answer"))
+            let answered = watch.heard_at.map(|at| format!("answered {}", ago(at, row.1)));
+            format!("{word}, {}", answered.as_deref().unwrap_or("no answer"))
         }
     };
     "IT WATCHES" 6 => match &row.0.importer {
@@ -212,7 +212,7 @@ pub(super) fn deployments(rows: &[DeploymentStatus], now: DateTime<Utc>) -> Shee
 }
 
 columns! {
-    /// The engines that share a ledger, with the time of the question.
+    /// The engines that share a ledger, each with the time at which the list was read.
     ENGINES: (EngineRow, DateTime<Utc>), |row|
     "ENGINE" 9 => row.0.name;
     "ROLE" 9 => row.0.role.as_str();
@@ -251,7 +251,7 @@ pub(super) fn resources(kind: &KindInfo, rows: &[Resource]) -> Sheet {
     sheet
 }
 
-/// Returns the text, or nothing for a refusal, which is no step.
+/// Returns the text, or an empty one for a refusal, which has no step.
 fn if_step(row: &Step, text: String) -> String {
     match row.id {
         attention::REFUSAL_ID => String::new(),

@@ -17,7 +17,7 @@ use crate::domain::model::{Deletion, DeletionState, Plan, Step, Target, short_id
 use crate::domain::text;
 use crate::present::{count, resource_words, state_words, targets_in_full};
 
-/// Delete resources, and keep at it until they are gone
+/// Delete resources, and retry until they are gone
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 In a TARGET, % escapes: %2F is a slash in a name.
@@ -43,7 +43,7 @@ pub struct Delete {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
-    /// Wait for the end, at most so long (30s, 5m, 2h)
+    /// Wait for the end, at most this long (30s, 5m, 2h)
     ///
     /// Waits until everything is gone or needs a person. While a cloud does not answer, the deletion is planned again.
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "")]
@@ -57,7 +57,7 @@ pub struct Delete {
 struct Outcome<'a> {
     #[serde(flatten)]
     deletion: &'a Deletion,
-    /// Whether it was being deleted already.
+    /// Whether the request joined this deletion, which was already running.
     existing: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<&'a [Step]>,
@@ -105,11 +105,11 @@ impl Verb for Delete {
                 true => "it stays in the ledger and goes on when `gone` or `gone --engine` runs",
                 false => "the deletion goes on in the engine",
             };
-            let look = format!(
-                "Look: gone show {0}; stop it: gone cancel {0}",
+            let next = format!(
+                "To see its state: gone show {0}; to stop it: gone cancel {0}",
                 short_id(&id)
             );
-            session.err.say(format!("Interrupted: {how}. {look}"))?;
+            session.err.say(format!("Interrupted: {how}. {next}"))?;
             return Ok(Exit::Interrupted);
         }
         let (deletion, exit) = followed?;
@@ -174,8 +174,8 @@ async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> 
     write_plan(&mut session.err.formatted(Format::Wide), plan)?;
     if !plan.refused.is_empty() {
         return Err(Failure::refused(
-            "the plan is refused, see above",
-            "Nothing was sent. Free what is named above, or include dependents with --cascade.",
+            "the plan is refused for the reasons above",
+            "Nothing was sent. Remove the blockers named above, or include dependents with --cascade.",
         ));
     }
     let steps = count(plan.steps.len(), "step");
@@ -261,10 +261,12 @@ fn say_what_is_left(
             "No step can run before the deadline. The deletion stays in the ledger: gone show {id}, gone retry {id}"
         ),
         Exit::Stuck => {
-            format!("What is stuck needs a person: gone show {id}, then gone retry {id}")
+            format!("Not everything is gone. gone show {id} says why; then gone retry {id}")
         }
         Exit::StillRunning => format!("Still running; it stays in the ledger: gone show {id}"),
-        Exit::Auth | Exit::Unreachable => format!("`gone list sites` tells why: gone show {id}"),
+        Exit::Auth | Exit::Unreachable => format!(
+            "`gone list sites` says why a site is not used; gone show {id} shows the deletion."
+        ),
         _ => return Ok(()),
     };
     Ok(session.err.say(advice)?)

@@ -13,7 +13,7 @@ use crate::present::state_words;
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 A deletion with --drift ask is stuck when resources appear after its plan: `gone show ID` names them.
-To accept deletes them too, under the guards of every deletion. To refuse leaves them, ends the
+--accept deletes them too, under the guards of every deletion. --refuse leaves them, ends the
 deletion, and says what stays because of them.
 
 Examples:

@@ -71,7 +71,7 @@ fn lines(explanation: &Explanation) -> impl Iterator<Item = String> {
     lines.chain(blockers)
 }
 
-/// A relation with the id and the site that find its other end: `used by port/4fdb…@prod/RegionOne web-1`.
+/// A relation with the id and the site of its other end: `used by port/4fdb…@prod/RegionOne web-1`.
 fn relation_in_full(relation: &Relation) -> String {
     match &relation.resource {
         None => relation_words(relation),

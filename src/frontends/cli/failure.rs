@@ -16,7 +16,8 @@ use crate::domain::model::{Refusal, Target};
 pub struct Failure {
     /// The class of the error: `ambiguous`, `refused`, …
     pub error: &'static str,
-    /// The failed action and its object: `delete network/web`. While it is empty, it is the verb that runs.
+    /// The failed action and its object: `delete network/web`. While it is empty, the action is the verb
+    /// that runs.
     pub tried: String,
     pub message: String,
     /// What to do about it.
@@ -27,7 +28,7 @@ pub struct Failure {
     pub details: Box<Details>,
 }
 
-/// The parts of a control error beside its message.
+/// The details of a [`ControlError`] besides its message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Details {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -64,12 +65,12 @@ impl Failure {
         Self::new(Exit::Usage, "usage", tried, message, advice)
     }
 
-    /// The arguments of the verb that runs are wrong.
+    /// Returns the failure of the verb that runs: its arguments are wrong.
     pub(super) fn wrong(message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::usage("", message, advice)
     }
 
-    /// The verb that runs is refused, and nothing was sent.
+    /// Returns the failure of the verb that runs: it is refused, and nothing was sent.
     pub(super) fn refused(message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(Exit::Refused, "refused", "", message, advice)
     }
@@ -85,7 +86,7 @@ impl Failure {
         )
     }
 
-    /// Returns the failure for an error of the control.
+    /// Returns the failure for an engine's error.
     pub fn of(tried: impl Into<String>, error: ControlError) -> Self {
         Self::from(error).trying(tried)
     }
@@ -153,7 +154,7 @@ fn exit_and_advice(error: &ControlError) -> (Exit, &'static str) {
         ControlError::Usage { .. } => (Exit::Usage, ""),
         ControlError::NotFound { .. } => (
             Exit::Usage,
-            "Check the word and the site: `gone list KIND` shows resources, `gone list` deletions.",
+            "Check the name and the site: `gone list KIND` shows resources, `gone list` deletions.",
         ),
         ControlError::Ambiguous { .. } => (Exit::Usage, "Write one of these instead."),
         ControlError::Auth { .. } => (
@@ -162,27 +163,30 @@ fn exit_and_advice(error: &ControlError) -> (Exit, &'static str) {
         ),
         ControlError::Forbidden { .. } => (
             Exit::Auth,
-            "Ask who runs the engine: [api] uids in its configuration says who may do what.",
+            "Ask the engine's owner for the scope: [api] uids in its settings grants it.",
         ),
         ControlError::Unreachable { .. } => (
             Exit::Unreachable,
-            "Nothing that was accepted is lost. `gone doctor` shows what can be reached; then try again.",
+            "Nothing that was accepted is lost. `gone doctor` shows what can be reached; then repeat the command.",
         ),
-        // A guard of the settings refused it; refusals of a plan are no error of a command.
+        // A guard of the settings refuses the command. A plan that is refused is not an error of the command.
         ControlError::Refused { .. } => (
             Exit::Refused,
             "If it may be deleted all the same, change [guard] in the engine's settings.",
         ),
         ControlError::Drifted { .. } => (
             Exit::Drifted,
-            "Nothing was sent. Make the plan again, and look at what changed.",
+            "Nothing was sent. Make the plan again, and check what has changed.",
         ),
-        ControlError::Conflict { .. } => (Exit::Refused, "`gone show ID` tells its state."),
-        // An expired plan must be made again, as an unknown word must be corrected.
+        ControlError::Conflict { .. } => (
+            Exit::Refused,
+            "`gone show ID` shows the state of a deletion.",
+        ),
+        // An expired plan is wrong usage, as an unknown name is: the command must be changed.
         ControlError::Expired { .. } => (Exit::Usage, "Make the plan again."),
         ControlError::Internal { .. } => (
             Exit::Internal,
-            "Nothing that was accepted is lost. Look into the engine's log, or try again with -v.",
+            "Nothing that was accepted is lost. Read the engine's log, or repeat the command with -v.",
         ),
     }
 }

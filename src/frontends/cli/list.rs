@@ -18,7 +18,7 @@ use crate::domain::{attention, duration};
 #[command(after_long_help = "\
 Examples:
   gone list                             deletions
-  gone list stuck --older-than 24h      what needs a person, since a day
+  gone list stuck --older-than 24h      what has needed a person for a day
   gone list causes                      why, the most frequent first: gone retry --all --type ...
   gone list retrying                    blocked steps, and when each is attempted next
   gone list network --cloud prod        the networks of a cloud, listed now
@@ -128,7 +128,7 @@ impl Verb for List {
             What::Causes => {
                 let global = session.global;
                 if global.cloud.is_none() && global.region.is_empty() {
-                    // Those of all sites, also of those that are no longer served.
+                    // An empty list means all sites, also those that are no longer served.
                     sites.clear();
                 }
                 let sites = sites.into_iter().map(|row| row.site).collect();
@@ -158,7 +158,7 @@ impl Verb for List {
                 let global = session.global;
                 if global.cloud.is_some() || !global.region.is_empty() {
                     let message = "--cloud and --region do not apply to the engine: it works for all its sites";
-                    return Err(Failure::wrong(message, "gone list sites takes them."));
+                    return Err(Failure::wrong(message, "`gone list sites` takes them."));
                 }
                 let rows = session.ask(query::Reconcilers {}).await?;
                 session.out.list(columns::RECONCILERS, &rows)?;

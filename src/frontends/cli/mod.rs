@@ -47,7 +47,7 @@ pub use session::{ReadLine, Session};
 
 use args::Format;
 
-/// A verb that an engine carries out: the one that runs, or one of their own for as long as it takes.
+/// A verb that an engine carries out: the one that runs, or one in this process for as long as the verb takes.
 pub trait Verb: Sized {
     /// Whether `-o dot`, `-o mermaid` and `-o svg` draw its result.
     const DRAWS: bool = false;
@@ -57,7 +57,7 @@ pub trait Verb: Sized {
         &[]
     }
 
-    /// Whether it only reads the ledger, so that it needs one that exists.
+    /// Whether the verb only reads. Then a ledger that the command line names must exist.
     fn only_reads(&self) -> bool {
         false
     }
@@ -67,7 +67,7 @@ pub trait Verb: Sized {
         !self.only_reads()
     }
 
-    /// Carries it out, and names it in the session.
+    /// Carries the verb out, and sets [`Session::tried`] for its messages.
     fn run(self, session: &mut Session<'_>) -> impl Future<Output = Result<Exit, Failure>>;
 }
 
@@ -80,7 +80,7 @@ macro_rules! verbs {
         }
 
         impl Verb for EngineVerb {
-            /// Each is asked for itself.
+            /// The constant of the verb itself is checked when it runs.
             const DRAWS: bool = true;
 
             fn targets(&self) -> &[String] {
@@ -150,8 +150,10 @@ async fn run_checked<V: Verb>(session: &mut Session<'_>, verb: V) -> Result<Exit
     verb.run(session).await
 }
 
+/// Refuses the formats that draw.
+///
 /// # Errors
-/// The format is one for plans and trees.
+/// The format draws plans and trees only.
 pub fn no_drawing(format: Format) -> Result<(), Failure> {
     match format {
         Format::Dot | Format::Mermaid | Format::Svg => Err(Failure::usage(

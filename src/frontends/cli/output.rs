@@ -94,7 +94,7 @@ pub struct Printer<'a> {
     pub format: Format,
 }
 
-/// Each fails if the stream cannot be written.
+/// Every method that writes fails if the stream cannot be written.
 impl<'a> Printer<'a> {
     pub fn new(stream: &'a mut dyn Write, style: Style, format: Format) -> Self {
         Self {
@@ -288,7 +288,8 @@ fn widths(sheet: &Sheet, rows: &[Vec<String>], screen: Option<usize>) -> Vec<Opt
     widths
 }
 
-/// Returns the width below which a cell is not cut: that of its first word, with a mark behind it.
+/// Returns the width below which a cell is not cut: that of its first word with the mark of a cut, but at least
+/// [`WORDS_WIDTH_MIN`], and at most its own width.
 fn least_width(text: &str) -> usize {
     let width = text.width();
     let first = text.split(' ').next().unwrap_or_default().width();

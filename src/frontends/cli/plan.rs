@@ -20,7 +20,7 @@ In a TARGET, % escapes: %2F is a slash in a name.
 Examples:
   gone plan network/web@prod/RegionOne --cascade
   gone plan network/web --cascade --region RegionOne --out plan.json
-  gone plan network/web --cascade --check     exit 6 if something refuses
+  gone plan network/web --cascade --check     exit 6 if the plan is refused
   gone plan network/web --cascade -o dot | dot -Tsvg > plan.svg")]
 pub struct Plan {
     /// KIND/ID-or-NAME[@CLOUD[/REGION]], such as network/web@prod
@@ -31,7 +31,7 @@ pub struct Plan {
     /// Write the plan to a file, for `delete --plan`
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Exit with 6 if something refuses
+    /// Exit with 6 if the plan is refused
     #[arg(long)]
     pub check: bool,
 }
@@ -102,7 +102,7 @@ impl Verb for Plan {
         &self.targets
     }
 
-    /// A plan is kept in the ledger, and nobody follows it.
+    /// A plan is only kept in the ledger: no other process follows it.
     fn needs_listener(&self) -> bool {
         false
     }
@@ -128,7 +128,7 @@ impl Verb for Plan {
         if let Some(path) = self.out.filter(|_| session.out.format.is_table()) {
             let path = path.display();
             session.err.say(format!(
-                "Kept in {path}; run it with: gone delete --plan {path}"
+                "The plan is in {path}; to run it: gone delete --plan {path}"
             ))?;
         }
         match self.check && !plan.refused.is_empty() {
@@ -138,7 +138,7 @@ impl Verb for Plan {
     }
 }
 
-/// Has a plan made, and again until the deadline while a cloud does not answer.
+/// Requests a plan, and requests it again until the deadline while a cloud does not answer.
 pub(super) async fn make(
     session: &mut Session<'_>,
     targets: Vec<TargetSpec>,

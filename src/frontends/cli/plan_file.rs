@@ -8,7 +8,7 @@ use crate::domain::model::{Plan, short_id};
 use crate::domain::plan::plan_hash;
 use crate::system::private;
 
-/// A larger file is no plan of ours: a million steps take about 700 MB.
+/// A larger file is not a plan: a million steps take about 700 MB.
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Writes the plan, readable by its owner only (0600). The file appears whole or not at all, and
@@ -25,7 +25,7 @@ pub fn write(path: &Path, plan: &Plan) -> io::Result<()> {
 /// Reads a plan, and refuses one that was changed after it was frozen.
 ///
 /// # Errors
-/// The file cannot be read, is no plan, or its content does not match its hash.
+/// The file cannot be read, is not a plan, or its content does not match its hash.
 pub fn read(path: &Path) -> Result<Plan, Failure> {
     let tried = format!("read the plan {}", path.display());
     let advice = "Write it with `gone plan TARGET… --out FILE`.";
@@ -38,7 +38,7 @@ pub fn read(path: &Path) -> Result<Plan, Failure> {
     let mut json = serde_json::Deserializer::from_str(&text);
     let plan: Plan = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         refuse(format!(
-            "it is no plan of this version: {}: {}",
+            "it is not a plan of this version: {}: {}",
             error.path(),
             error.inner()
         ))
@@ -46,7 +46,7 @@ pub fn read(path: &Path) -> Result<Plan, Failure> {
     let found = plan_hash(&plan);
     if found != plan.hash {
         return Err(refuse(format!(
-            "it was changed after it was frozen: it says hash {}, its content gives {}",
+            "it was changed after it was frozen: it names the hash {}, but its content has {}",
             short_id(&plan.hash),
             short_id(&found)
         )));

@@ -1,4 +1,4 @@
-//! A plan as a table, as Graphviz or as Mermaid. Pure: a plan in, text out.
+//! A plan as a table or CSV, for Graphviz or for Mermaid. Pure: a plan in, text out.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,14 +11,14 @@ use crate::domain::model::{CopiedBy, Mapped, Plan, PlanStep, Refusal, short_id};
 use crate::domain::plan::ADD_CASCADE;
 use crate::present::{Sheet, blocker_words_in_full, columns, plan_words, target_in_full};
 
-/// Maximum number of refusals in text: the first tell enough, and a network may have 10,000 ports.
+/// Maximum number of refusals in text: the first are enough to act on, and a network may have 10,000 ports.
 const REFUSALS_SHOWN: usize = 10;
 
-/// A step of a plan, and where it stands.
+/// A row of a plan's table.
 struct Row {
     /// `step`, `automatic` or `unset`.
     part: &'static str,
-    /// From 1; empty for what is no step.
+    /// The step's place in the order, from 1; empty for automatic and unset resources.
     order: String,
     depends_on: String,
     step: PlanStep,
@@ -38,6 +38,8 @@ columns! {
     "DEPENDS ON" 9 => row.depends_on;
 }
 
+/// Writes a plan in the printer's format.
+///
 /// # Errors
 /// The output cannot be written.
 pub fn write_plan(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
@@ -150,7 +152,7 @@ fn headline(plan: &Plan) -> String {
 }
 
 /// Returns the steps so that each follows those that must go before it, otherwise in the plan's order.
-/// Steps in a cycle (such a plan is refused) come last.
+/// Steps in a cycle come last (a plan with a cycle is refused).
 pub fn in_order(steps: &[PlanStep]) -> Vec<&PlanStep> {
     let by_id: BTreeMap<u32, &PlanStep> = steps.iter().map(|step| (step.id, step)).collect();
     let order = dependencies_first(steps.iter().map(|step| (step.id, &step.depends_on[..])));
@@ -168,10 +170,10 @@ fn write_as_dot(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()
     for step in &plan.steps {
         writeln!(out, "  s{} [label={}];", step.id, quoted(&label(step)))?;
     }
-    for (steps, look) in [(&plan.automatic, "dotted"), (&plan.unset, "dashed")] {
+    for (steps, line) in [(&plan.automatic, "dotted"), (&plan.unset, "dashed")] {
         for step in steps {
             let label = quoted(&label(step));
-            writeln!(out, "  s{} [label={label}, style={look}];", step.id)?;
+            writeln!(out, "  s{} [label={label}, style={line}];", step.id)?;
         }
     }
     for step in all_steps(plan) {
@@ -193,9 +195,9 @@ fn write_as_mermaid(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Resul
             writeln!(out, "  s{first} --> s{}", step.id)?;
         }
     }
-    for (steps, look) in [(&plan.automatic, "2 4"), (&plan.unset, "8 4")] {
+    for (steps, dashes) in [(&plan.automatic, "2 4"), (&plan.unset, "8 4")] {
         for step in steps {
-            writeln!(out, "  style s{} stroke-dasharray: {look}", step.id)?;
+            writeln!(out, "  style s{} stroke-dasharray: {dashes}", step.id)?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `gone ledger prune`: has the engine that owns the ledger remove what is old.
+//! `gone ledger prune`: the engine that owns the ledger removes old rows.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use crate::present::{Sheet, columns, or_empty, purged_words};
 /// Show the purge ladder of a stuck deletion or step, or take a rung of it
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
-The rungs, from the lowest on: retry, unpin (remove the edges that hold it), reset (its state, by
+The rungs, from the lowest on: retry, unpin (remove the edges that block it), reset (its state, by
 the cloud's own call, then delete it), force (the cloud's own call for what does not go), runbook
 (what to do manually, for this one id), forget (abandon it: what still exists becomes an orphan).
 
@@ -41,7 +41,7 @@ pub struct Purge {
 struct Done {
     id: String,
     rung: Rung,
-    /// Number of steps that it retried or abandoned.
+    /// Number of steps that the rung retried or abandoned.
     moved: u64,
     /// Id of the deletion that removes the edges that block the resource.
     unpinned_by: Option<String>,
@@ -71,7 +71,7 @@ impl Verb for Purge {
         self.rung.is_none()
     }
 
-    /// Takes a rung; without one it shows the offers, and sends nothing.
+    /// Takes a rung. Without one, shows the offers and sends nothing.
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let Some(rung) = self.rung else {
             for (at, id) in self.ids.iter().enumerate() {

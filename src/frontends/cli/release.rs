@@ -43,7 +43,7 @@ impl Verb for Release {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = "release".to_owned();
         let release = async |session: &mut Session<'_>, word: &str| {
-            // Only the word of a tombstone has a slash.
+            // A tombstone is written KIND/ID, and no deployment's name has a slash.
             let (what, command) = match word.contains('/') {
                 true => tombstone(session, word).await?,
                 false => {
@@ -59,7 +59,7 @@ impl Verb for Release {
     }
 }
 
-/// Finds the tombstone that this word means.
+/// Finds the tombstone of this argument.
 async fn tombstone(session: &Session<'_>, word: &str) -> Result<(String, Command), Failure> {
     let mut keys = Vec::new();
     for spec in session.targets(&[word.to_owned()]).await? {
@@ -79,7 +79,7 @@ async fn tombstone(session: &Session<'_>, word: &str) -> Result<(String, Command
     }
     let message = match keys.len() {
         0 => "no such tombstone".to_owned(),
-        several => format!("{several} tombstones fit"),
+        several => format!("{several} tombstones match"),
     };
     match (keys.pop(), keys.is_empty()) {
         (Some(key), true) => Ok((key.to_string(), Command::Release { key })),
@@ -96,7 +96,7 @@ async fn deployment(
     name: &str,
     yes: bool,
 ) -> Result<(String, Command), Failure> {
-    // Steps that wait for its clearance delete their resources then.
+    // After the release, steps that waited for this deployment's clearance delete their resources.
     session.refuse_if_read_only()?;
     let rows = session.ask(query::Deployments {}).await?;
     let (row, importer) = on_record(name, &rows)?;
@@ -137,7 +137,7 @@ fn on_record<'a>(
     }
     let message = match found {
         Some(_) => {
-            format!("nothing waits for the clearance of {name}: it does not refer to what is here")
+            format!("no step waits for the clearance of {name}: it refers to no resource here")
         }
         None => {
             let importers = rows.iter().filter(|row| row.importer.is_some());

@@ -1,4 +1,4 @@
-//! `gone retry`: retries deletions, steps, or all that do not move.
+//! `gone retry`: retries deletions, steps, or all blocked and stuck steps that match.
 
 use clap::Args;
 

@@ -24,11 +24,11 @@ use crate::system::clock::Clock;
 /// Time after which a command that a cloud did not answer is sent again, if the deadline is later.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Advice for a word that is no target: it may be the id of a deletion.
+/// Advice for a word that is not a target: it may be the id of a deletion.
 const NO_TARGET: &str =
     "`gone show ID` shows a deletion; `gone list KIND` shows the resources of a kind.";
 
-/// Blocks until a line is typed.
+/// Reads a line that a person types; blocks until then.
 pub type ReadLine = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
 
 pub struct Session<'a> {
@@ -75,7 +75,7 @@ impl Session<'_> {
         deadline: Option<DateTime<Utc>>,
         take: impl FnOnce(Receipt) -> Result<T, ControlError>,
     ) -> Result<T, Failure> {
-        let advice = "It may have been accepted: `gone list` shows.";
+        let advice = "It may have been accepted: `gone list` shows whether.";
         loop {
             let submitted = self.control.submit(Envelope {
                 command: command.clone(),
@@ -222,7 +222,7 @@ impl Session<'_> {
         }
         let names: Vec<String> = sites.iter().map(|row| row.site.to_string()).collect();
         let near = did_you_mean(&site.to_string(), names.iter().map(String::as_str));
-        let message = format!("the engine knows no site \"{site}\"{near}");
+        let message = format!("the engine serves no site \"{site}\"{near}");
         Err(Failure::wrong(message, "`gone list sites` shows them."))
     }
 
@@ -250,7 +250,7 @@ impl Session<'_> {
     pub(super) fn chosen_sites(&self, sites: &[SiteStatus]) -> Result<Vec<SiteSpec>, Failure> {
         let unknown = |what: &str, word: &str, known: Vec<&str>| {
             let near = did_you_mean(word, known);
-            let message = format!("the engine knows no {what} \"{word}\"{near}");
+            let message = format!("the engine serves no {what} \"{word}\"{near}");
             Failure::wrong(message, "`gone list sites` shows them.")
         };
         let cloud = self.global.cloud.as_deref();
@@ -292,10 +292,12 @@ impl Session<'_> {
     }
 }
 
-/// What a person reads and types.
+/// Confirmations.
 impl Session<'_> {
+    /// Checks that a person can confirm what the verb does.
+    ///
     /// # Errors
-    /// Nobody can confirm what the verb does: `advice` tells how to do without.
+    /// There is no terminal: `advice` says how to confirm without one.
     pub(super) fn needs_terminal(&self, advice: &str) -> Result<(), Failure> {
         let message = "there is no terminal to confirm it on";
         match self.err.style.in_terminal {

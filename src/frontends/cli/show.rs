@@ -68,7 +68,7 @@ impl Verb for Show {
             |out| out.rows(&columns::deletions(one), one),
             |out| write_for_people(out, &shown, &resources),
         )?;
-        // The exit code tells abandoned steps apart, also for a script that asks later.
+        // A script that asks later also learns from the exit code that steps were abandoned.
         Ok(match deletion.state {
             DeletionState::Purged => Exit::Stuck,
             _ => Exit::Done,
@@ -112,7 +112,7 @@ fn write_for_people(
         out.list(columns::PROGRESS, &shown.sites)?;
     }
     if !shown.attention.is_empty() {
-        out.title("Waits or is stuck")?;
+        out.title("Blocked or stuck")?;
         out.list(columns::WAITING_STEPS, &shown.attention)?;
     }
     let events = shown.timeline.iter();

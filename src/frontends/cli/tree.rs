@@ -65,7 +65,7 @@ impl Verb for Tree {
     }
 }
 
-/// Draws the tree; false if the format is none that draws.
+/// Draws the tree; false if the format does not draw.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -79,6 +79,7 @@ pub fn draw(out: &mut Printer<'_>, roots: &[Node<'_>]) -> io::Result<bool> {
     Ok(true)
 }
 
+/// A step, with the steps that must go before it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Node<'a> {
     #[serde(flatten)]
@@ -122,6 +123,8 @@ pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
     roots
 }
 
+/// Writes the tree as text.
+///
 /// # Errors
 /// The output cannot be written.
 pub fn write_tree(to: &mut Printer<'_>, roots: &[Node<'_>]) -> io::Result<()> {
@@ -153,25 +156,25 @@ fn write_level(
         if let [one] = group.as_slice() {
             let indent = format!("{indent}{below}");
             write_level(to, &one.children, &indent, false)?;
-            write_holders(to, one.step, &indent)?;
+            write_outside_blockers(to, one.step, &indent)?;
         }
     }
     Ok(())
 }
 
-/// Writes a step's blockers at other deployments, which still refer to its resource, with their sites: they
-/// are no steps of this deletion.
-fn write_holders(to: &mut Printer<'_>, step: &Step, indent: &str) -> io::Result<()> {
+/// Writes a step's blockers at other deployments, which still refer to its resource, with their sites. They
+/// are not steps of this deletion.
+fn write_outside_blockers(to: &mut Printer<'_>, step: &Step, indent: &str) -> io::Result<()> {
     let branch = if to.style.ascii { "<- " } else { "◂─ " };
-    let holders = awaits_clearance(step).then(|| tree_of(&step.blockers));
-    for NestedBlocker { depth, by } in holders.into_iter().flatten() {
+    let blockers = awaits_clearance(step).then(|| tree_of(&step.blockers));
+    for NestedBlocker { depth, by } in blockers.into_iter().flatten() {
         write!(to.stream, "{indent}{}{branch}", "   ".repeat(depth))?;
         to.say(format!("blocked by {}", blocker_words_in_full(by)))?;
     }
     Ok(())
 }
 
-/// Groups siblings that look alike and have nothing below them; a group takes the place of its first.
+/// Groups siblings that read the same and have nothing below them; a group takes the place of its first.
 fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
     let mut groups: Vec<Vec<&Node<'_>>> = Vec::new();
     let mut places = BTreeMap::new();
@@ -183,7 +186,7 @@ fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
             ..
         } = node.step;
         let is_leaf = node.children.is_empty() && !awaits_clearance(node.step);
-        let look = is_leaf.then(|| {
+        let text = is_leaf.then(|| {
             (
                 &resource.key.kind,
                 action,
@@ -191,8 +194,8 @@ fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
                 reason(node.step),
             )
         });
-        let place = look.map_or(groups.len(), |look| {
-            *places.entry(look).or_insert(groups.len())
+        let place = text.map_or(groups.len(), |text| {
+            *places.entry(text).or_insert(groups.len())
         });
         match groups.get_mut(place) {
             Some(group) => group.push(node),

@@ -16,12 +16,12 @@ use crate::domain::model::{
 use crate::domain::peers::AWAITED;
 use crate::present::state_words;
 
-/// How long to wait: none as long as something can happen within the hour.
+/// How long to wait. Without a duration: as long as something can happen within the hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait(pub Option<Duration>);
 
 impl Wait {
-    /// Until when, if it began now.
+    /// Returns the end of a wait that begins now.
     pub(super) fn deadline(self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         now.checked_add_signed(TimeDelta::from_std(self.0?).ok()?)
     }
@@ -43,7 +43,7 @@ const HORIZON: TimeDelta = TimeDelta::minutes(60);
 /// How long an engine that went away may take to come back after a restart or a hand-over.
 pub(super) const ENGINE_AWAY_MAX: Duration = Duration::from_secs(10);
 /// Shortest time between two queries: a person reads at most four progress lines a second.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const QUERY_EVERY: Duration = Duration::from_millis(250);
 /// Events wake the wait; without any, it checks the clock this often.
 const EVENTS_WAIT_MS: u64 = 1000;
 /// Longest delay until the end of this deletion is noticed while others cause events without end.
@@ -133,15 +133,15 @@ async fn follow_with(
             return Ok((deletion, exit));
         }
         let left = deadline.and_then(|deadline| (deadline - now).to_std().ok());
-        let news = news(session, deletion_id, &mut after);
-        let news = tokio::time::timeout(left.unwrap_or(Duration::MAX), news);
-        // At the deadline the verdict is another.
-        let _ = session.or_interrupted("", news).await?;
+        let change = wait_for_change(session, deletion_id, &mut after);
+        let change = tokio::time::timeout(left.unwrap_or(Duration::MAX), change);
+        // At the deadline, the next verdict ends the wait.
+        let _ = session.or_interrupted("", change).await?;
     }
 }
 
-/// Ends a verb that made the engine work, if it did (`works`). An engine that ends with the verb is waited for:
-/// until each deletion has ended or nothing more can run. Tells on standard error how each ended.
+/// Ends a verb; `works` says whether it gave the engine work. If the engine ends with the verb, waits until each
+/// deletion has ended or nothing more can run, and says on standard error how each ended.
 pub(super) async fn carry_on(
     session: &mut Session<'_>,
     works: bool,
@@ -177,7 +177,7 @@ pub(super) async fn read_deletion(
             Err(failure)
                 if failure.exit == Exit::Unreachable && since.elapsed() < ENGINE_AWAY_MAX =>
             {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(QUERY_EVERY).await;
             }
             answer => return answer,
         }
@@ -185,20 +185,20 @@ pub(super) async fn read_deletion(
 }
 
 /// Waits until there may be something to show, but no longer than the deletion's next change of state.
-async fn news(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
-    let settles = |event: &Event| {
+async fn wait_for_change(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
+    let changes_state = |event: &Event| {
         event.deletion_id.as_deref() == Some(deletion_id)
             && matches!(
                 event.kind,
                 EventKind::DeletionState | EventKind::DeletionRefused
             )
     };
-    let until = Instant::now() + LOOK_EVERY;
+    let until = Instant::now() + QUERY_EVERY;
     loop {
         match session.control.events(*after, EVENTS_WAIT_MS).await {
             Ok(events) => {
                 *after = events.last().map_or(*after, |event| event.seq);
-                if events.iter().any(settles) {
+                if events.iter().any(changes_state) {
                     return;
                 }
             }

@@ -43,7 +43,7 @@ impl Verb for Watch {
         if !format.is_table() && !matches!(format, Format::Json | Format::Jsonl) {
             let advice = "Use -o table, or jsonl for a line of JSON each.";
             return Err(Failure::wrong(
-                "what happens is no table with an end",
+                "events come one after the other, and this format needs all rows at once",
                 advice,
             ));
         }

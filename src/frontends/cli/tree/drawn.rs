@@ -1,5 +1,5 @@
 //! A deletion's tree as a drawing: for Graphviz, for Mermaid, or as SVG. Equal siblings are one node, each site is a
-//! cluster of its own, and the colour of a node is that of its state, whose word it bears too.
+//! cluster of its own, and the colour of a node is that of its state, which its label names too.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,9 +11,9 @@ use crate::domain::model::{Site, StepState};
 use crate::frontends::cli::drawing::{dot_text, mermaid_text};
 use crate::frontends::cli::output::Style;
 
-/// One node of the drawing: a step, or several that look alike.
+/// One node of the drawing: a step, or several that read the same.
 struct Drawn<'n> {
-    /// The place of the node that waits for it.
+    /// The index of the node that waits for it.
     parent: Option<usize>,
     depth: usize,
     label: String,
@@ -62,7 +62,7 @@ fn add<'n>(nodes: &'n [Node<'_>], parent: Option<usize>, depth: usize, all: &mut
     }
 }
 
-/// The places of the nodes at each site.
+/// The indexes of the nodes at each site.
 fn by_site<'d>(nodes: &'d [Drawn<'_>]) -> BTreeMap<&'d Site, Vec<usize>> {
     let mut sites: BTreeMap<&Site, Vec<usize>> = BTreeMap::new();
     for (place, node) in nodes.iter().enumerate() {
@@ -171,12 +171,12 @@ pub(super) fn write_as_svg(
     writeln!(out, "{}", drawing.into_string())
 }
 
-/// Where the box of a node at this depth begins.
+/// The left edge of the box of a node at this depth.
 fn left(depth: usize) -> usize {
     2 * MARGIN + depth * INDENT
 }
 
-/// The line from the node above to a node, around its corner.
+/// The line from the node above to a node, with one corner.
 fn branch(depth: usize, from: usize, to: usize) -> String {
     let x = left(depth) - INDENT / 2;
     let (top, bottom) = (
