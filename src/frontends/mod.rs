@@ -1,4 +1,4 @@
-//! What people and programs touch. Each face knows [`crate::control`] and nothing of the engine.
+//! The front ends: what people and programs use. Each of them uses [`crate::control`] and not the engine itself.
 
 pub mod api;
 pub mod cli;

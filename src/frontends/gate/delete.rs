@@ -26,7 +26,8 @@ use crate::domain::text::escape;
 
 /// A check that ends within this time is answered with its outcome (N7).
 const CHECK_MAX: Duration = Duration::from_millis(800);
-/// How long the service is then asked whose resources the caller may see: the answer takes a second at most.
+/// Longest time of the requests that then ask the service which blockers the caller may see. With the check, the
+/// answer takes a second at most.
 const SHOWN_MAX: Duration = Duration::from_millis(150);
 
 impl Gate {
@@ -72,7 +73,7 @@ impl Gate {
         let Some(kind) = self.kinds.get(&named.kind) else {
             return self.pass(head, streamed(body)).await;
         };
-        // A service with a cascade of its own also gives its own answer.
+        // A service that cascades by itself, such as Octavia, gives its own answer.
         let by_itself = kind.calls.cascades_by_itself();
         let cascade = flag(&head.uri, "cascade")?;
         let park = flag(&head.uri, "park")? == Some(true);
@@ -94,7 +95,7 @@ impl Gate {
         {
             return self.delete_everywhere(&head, named, options).await;
         }
-        // The old behaviour, unchanged (N1).
+        // The service's own behaviour, unchanged (N1).
         head.uri = without(
             &head.uri,
             if by_itself {
@@ -130,12 +131,17 @@ impl Gate {
             return Ok((caller, deletion));
         }
         match row {
-            Some(_) => Err(Refusal::forbidden("it belongs to another project")),
+            Some(_) => {
+                let (kind, id) = (&named.kind, escape(&named.id));
+                let message = format!("{kind} {id} belongs to another project");
+                Err(Refusal::forbidden(message))
+            }
             None => Err(self.not_found(named).await),
         }
     }
 
-    /// Submits the deletion that the caller requests, of a resource that the caller sees and owns.
+    /// Submits the deletion of a resource that the service shows to the caller, and that belongs to the caller's
+    /// project unless the caller is an admin.
     async fn begin(
         &self,
         head: &request::Parts,
@@ -188,9 +194,9 @@ impl Gate {
         }
     }
 
-    /// Handles a plain DELETE of a resource that may have copies, which go too, or that is to go once nothing
-    /// blocks it (`park`). Until something is sent, it is refused as the cloud would; after that nothing is
-    /// undone.
+    /// Handles a plain DELETE of a resource that may have copies, which are deleted too, or that is to be deleted
+    /// once nothing blocks it (`park`). Until a call is sent, the gate refuses as the cloud would; after that,
+    /// nothing is undone.
     async fn delete_everywhere(
         &self,
         head: &request::Parts,
@@ -198,7 +204,7 @@ impl Gate {
         options: PlanOptions,
     ) -> Result<Response> {
         let (caller, id) = self.begin(head, named, options).await?;
-        let is_settled = |deletion: &Deletion, holding: &[Step], left: TimeDelta| {
+        let is_settled = |deletion: &Deletion, waiting: &[Step], left: TimeDelta| {
             let goes = matches!(
                 deletion.state,
                 DeletionState::Planning | DeletionState::Running
@@ -206,11 +212,11 @@ impl Gate {
             let now = self.clock.now();
             // A step whose next attempt comes in time is waited for: a 503 of a second is not a refusal.
             let moves = |step: &Step| step.next_attempt_at.is_some_and(|at| at - now < left);
-            let waits = holding.iter().all(moves) && deletion.counts.stuck == 0;
+            let waits = waiting.iter().all(moves) && deletion.counts.stuck == 0;
             !goes || is_blocked_or_stuck(deletion) && (options.park || !waits)
         };
         let wait = self.settings.plain_wait;
-        let (deletion, holding) = self.followed(&id, wait, is_settled).await?;
+        let (deletion, waiting) = self.followed(&id, wait, is_settled).await?;
         match deletion.state {
             DeletionState::Refused => {
                 Err(self.refused_by_plan(&caller, head, named, deletion).await)
@@ -221,9 +227,10 @@ impl Gate {
                 Ok(self.no_content(&id))
             }
             DeletionState::Running | DeletionState::Stuck => {
-                let error = holding.into_iter().find_map(|step| step.last_error);
+                let error = waiting.into_iter().find_map(|step| step.last_error);
                 let says = error.as_ref().map_or("", |error| &error.message);
-                let why = format!("deletion {id} has begun, and is held up: {says}");
+                let why =
+                    format!("deletion {id} has begun, and a step is blocked or stuck: {says}");
                 let kind = error.map(|error| error.kind);
                 Err(self.in_use(named, &why, kind.as_deref(), Some(id)))
             }
@@ -234,8 +241,8 @@ impl Gate {
         }
     }
 
-    /// Lists the steps that are stuck or blocked.
-    async fn holding(&self, id: &str) -> Result<Vec<Step>> {
+    /// Lists the first steps that are stuck or blocked: one page.
+    async fn blocked_or_stuck_steps(&self, id: &str) -> Result<Vec<Step>> {
         let steps = query::Steps {
             deletion_id: Some(id.to_owned()),
             states: vec![StepState::Stuck, StepState::Blocked],
@@ -258,21 +265,21 @@ impl Gate {
         loop {
             changes.mark_unchanged();
             let deletion = self.read_deletion(id).await?;
-            let holding = match is_blocked_or_stuck(&deletion) {
-                true => self.holding(id).await?,
+            let waiting = match is_blocked_or_stuck(&deletion) {
+                true => self.blocked_or_stuck_steps(id).await?,
                 false => Vec::new(),
             };
             let left = until.saturating_duration_since(Instant::now());
             let left = TimeDelta::from_std(left).unwrap_or(TimeDelta::MAX);
-            if is_enough(&deletion, &holding, left)
+            if is_enough(&deletion, &waiting, left)
                 || !matches!(timeout_at(until, changes.changed()).await, Ok(Ok(())))
             {
-                return Ok((deletion, holding));
+                return Ok((deletion, waiting));
             }
         }
     }
 
-    /// Returns the refusal by the plan, as far as the caller may know of it (P7).
+    /// Returns the plan's refusal, with the blockers that the caller may know of (P7).
     async fn refused_by_plan(
         &self,
         caller: &Caller,
@@ -348,7 +355,7 @@ fn is_blocked_or_stuck(deletion: &Deletion) -> bool {
     deletion.counts.blocked + deletion.counts.stuck > 0
 }
 
-/// Returns a parameter of the query, if it is given: `true` or `false` in any case, 1 or 0.
+/// Returns a parameter of the query, if it is given. Its values are `true` and `false` in any case, 1 and 0.
 fn flag(uri: &Uri, name: &str) -> Result<Option<bool>> {
     let query = uri.query().unwrap_or_default();
     let mut given = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);

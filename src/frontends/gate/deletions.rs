@@ -27,8 +27,8 @@ use crate::domain::text::escape;
 
 /// Path of the deletions, which the gate itself serves.
 pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
-/// How many blockers of other projects the service is asked about for one answer, and how many of them at once: no
-/// request of a tenant makes hundreds.
+/// Maximum number of blockers of other projects that the service is asked about for one answer, and how many of
+/// them at once: no request of a tenant causes hundreds.
 const ASKED_MAX: usize = 24;
 const ASKED_AT_ONCE: usize = 8;
 /// How long the service is asked for the address of a deletion.
@@ -83,9 +83,14 @@ impl Gate {
         let hidden = of_others - shown.len();
         deletion.refused.extend(shown);
         let first = deletion.refused.first().map(|it| it.reason.clone());
-        let resources = if hidden == 1 { "resource" } else { "resources" };
+        let (resources, block) = match hidden {
+            1 => ("resource", "blocks"),
+            _ => ("resources", "block"),
+        };
         let counted = (hidden > 0).then(|| {
-            format!("{hidden} {resources} of other projects refuse it; ask an administrator")
+            format!(
+                "{hidden} {resources} of other projects {block} the deletion; ask an administrator"
+            )
         });
         let why: Vec<String> = first.into_iter().chain(counted).collect();
         deletion.note = format!("nothing was sent: {}", why.join("; "));
@@ -106,7 +111,7 @@ impl Gate {
             plan::name_owners(std::slice::from_mut(&mut refused), |_| Some(String::new()));
             Some((refused, blocker))
         });
-        // No answer is no reason to name it.
+        // A blocker is named only if the service has shown it: no answer counts as hidden.
         let asked = here.take(ASKED_MAX).map(async |(refused, blocker)| {
             let row = self.row_for(head, &blocker).await;
             matches!(row, Ok(Some(_))).then_some(refused)
@@ -117,7 +122,7 @@ impl Gate {
         in_time.filter_map(future::ready).collect().await
     }
 
-    /// Whether the caller may know of it by the project of its token.
+    /// Whether the caller may know of the refusal's blocker by the project of the caller's token.
     fn may_know(&self, caller: &Caller, refused: &PlanRefusal) -> bool {
         let Some(blocker) = &refused.blocker else {
             return refused.rule != RefusalRule::OtherProject || caller.is_admin;

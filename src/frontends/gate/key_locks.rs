@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::domain::model::ResourceKey;
 
-/// Shared by all gates of an engine.
+/// The natural keys under which creates run, shared by all gates of an engine.
 #[derive(Debug, Default)]
 pub struct KeyLocks {
     taken: Mutex<HashSet<ResourceKey>>,
@@ -15,7 +15,7 @@ pub struct KeyLocks {
 }
 
 impl KeyLocks {
-    /// Waits until no other create uses any of these keys.
+    /// Waits until no other create uses any of these keys, and locks them.
     pub(super) async fn take(self: &Arc<Self>, keys: BTreeSet<ResourceKey>) -> KeyLock {
         loop {
             let ended = self.ended.notified();

@@ -21,7 +21,7 @@ use crate::domain::model::KindName;
 
 /// Maximum number of pages that are read from the upstream to fill one page: 100,000 rows.
 const REFILLS_MAX: usize = 200;
-/// Rows in such a page.
+/// Rows in a page that is read to fill another one.
 const REFILL_ROWS: usize = 500;
 
 impl Gate {
@@ -50,7 +50,8 @@ impl Gate {
         {
             refills += 1;
             if refills > REFILLS_MAX {
-                let message = "too much of this list is being deleted; ask with a filter";
+                let message = "too many resources of this list are being deleted to fill a page; narrow the \
+                               list with a filter";
                 return Err(Refusal::unavailable(message));
             }
             let link = with_query(&link, "limit", &REFILL_ROWS.to_string());

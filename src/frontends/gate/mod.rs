@@ -99,7 +99,7 @@ pub struct Parts {
     /// A session with the engine's own credentials, for reading Keystone and the catalog.
     pub session: Arc<Session>,
     pub clock: Clock,
-    /// Time limit of a write that a fence waits for.
+    /// Time limit of a write that a write guard waits for.
     pub call_timeout: Duration,
 }
 
@@ -169,7 +169,7 @@ impl GateHandle {
         self.address
     }
 
-    /// Stops accepting requests; those in progress have a moment to finish.
+    /// Stops accepting requests; those in progress have a second to finish.
     pub async fn stop(self) {
         self.stop.cancel();
         // Whether the task ended or panicked, it no longer serves.
@@ -177,7 +177,7 @@ impl GateHandle {
     }
 }
 
-/// Binds and serves.
+/// Binds the gate's address, and serves the gate until [`GateHandle::stop`].
 ///
 /// # Errors
 /// The address is taken, or the cloud's certificates cannot be used.
@@ -367,7 +367,7 @@ impl Gate {
         match call.head.method {
             Method::GET | Method::HEAD => {
                 let answer = self.read(call, streamed(body), target).await;
-                // The cloud may have taken its time.
+                // The service may have answered late, and the ledger may be lost by now.
                 if needs_tombstones {
                     self.knows_tombstones()?;
                 }
@@ -384,8 +384,8 @@ impl Gate {
         match self.tombstones.is_lost() {
             false => Ok(()),
             true => {
-                let message =
-                    "the gate does not know what is being deleted: its ledger does not answer";
+                let message = "the gate does not know which resources are being deleted, because its ledger does \
+                               not answer; send the request again later";
                 Err(Refusal::unavailable(message))
             }
         }
@@ -439,15 +439,19 @@ impl Gate {
             let url = url.map_err(|error| {
                 tracing::warn!(gate = %self.address, %error, "the upstream is not known");
                 Refusal::unavailable(format!(
-                    "{} of {} is not known yet",
-                    self.service, self.site
+                    "the address of {} is not known yet: Keystone does not answer, or its catalog does not name the \
+                     service; send the request again later",
+                    self.name()
                 ))
             })?;
             let authority = url.authority().rsplit('@').next().unwrap_or_default();
             let parsed = authority.parse::<Authority>().ok();
             let scheme = url.scheme().parse::<Scheme>().ok();
             let Some((scheme, authority)) = scheme.zip(parsed) else {
-                return Err(Refusal::unavailable(format!("{url} is not an upstream")));
+                return Err(Refusal::unavailable(format!(
+                    "the catalog of Keystone names {url} as the address of {}, which is not usable",
+                    self.name()
+                )));
             };
             Ok(Upstream {
                 scheme,

@@ -86,7 +86,7 @@ impl Page {
         }
     }
 
-    /// Returns the JSON of the page, with as many rows as the service sent; `more`: whether the list
+    /// Returns the JSON of the page, with at most as many rows as the service sent. `more` says whether the list
     /// continues.
     pub(super) fn text(mut self, asked: &PageRequest, more: bool) -> Bytes {
         let over = self.rows.len().saturating_sub(self.size);
@@ -229,7 +229,7 @@ fn without_query(link: &str, key: &str, value: &str) -> String {
 
 /// The parts of a client's request for a list, or for one resource, that the gate needs.
 pub(super) struct PageRequest {
-    /// None: all fields.
+    /// The fields that the client asked for; None for all.
     fields: Option<Vec<String>>,
     /// Fields that the gate needs and the client did not ask for.
     pub(super) missing: Vec<String>,
@@ -247,7 +247,7 @@ struct StateFilter {
 }
 
 impl PageRequest {
-    /// Reads a request. `needed`: fields that the gate needs in addition to the id.
+    /// Reads a request. `needed` are the fields that the gate needs in addition to the id.
     pub(super) fn of(uri: &Uri, kind: &Kind, needed: &[&str]) -> Self {
         let list = kind.spec.list.as_ref();
         // Where the service cannot select fields, the parameter means something else.

@@ -22,7 +22,7 @@ use crate::domain::kinds::{Bond, Kind};
 use crate::domain::model::{KindName, Phase};
 use crate::domain::text::escape;
 
-/// Length of the longest chain of parts: a rule of a policy of a listener of a balancer.
+/// Length of the longest chain of parts, such as a rule of a policy of a listener of a load balancer.
 const LEVELS_MAX: usize = 5;
 /// Ids in one list: about 4 KB of URL.
 const IDS_TOGETHER: usize = 100;
@@ -72,7 +72,7 @@ impl Gate {
         Ok(wholes)
     }
 
-    /// Does the same for resources of which only the ids are known.
+    /// As [`Self::wholes_of_rows`], for resources of which only the ids are known.
     pub(super) async fn wholes_of(&self, named: &[Named], bond: Bond) -> Result<Wholes> {
         let mut wholes = vec![None; named.len()];
         let mut next: BTreeMap<Named, Places> = BTreeMap::new();
@@ -85,7 +85,7 @@ impl Gate {
         Ok(wholes)
     }
 
-    /// Does the same for one resource.
+    /// As [`Self::wholes_of`], for one resource.
     pub(super) async fn whole_of(&self, named: &Named, bond: Bond) -> Result<Option<Named>> {
         let wholes = self.wholes_of(std::slice::from_ref(named), bond).await?;
         Ok(wholes.into_iter().next().flatten())
@@ -123,7 +123,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Does the same for a DELETE of a resource without a tombstone of its own.
+    /// As [`Self::guard_parts`], for a DELETE of a resource without a tombstone of its own.
     pub(super) async fn guard_delete_of_part(&self, call: &Call, named: &Named) -> Result<()> {
         if self.phase(&named.kind, &named.id).is_some()
             || !self.may_go_along(&named.kind, Bond::Child)
@@ -344,7 +344,7 @@ impl Gate {
         if matches!(error.status(), Some(403 | 404)) {
             return Ok(());
         }
-        tracing::warn!(gate = %self.address, kind = kind.name.as_str(), %error, "what a request refers to cannot be looked up");
+        tracing::warn!(gate = %self.address, kind = kind.name.as_str(), %error, "the resources that a request refers to cannot be looked up");
         Err(Refusal::unavailable(format!(
             "the {} service cannot be asked now whether a {} of this request goes along with a resource \
              that is being deleted; send the request again later",

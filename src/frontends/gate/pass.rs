@@ -49,7 +49,7 @@ impl Whole {
         .await
     }
 
-    /// Returns an answer of the gate's own.
+    /// Returns an answer that the gate itself makes.
     pub(super) fn json_of(body: &Value) -> Self {
         let mut response = http::Response::new(());
         let json = HeaderValue::from_static("application/json");
@@ -95,9 +95,9 @@ impl Gate {
         self.pass_within(head, body, limit).await
     }
 
-    /// Passes a write that a fence waits for: an upstream that hangs must not delay a deletion for long.
+    /// Passes a write that a write guard waits for: an upstream that hangs must not delay a deletion for long.
     pub(super) async fn pass_soon(&self, head: request::Parts, body: Out) -> Result<Response> {
-        // Since its fence was looked for, the body may have taken its time.
+        // The body may have arrived slowly, and the ledger may be lost since the tombstones were checked.
         self.knows_tombstones()?;
         self.pass_within(head, body, self.call_timeout).await
     }
@@ -125,7 +125,10 @@ impl Gate {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.no_answer(&error)),
             Err(_) => {
-                let message = format!("{} did not answer in time", self.name());
+                let message = format!(
+                    "{} did not answer in time; send the request again later",
+                    self.name()
+                );
                 return Err(Refusal::of(StatusCode::GATEWAY_TIMEOUT, message));
             }
         };
@@ -144,7 +147,7 @@ impl Gate {
         self.pass(head, empty()).await
     }
 
-    /// Returns the complete answer to such a request.
+    /// Sends a request as [`Self::send`] does, and returns the complete answer.
     pub(super) async fn fetch(&self, head: request::Parts) -> Result<Whole> {
         let response = self.send(head).await?;
         self.read_whole(response, Read::Tree).await
@@ -158,12 +161,12 @@ impl Gate {
         if announced.is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
             return Err(self.not_read("it is longer than 64 MiB"));
         }
-        // An unknown length is taken for a small one, until more has come.
-        let mut room = announced.unwrap_or(SMALL_BYTES_MAX);
-        let mut share = self.room_for(room, read).await?;
+        // An unknown length counts as small, until more has come.
+        let mut reserved = announced.unwrap_or(SMALL_BYTES_MAX);
+        let mut share = self.reserve(reserved, read).await?;
         let (head, mut body) = response.into_parts();
         // Allocated in its full length: growing would briefly take twice the memory.
-        let mut text = BytesMut::with_capacity(body.size_hint().exact().map_or(0, |_| room));
+        let mut text = BytesMut::with_capacity(body.size_hint().exact().map_or(0, |_| reserved));
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| self.not_read(&error.to_string()))?;
             let Ok(data) = frame.into_data() else {
@@ -172,10 +175,10 @@ impl Gate {
             if text.len() + data.len() > ANSWER_BYTES_MAX {
                 return Err(self.not_read("it is longer than 64 MiB"));
             }
-            if text.len() + data.len() > room {
+            if text.len() + data.len() > reserved {
                 // Its length was not announced, and it is not small.
-                room = ANSWER_BYTES_MAX;
-                share = self.room_for(room, read).await?;
+                reserved = ANSWER_BYTES_MAX;
+                share = self.reserve(reserved, read).await?;
             }
             text.extend_from_slice(&data);
             // Other connections run in between, even if the whole body has arrived already.
@@ -188,11 +191,12 @@ impl Gate {
         })
     }
 
-    async fn room_for(&self, bytes: usize, read: Read) -> Result<Share> {
-        // It waits for memory as long as for an answer.
+    /// Reserves memory for an answer of this length.
+    async fn reserve(&self, bytes: usize, read: Read) -> Result<Share> {
+        // It waits for memory at most as long as for the answer itself.
         let within = self.settings.limits.answer_timeout;
-        let room = self.budget.answer(bytes, read, within).await;
-        room.ok_or_else(too_many)
+        let share = self.budget.answer(bytes, read, within).await;
+        share.ok_or_else(too_many)
     }
 
     /// Waits until no other large page is being read, if this page is large.
@@ -207,7 +211,7 @@ impl Gate {
 
     fn not_read(&self, why: &str) -> Refusal {
         let message = format!(
-            "the answer of {} was not read: {why}; ask with a limit",
+            "the answer of {} was not read: {why}; send the request again, or with a limit",
             self.name()
         );
         Refusal::bad_gateway(message)
@@ -265,7 +269,9 @@ impl Gate {
 }
 
 fn too_many() -> Refusal {
-    Refusal::unavailable("the gate reads too many large answers now; ask again, or with a limit")
+    Refusal::unavailable(
+        "the gate is reading too many large answers; send the request again, or with a limit",
+    )
 }
 
 /// Removes the headers that concern this connection only, and those that `Connection` names.

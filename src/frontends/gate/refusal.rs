@@ -16,7 +16,7 @@ use crate::domain::text::escape;
 /// A result whose error is the answer to the client.
 pub(super) type Result<T, E = Refusal> = std::result::Result<T, E>;
 
-/// Header that names the deletion in each of the gate's own answers.
+/// Header that names the deletion in the gate's own answers, if there is one.
 pub(super) const DELETION_HEADER: &str = "x-gone-deletion";
 
 /// An answer of 4xx or 5xx.
@@ -208,7 +208,7 @@ pub(super) fn name_deletion(headers: &mut http::HeaderMap, deletion: Option<&str
     }
 }
 
-/// Converts a refusal by the engine.
+/// Turns an error of the engine into the gate's refusal.
 pub(super) fn refused(error: ControlError) -> Refusal {
     let message = error.to_string();
     match error {

@@ -16,7 +16,7 @@ use super::{Gate, text_of};
 use crate::cloud::openstack::{Identity, TokenScope, Vouched};
 use crate::domain::text::escape;
 
-/// How long an answer of Keystone is valid: a revoked role ends here after this time.
+/// How long an answer of Keystone is valid: a gate notices a revoked role after this time.
 const VOUCHED_FOR: TimeDelta = TimeDelta::seconds(10);
 /// Maximum number of tokens in a cache.
 const CACHED_TOKENS_MAX: usize = 10_000;
@@ -118,8 +118,8 @@ impl Gate {
     pub(super) async fn caller(&self, head: &request::Parts) -> Result<Caller> {
         let vouched = self.authenticate(head).await?;
         if vouched.restricted {
-            let message = "an application credential with access rules is not enough here: the gate \
-                           cannot check its paths";
+            let message = "the gate cannot check the paths of an application credential with access rules: use one \
+                           without access rules";
             return Err(Refusal::unauthorized(message));
         }
         Ok(Caller {
@@ -146,7 +146,7 @@ impl Gate {
                 }
                 let own = self.session.identity().await.map_err(|error| {
                     tracing::warn!(gate = %self.address, %error, "the engine's own login fails");
-                    Refusal::unavailable("Keystone cannot be asked whose token this is")
+                    Refusal::unavailable("Keystone cannot be asked whose token this is; send the request again later")
                 })?;
                 Ok(own.domain == *domain)
             }
@@ -181,7 +181,7 @@ impl Gate {
         if let Some(said) = self.tokens.find(&hash, now) {
             return Ok(said);
         }
-        // Never closed.
+        // The semaphore is never closed.
         let _asking = self.tokens.asking.acquire().await.ok();
         // Another request may have asked in the meantime.
         if let Some(said) = self.tokens.find(&hash, now) {
@@ -190,13 +190,15 @@ impl Gate {
         let asked = self.session.vouch(&SecretString::from(token)).await;
         let vouched = asked.map_err(|error| {
             tracing::warn!(gate = %self.address, %error, "Keystone does not vouch for tokens now");
-            Refusal::unavailable("Keystone cannot be asked whose token this is")
+            Refusal::unavailable(
+                "Keystone cannot be asked whose token this is; send the request again later",
+            )
         })?;
         self.tokens.keep(hash, vouched.as_ref(), now);
         Ok(vouched.filter(|vouched| now < vouched.expires_at))
     }
 
-    /// Checks that the caller may cascade at all; the project limits what (P7).
+    /// Checks that the caller's roles allow a cascade. The caller's project limits which resources it deletes (P7).
     pub(super) fn may_cascade(&self, caller: &Caller) -> Result<()> {
         let may = caller.has_roles_here && has_role(caller, &self.settings.cascade_roles);
         // An admin of another domain has the rights of a member in the token's own project.
@@ -205,9 +207,9 @@ impl Gate {
             return Ok(());
         }
         let message = format!(
-            "none of the roles {} may delete here (of {})",
-            caller.roles.join(", "),
+            "user {} may not delete through this gate: none of the roles {} is one of its cascade_roles",
             escape(&caller.user_name),
+            caller.roles.join(", "),
         );
         Err(Refusal::forbidden(message))
     }

@@ -78,7 +78,7 @@ enum Segment {
     Literal(String),
     /// A part of the id.
     Variable,
-    /// The id of a project, which says nothing of the resource.
+    /// The id of a project, which does not identify the resource.
     Project,
 }
 
@@ -88,7 +88,7 @@ impl Segment {
         match self {
             Self::Literal(literal) => literal == text,
             Self::Variable => true,
-            // As the services themselves tell a project from a collection.
+            // The services themselves distinguish a project from a collection in this way.
             Self::Project => text
                 .bytes()
                 .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-')),
@@ -133,6 +133,7 @@ impl From<ResourceKey> for Named {
     }
 }
 
+/// The resource or the collection that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathTarget {
     /// A path of no kind: versions, quotas, agents.
@@ -329,6 +330,8 @@ impl Routes {
         self.is_unguarded
     }
 
+    /// Returns the resource or the collection that a path names.
+    ///
     /// # Errors
     /// The path can be read in two ways, or the id is not in its canonical spelling.
     pub fn target_of(&self, path: &str) -> Result<PathTarget, Ambiguous> {

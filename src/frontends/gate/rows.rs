@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::threads::Yielder;
 
-/// Splits a page into its fields, with null in place of the rows, and the rows. None if the text is not such a
-/// page.
+/// Splits a page into its fields, with null in place of the rows, and the rows. None if the text is not a page
+/// of these rows.
 pub(super) fn split(text: &Bytes, items: &str) -> Option<(Map<String, Value>, Vec<Bytes>)> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let page = PageOf { text, items };

@@ -16,14 +16,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// JSON of more bytes than this takes some milliseconds, and is not processed on these threads.
 const BYTES_HERE_MAX: usize = 256 << 10;
-/// Nice value of a thread for large bodies. It leaves a tenth of a core beside a busy thread, so a large list
+/// Nice value of a thread for large bodies. Beside a busy thread it still gets a tenth of a core, so a large list
 /// ends even on a machine that is never idle.
 const LOW_PRIORITY: i32 = 10;
 /// How long a thread for large bodies works before it lets others run: less than an answer to a small request
 /// takes.
-const TURN: Duration = Duration::from_micros(40);
-/// Fewest rows of a turn, so that a thread that takes long for each works more than it rests.
-const ROWS_OF_TURN_MIN: usize = 8;
+const TIME_SLICE: Duration = Duration::from_micros(40);
+/// Fewest rows of a time slice, so that a thread with slow rows works more than it rests.
+const ROWS_OF_SLICE_MIN: usize = 8;
 
 /// Threads that all gates of an engine share; they end when this is dropped.
 pub struct Threads {
@@ -96,7 +96,7 @@ pub(super) async fn offload_if_large<T: Send + 'static>(
         // The system refuses a further thread: the work runs here.
         return work.await;
     };
-    // Fails only if the thread has ended.
+    // Sending fails only if the thread has ended.
     let _ = hand_over.send(work);
     match answer.await {
         Ok(done) => done,
@@ -127,7 +127,7 @@ fn prepare_for_large_bodies() {
     }
 }
 
-/// Lets other threads run between two rows of a large page, after each [`TURN`].
+/// Lets other threads run between two rows of a large page, after each [`TIME_SLICE`].
 pub(super) struct Yielder {
     began: Instant,
     rows: usize,
@@ -145,7 +145,7 @@ impl Yielder {
     /// seen to run this thread for 3 to 4 ms while another waited.
     pub(super) fn after_row(&mut self) {
         self.rows += 1;
-        let is_over = || self.rows >= ROWS_OF_TURN_MIN && self.began.elapsed() >= TURN;
+        let is_over = || self.rows >= ROWS_OF_SLICE_MIN && self.began.elapsed() >= TIME_SLICE;
         if IS_FOR_LARGE.get() && is_over() {
             std::thread::sleep(Duration::from_micros(1));
             *self = Self::new();

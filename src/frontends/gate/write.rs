@@ -36,17 +36,17 @@ impl Gate {
     ) -> Result<Response> {
         let touched = target.names();
         if self.is_upload(&call.head, &target) {
-            // An upload refers to nothing and may take long, so no fence waits for it.
+            // An upload refers to no resource and may take long, so no write guard waits for it.
             self.guard(&call, &touched).await?;
             return self.pass(call.head, streamed(body)).await;
         }
         let routes = &self.upstream().await?.routes;
         let creates = routes.creates(&call.head.method, call.head.uri.path());
-        // The body is read before a fence waits for the write: a client that stalls delays no deletion (P12).
+        // The body is read before a write guard can wait for the write: a client that stalls delays no deletion (P12).
         let (bytes, _share) = self.whole(body).await?;
         if creates.is_empty() {
-            // The write begins before the tombstones are checked: a fence that is raised in between waits for
-            // it (T14).
+            // The write begins before the tombstones are checked: a write guard that is set in between waits
+            // for it (T14).
             let _write = self.tombstones.begin_write(&self.site);
             let mut sites = self.copied_from.iter();
             if !sites.any(|site| self.tombstones.any_at(site)) {
@@ -58,7 +58,7 @@ impl Gate {
         let mut referred = touched;
         referred.extend(body::referred(routes, &parsed));
         let made: Vec<Named> = creates.iter().flat_map(|it| it.named(&parsed)).collect();
-        let _turn = self.key_locks.take(self.keys_of(&made)).await;
+        let _lock = self.key_locks.take(self.keys_of(&made)).await;
         let _write = self.tombstones.begin_write(&self.site);
         if let PathTarget::Collection { kind, .. } = &target {
             let copies = copied(&parsed).into_iter().map(|id| Named {
@@ -101,7 +101,7 @@ impl Gate {
             match answered.json().await {
                 Some(said) => made = creates.iter().flat_map(|it| it.named(&said)).collect(),
                 None => {
-                    tracing::warn!(gate = %self.address, "the service's answer to a create is not JSON: the tombstones of what it created stay as they are");
+                    tracing::warn!(gate = %self.address, "the service's answer to a create is not JSON: the tombstones of the created resources stay as they are");
                 }
             }
             response = answered.relay();
@@ -123,9 +123,9 @@ impl Gate {
             Err(refusal) => Err(refusal),
         };
         if let Err(refusal) = revived {
-            // The resource exists all the same, and the gate shows it; the next create records it again.
+            // The resource exists all the same, and the gate shows it; the next create under its key records it again.
             let made = made.iter().map(|it| escape(&it.id)).collect::<Vec<_>>();
-            tracing::warn!(gate = %self.address, made = made.join(" "), ?refusal, "what was re-created is still recorded as gone in the ledger");
+            tracing::warn!(gate = %self.address, made = made.join(" "), ?refusal, "the ledger still records re-created resources as gone");
         }
         Ok(response)
     }
@@ -134,8 +134,8 @@ impl Gate {
         named.iter().map(|named| named.at(&self.site)).collect()
     }
 
-    /// Reads the body of a request, with its share of the memory. While none is free, bodies of stalled
-    /// clients give up theirs.
+    /// Reads the body of a request, and reserves memory for it. While no memory is free, connections of stalled
+    /// clients are closed to free theirs.
     async fn whole(&self, mut body: Arriving) -> Result<(Bytes, Vec<Share>)> {
         let read = async {
             let mut read = BytesMut::new();
@@ -168,7 +168,7 @@ impl Gate {
             Ok(read) => read,
             Err(_) => Err(Refusal::of(
                 StatusCode::REQUEST_TIMEOUT,
-                "the body did not come in time",
+                "the body of the request did not arrive within 30 seconds",
             )),
         }
     }
@@ -227,7 +227,8 @@ impl Gate {
     ) -> Result<Option<Tombstone>> {
         self.control.ask(request).await.map_err(|_| {
             Refusal::unavailable(
-                "the engine cannot tell now whether the original of this is being deleted",
+                "the engine does not answer now, so the gate cannot tell whether this is a copy of a resource that \
+                 is being deleted; send the request again later",
             )
         })
     }
@@ -354,13 +355,15 @@ impl Gate {
     pub(super) async fn being_deleted(&self, site: &Site, named: &Named) -> Refusal {
         let deletion = self.deletion_at(site, named).await;
         let by = deletion.as_deref().unwrap_or("(unknown)");
-        let named_so = format!("{} {}", named.kind, escape(&named.id));
+        let resource = format!("{} {}", named.kind, escape(&named.id));
         let message = match self.tombstones.phase(site, &named.kind, &named.id) {
             Some(Phase::Gone | Phase::Purged) => {
-                format!("{named_so} was deleted, by deletion {by}; this does not bring it back.")
+                format!(
+                    "{resource} was deleted, by deletion {by}; this request does not bring it back."
+                )
             }
             _ => format!(
-                "{named_so} is being deleted, by deletion {by}; nothing may refer to it any more."
+                "{resource} is being deleted, by deletion {by}; nothing may refer to it any more."
             ),
         };
         Refusal::being_deleted(message, deletion)
@@ -395,7 +398,7 @@ fn parsed(bytes: &[u8]) -> Result<Value> {
         return Ok(Value::Null);
     }
     body::parse(bytes).map_err(|error| {
-        let message = format!("the body is no JSON that can be read in one way: {error}");
+        let message = format!("the body is not JSON that can be read in one way only: {error}");
         Refusal::bad_request(message)
     })
 }
