@@ -24,11 +24,11 @@ const PAGES_MAX: usize = 200;
 const WAIT_MS_MAX: u64 = 60_000;
 /// Pause between two reads while events come one by one, to spare a busy engine.
 const LULL: Duration = Duration::from_millis(250);
-/// The cursor is saved after this many events without news: events after the saved cursor are read again after a
-/// crash.
+/// The cursor is saved after this many events without a topic: events after the saved cursor are read again after
+/// a crash.
 const QUIET_EVENTS: i64 = 1_000;
-/// How often an engine that does not lead looks whether it does now.
-const LEADS_LOOK: Duration = Duration::from_secs(1);
+/// How often an engine that does not lead checks whether it leads now.
+const LEADS_CHECK: Duration = Duration::from_secs(1);
 /// Wait after the ledger could not be read or written.
 const LEDGER_RETRY: Duration = Duration::from_secs(5);
 
@@ -125,13 +125,13 @@ impl Follower {
         while !stop.is_cancelled() {
             if !self.leads() {
                 // The engine that leads notifies, and moves the cursor.
-                pause(LEADS_LOOK, &stop).await;
+                pause(LEADS_CHECK, &stop).await;
                 self.is_behind = true;
                 continue;
             }
             if let Err(error) = self.follow(&stop).await {
                 let channel = self.channel.name();
-                tracing::warn!(channel, %error, "no notification can be sent now; it is retried");
+                tracing::warn!(channel, %error, "no notification is sent: the ledger cannot be used; this is retried");
                 pause(LEDGER_RETRY, &stop).await;
             }
         }
@@ -182,7 +182,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Whether this engine does what only one engine of a ledger does.
+    /// Whether this engine leads those of its ledger: only the one that leads notifies.
     fn leads(&self) -> bool {
         !self.control.snapshot().borrow().engine.follows
     }
@@ -219,7 +219,7 @@ impl Follower {
                     channel,
                     after,
                     oldest,
-                    "events were dropped before anybody was notified of them"
+                    "events were pruned before anybody was notified of them"
                 );
                 self.control.events(oldest - 1, wait_ms).await
             }
@@ -337,7 +337,7 @@ impl Follower {
         ))
     }
 
-    /// Returns the deletion; None if it does not exist (any more): then the message says less.
+    /// Returns the deletion; None if it does not exist any more: then the message says less.
     async fn deletion(&self, id: &str) -> Result<Option<Box<Deletion>>, ControlError> {
         let id = id.to_owned();
         self.control.find(query::Deletion { id }).await

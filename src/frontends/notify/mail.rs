@@ -71,7 +71,7 @@ pub(super) async fn send(
     match (later, refused) {
         (Some(why), _) => Err(why),
         (None, Some(why)) if had.is_empty() => Err(why),
-        (None, Some(why)) => Ok(format!("{said}; for another address: {why}")),
+        (None, Some(why)) => Ok(format!("{said}; another recipient was refused: {why}")),
         (None, None) => Ok(said),
     }
 }

@@ -73,7 +73,7 @@ impl Message {
             .map_or_else(String::new, |part| part.headline(plain));
         let subject = match parts.len() + more {
             0 | 1 => format!("[gone] {first}"),
-            all => format!("[gone] {all} need a person: {first}"),
+            all => format!("[gone] {all} deletions or sites need a person: {first}"),
         };
         let json = json!({
             "id": id,
@@ -299,7 +299,7 @@ fn why_stuck(step: &Step, show: Show) -> String {
     let since = step.blocked_since.map(time);
     facts.extend(since.map(|since| format!("blocked since {since}")));
     facts.push(count(step.attempts, "attempt"));
-    // Otherwise somebody was faster than this message.
+    // A step that is not stuck any more was handled before this message was written.
     let is_stuck = step.state == StepState::Stuck;
     facts.extend((!is_stuck).then(|| format!("now {}", step.state.as_str())));
     facts.join("; ")

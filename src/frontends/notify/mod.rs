@@ -1,4 +1,4 @@
-//! Tells people, by webhook and mail, that something needs them (I7).
+//! Notifies people, by webhook and mail, of the deletions and sites that need them (I7).
 //!
 //! ```text
 //! ledger's events ──▶ Gathered (domain::notification) ──▶ Message ──▶ webhook
@@ -6,9 +6,9 @@
 //!        └── cursor: the last event that the channel has reported, kept in the ledger
 //! ```
 //!
-//! **What is news** ([`crate::domain::notification`] decides): a step that is stuck by itself, even while other steps
-//! of its deletion continue; a refused deletion that nobody waits for; a paused site. Steps that wait for a
-//! stuck step are reported with it. Blocked steps are retried automatically and are no news.
+//! **The topics of a message** ([`crate::domain::notification`] decides): a step that is stuck by itself, even while
+//! other steps of its deletion continue; a refused deletion that nobody waits for; a paused site. Steps that wait
+//! for a stuck step are reported with it. Blocked steps are retried automatically, so nobody is notified of them.
 //!
 //! **Once, even after a crash.** The events are the outbox. Before a message is sent, the channel's
 //! cursor records the event up to which it reaches, and afterwards that it was accepted. If the engine crashes in
@@ -17,10 +17,10 @@
 //! event, not with the whole history.
 //!
 //! **A channel never delays another one or the engine.** Each is a task that only reads. A failing channel is
-//! retried for ever with growing waits; meanwhile its news gathers in the ledger and becomes one message.
+//! retried for ever with growing waits; meanwhile its events gather in the ledger and become one message.
 //!
 //! Only a process whose engine keeps running sends messages (`gone`, `gone --engine`): a command ends before
-//! an answer comes, and the next engine reports its news.
+//! an answer comes, and the next engine reports its events.
 //!
 //! # The webhook
 //! `POST` with `Content-Type: application/json`; any 2xx accepts the message; redirects are not followed.
@@ -37,9 +37,9 @@
 //!            "left_count": 1, "next": ["gone explain …", "gone retry …"]}],
 //!  "more": 0}
 //! ```
-//! `type` is `stuck`, `refused` (`reasons` says why) or `paused` (no deletion); a test has no news. `left`
+//! `type` is `stuck`, `refused` (`reasons` says why) or `paused` (no deletion); in a test, `news` is empty. `left`
 //! lists the resources that stay by the plan of a stuck deletion: at most 3 of `left_count`. There are at
-//! most 10 entries in `news`, 5 in `steps`, and 500 characters in a text; `more` counts the omitted news.
+//! most 10 entries in `news`, 5 in `steps`, and 500 characters in a text; `more` counts the omitted entries.
 //! Texts from clouds are escaped, and in `text` also made harmless to chat systems.
 
 mod follow;
@@ -64,7 +64,7 @@ use crate::system::machine::host;
 use follow::Follower;
 use message::Message;
 
-/// Time for open messages when the engine stops.
+/// Time that messages in progress have to finish when the engine stops.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
 /// A channel by which people are notified.
@@ -162,7 +162,7 @@ impl NotTaken {
     }
 }
 
-/// The reason why nobody would be notified: the engine must not start then.
+/// The reason why the notifier cannot start. The engine must not start without it, because nobody would be notified.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("{channel}: {why}")]
@@ -215,15 +215,15 @@ impl Notifier {
             notifier.tasks.spawn(async move {
                 if run.await.is_err() {
                     // The panic hook has logged the place.
-                    tracing::error!(channel = name, "notifications have ended by a mistake of gone; restart it to go on: nothing is lost");
+                    tracing::error!(channel = name, "a bug in gone has ended the notifications; restart the engine to continue them: nothing is lost");
                 }
             });
         }
         Ok(notifier)
     }
 
-    /// Stops, once open messages are answered or a second is over; the next engine repeats those without an
-    /// answer.
+    /// Stops once the messages in progress are answered, or after a second. The next engine repeats those without
+    /// an answer.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
@@ -250,7 +250,7 @@ pub struct Tried {
     pub answer: Result<String, NotTaken>,
 }
 
-/// Sends a test by each channel, all at once. The list is empty if no channel is configured.
+/// Sends a test message by each channel, all at the same time. The list is empty if no channel is configured.
 pub async fn test(settings: &NotifySettings, clock: &Clock) -> Vec<Tried> {
     let host = host();
     let message = Message::test(&host, &clock.new_id(), clock.now());

@@ -46,7 +46,7 @@ pub(super) async fn send(
         .body(message.json.to_string());
     if let Some(token) = &token {
         let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
-        let why = "the token has a character that no header may have";
+        let why = "the token has a character that is not allowed in a header";
         let mut bearer = bearer.map_err(|_| NotTaken::configuration(why))?;
         bearer.set_sensitive(true);
         request = request.header(reqwest::header::AUTHORIZATION, bearer);
@@ -61,7 +61,7 @@ pub(super) async fn send(
     match status.as_u16() {
         200..=299 => Ok(said),
         300..=399 => Err(NotTaken::unreachable(format!(
-            "{said}; redirects are not followed: write where it leads as url"
+            "{said}; redirects are not followed: set url to where it leads"
         ))),
         401 | 403 | 407 => Err(NotTaken::new(DeliveryErrorKind::Auth, said)),
         _ => Err(NotTaken::unreachable(said)),

@@ -67,7 +67,7 @@ pub struct Facts {
     pub mapping: Vec<Mapping>,
     /// The keys of the settings that name clouds, each with the cloud.
     pub named_clouds: Vec<(&'static str, String)>,
-    /// Things that work but should be known, such as permissions and unknown fields. Each says what to do.
+    /// Findings that stop nothing but should be known, such as permissions and unknown fields. Each says what to do.
     pub warnings: Vec<String>,
     pub logins: Vec<Login>,
     pub ledger: Option<LedgerFacts>,
@@ -196,7 +196,7 @@ fn cloud_checks(
     let clouds = match clouds {
         Ok(clouds) => clouds,
         Err(error) => {
-            let advice = "Correct it; without it no cloud can be reached.";
+            let advice = "Correct the file; without it, no cloud can be reached.";
             return vec![fail("clouds", CheckFailure::Configuration, error, advice)];
         }
     };
@@ -286,7 +286,7 @@ fn login_check(login: &Login) -> Check {
             CheckFailure::Auth,
             message,
             "Check user, password, project and domains in clouds.yaml; a service that refuses a good login \
-             wants another role, or other access rules of the application credential.",
+             needs another role, or other access rules of the application credential.",
         ),
         Err((ErrorClass::Fatal, message)) => fail(
             &name,
@@ -336,7 +336,7 @@ fn engine_check(engine: &EngineFacts) -> Check {
             "engine",
             CheckFailure::Unreachable,
             &format!("process {pid} holds the ledger, but does not answer at {socket}: {error}"),
-            "Wait a moment if it starts or ends just now; else look into its log, and end it.",
+            "Wait a moment if it is starting or ending; otherwise read its log, and end it.",
         ),
         (Err(_), None) => ok(
             "engine",
@@ -357,8 +357,8 @@ fn peer_check(facts: &PeerFacts) -> Check {
             &name,
             CheckFailure::Unreachable,
             &format!("{why}; known by {known_by}"),
-            "See whether it runs and listens there, and its ca_file; nothing that it may refer to goes \
-             before it has answered.",
+            "Check that it runs and listens there, and check its ca_file; until it answers, resources that it \
+             may refer to are not deleted.",
         ),
     }
 }
@@ -373,8 +373,8 @@ fn notify_checks(channels: &[NotifyFacts]) -> Vec<Check> {
         "" => ok("notify", &facts.channel),
         why => warn(
             "notify",
-            &format!("{} takes nothing: {why}", facts.channel),
-            "It is tried again, and nothing is lost; `gone notify test` says more.",
+            &format!("{} does not accept the last message: {why}", facts.channel),
+            "The message is sent again until it is accepted; `gone notify test` sends a test message.",
         ),
     };
     channels.iter().map(check).collect()
@@ -382,7 +382,10 @@ fn notify_checks(channels: &[NotifyFacts]) -> Vec<Check> {
 
 fn terminal_check(terminal: &TerminalFacts) -> Check {
     if !terminal.is_terminal {
-        return ok("terminal", "none at standard output; the verbs need none");
+        return ok(
+            "terminal",
+            "standard output is not a terminal; the verbs need none",
+        );
     }
     let name = terminal.name.as_deref().unwrap_or("unknown");
     let size = terminal

@@ -26,6 +26,6 @@ fn shown(checked: RuleChecked) -> Check {
         (times, "") => format!("broken {times} times"),
         (_, detail) => detail.to_owned(),
     };
-    let advice = "Stop the engine, keep this ledger as it is, and go on with a backup.";
+    let advice = "Stop the engine, keep this ledger as it is, and continue with a backup.";
     fail(rule, CheckFailure::Damage, &found, advice)
 }

@@ -196,7 +196,7 @@ columns! {
 }
 
 columns! {
-    /// Each with the time at which it ended, if it has.
+    /// Steps, each with the time at which it ended, if it has.
     RESOURCES: (Step, Option<DateTime<Utc>>), |row|
     "STATE" 9 => row.0.state.as_str();
     "ENDED" 7 => time_or_empty(row.1);
@@ -219,7 +219,7 @@ columns! {
 }
 
 columns! {
-    /// Each with the resource of its step.
+    /// Refused attempts, each with the resource of its step.
     ATTEMPTS: (Event, String), |row|
     "TIME" 9 => time(row.0.at);
     "RESOURCE" 9 => row.1;
@@ -270,7 +270,7 @@ fn facts(parts: &Parts<'_>) -> Vec<(&'static str, String)> {
         let took = duration(took.try_into().unwrap_or(0));
         format!("{}, after {took}", time(at))
     });
-    // A stuck deletion goes on when a person puts it to work again.
+    // A stuck deletion continues once a person retries it.
     let end = match deletion.state {
         DeletionState::Stuck => "stuck since",
         _ => "ended at",
@@ -359,7 +359,7 @@ fn sections(parts: &Parts<'_>) -> Vec<Section> {
         ),
         Section::new(
             "What stays, and why",
-            "Resources that belong to what was deleted, or were to be deleted, and are not deleted.",
+            "Resources that are not deleted: by the plan, or because their step was abandoned or skipped.",
             STAYS,
             Bounded::of(stays(parts)),
         ),
@@ -383,13 +383,13 @@ fn sections(parts: &Parts<'_>) -> Vec<Section> {
         ),
         Section::new(
             "Warnings of the plan",
-            "What the plan's reader was told before it was approved.",
+            "What the plan warned of before it was approved.",
             WARNINGS,
             Bounded::of(warnings.collect()),
         ),
         Section::new(
             "What happened",
-            "What happened to the deletion as a whole.",
+            "The events of the deletion as a whole.",
             STORY,
             Bounded {
                 rows: history.story.rows.clone(),
@@ -452,7 +452,7 @@ fn stays(parts: &Parts<'_>) -> Vec<Stays> {
             (StepState::Purged, reason) if reason.is_empty() => "a person abandoned it".to_owned(),
             (StepState::Purged, reason) => format!("a person abandoned it: {reason}"),
             (StepState::Skipped, _) => {
-                "nothing was sent for it: the deletion was cancelled, or it had nothing to do"
+                "no call was sent for it: the deletion was cancelled, or no call was needed"
                     .to_owned()
             }
             _ => return None,
@@ -484,7 +484,7 @@ fn resources(parts: &Parts<'_>) -> Bounded<(Step, Option<DateTime<Utc>>)> {
     }
 }
 
-/// The time that the chart shows.
+/// The first and the last time of the chart.
 pub(super) fn chart_span(chart: &Gantt) -> String {
     format!("{} – {}", time(chart.from), time(chart.until))
 }

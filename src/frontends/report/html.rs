@@ -1,6 +1,6 @@
 //! The report of a deletion as a web page in one file: no script, no picture and no style from elsewhere. Each text
-//! is escaped twice: what would hide or reorder text becomes visible, as on a terminal, and what HTML reads becomes
-//! an entity.
+//! is escaped twice: characters that hide or reorder text become visible, as on a terminal, and characters that HTML
+//! interprets become entities.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 /// Height of a row of the chart; its width is its number of columns.
 const BAR_HEIGHT: u32 = 10;
 
-/// A text from outside.
+/// A text that may be hostile, because it comes from a cloud or a person.
 struct Text<'t>(&'t str);
 
 impl Render for Text<'_> {

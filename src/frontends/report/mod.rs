@@ -20,7 +20,7 @@ const CHART_COLUMNS: u32 = 160;
 /// Gathers the report of a deletion: its plan, its steps, its chart and all of its events.
 ///
 /// # Errors
-/// The engine could not be asked.
+/// The engine's own error.
 pub async fn gather(
     control: &dyn Control,
     deletion: &Deletion,
