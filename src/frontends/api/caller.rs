@@ -31,7 +31,7 @@ pub(super) struct Peer {
     pub(super) uid: u32,
 }
 
-/// Long enough for `user@host`; short enough for every row of an audit.
+/// Longest name of an actor that is kept: longer than `user@host`, and short enough for a row of the audit.
 const ACTOR_CHARS_MAX: usize = 128;
 
 /// The uids that the socket serves.

@@ -4,7 +4,7 @@
 //! `/openapi.json` describes them ([`described`]). `/control/v1/…` carries the four calls of [`Control`] verbatim
 //! for our own consoles and verbs ([`crate::control::remote`]).
 //!
-//! Shapes. One thing is its object. Lists are `{"items": […], "next": CURSOR or null}`; give `next`
+//! Shapes. A single item is one object. Lists are `{"items": […], "next": CURSOR or null}`; give `next`
 //! back as `?cursor=`. Errors are RFC 9457 problem documents. An unknown field or parameter is an
 //! error that names the nearest valid one.
 //!

@@ -63,7 +63,7 @@ pub(super) struct ProblemDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     oldest: Option<i64>,
-    /// The deletion that was accepted, and that its check refused.
+    /// The id of the accepted deletion that its check refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(super) deletion_id: Option<String>,
@@ -128,7 +128,7 @@ impl From<ControlError> for Problem {
     }
 }
 
-/// The status of each error of the control, and the end of its problem's type.
+/// Returns the status of an engine's error, and the last part of its problem type.
 pub(super) fn status_and_type(error: &ControlError) -> (StatusCode, &'static str) {
     match error {
         ControlError::Usage { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable"),

@@ -32,7 +32,7 @@ struct Purge {
     rung: Rung,
     /// Number of steps that were retried or abandoned.
     moved: u64,
-    /// With `unpin`: the deletion of the resource that blocks this one.
+    /// With `unpin`: the id of the deletion that removes the edges that block the step.
     unpinned_by: Option<String>,
     /// With `runbook`: the manual steps.
     runbook: Option<String>,

@@ -42,7 +42,7 @@ pub(super) struct ByResource {
 #[expect(dead_code)]
 struct Native {
     id: String,
-    /// Grows when it is created again under the same id (M1).
+    /// Grows when the resource is created again under the same id (M1).
     incarnation: i64,
     /// `ACTIVE` or `DELETING`.
     status: String,
@@ -113,8 +113,8 @@ const BODY: &str = "`id`, `name`, `project_id`, `tags` and the fields of its kin
 
 /// Create a resource that this deployment keeps.
 ///
-/// 409 if its id is taken or being deleted (M2), or it refers to a resource that is being deleted or does not
-/// exist (G10).
+/// 409 if the id is taken or being deleted (M2), or if the body refers to a resource that is being deleted or
+/// does not exist (G10).
 #[utoipa::path(post, path = "/resources/{kind}", operation_id = "createResource", tag = "resources",
     params(ByKind), request_body(content = Object, description = BODY),
     responses((status = 201, body = Native, description = "Created.")))]

@@ -84,7 +84,7 @@ pub(super) async fn drift(Path(it): Path<ByDeletion>, sent: Sent<DriftRequest>) 
 pub(super) struct RetryRequest {
     #[serde(default)]
     filter: Box<RetryFilter>,
-    /// Only says how many steps would be retried.
+    /// Whether only to count the steps that would be retried.
     #[serde(default)]
     dry_run: bool,
     /// The reason, for the audit.

@@ -95,7 +95,7 @@ whole_lists! {
     causes, "/causes", "listCauses", "steps" => query::Causes::default(), CauseGroup;
     /// All sites.
     sites, "/sites", "listSites", "sites" => query::Sites {}, SiteStatus;
-    /// All gates, with what they did with their requests since they opened.
+    /// All gates, with counts of their requests since they opened.
     gates, "/gates", "listGates", "sites" => query::Gates {}, GateStatus;
     /// All deployments that refer to this one, and those that it refers to; empty if this engine is not a deployment.
     deployments, "/deployments", "listDeployments", "deployments" => query::Deployments {}, DeploymentStatus;

@@ -1,4 +1,4 @@
-//! Events in words, with the resources of their steps, which events know by number alone.
+//! Events in words, with the resources of their steps: an event has only the number of its step.
 
 use std::collections::{BTreeMap, BTreeSet};
 

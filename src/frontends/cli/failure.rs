@@ -100,6 +100,8 @@ impl Failure {
         self
     }
 
+    /// Writes the failure as text, or as JSON on one line if the results are JSON.
+    ///
     /// # Errors
     /// Standard error cannot be written.
     pub fn write(&self, err: &mut Printer<'_>) -> io::Result<()> {

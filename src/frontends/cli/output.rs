@@ -250,9 +250,9 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Columns of the screen that a cell of several words gets at least, if it has as many.
+/// Smallest width to which a cell of several words is cut.
 const WORDS_WIDTH_MIN: usize = 20;
-/// Between two columns.
+/// Number of blanks between two columns.
 const GAP: usize = 2;
 
 /// Returns the width of each column on a screen of this width; none for those that are left out.

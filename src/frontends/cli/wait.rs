@@ -44,7 +44,7 @@ const HORIZON: TimeDelta = TimeDelta::minutes(60);
 pub(super) const ENGINE_AWAY_MAX: Duration = Duration::from_secs(10);
 /// Shortest time between two queries: a person reads at most four progress lines a second.
 const QUERY_EVERY: Duration = Duration::from_millis(250);
-/// Events wake the wait; without any, it checks the clock this often.
+/// Longest pause between two checks of the clock, if no event ends it earlier.
 const EVENTS_WAIT_MS: u64 = 1000;
 /// Longest delay until the end of this deletion is noticed while others cause events without end.
 const EVENTS_EVERY: Duration = Duration::from_millis(50);

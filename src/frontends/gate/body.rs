@@ -19,7 +19,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// Returns the resources that a body refers to, by the fields that the kinds name, at any depth: in a bulk,
+/// Returns the resources that a body refers to, by the fields that the kinds name, at any depth: in a bulk request,
 /// in the tree of a load balancer, in the arguments of an action.
 pub fn referred(routes: &Routes, body: &Value) -> Vec<Named> {
     let mut found = Vec::new();

@@ -60,7 +60,7 @@ impl Default for Budget {
     }
 }
 
-/// While this is held, no other large page is read.
+/// The permit to read a large page: while it is held, no other large page is read.
 pub(super) type LargePage = OwnedSemaphorePermit;
 
 /// A share of the memory, given back when it is dropped.

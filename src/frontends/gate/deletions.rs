@@ -31,7 +31,7 @@ pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
 /// them at once: no request of a tenant causes hundreds.
 const ASKED_MAX: usize = 24;
 const ASKED_AT_ONCE: usize = 8;
-/// How long the service is asked for the address of a deletion.
+/// Longest time of the requests that ask the service about blockers when a client reads a deletion.
 const ASKED_FOR: Duration = Duration::from_secs(5);
 
 impl Gate {

@@ -367,7 +367,7 @@ impl Gate {
         match call.head.method {
             Method::GET | Method::HEAD => {
                 let answer = self.read(call, streamed(body), target).await;
-                // The service may have answered late, and the ledger may be lost by now.
+                // The service may have answered late, and the ledger may have been lost meanwhile.
                 if needs_tombstones {
                     self.knows_tombstones()?;
                 }

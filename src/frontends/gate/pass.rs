@@ -97,7 +97,7 @@ impl Gate {
 
     /// Passes a write that a write guard waits for: an upstream that hangs must not delay a deletion for long.
     pub(super) async fn pass_soon(&self, head: request::Parts, body: Out) -> Result<Response> {
-        // The body may have arrived slowly, and the ledger may be lost since the tombstones were checked.
+        // The body may have arrived slowly, and the ledger may have been lost since the tombstones were checked.
         self.knows_tombstones()?;
         self.pass_within(head, body, self.call_timeout).await
     }

@@ -6,12 +6,12 @@ use crate::system::config::GateSource;
 /// The operation that a request asks for on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// To see it, alone or in a list.
+    /// Read the resource, alone or in a list.
     Read,
     Delete,
-    /// To create a child of it, update it, or add a reference to it.
+    /// Create a child of the resource, update it, or add a reference to it.
     Refer,
-    /// To re-create it under its natural key, or to create a copy of it.
+    /// Re-create the resource under its natural key, or create a copy of it.
     Create,
 }
 

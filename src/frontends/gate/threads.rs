@@ -102,7 +102,7 @@ pub(super) async fn offload_if_large<T: Send + 'static>(
         Ok(done) => done,
         Err(_) => match thread.join() {
             Err(panic) => resume_unwind(panic),
-            // Its reactor ends, and this task with it.
+            // The reactor of the calling thread ends, and this task with it.
             Ok(()) => std::future::pending().await,
         },
     }

@@ -22,9 +22,9 @@ use crate::domain::mapping::COPY_TAG;
 use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
 use crate::domain::text::escape;
 
-/// Bodies that name resources are small.
+/// Largest body that is read: bodies that name resources are small.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Clients that send a small body more slowly are not waited for.
+/// Longest time for a body to arrive: slower clients are refused.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Gate {
@@ -404,7 +404,7 @@ fn parsed(bytes: &[u8]) -> Result<Value> {
 }
 
 /// Returns the ids of the originals of the resources to be created, one or many: those that their tags name,
-/// or whose id they request. Setting such a tag later is allowed: otherwise a finished copy would stay
+/// or whose id they request. Setting this tag later is allowed: otherwise a finished copy would stay
 /// without it, and the sweep could not recognize it (T14).
 fn copied(body: &Value) -> Vec<String> {
     let mut originals = Vec::new();

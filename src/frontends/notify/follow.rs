@@ -40,11 +40,11 @@ pub(super) struct Follower {
     host: String,
     ledger_id: String,
     cursor: Mark,
-    /// Whether the ledger does not have the cursor yet.
+    /// Whether the cursor has not been saved in the ledger yet.
     unsaved: bool,
     /// Whether another engine may have moved the ledger's cursor.
     is_behind: bool,
-    /// Time at which it began to follow.
+    /// Time at which this follower began.
     since: DateTime<Utc>,
     /// Time of the last message on each subject, kept while it delays the next one.
     notified: BTreeMap<Subject, DateTime<Utc>>,

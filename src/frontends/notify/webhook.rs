@@ -14,7 +14,7 @@ use crate::system::config::{WebhookSettings, secret_in};
 /// A receiver that has not answered by then counts as down.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// Maximum of an answer's body that is read: enough for its reason.
+/// Largest part of an answer's body that is read: enough for a reason.
 const BODY_BYTES_MAX: usize = 1024;
 const BODY_CHARS_MAX: usize = 200;
 

@@ -161,7 +161,7 @@ columns! {
 }
 
 columns! {
-    /// Steps that have not gone.
+    /// Blocked and stuck steps.
     WAITING: Step, |row|
     "STATE" 9 => row.state.as_str();
     "RESOURCE" 9 => resource_words(&row.resource.key.kind, &row.resource.name, &row.resource.key.id);
