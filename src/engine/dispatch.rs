@@ -15,12 +15,16 @@ use super::outcomes::{facts, outcome_change};
 use super::peers::OwnerSide;
 use super::reads::Reads;
 use super::schedules::Schedules;
+use super::sites::Claim;
 use crate::cloud::{Acted, Call, CloudFailure};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Action, Answer, ErrorClass, StepError};
 use crate::domain::policy::{Failure, Outcome, Retry, after_call, not_sent};
 use crate::ledger::{ClaimedStep, Ledger, LedgerError};
 use crate::system::clock::Clock;
+
+/// Why a call was not sent after its step had been claimed.
+const WITHDRAWN: &str = "its deletion or its site was paused, or its deletion was cancelled";
 
 /// Claims ready steps, makes their calls, and records the outcomes.
 pub(super) struct Dispatching {
@@ -46,46 +50,54 @@ impl Dispatching {
         if capacities.is_empty() {
             return Ok(());
         }
+        let claim = self.reads.sites.begin_claim();
         let began = Instant::now();
         let claimed = self.ledger.claim(capacities, self.clock.now()).await?;
         self.reads.sites.note_claim(began.elapsed());
+        claim.note_deletions(&claimed);
         let owner = self.owner.as_ref().filter(|owner| owner.any_importer());
         for step in claimed {
-            let dispatching = self.clone();
+            let (dispatching, claim) = (self.clone(), claim.clone());
             if let Some(owner) = owner.cloned() {
                 tasks.spawn(async move {
                     let reads = &dispatching.reads;
                     match owner.awaits_clearance(&step).await {
                         Some(waits) => reads.journal.commit_outcomes(vec![waits]).await,
                         None => {
-                            let permit = reads.sites.call_permit(&step.key.site, &step.deletion_id);
-                            dispatching.act_with_permit(step, permit).await;
+                            let permit = dispatching.queue(&step, &claim);
+                            dispatching.act_with_permit(step, claim, permit).await;
                         }
                     }
                 });
                 continue;
             }
-            let permit = self
-                .reads
-                .sites
-                .call_permit(&step.key.site, &step.deletion_id);
+            let permit = self.queue(&step, &claim);
             tasks.spawn(async move {
-                dispatching.act_with_permit(step, permit).await;
+                dispatching.act_with_permit(step, claim, permit).await;
             });
         }
         Ok(())
     }
 
+    fn queue(
+        &self,
+        step: &ClaimedStep,
+        claim: &Claim,
+    ) -> impl Future<Output = Option<Instant>> + use<> {
+        let sites = &self.reads.sites;
+        sites.call_permit(&step.key.site, &step.deletion_id, claim)
+    }
+
     async fn act_with_permit(
         &self,
         step: ClaimedStep,
+        claim: Arc<Claim>,
         permit: impl Future<Output = Option<Instant>>,
     ) {
         let Some(sent) = permit.await else {
-            let why = "its deletion or its site was paused, or its deletion was cancelled";
-            return self.release_claim(step, why).await;
+            return self.release_claim(step, WITHDRAWN).await;
         };
-        self.act(step, sent).await;
+        self.act(step, claim, sent).await;
     }
 
     /// Releases the claim on a step whose call was not sent: the step is `ready` again.
@@ -104,11 +116,11 @@ impl Dispatching {
             .await;
     }
 
-    async fn act(&self, step: ClaimedStep, sent: Instant) {
+    async fn act(&self, step: ClaimedStep, claim: Arc<Claim>, sent: Instant) {
         let site = step.key.site.clone();
         let run = self.activity.begin(step.key.called(&step.name));
         let acted = match self.reads.kinds.get(&step.key.kind) {
-            Some(kind) => self.call(kind, &step).await,
+            Some(kind) => self.call(kind, &step, claim).await,
             None => {
                 let failure = Failure {
                     retry: Retry::Never,
@@ -175,7 +187,12 @@ impl Dispatching {
     ///
     /// # Errors
     /// Why the call may not be sent now.
-    async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Result<Acted, String> {
+    async fn call(
+        &self,
+        kind: &Kind,
+        step: &ClaimedStep,
+        claim: Arc<Claim>,
+    ) -> Result<Acted, String> {
         if step.action == Action::Detach && kind.takes_one(&step.vars) {
             let listed = self.reads.kinds.listed(kind);
             let parent = parent_id(&self.reads.kinds, step).unwrap_or_default();
@@ -216,6 +233,12 @@ impl Dispatching {
         let (claimed_in, now) = (step.fence.epoch, Instant::now());
         let membership = self.ledger.membership();
         membership.may_send_step(claimed_in, self.call_timeout, now)?;
+        let (site, deletion) = (&step.key.site, &step.deletion_id);
+        if !self.reads.sites.may_send(site, deletion, &claim) {
+            return Err(WITHDRAWN.to_owned());
+        }
+        // From here on the call counts as sent.
+        drop(claim);
         Ok(self.reads.cloud.act(call).await)
     }
 

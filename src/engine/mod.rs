@@ -237,7 +237,7 @@ impl Reconcilers {
 
     async fn withdraw_paused_calls(&self) -> Result<(), LedgerError> {
         self.sites.set_pauses(&self.ledger.site_pauses().await?);
-        for id in self.sites.deletions_waiting_for_permits() {
+        for id in self.sites.deletions_with_unsent_calls() {
             let deletion = self.ledger.deletion(&id).await?;
             let stops = [DeletionState::Paused, DeletionState::Cancelled];
             if deletion.is_some_and(|deletion| stops.contains(&deletion.state)) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use crate::cloud::CloudFailure;
 use crate::control::{SiteState, SiteStatus};
 use crate::domain::model::{ErrorClass, Identity, KindName, Site, SitePause};
 use crate::domain::policy::Retry;
-use crate::ledger::{Capacity, Membership};
+use crate::ledger::{Capacity, ClaimedStep, Membership};
 use crate::system::config::Settings;
 
 /// Shortest time for which steps are claimed in advance. A site answers that many calls while the ledger writes
@@ -45,6 +45,35 @@ pub(super) struct Sites {
     concurrency_max: usize,
     /// The mean time that a claim takes to be written.
     claim_time: Mutex<Duration>,
+    /// The claims with steps whose calls are not sent yet.
+    claims: Mutex<Vec<Weak<Claim>>>,
+}
+
+/// Deletions that were cancelled or paused since their steps were claimed. Each step of the claim keeps it until its
+/// call is sent, so that no call goes out for a step that is not queued for a permit yet, or that already has
+/// one (P8).
+#[derive(Default)]
+pub(super) struct Claim {
+    /// By the id of the deletion: whether its calls were withdrawn.
+    deletions: Mutex<HashMap<String, bool>>,
+}
+
+impl Claim {
+    /// Notes the deletions whose steps were claimed.
+    pub(super) fn note_deletions(&self, steps: &[ClaimedStep]) {
+        let mut deletions = self.lock();
+        for step in steps {
+            deletions.entry(step.deletion_id.clone()).or_default();
+        }
+    }
+
+    fn is_withdrawn(&self, deletion_id: &str) -> bool {
+        self.lock().get(deletion_id) == Some(&true)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, bool>> {
+        self.deletions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 pub(super) struct Runtime {
@@ -312,6 +341,7 @@ impl Sites {
             only_named: AtomicBool::new(false),
             concurrency_max: settings.engine.concurrency_max,
             claim_time: Mutex::default(),
+            claims: Mutex::default(),
         }
     }
 
@@ -368,11 +398,33 @@ impl Sites {
         }
     }
 
-    /// Returns the ids of the deletions whose claimed steps wait for a permit.
-    pub(super) fn deletions_waiting_for_permits(&self) -> BTreeSet<String> {
-        let sites = self.lock();
-        let calls = sites.values().flat_map(|site| &site.calls);
-        calls.map(|call| call.deletion_id.clone()).collect()
+    /// Begins a claim. Call this before the ledger is asked, so that the claim also notes what is cancelled while it
+    /// is written.
+    pub(super) fn begin_claim(&self) -> Arc<Claim> {
+        let claim = Arc::<Claim>::default();
+        let mut claims = self.lock_claims();
+        claims.retain(|claim| claim.strong_count() > 0);
+        claims.push(Arc::downgrade(&claim));
+        claim
+    }
+
+    /// Returns the ids of the deletions with claimed steps whose calls are not sent yet.
+    pub(super) fn deletions_with_unsent_calls(&self) -> BTreeSet<String> {
+        let claims = self.lock_claims();
+        let claims = claims.iter().filter_map(Weak::upgrade);
+        claims
+            .flat_map(|claim| claim.lock().keys().cloned().collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// Whether the call of a claimed step may still be sent: its deletion was neither cancelled nor paused, and its
+    /// site is not paused.
+    pub(super) fn may_send(&self, site: &Site, deletion_id: &str, claim: &Claim) -> bool {
+        self.may_read(site) && !claim.is_withdrawn(deletion_id)
+    }
+
+    fn lock_claims(&self) -> MutexGuard<'_, Vec<Weak<Claim>>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how many calls the site may have in flight now: at least one.
@@ -617,15 +669,22 @@ impl Sites {
         &self,
         site: &Site,
         deletion_id: &str,
+        claim: &Claim,
     ) -> impl Future<Output = Option<Instant>> + use<> {
-        let permit = self.queue_call(site, deletion_id);
+        let permit = self.queue_call(site, deletion_id, claim);
         async { permit.await.ok() }
     }
 
-    fn queue_call(&self, site: &Site, deletion_id: &str) -> oneshot::Receiver<Instant> {
+    fn queue_call(
+        &self,
+        site: &Site,
+        deletion_id: &str,
+        claim: &Claim,
+    ) -> oneshot::Receiver<Instant> {
         let (granted, permit) = oneshot::channel();
         if let Some(site) = self.lock().get_mut(site)
             && !site.is_paused()
+            && !claim.is_withdrawn(deletion_id)
         {
             site.calls.push_back(QueuedCall {
                 deletion_id: deletion_id.to_owned(),
@@ -649,10 +708,15 @@ impl Sites {
         permit
     }
 
-    /// Withdraws the calls of a deletion that wait for a permit.
+    /// Withdraws the calls of a deletion that are not sent yet.
     pub(super) fn withdraw_calls(&self, deletion_id: &str) {
-        for site in self.lock().values_mut() {
+        // Both under the lock of the sites: a call is queued either before this, or after the claim knows.
+        let mut sites = self.lock();
+        for site in sites.values_mut() {
             site.calls.retain(|call| call.deletion_id != deletion_id);
+        }
+        for claim in self.lock_claims().iter().filter_map(Weak::upgrade) {
+            claim.lock().insert(deletion_id.to_owned(), true);
         }
     }
 
@@ -764,7 +828,9 @@ mod tests {
     async fn i12_calls_and_reads_take_turns() {
         let (sites, site) = narrow();
         let mut reads: Vec<_> = (0..100).map(|_| sites.queue_read(&site)).collect();
-        let mut calls: Vec<_> = (0..3).map(|_| sites.queue_call(&site, "one")).collect();
+        let claim = Claim::default();
+        let call = |_| sites.queue_call(&site, "one", &claim);
+        let mut calls: Vec<_> = (0..3).map(call).collect();
         let mut order = String::new();
         for _ in 0..6 {
             let came = |permit: &mut oneshot::Receiver<Instant>| permit.try_recv().ok();
@@ -801,10 +867,25 @@ mod tests {
             at: chrono::Utc::now(),
         };
         sites.set_pause(&site, Some(pause));
-        assert_eq!(sites.call_permit(&site, "one").await, None);
+        let claim = Claim::default();
+        assert_eq!(sites.call_permit(&site, "one", &claim).await, None);
         let mut reads: Vec<_> = (0..3).map(|_| sites.queue_read(&site)).collect();
         let sent = reads.iter_mut().filter_map(|read| read.try_recv().ok());
         assert_eq!(sent.count(), 1);
+    }
+
+    #[tokio::test]
+    async fn p08_a_cancelled_deletion_sends_no_call_whether_its_step_has_a_permit_or_not() {
+        let (sites, site) = narrow();
+        let claim = sites.begin_claim();
+        let with_permit = sites.call_permit(&site, "one", &claim).await;
+        assert!(with_permit.is_some() && sites.may_send(&site, "one", &claim));
+        sites.withdraw_calls("one");
+        assert!(!sites.may_send(&site, "one", &claim));
+        assert_eq!(sites.call_permit(&site, "one", &claim).await, None);
+        // The calls of other deletions are sent, and those of a later claim, after a resume.
+        assert!(sites.may_send(&site, "two", &claim));
+        assert!(sites.may_send(&site, "one", &sites.begin_claim()));
     }
 
     #[test]

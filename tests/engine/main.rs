@@ -49,3 +49,4 @@ mod sites;
 mod sweep;
 mod toy;
 mod which_seeds;
+mod withdrawn;
