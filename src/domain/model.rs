@@ -244,6 +244,7 @@ impl Identity {
     Serialize,
     Deserialize,
     IntoStaticStr,
+    strum::VariantArray,
     ToSchema,
 )]
 #[serde(rename_all = "snake_case")]

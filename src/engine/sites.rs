@@ -72,7 +72,9 @@ impl Claim {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, bool>> {
-        self.deletions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.deletions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

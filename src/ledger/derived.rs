@@ -1,6 +1,7 @@
 //! The state machine as SQL, where a statement derives the states of many rows at once.
 
 use crate::domain::model::{DeletionState, StepState};
+use crate::ledger::store::sql::{planned_action, takes_away};
 use crate::ledger::transitions::deletion::{Condition, DERIVED, LIVE, has_finished};
 use crate::ledger::transitions::step::{self, Facts, Trigger};
 
@@ -32,7 +33,8 @@ fn miscounted() -> String {
 
 /// Replaces the placeholders of a statement over deletions: `{state}` by [`deletion_state`], `{live}` by the
 /// number of live steps, `{finished}` by the states in which a deletion without live steps has finished, and
-/// `{miscounted}` by [`miscounted`].
+/// `{miscounted}` by [`miscounted`]. Of a statement over steps: `{takes_away}` by [`takes_away`], and `{action}`,
+/// `{s.action}` and `{o.action}` by [`planned_action`] of that column.
 pub(super) fn fill(sql: &str) -> String {
     let finished = DeletionState::ALL.into_iter();
     let finished = finished.filter(|state| has_finished(*state, 0));
@@ -41,6 +43,10 @@ pub(super) fn fill(sql: &str) -> String {
         .replace("{live}", &sum(&LIVE))
         .replace("{miscounted}", &miscounted())
         .replace("{finished}", &format!("({})", finished.join(", ")))
+        .replace("{takes_away}", &takes_away())
+        .replace("{action}", &planned_action("action"))
+        .replace("{s.action}", &planned_action("s.action"))
+        .replace("{o.action}", &planned_action("o.action"))
 }
 
 /// The number of steps in these states, from a deletion's columns.

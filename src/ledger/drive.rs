@@ -62,8 +62,8 @@ pub fn fails_alone<S: LedgerRows>(stop: &Stop<S::Error>) -> bool {
 /// Answers several requests within one transaction, which the caller opens and commits.
 ///
 /// `apart`: whether each change has a savepoint. Almost always every change can be applied, so a store begins
-/// without savepoints. If [one change fails](fails_alone), the store repeats everything with savepoints, and
-/// only that change is refused.
+/// without savepoints. If one change is refused or [fails alone](fails_alone), the store repeats everything with
+/// savepoints, and only that change is refused.
 pub fn answer<S: LedgerRows>(
     set: &mut WorkingSet<S>,
     jobs: &[Job],
@@ -82,8 +82,10 @@ pub fn answer<S: LedgerRows>(
         for job in jobs {
             outcomes.push(match job {
                 Job::Commit(changes) => {
-                    let apply = if apart { apply_apart } else { apply };
-                    let applied = changes.iter().map(|change| apply(set, change));
+                    let applied = changes.iter().map(|change| match apart {
+                        true => apply_apart(set, change),
+                        false => set.apply(change),
+                    });
                     Outcome::Applied(applied.collect::<Changing<S, _>>()?)
                 }
                 Job::Claim { capacities, now } => {
@@ -114,32 +116,24 @@ pub fn steps_of_outcomes(jobs: &[Job]) -> OutcomeSteps {
     steps
 }
 
-fn apply<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Changing<S, Applied> {
-    match set.apply(change) {
-        Err(Stop::Refused(why)) => Ok(Applied::Refused(why)),
-        done => done,
-    }
-}
-
-/// Applies one change in its savepoint. If the ledger cannot store the change (a plan that breaks its rules, a row
-/// that cannot be read), only that change is refused. If the disk fails, the whole transaction fails.
+/// Applies one change in its savepoint. A change that is refused leaves nothing behind. If the ledger cannot store
+/// the change (a plan that breaks its rules, a row that cannot be read), only that change is refused. If the disk
+/// fails, the whole transaction fails.
 fn apply_apart<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Changing<S, Applied> {
     let before = set.savepoint()?;
-    let saved = apply(set, change).and_then(|applied| {
+    let saved = set.apply(change).and_then(|applied| {
         set.save()?;
         Ok(applied)
     });
-    match saved {
+    let why = match saved {
         Ok(applied) => {
             set.keep(before)?;
-            Ok(applied)
+            return Ok(applied);
         }
-        Err(stop) if fails_alone::<S>(&stop) => {
-            set.undo(before)?;
-            Ok(Applied::Refused(format!(
-                "the ledger cannot store this: {stop}"
-            )))
-        }
-        Err(stop) => Err(stop),
-    }
+        Err(Stop::Refused(why)) => why,
+        Err(stop) if fails_alone::<S>(&stop) => format!("the ledger cannot store this: {stop}"),
+        Err(stop) => return Err(stop),
+    };
+    set.undo(before)?;
+    Ok(Applied::Refused(why))
 }

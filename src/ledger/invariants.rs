@@ -46,7 +46,7 @@ const RULES: [(i64, &str, &str); 25] = [
     (10, "each step is in a branch of its deletion, site, kind and action",
      "SELECT count(*) FROM steps s WHERE NOT EXISTS (
           SELECT 1 FROM branches b WHERE b.id = s.branch
-              AND (b.deletion, b.site, b.kind, b.action) = (s.deletion, s.site, s.kind, s.action))"),
+              AND (b.deletion, b.site, b.kind, b.action) = (s.deletion, s.site, s.kind, {s.action}))"),
     (1, "a step has an end time exactly when its state is terminal",
      "SELECT count(*) FROM steps
           WHERE (ended_at IS NOT NULL) <> (state IN ('gone', 'skipped', 'purged'))"),
@@ -58,11 +58,11 @@ const RULES: [(i64, &str, &str); 25] = [
     // Two deletions may delete two resources to which one resource refers, and each unsets its own reference.
     (1, "i9: one live step per resource and action",
      "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL
-          GROUP BY site, kind, resource, action, CASE WHEN action = 'unset' THEN vars ELSE '' END
+          GROUP BY site, kind, resource, {action}, CASE WHEN action = 'unset' THEN vars ELSE '' END
           HAVING count(*) > 1) AS several"),
     // A resource that is enabled or loses a reference stays, and has no tombstone.
     (1, "t1: each resource that is being deleted has a tombstone",
-     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action IN ('delete', 'detach')
+     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND {takes_away}
           AND NOT EXISTS (
           SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
               AND t.deletion = s.deletion AND t.id = s.resource)"),
@@ -93,10 +93,10 @@ const RULES: [(i64, &str, &str); 25] = [
               AND (waits > 0 OR left_to IS NOT NULL))"),
     (LEFT, "i9: one live step per resource and action",
      "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL AND left_to IS NULL
-          GROUP BY site, kind, resource, action, CASE WHEN action = 'unset' THEN vars ELSE '' END
+          GROUP BY site, kind, resource, {action}, CASE WHEN action = 'unset' THEN vars ELSE '' END
           HAVING count(*) > 1) AS several"),
     (LEFT, "t1: each resource that is being deleted has a tombstone",
-     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action IN ('delete', 'detach')
+     "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND {takes_away}
           AND left_to IS NULL AND NOT EXISTS (
           SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
               AND t.deletion = s.deletion AND t.id = s.resource)"),
@@ -104,7 +104,7 @@ const RULES: [(i64, &str, &str); 25] = [
      "SELECT count(*) FROM steps s LEFT JOIN steps o ON o.id = s.left_to
           WHERE s.left_to IS NOT NULL AND s.ended_at IS NULL AND (o.id IS NULL
               OR o.ended_at IS NOT NULL OR o.left_to IS NOT NULL
-              OR (o.resource, o.kind, o.site, o.action) <> (s.resource, s.kind, s.site, s.action)
+              OR (o.resource, o.kind, o.site, {o.action}) <> (s.resource, s.kind, s.site, {s.action})
               OR o.state = 'stuck' AND s.state <> 'stuck'
               OR o.state <> 'stuck' AND s.state = 'stuck' AND s.held_by IS NULL)"),
 ];

@@ -17,7 +17,9 @@ fn p08_a_cancel_during_the_read_before_a_delete_sends_no_delete() {
         let demo = bench.demo_project();
         let member = format!("/v2/images/{image}/members/{demo}");
         with_engine(&bench, async |client| {
-            let plan = client.plan("image_member", &format!("{image},{demo}")).await;
+            let plan = client
+                .plan("image_member", &format!("{image},{demo}"))
+                .await;
             bench.limits(json!({ "latency_ms": 2_000 }));
             let id = client.delete_plan(&plan.hash).await;
             client

@@ -75,6 +75,11 @@ enum Op {
         deletion: u8,
         step: Option<i64>,
     },
+    /// The rung `force` or `reset` on a step.
+    CallInstead {
+        step: i64,
+        force: bool,
+    },
     /// Another deletion of this resource, and a retry of the step.
     Unpin {
         step: i64,
@@ -132,6 +137,8 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => resource.clone().prop_map(|resource| Op::Recreated { resource }),
         2 => (0..DELETIONS, prop::option::of(1i64..12))
             .prop_map(|(deletion, step)| Op::Forget { deletion, step }),
+        2 => (1i64..12, any::<bool>())
+            .prop_map(|(step, force)| Op::CallInstead { step, force }),
         1 => (1i64..12, 0..DELETIONS, resource.clone())
             .prop_map(|(step, deletion, resource)| Op::Unpin { step, deletion, resource }),
         1 => resource.prop_map(|resource| Op::Release { resource }),
@@ -254,6 +261,14 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
                 None => Selection::Deletion(id(&name(*deletion))),
             };
             purge(what, PurgeAction::Forget, now)
+        }
+        Op::CallInstead { step, force } => {
+            let action = if *force {
+                PurgeAction::Force
+            } else {
+                PurgeAction::Reset
+            };
+            purge(Selection::Steps(vec![*step]), action, now)
         }
         Op::Unpin {
             step,

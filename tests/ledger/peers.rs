@@ -6,7 +6,7 @@ use gone::domain::model::{ErrorClass, KindName, Origin, Phase, ResourceKey, Site
 use gone::domain::peers::{
     AWAITED, Answered, DeletionNotice, DeletionNotices, Deployment, Holder, Waits,
 };
-use gone::ledger::{Applied, Change, ClaimedStep, Ledger, StepChange};
+use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, Selection, StepChange};
 
 use crate::stores::on_each_store;
 use crate::support::*;
@@ -264,6 +264,23 @@ async fn g05_what_is_heard_twice_is_seen_to_once_and_again_for_another_deletion(
         let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
         assert_eq!(next.root, "d1/c");
         assert_eq!(next.keys.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn g07_a_step_with_a_forced_delete_waits_for_an_importer_that_registers_later() {
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let claimed = claim(ledger, 1).await;
+        let stuck = settle(outcome(&claimed[0], StepState::Stuck, at(2)));
+        assert_eq!(one(ledger, stuck).await, Applied::Done);
+        let forced = Selection::Steps(vec![claimed[0].id]);
+        one(ledger, purge(forced, PurgeAction::Force, at(3))).await;
+        one(ledger, watched("d1", &["port"])).await;
+        let (awaited, _) = ledger.awaited(home(), "d1", 0, 10).await.unwrap();
+        let steps: Vec<i64> = awaited.iter().map(|(step, _)| *step).collect();
+        assert_eq!(steps, [claimed[0].id]);
     })
     .await;
 }

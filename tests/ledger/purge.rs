@@ -2,11 +2,13 @@
 //! sites that a person paused.
 
 use gone::domain::ladder::{DEPENDENCY_ABANDONED, DEPENDENCY_STUCK};
-use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, Site, StepState};
+use gone::domain::model::{
+    Action, DeletionState, ErrorClass, EventKind, OnFailure, Origin, Phase, Site, StepState,
+};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, Change, EventFilter, Ledger, PurgeAction, Selection, StepFilter, TombstoneFilter,
-    Views as _,
+    Applied, Change, ClaimedStep, EventFilter, Ledger, NewOptions, PurgeAction, Selection,
+    StepFilter, TombstoneFilter, Views as _,
 };
 
 use crate::stores::on_each_store;
@@ -344,6 +346,55 @@ async fn m01_what_was_created_anew_is_another_incarnation_once_it_had_ended() {
         let events = ledger.events(0, filter, 1_000).await.unwrap().events;
         let told = events.iter().filter(|it| it.kind == EventKind::Revived);
         assert_eq!(told.count(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn p03_a_forced_delete_replaces_no_call_that_is_in_flight() {
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        let claimed = claim(ledger, 1).await;
+        let stuck = settle(outcome(&claimed[0], StepState::Stuck, at(2)));
+        assert_eq!(one(ledger, stuck).await, Applied::Done);
+        let in_flight = claim(ledger, 1).await;
+        let both = vec![claimed[0].id, in_flight[0].id];
+        let force = purge(Selection::Steps(both), PurgeAction::Force, at(3));
+        assert_eq!(one(ledger, force).await, Applied::Moved(1));
+        let steps = ledger.steps(StepFilter::default(), all()).await.unwrap();
+        let action = |claimed: &ClaimedStep| {
+            let found = steps.rows.iter().find(|step| step.id == claimed.id);
+            found.unwrap().action
+        };
+        assert_eq!(action(&claimed[0]), Action::Force);
+        assert_eq!(action(&in_flight[0]), Action::Delete);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_that_is_refused_halfway_leaves_the_options_as_they_were() {
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let events = async || {
+            let page = ledger.events(0, EventFilter::default(), 100).await;
+            page.unwrap().events.len()
+        };
+        let (before, audit) = (events().await, ledger.audit(0, 100).await.unwrap().len());
+        let options = Change::SetOptions(Box::new(NewOptions {
+            deletion_id: id("one"),
+            drift: None,
+            on_failure: Some(OnFailure::Stop),
+            retry: vec![4711],
+            audit: entry("set options", "one", Origin::Cli),
+            now: at(3),
+        }));
+        let refused = one(ledger, options).await;
+        assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.options.on_failure, OnFailure::Continue);
+        assert_eq!(events().await, before);
+        assert_eq!(ledger.audit(0, 100).await.unwrap().len(), audit);
     })
     .await;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use gone::domain::model::{Action, KindName, Phase, ResourceKey};
+use gone::domain::model::{KindName, Phase, ResourceKey};
 use gone::domain::peers::{Answered, DeletionNotice, Deployment, PendingClearance};
 use gone::ledger::store::{PeerReads, PeerRows, StoredNotice, TombstoneRow};
 use gone::ledger::{UnhandledDeletion, WatchCursor};
@@ -159,9 +159,7 @@ impl PeerRows for MemoryRows {
             }
         }
         let live = tables.steps_where(|it| {
-            it.key.kind == *kind
-                && it.ended_at.is_none()
-                && matches!(it.action, Action::Delete | Action::Detach)
+            it.key.kind == *kind && it.ended_at.is_none() && it.action.takes_away()
         });
         for step in live {
             tables

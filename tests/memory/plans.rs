@@ -119,7 +119,7 @@ impl PlanRows for MemoryRows {
             let (key, planned) = (new.planned.key(), new.planned);
             let of = tables.steps_of.get(&key).into_iter().flatten();
             let is_taken = of.map(|id| &tables.steps[id]).any(|it| {
-                it.action == planned.action
+                it.action.planned() == planned.action
                     && it.ended_at.is_none()
                     && it.left_to.is_none()
                     && tables.plans[&it.id].vars == *planned.vars

@@ -39,7 +39,7 @@ fn group(step: &StoredStep) -> StepGroup {
     StepGroup {
         site: step.key.site.clone(),
         kind: step.key.kind.clone(),
-        action: step.action,
+        action: step.action.planned(),
     }
 }
 

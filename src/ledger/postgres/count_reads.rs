@@ -10,7 +10,7 @@ use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{Counts, Site, StepState};
 use crate::domain::outline::Branch;
 use crate::ledger::store::decode;
-use crate::ledger::store::sql::ReadColumns as _;
+use crate::ledger::store::sql::{ReadColumns as _, planned_action};
 use crate::ledger::store::{GroupProgress, StepGroup};
 
 pub(super) fn by_site(db: &Connection, num: i64) -> Sql<Vec<(Site, StepState, u64)>> {
@@ -29,17 +29,20 @@ pub(super) fn cells(
     (from, until): (DateTime<Utc>, DateTime<Utc>),
     columns: u32,
 ) -> Sql<Vec<(StepGroup, GanttCell)>> {
+    let action = planned_action("s.action");
     let span = (until - from).num_microseconds().unwrap_or(i64::MAX).max(1);
     let columns = i64::from(columns);
     let width = span.saturating_add(columns - 1) / columns;
     db.all(
-        "SELECT s.site, s.kind, s.action, least((e.at - $2) / $4::bigint, $5::bigint - 1),
+        &format!(
+            "SELECT s.site, s.kind, {action}, least((e.at - $2) / $4::bigint, $5::bigint - 1),
              count(*) FILTER (WHERE e.kind = 'attempt'),
              count(*) FILTER (WHERE e.data::json ->> 'state' IN ('blocked', 'stuck')),
              count(*) FILTER (WHERE e.data::json ->> 'state' IN ('gone', 'skipped', 'purged'))
          FROM events e JOIN steps s ON s.id = e.step
          WHERE e.deletion = $1 AND e.at BETWEEN $2 AND $2 + $3::bigint
-         GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+         GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
+        ),
         &[&num, &micros(from), &span, &width, &columns],
         |row| Ok(decode::cell(row)?),
     )

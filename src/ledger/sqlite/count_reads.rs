@@ -9,7 +9,7 @@ use crate::domain::gantt::GanttCell;
 use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{Site, StepState};
 use crate::ledger::store::decode;
-use crate::ledger::store::sql::ReadColumns as _;
+use crate::ledger::store::sql::{ReadColumns as _, planned_action};
 use crate::ledger::store::{GroupProgress, StepGroup};
 
 pub(super) fn by_site(db: &Connection, num: i64) -> Sql<Vec<(Site, StepState, u64)>> {
@@ -29,15 +29,18 @@ pub(super) fn cells(
     (from, until): (DateTime<Utc>, DateTime<Utc>),
     columns: u32,
 ) -> Sql<Vec<(StepGroup, GanttCell)>> {
+    let action = planned_action("s.action");
     let span = (until - from).num_microseconds().unwrap_or(i64::MAX).max(1);
     db.all(
-        "SELECT s.site, s.kind, s.action, min((e.at - ?2) / ((?3 + ?4 - 1) / ?4), ?4 - 1) AS col,
+        &format!(
+        "SELECT s.site, s.kind, {action}, min((e.at - ?2) / ((?3 + ?4 - 1) / ?4), ?4 - 1) AS col,
              count(*) FILTER (WHERE e.kind = 'attempt'),
              count(*) FILTER (WHERE e.data ->> 'state' IN ('blocked', 'stuck')),
              count(*) FILTER (WHERE e.data ->> 'state' IN ('gone', 'skipped', 'purged'))
          FROM events e CROSS JOIN steps s ON s.id = e.step
          WHERE e.deletion = ?1 AND e.at BETWEEN ?2 AND ?2 + ?3
-         GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+         GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
+        ),
         params![num, rows::micros(from), span, columns],
         |row| Ok(decode::cell(row)?),
     )

@@ -6,9 +6,10 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde::de::value::{Error as WordError, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
+use strum::VariantArray as _;
 
 use super::{Fallible, Stored};
-use crate::domain::model::{Counts, KindName, ResourceKey, Site, StepState};
+use crate::domain::model::{Action, Counts, KindName, ResourceKey, Site, StepState};
 
 /// A column has a value that no ledger writes, or the statement did not return the column.
 #[derive(Debug, thiserror::Error)]
@@ -305,4 +306,22 @@ pub trait Writes: Statements {
     /// # Errors
     /// One of them failed; those after it have not run.
     fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self>;
+}
+
+/// A condition on the action of a step: the resource or edge is gone after it.
+pub fn takes_away() -> String {
+    let actions = Action::VARIANTS.iter().filter(|it| it.takes_away());
+    let actions: Vec<String> = actions.map(|it| format!("'{}'", it.as_str())).collect();
+    format!("action IN ({})", actions.join(", "))
+}
+
+/// An expression for the action that the plan has for a step, which a rung of the ladder may have replaced.
+pub fn planned_action(column: &str) -> String {
+    let replaced = Action::VARIANTS.iter().filter(|it| it.planned() != **it);
+    let cases =
+        replaced.map(|it| format!(" WHEN '{}' THEN '{}'", it.as_str(), it.planned().as_str()));
+    format!(
+        "CASE {column}{} ELSE {column} END",
+        cases.collect::<String>()
+    )
 }

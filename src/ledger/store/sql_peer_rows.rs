@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 
 use super::Stored;
 use super::peers::{PeerRows, StoredNotice};
-use super::sql::{ReadColumns as _, Writes, json, key_values};
+use super::sql::{ReadColumns as _, Writes, json, key_values, takes_away};
 use crate::domain::model::{KindName, Phase, ResourceKey};
 use crate::domain::peers::{Answered, DeletionNotice, Deployment};
 use crate::ledger::WatchCursor;
@@ -36,18 +36,19 @@ impl<S: Writes> PeerRows for S {
 
     fn add_importer_kind(&self, kind: &KindName, importer: &str) -> Stored<Self> {
         let row = [kind.into(), importer.into()];
+        let wait_for_clearance = format!(
+            "INSERT INTO awaited(importer, step) SELECT CAST($2 AS text), id FROM steps
+             WHERE kind = $1 AND ended_at IS NULL AND {}
+             ON CONFLICT DO NOTHING",
+            takes_away()
+        );
         self.write_all(&[
             (
                 "INSERT INTO importer_kinds(kind, importer) VALUES($1, $2)",
                 &row,
             ),
             (Self::DIALECT.notify_of_kind, &row[..1]),
-            (
-                "INSERT INTO awaited(importer, step) SELECT CAST($2 AS text), id FROM steps
-                 WHERE kind = $1 AND ended_at IS NULL AND action IN ('delete', 'detach')
-                 ON CONFLICT DO NOTHING",
-                &row,
-            ),
+            (&wait_for_clearance, &row),
         ])
     }
 

@@ -5,20 +5,12 @@ use crate::domain::model::{DeletionState, OnFailure, PlanOptions, short_id};
 use crate::ledger::events;
 use crate::ledger::store::{LedgerRows, StoredDeletion};
 use crate::ledger::working_set::{Changing, WorkingSet};
-use crate::ledger::{Applied, DriftAnswer, NewDriftAnswer, NewOptions, RetryBy, Selection};
+use crate::ledger::{Applied, DriftAnswer, NewDriftAnswer, NewOptions, Selection};
 
 impl<S: LedgerRows> WorkingSet<S> {
     pub fn answer_drift(&mut self, answered: &NewDriftAnswer) -> Changing<S, Applied> {
         let now = answered.now;
-        let before = self.savepoint()?;
-        let applied = match self.carry_out(answered) {
-            Err(refused) => {
-                self.undo(before)?;
-                return Err(refused);
-            }
-            Ok(applied) => applied,
-        };
-        self.keep(before)?;
+        let applied = self.carry_out(answered)?;
         if let Some(num) = self.store().find_deletion(&answered.deletion_id)? {
             let (answer, note) = match &answered.answer {
                 DriftAnswer::Accept { .. } => ("accepted", None),
@@ -44,7 +36,7 @@ impl<S: LedgerRows> WorkingSet<S> {
                     return Ok(Applied::KeyReused(of));
                 }
                 let steps = Selection::Steps(answered.steps.clone());
-                self.retry(&steps, RetryBy::Person, &answered.audit, now)
+                self.retry_or_refuse(&steps, &answered.audit, now)
             }
             DriftAnswer::Refuse { .. } => self.cancel(&answered.deletion_id, &answered.audit, now),
         }
@@ -85,7 +77,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             true => Ok(Applied::Moved(0)),
             false => {
                 let steps = Selection::Steps(new.retry.clone());
-                self.retry(&steps, RetryBy::Person, audit, now)
+                self.retry_or_refuse(&steps, audit, now)
             }
         }
     }

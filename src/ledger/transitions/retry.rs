@@ -32,7 +32,8 @@ struct Retried {
 pub(super) type Chosen = BTreeMap<i64, Option<Vec<i64>>>;
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Retries the chosen steps; see [`Change::Retry`](crate::ledger::Change::Retry).
+    /// Retries the chosen steps; see [`Change::Retry`](crate::ledger::Change::Retry). If none moves, the answer is
+    /// `Applied::Refused`, and what was found is kept: a step that is stuck behind another one names it from now on.
     pub fn retry(
         &mut self,
         selection: &Selection,
@@ -50,7 +51,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             }
         }
         if let Some(why) = refused.filter(|_| moved == 0) {
-            return refuse(why);
+            return Ok(Applied::Refused(why));
         }
         if by_person || moved > 0 {
             self.audit(audit, now);
@@ -91,6 +92,21 @@ impl<S: LedgerRows> WorkingSet<S> {
         match self.deletion(num)?.state {
             DeletionState::Refused => self.plan_again(num, trigger, now),
             _ => self.retry_steps(num, only, by_person, now),
+        }
+    }
+}
+
+impl<S: LedgerRows> WorkingSet<S> {
+    /// Retries the chosen steps as a part of a change, which is refused if none moves.
+    pub(super) fn retry_or_refuse(
+        &mut self,
+        selection: &Selection,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Applied> {
+        match self.retry(selection, RetryBy::Person, audit, now)? {
+            Applied::Refused(why) => refuse(why),
+            retried => Ok(retried),
         }
     }
 }

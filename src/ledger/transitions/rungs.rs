@@ -1,18 +1,18 @@
 //! The rungs of the purge ladder (P3). Each is recorded before anything is sent because of it.
 
 use super::refuse;
-use crate::domain::model::{Action, short_id};
+use crate::domain::model::{Action, StepState, short_id};
 use crate::ledger::events;
 use crate::ledger::store::LedgerRows;
 use crate::ledger::working_set::{Changing, WorkingSet};
-use crate::ledger::{Applied, NewDeletion, NewPurge, PurgeAction, RetryBy};
+use crate::ledger::{Applied, NewDeletion, NewPurge, PurgeAction};
 
 impl<S: LedgerRows> WorkingSet<S> {
     /// Takes a rung; see [`Change::Purge`](crate::ledger::Change::Purge).
     pub fn purge(&mut self, purge: &NewPurge) -> Changing<S, Applied> {
         let now = purge.now;
         let applied = match &purge.action {
-            PurgeAction::Retry => self.retry(&purge.what, RetryBy::Person, &purge.audit, now)?,
+            PurgeAction::Retry => self.retry_or_refuse(&purge.what, &purge.audit, now)?,
             PurgeAction::Unpin(deletion) => self.unpin(purge, deletion)?,
             PurgeAction::Reset => self.retry_by(purge, Action::Reset)?,
             PurgeAction::Force => self.retry_by(purge, Action::Force)?,
@@ -29,34 +29,36 @@ impl<S: LedgerRows> WorkingSet<S> {
 
     /// Accepts the deletion of the blocking edges, and retries the step. If either is refused, neither is done.
     fn unpin(&mut self, purge: &NewPurge, deletion: &NewDeletion) -> Changing<S, Applied> {
-        let before = self.savepoint()?;
-        let accepted = match self.accept(deletion) {
-            Ok(accepted @ Applied::Accepted { .. }) => accepted,
-            other => {
-                self.keep(before)?;
-                return other;
-            }
-        };
-        match self.retry(&purge.what, RetryBy::Person, &purge.audit, purge.now) {
-            Ok(_) => {
-                self.keep(before)?;
-                Ok(accepted)
-            }
-            refused => {
-                self.undo(before)?;
-                refused
-            }
+        let accepted = self.accept(deletion)?;
+        if let Applied::Accepted { .. } = accepted {
+            self.retry_or_refuse(&purge.what, &purge.audit, purge.now)?;
         }
+        Ok(accepted)
     }
 
-    /// Retries the step with another call.
+    /// Retries the steps, and replaces their deletes by another call. A step that is not retried keeps its call: it is
+    /// in flight, or has ended.
     fn retry_by(&mut self, purge: &NewPurge, action: Action) -> Changing<S, Applied> {
-        let applied = self.retry(&purge.what, RetryBy::Person, &purge.audit, purge.now)?;
-        let steps = self.chosen(&purge.what)?.into_values().flatten().flatten();
-        for step in steps {
-            self.call_instead(step, action)?;
+        let chosen = self.chosen(&purge.what)?.into_values().flatten().flatten();
+        let mut deletes = Vec::new();
+        for step in chosen {
+            if self.is_failed_delete(step)? {
+                deletes.push(step);
+            }
+        }
+        let applied = self.retry_or_refuse(&purge.what, &purge.audit, purge.now)?;
+        for step in deletes {
+            if !self.is_failed_delete(step)? {
+                self.call_instead(step, action)?;
+            }
         }
         Ok(applied)
+    }
+
+    fn is_failed_delete(&mut self, step: i64) -> Changing<S, bool> {
+        let step = self.step(step)?;
+        let has_failed = matches!(step.state, StepState::Stuck | StepState::Blocked);
+        Ok(has_failed && step.action.planned() == Action::Delete)
     }
 
     fn write_purge_events(&mut self, purge: &NewPurge) -> Changing<S> {
