@@ -48,7 +48,7 @@ fn shown(text: &str, format: Format, ascii: bool) -> (Exit, String) {
 }
 
 #[test]
-fn g11_a_finding_is_drawn_with_what_happens_and_the_fix() {
+fn g11_a_stuck_cascade_is_drawn_with_its_resources_and_its_fix() {
     let (exit, text) = shown(BILLING, Format::Table, true);
     assert_eq!(exit, Exit::Usage);
     assert!(text.is_ascii());
@@ -76,7 +76,7 @@ error stuck_cascade: Deleting customer is accepted: invoice refers to it asynchr
 }
 
 #[test]
-fn a_cycle_is_drawn_until_it_closes() {
+fn a_cycle_is_drawn_to_where_it_closes_and_an_asynchronous_one_is_no_finding() {
     let tree = "service = \"files\"\n[kind.folder.native.fields]\nparent = {}\n[[kind.folder.reference]]\nto = \"folder\"\nfield = \"parent\"\non_delete = \"cascade\"\nsays = \"in\"\n";
     let (exit, text) = shown(tree, Format::Table, true);
     assert_eq!(exit, Exit::Usage);
@@ -95,7 +95,7 @@ fn a_cycle_is_drawn_until_it_closes() {
 }
 
 #[test]
-fn notes_are_no_failure() {
+fn notes_do_not_fail_the_check() {
     let text = BILLING.replace("\"block\"", "\"dangling\"");
     let (exit, text) = shown(&text, Format::Csv, false);
     assert_eq!(exit, Exit::Done);
@@ -106,7 +106,7 @@ fn notes_are_no_failure() {
 }
 
 #[test]
-fn programs_get_the_same_in_fields() {
+fn findings_are_printed_as_fields_in_json_jsonl_and_yaml() {
     let (exit, text) = shown(BILLING, Format::Json, false);
     assert_eq!(exit, Exit::Usage);
     let findings: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -136,7 +136,7 @@ fn gone(config: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn g11_the_kinds_that_it_brings_and_those_of_the_user_are_checked() {
+fn g11_check_kinds_checks_the_built_in_kinds_and_those_of_the_user() {
     let config = tempfile::tempdir().unwrap();
     let check = |more: &[&str]| gone(config.path(), &[&["check", "kinds"], more].concat());
     let done = check(&[]);
@@ -166,7 +166,7 @@ fn g11_the_kinds_that_it_brings_and_those_of_the_user_are_checked() {
 }
 
 #[test]
-fn a_kinds_folder_that_cannot_be_read_is_an_error_and_not_an_empty_one() {
+fn an_unreadable_kinds_folder_is_an_error_and_not_an_empty_folder() {
     let config = tempfile::tempdir().unwrap();
     let folder = config.path().join("gone/kinds");
     std::fs::create_dir_all(config.path().join("gone")).unwrap();

@@ -78,7 +78,7 @@ fn the_printed_defaults_name_every_key() {
 }
 
 #[test]
-fn an_unknown_key_names_file_line_path_and_the_nearest() {
+fn an_unknown_key_is_reported_with_file_line_path_and_nearest_key() {
     for (text, line, key, near) in [
         (
             "[engine]\nconcurency = 3\n",
@@ -113,7 +113,7 @@ fn an_unknown_key_names_file_line_path_and_the_nearest() {
 }
 
 #[test]
-fn a_kind_is_resolved_by_its_names_and_an_unknown_one_names_its_field_and_the_nearest() {
+fn a_kind_is_found_by_alias_and_an_unknown_kind_names_its_field_and_the_nearest_kind() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let resolve = |text: &str| {
         let mut settings = config::parse(text, Path::new("c.toml")).unwrap();
@@ -317,14 +317,14 @@ fn a_bad_value_names_its_field() {
 }
 
 #[test]
-fn p04_a_protection_without_a_field_is_an_error() {
+fn p04_a_protect_rule_without_a_field_is_an_error() {
     let error = error("[[guard.protect]]\nkind = 'port'\n\n[[guard.protect]]\n");
     assert_eq!(error.key, "guard.protect[1]");
     assert_eq!(error.line, Some(4));
 }
 
 #[test]
-fn sections_of_later_versions_are_refused_not_ignored() {
+fn settings_of_later_versions_are_refused_and_not_ignored() {
     for (text, key) in [
         ("[api]\nlisten = 'x'", "api.listen"),
         ("[guard]\nblast_limit = 3", "guard.blast_limit"),
@@ -340,7 +340,7 @@ fn sections_of_later_versions_are_refused_not_ignored() {
 }
 
 #[test]
-fn a_deployment_has_a_name_that_can_stand_in_a_target() {
+fn a_deployment_name_with_a_slash_or_an_empty_service_is_an_error() {
     let text = "[deployment]\nname = 'billing/1'\nservice = 'billing'";
     let wrong = error(text);
     assert_eq!(
@@ -385,7 +385,7 @@ fn g01_a_deployment_has_defaults_and_peers() {
 }
 
 #[test]
-fn g01_peers_are_checked_to_the_field() {
+fn g01_an_error_in_the_deployment_settings_names_the_exact_field() {
     for (from, to, key, line, word) in [
         ("region = 'eu-1'\n", "", "region", None, "is missing"),
         (
@@ -511,7 +511,7 @@ fn g01_peers_are_checked_to_the_field() {
 }
 
 #[test]
-fn g01_a_token_that_others_can_read_is_an_error() {
+fn g01_a_token_file_that_others_can_read_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let token = |name: &str, mode| {
@@ -533,7 +533,7 @@ fn g01_a_token_that_others_can_read_is_an_error() {
 }
 
 #[test]
-fn text_that_is_no_toml_says_where() {
+fn invalid_toml_is_reported_with_its_line() {
     assert_eq!(error("[engine]\nsweep =\n").line, Some(2));
     let deep = error(&format!("\n[{}]\n", ["a"; 100].join(".")));
     assert_eq!(deep.line, Some(2), "{deep}");
@@ -541,7 +541,7 @@ fn text_that_is_no_toml_says_where() {
 }
 
 #[test]
-fn a_named_file_must_exist_and_the_usual_one_need_not() {
+fn a_named_settings_file_must_exist_and_the_default_one_is_optional() {
     let home = tempfile::tempdir().unwrap();
     let around = Surroundings {
         home: Some(home.path().to_path_buf()),
@@ -564,7 +564,7 @@ fn a_named_file_must_exist_and_the_usual_one_need_not() {
 }
 
 #[test]
-fn folders_and_sockets_follow_the_order() {
+fn the_state_folder_and_the_socket_follow_the_order_of_precedence() {
     let mut around = Surroundings {
         home: Some("/h".into()),
         ..Surroundings::default()
@@ -614,7 +614,7 @@ fn p06_the_actor_is_the_person_behind_sudo_and_ssh() {
 }
 
 #[test]
-fn the_state_folder_is_private_even_if_it_was_not() {
+fn the_state_folder_is_created_private_and_made_private_again() {
     let base = tempfile::tempdir().unwrap();
     let folder = base.path().join("a/gone");
     gone::system::private::folder(&folder).unwrap();
@@ -626,7 +626,7 @@ fn the_state_folder_is_private_even_if_it_was_not() {
 }
 
 #[test]
-fn i07_who_is_told_is_checked_to_the_field() {
+fn i07_an_error_in_the_notification_settings_names_the_exact_field() {
     let mail = "[notify.mail]\nfrom = 'a@b.example'\nto = ['c@d.example']\nserver = 'h'\n";
     let with = |more: &str| format!("{mail}{more}");
     for (text, key, word) in [
@@ -711,7 +711,7 @@ fn i07_who_is_told_is_checked_to_the_field() {
 }
 
 #[test]
-fn i07_a_secret_that_others_can_read_is_an_error() {
+fn i07_a_webhook_token_file_that_others_can_read_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("token");
     let file = folder.path().join("config.toml");
@@ -740,7 +740,7 @@ fn i07_a_secret_that_others_can_read_is_an_error() {
 }
 
 #[test]
-fn uids_are_a_list_or_have_scopes() {
+fn api_uids_are_a_list_or_a_table_of_scopes() {
     let uids = |text: &str| {
         let settings = config::parse(&format!("[api]\nuids = {text}"), Path::new("c"));
         settings.unwrap().api.uids

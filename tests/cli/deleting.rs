@@ -26,7 +26,7 @@ fn terminal(runner: &mut Runner) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_is_shown_and_kept_as_json_too() {
+async fn a_plan_in_json_has_its_hash_steps_and_refusals() {
     let ran = run(World::new(), "plan network/web@prod --cascade -o json").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     let shown = json(&ran.out);
@@ -46,7 +46,7 @@ async fn a_plan_is_shown_and_kept_as_json_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn check_ends_with_6_when_something_refuses() {
+async fn plan_exits_with_6_for_a_refusal_only_with_check() {
     for (line, exit) in [
         ("plan network/web --check", Exit::Refused),
         ("plan network/web", Exit::Done),
@@ -70,7 +70,7 @@ async fn check_ends_with_6_when_something_refuses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn targets_are_looked_for_where_the_options_say() {
+async fn the_cloud_and_region_options_choose_the_sites_of_targets() {
     let region = |cloud, region| SiteSpec::Region(Site::region(cloud, region));
     for (line, sites) in [
         ("plan network/web", vec![SiteSpec::All]),
@@ -108,7 +108,7 @@ async fn targets_are_looked_for_where_the_options_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_that_fit_are_listed() {
+async fn an_ambiguous_target_lists_its_candidates() {
     let ambiguous = ControlError::Ambiguous {
         message: "2 networks are called web".into(),
         candidates: vec![
@@ -139,7 +139,7 @@ async fn several_that_fit_are_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p01_a_kept_plan_is_private_and_a_changed_one_is_refused() {
+async fn p01_a_plan_file_is_private_and_a_changed_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("p.json");
     let path = file.display();
@@ -189,7 +189,7 @@ async fn without_a_terminal_and_without_yes_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p01_what_was_shown_and_typed_is_what_is_deleted() {
+async fn p01_delete_sends_the_shown_plan_after_its_name_or_short_id_is_typed() {
     for typed in ["web\n", "4fdb1c2d\n", "network-3-4fdb1c2d\n"] {
         let mut runner = Runner::new(World::new());
         terminal(&mut runner);
@@ -223,7 +223,7 @@ async fn p01_what_was_shown_and_typed_is_what_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p01_what_is_approved_is_shown_whole_on_a_narrow_screen() {
+async fn p01_the_plan_to_approve_is_shown_uncut_on_a_narrow_screen() {
     let mut runner = Runner::new(World::new());
     terminal(&mut runner);
     runner.style.width = Some(40);
@@ -241,7 +241,7 @@ async fn p01_what_is_approved_is_shown_whole_on_a_narrow_screen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_plan_is_not_asked_about() {
+async fn a_plan_with_refusals_asks_for_no_confirmation() {
     let mut world = World::new();
     world.plan = Ok(Plan {
         refused: vec![refusal()],
@@ -276,7 +276,7 @@ async fn a_refusal_names_the_option_that_adds_the_cascade() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p05_read_only_sends_nothing() {
+async fn p05_the_read_only_option_sends_nothing() {
     for line in [
         "delete network/web --yes --read-only",
         "retry deadbeef --read-only",
@@ -294,7 +294,7 @@ async fn p05_read_only_sends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p05_settings_that_are_read_only_send_nothing_whatever_the_engine_says() {
+async fn p05_read_only_settings_send_nothing_to_a_writable_engine() {
     for line in [
         "delete network/web --yes",
         "delete --plan abc --yes",
@@ -314,7 +314,7 @@ async fn p05_settings_that_are_read_only_send_nothing_whatever_the_engine_says()
 }
 
 #[tokio::test(start_paused = true)]
-async fn p05_a_console_that_is_read_only_shows_so_and_passes_on_no_change() {
+async fn p05_a_read_only_control_refuses_changes_passes_a_cancel_and_shows_read_only() {
     let fake = Fake::new(World::new());
     let control = ReadOnlyControl::over(fake.clone());
     let submit = async |command| {
@@ -373,7 +373,7 @@ async fn p05_a_console_that_is_read_only_shows_so_and_passes_on_no_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn accepted_is_0_with_an_engine_and_waited_for_without() {
+async fn delete_ends_once_accepted_with_an_engine_and_waits_without_one() {
     let runner = Runner::new(World::new());
     let ran = runner
         .run("delete network/web --yes --reason why -o json")
@@ -403,7 +403,7 @@ async fn accepted_is_0_with_an_engine_and_waited_for_without() {
 
 /// A large deletion beside it tells something all the time.
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_when_its_deletion_does_whatever_others_tell() {
+async fn a_wait_ends_with_its_deletion_despite_events_of_other_deletions() {
     let event = |seq, deletion_id: &str, kind| Event {
         seq,
         at: start(),
@@ -432,7 +432,7 @@ async fn a_wait_ends_when_its_deletion_does_whatever_others_tell() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_that_is_not_taken_ends_with_its_code() {
+async fn a_rejected_delete_exits_with_the_code_of_its_error() {
     let message = || "no".to_owned();
     for (error, code) in [
         (
@@ -466,7 +466,7 @@ async fn a_command_that_is_not_taken_ends_with_its_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_refused_after_it_was_accepted_says_why() {
+async fn a_deletion_refused_after_acceptance_prints_why_and_exits_by_its_rule() {
     for (rule, exit) in [
         (RefusalRule::InUse, Exit::Refused),
         (RefusalRule::Drift, Exit::Drifted),
@@ -492,7 +492,7 @@ async fn a_deletion_refused_after_it_was_accepted_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_reports_each_result_and_4_for_what_is_stuck() {
+async fn a_wait_prints_every_step_and_exits_with_4_if_one_is_stuck() {
     let mut stuck = deletion(DeletionState::Stuck);
     stuck.counts.stuck = 1;
     let mut held = step(2, "port", StepState::Stuck, &[]);
@@ -533,7 +533,7 @@ fn blocked_for(minutes: i64) -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_gives_up_at_once_when_nothing_can_run_in_time() {
+async fn a_wait_ends_at_once_when_no_step_can_run_in_time() {
     for (line, minutes) in [
         ("delete network/web --yes --wait=5m", 6),
         ("delete network/web --yes --wait", 61),
@@ -546,7 +546,7 @@ async fn a_wait_gives_up_at_once_when_nothing_can_run_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_goes_on_when_what_was_blocked_moves_between_two_looks() {
+async fn a_wait_continues_when_a_blocked_step_moves_between_two_queries() {
     let mut world = blocked_for(6);
     world.steps.clear();
     world.deletions.push_back(deletion(DeletionState::Gone));
@@ -567,7 +567,7 @@ async fn a_wait_ends_with_8_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_at_sites_that_are_all_paused_ends_with_3_unless_a_person_paused_them() {
+async fn a_wait_at_a_paused_site_exits_with_3_unless_a_person_paused_it() {
     for (paused_by, exit) in [
         (None, Exit::Auth),
         (Some(paused_by_hand()), Exit::StillRunning),
@@ -588,7 +588,7 @@ async fn a_wait_at_sites_that_are_all_paused_ends_with_3_unless_a_person_paused_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_outlives_a_restart_of_the_engine_but_not_its_end() {
+async fn a_wait_survives_a_restart_of_the_engine_but_not_a_lasting_absence() {
     let mut world = World::new();
     world.deletions = [deletion(DeletionState::Gone)].into();
     world.lost_looks = 20;
@@ -609,7 +609,7 @@ async fn a_wait_outlives_a_restart_of_the_engine_but_not_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctrl_c_says_that_the_deletion_goes_on() {
+async fn ctrl_c_says_where_the_deletion_continues_and_cancels_nothing() {
     for (embedded, word) in [
         (false, "goes on in the engine"),
         (true, "stays in the ledger"),
@@ -635,7 +635,7 @@ async fn ctrl_c_says_that_the_deletion_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_is_for_terminals() {
+async fn progress_is_shown_on_a_terminal_only() {
     let world = || {
         let mut world = World::new();
         let mut second = deletion(DeletionState::Running);
@@ -665,7 +665,7 @@ async fn progress_is_for_terminals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_takes_no_work_is_named_while_waiting() {
+async fn the_fault_of_the_engine_is_shown_while_waiting() {
     let mut world = World::new();
     world.deletions = [
         deletion(DeletionState::Running),
@@ -682,7 +682,7 @@ async fn an_engine_that_takes_no_work_is_named_while_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t06_a_deletion_that_stood_already_is_said_to() {
+async fn t06_delete_says_that_the_target_is_already_being_deleted() {
     let mut world = World::new();
     world.accept = Ok(Receipt::Accepted(Accepted {
         deletion_id: DELETION.into(),

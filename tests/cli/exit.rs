@@ -7,7 +7,7 @@ use gone::frontends::cli::{Exit, Failure};
 use crate::fake::{deletion, refusal, start};
 
 #[test]
-fn the_codes_are_those_of_the_contract() {
+fn exit_codes_are_those_of_the_contract() {
     let codes = [
         (Exit::Done, 0),
         (Exit::Internal, 1),
@@ -26,7 +26,7 @@ fn the_codes_are_those_of_the_contract() {
 }
 
 #[test]
-fn where_several_apply_the_first_of_1_3_5_7_6_4_8_counts() {
+fn the_first_applicable_exit_code_of_1_3_5_7_6_4_8_wins() {
     let order = [
         Exit::Internal,
         Exit::Auth,
@@ -47,7 +47,7 @@ fn where_several_apply_the_first_of_1_3_5_7_6_4_8_counts() {
 }
 
 #[test]
-fn each_error_of_the_control_has_its_code() {
+fn each_control_error_has_its_exit_code() {
     let message = String::new;
     let table = [
         (ControlError::Usage { message: message() }, 2),
@@ -93,7 +93,7 @@ fn each_error_of_the_control_has_its_code() {
 }
 
 #[test]
-fn each_final_state_has_its_code() {
+fn each_deletion_state_has_its_exit_code() {
     use ErrorClass::{Auth, Blocked, Drift, Fatal, Guard, OutcomeUnknown, Unavailable};
     let table: [(DeletionState, &[ErrorClass], &[RefusalRule], u8); 17] = [
         (DeletionState::Gone, &[], &[], 0),
@@ -141,7 +141,7 @@ fn each_final_state_has_its_code() {
 
 /// Counts as `(ready, running, verifying, blocked)`; times in minutes from now.
 #[test]
-fn a_wait_ends_when_settled_hopeless_or_out_of_time() {
+fn a_wait_ends_when_the_deletion_has_ended_cannot_progress_or_time_is_up() {
     use DeletionState::{AwaitingApproval, Cancelled, Gone, Paused, Planning, Running, Stuck};
     type Row = (
         DeletionState,

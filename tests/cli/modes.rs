@@ -29,7 +29,7 @@ fn the_command_line_is_consistent() {
 }
 
 #[test]
-fn every_verb_helps_with_examples() {
+fn the_help_of_every_verb_has_examples() {
     let mut command = Cli::command();
     for verb in command.get_subcommands_mut() {
         let name = verb.get_name().to_owned();
@@ -40,7 +40,7 @@ fn every_verb_helps_with_examples() {
 }
 
 #[test]
-fn what_is_not_understood_names_the_nearest_and_is_2() {
+fn a_wrong_command_line_suggests_the_nearest_word_and_exits_with_2() {
     for (line, near) in [
         ("delet network/x", "'delete'"),
         ("plan network/x --cascad", "'--cascade'"),
@@ -64,7 +64,7 @@ fn what_is_not_understood_names_the_nearest_and_is_2() {
 }
 
 #[test]
-fn global_options_stand_before_or_after_the_verb() {
+fn global_options_may_come_before_or_after_the_verb() {
     for line in [
         "-o json --cloud c --region a --region b --read-only list stuck",
         "list stuck -o json --cloud c --region a --region b --read-only",
@@ -77,7 +77,7 @@ fn global_options_stand_before_or_after_the_verb() {
 }
 
 #[test]
-fn waits_are_as_the_contract_writes_them() {
+fn wait_and_older_than_are_parsed_as_in_the_contract() {
     let wait = |line: &str| match parse(line).unwrap().verb {
         Some(Verb::Engine(EngineVerb::Delete(args))) => args.wait,
         other => panic!("{other:?}"),
@@ -102,7 +102,7 @@ fn waits_are_as_the_contract_writes_them() {
 }
 
 #[test]
-fn each_mode_is_one() {
+fn each_command_line_selects_one_mode() {
     let of = |line: &str| {
         let cli = parse(line).unwrap();
         mode(cli.engine, cli.print_config, cli.verb)
@@ -137,7 +137,7 @@ fn placed(line: &str, settings: &Settings) -> Places {
 }
 
 #[test]
-fn the_state_is_where_the_contract_says() {
+fn the_ledger_and_socket_paths_are_those_of_the_contract() {
     let mut settings = Settings::default();
     let usual = placed("list", &settings);
     assert_eq!(usual.ledger, Location::File("/s/gone/ledger.db".into()));
@@ -191,7 +191,7 @@ fn the_state_is_where_the_contract_says() {
 }
 
 #[test]
-fn the_engine_is_the_one_that_owns_the_ledger() {
+fn a_verb_attaches_to_the_engine_that_owns_the_ledger_or_embeds_one() {
     let settings = Settings::default();
     let usual = placed("list", &settings);
     let named = placed("list --ledger /l", &settings);
@@ -267,7 +267,7 @@ fn mapping(cloud: &str, region: &str) -> Mapping {
 }
 
 #[test]
-fn doctor_judges_what_it_finds() {
+fn doctor_rates_each_finding_and_derives_the_exit_code() {
     let table: [(&str, Change, Health, Exit, &str); 20] = [
         (
             "guard.read_only_clouds",
@@ -414,7 +414,7 @@ fn doctor_judges_what_it_finds() {
 }
 
 #[test]
-fn doctor_is_shown_with_the_next_step() {
+fn doctor_prints_the_next_step_only_if_nothing_fails() {
     let show = |facts: &Facts, format| {
         let mut out = Vec::new();
         let checks = examine(facts);
@@ -445,7 +445,7 @@ fn doctor_is_shown_with_the_next_step() {
 }
 
 #[test]
-fn a_ledger_is_writable_where_its_folder_can_be_made() {
+fn a_ledger_is_writable_if_its_folder_can_be_created() {
     let base = tempfile::tempdir().unwrap();
     assert_eq!(can_write(&base.path().join("a/b/ledger.db")), Ok(()));
     assert!(!base.path().join("a").exists(), "doctor writes nothing");
@@ -462,7 +462,7 @@ fn written(by: impl FnOnce(&mut Vec<u8>)) -> String {
 }
 
 #[test]
-fn shells_are_told_every_verb() {
+fn shell_completions_contain_every_verb() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         let script = written(|out| completions(shell, out).unwrap());
         for verb in Cli::command().get_subcommands() {
@@ -476,7 +476,7 @@ fn shells_are_told_every_verb() {
 }
 
 #[test]
-fn the_brief_help_of_each_verb_fits_a_small_screen_with_an_example() {
+fn the_brief_help_of_each_verb_fits_80x24_and_has_an_example() {
     fn check(command: &Command) {
         let name = command.get_name().to_owned();
         let help = command.clone().term_width(80).render_help().to_string();
@@ -500,7 +500,7 @@ fn the_brief_help_of_each_verb_fits_a_small_screen_with_an_example() {
 }
 
 #[test]
-fn every_verb_has_a_page_with_its_examples() {
+fn every_verb_has_a_man_page_with_examples() {
     let program = written(|out| man(None, out).unwrap());
     for verb in Cli::command().get_subcommands() {
         let name = verb.get_name();
@@ -552,7 +552,7 @@ const TASKS: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn every_command_and_setting_of_the_tasks_is_understood() {
+fn every_command_and_setting_on_the_task_pages_parses() {
     for (page, text) in TASKS {
         let commands = text.lines().filter(|line| line.starts_with("    gone"));
         let mut seen = 0;
@@ -580,7 +580,7 @@ fn every_command_and_setting_of_the_tasks_is_understood() {
 
 /// What the examples start is what this version understands.
 #[test]
-fn the_examples_of_a_service_and_of_its_users_are_understood() {
+fn the_commands_of_the_service_and_authorized_keys_examples_parse() {
     let service = include_str!("../../assets/examples/gone.service");
     let keys = include_str!("../../assets/examples/authorized_keys");
     let of_service = service

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::fake::*;
 
 #[tokio::test]
-async fn p03_without_a_rung_the_ladder_is_shown_and_nothing_is_sent() {
+async fn p03_purge_without_a_rung_shows_the_ladder_and_sends_nothing() {
     let runner = Runner::new(World::new());
     let ran = runner.run("purge deadbeef").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
@@ -43,7 +43,7 @@ Nothing was done. To take one: gone purge deadbeef --rung NAME --confirm deadbee
 }
 
 #[tokio::test]
-async fn p03_a_rung_is_taken_with_the_short_id_only() {
+async fn p03_purge_takes_a_rung_only_together_with_confirm() {
     use clap::Parser as _;
     for half in ["--rung forget", "--confirm deadbeef"] {
         let line = format!("gone purge deadbeef {half}");
@@ -100,7 +100,7 @@ async fn p03_a_rung_is_taken_with_the_short_id_only() {
 }
 
 #[tokio::test]
-async fn p03_a_deletion_with_purged_steps_ends_with_4() {
+async fn p03_a_purged_deletion_exits_with_4() {
     let mut world = World::new();
     let mut purged = deletion(DeletionState::Purged);
     purged.counts = Counts {
@@ -121,7 +121,7 @@ async fn p03_a_deletion_with_purged_steps_ends_with_4() {
 }
 
 #[tokio::test]
-async fn p03_orphans_are_listed_with_whether_they_are_there_still() {
+async fn p03_list_orphans_shows_whether_each_still_exists() {
     let orphan = |id: &str, there| Orphan {
         resource: StepResource {
             key: key("load_balancer", id),
@@ -154,7 +154,7 @@ async fn p03_orphans_are_listed_with_whether_they_are_there_still() {
 }
 
 #[tokio::test]
-async fn a_tombstone_is_released_by_its_word_if_one_fits() {
+async fn a_tombstone_is_released_by_its_target_if_exactly_one_matches() {
     let tombstone = |site: Site, phase| Tombstone {
         record_id: 1,
         key: ResourceKey {
@@ -204,7 +204,7 @@ fn with_deployments() -> Runner {
 }
 
 #[tokio::test]
-async fn g12_a_deployment_is_released_by_its_typed_name() {
+async fn g12_releasing_a_deployment_needs_its_typed_name_or_yes() {
     let mut runner = with_deployments();
     let ran = runner.run("release d0-1").await;
     assert_eq!(ran.exit, Exit::Usage);
@@ -241,7 +241,7 @@ To release it, type its name, d0-1: ";
 }
 
 #[tokio::test]
-async fn g12_only_a_deployment_on_record_is_released() {
+async fn g12_only_an_importer_on_record_can_be_released() {
     let runner = with_deployments();
     for (line, told) in [
         ("release d01 --yes", "did you mean \"d0-1\"?"),
@@ -284,7 +284,7 @@ async fn a_site_is_paused_and_resumed_by_its_name() {
 }
 
 #[tokio::test]
-async fn the_ledger_is_pruned_by_the_engine_that_has_it() {
+async fn ledger_prune_is_done_by_the_engine() {
     let runner = Runner::new(World::new());
     let ran = runner.run("ledger prune --older-than 30d").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);

@@ -169,7 +169,7 @@ fn world(name: &str) -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_is_stuck_has_not_ended() {
+async fn a_report_dates_a_stuck_deletion_as_stuck_and_not_as_ended() {
     for (state, words) in [
         (DeletionState::Stuck, "stuck since"),
         (DeletionState::Gone, "ended at "),
@@ -190,7 +190,7 @@ async fn a_deletion_that_is_stuck_has_not_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_says_what_was_asked_what_went_and_what_stays_and_why() {
+async fn a_report_shows_the_request_each_resource_and_what_stays_with_reasons() {
     let ran = run(world("vm-1"), "report deadbeef").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     insta::assert_snapshot!("report", ran.out);
@@ -208,7 +208,7 @@ async fn it_says_what_was_asked_what_went_and_what_stays_and_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_says_the_same() {
+async fn every_cell_of_the_html_report_is_in_the_text_report() {
     let ran = run(world("vm-1"), "report deadbeef --html -").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     insta::assert_snapshot!("report_html", ran.out);
@@ -257,7 +257,7 @@ fn assert_nothing_acts(page: &Html) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hostile_names_are_text_on_the_page_and_nothing_comes_from_elsewhere() {
+async fn hostile_names_stay_text_in_the_html_report_and_nothing_is_loaded() {
     let ran = run(world(HOSTILE), "report deadbeef --html -").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     let page = Html::parse_document(&ran.out);
@@ -290,7 +290,7 @@ async fn hostile_names_are_text_on_the_page_and_nothing_comes_from_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_holds_no_address_and_no_identity() {
+async fn a_report_has_no_endpoint_and_no_identity() {
     for line in [
         "report deadbeef",
         "report deadbeef --html -",
@@ -304,7 +304,7 @@ async fn it_holds_no_address_and_no_identity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn n10_for_programs_it_is_the_report_of_the_api() {
+async fn n10_a_report_in_json_has_the_status_of_each_resource() {
     let ran = run(world("vm-1"), "report deadbeef -o json").await;
     let shown: Value = serde_json::from_str(&ran.out).unwrap();
     let lines = shown["data"].as_array().unwrap();
@@ -321,7 +321,7 @@ async fn n10_for_programs_it_is_the_report_of_the_api() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_is_written_to_a_file_for_its_owner_alone() {
+async fn an_html_report_file_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
@@ -347,7 +347,7 @@ async fn a_page_is_written_to_a_file_for_its_owner_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_deletion_is_reported_with_the_reasons() {
+async fn the_report_of_a_refused_deletion_names_the_reasons() {
     let mut world = World::new();
     let mut refused = deletion(DeletionState::Refused);
     refused.counts = Counts::default();
@@ -368,7 +368,7 @@ async fn a_refused_deletion_is_reported_with_the_reasons() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_section_says_how_much_it_leaves_out() {
+async fn a_long_section_of_the_html_report_counts_the_rows_it_leaves_out() {
     let mut world = world("vm-1");
     world.steps = (1..=1_500)
         .map(|id| step(id, "port", StepState::Gone, &[]))
@@ -383,7 +383,7 @@ async fn a_long_section_says_how_much_it_leaves_out() {
 /// In the browser that people have: it makes the same elements of the page, and prints it on A4.
 #[tokio::test(start_paused = true)]
 #[ignore = "needs Chromium"]
-async fn browser_the_page_opens_and_prints_on_a4_and_hostile_names_stay_text() {
+async fn browser_the_html_report_opens_prints_on_a4_and_keeps_hostile_names_text() {
     let ran = run(world(HOSTILE), "report deadbeef --html -").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     let folder = tempfile::tempdir().unwrap();

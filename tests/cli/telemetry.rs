@@ -31,7 +31,7 @@ fn logged(format: LogFormat, times: u8, engine: bool) -> String {
 }
 
 #[test]
-fn an_engine_logs_json_to_machines_and_text_to_people() {
+fn logs_are_text_on_a_terminal_and_json_elsewhere() {
     assert_eq!(format_for(None, true), LogFormat::Text);
     assert_eq!(format_for(None, false), LogFormat::Json);
     assert_eq!(format_for(Some(LogFormat::Text), false), LogFormat::Text);
@@ -47,7 +47,7 @@ fn an_engine_logs_json_to_machines_and_text_to_people() {
 }
 
 #[test]
-fn each_v_tells_more_and_a_verb_less_than_an_engine() {
+fn each_v_logs_more_and_a_verb_logs_less_than_an_engine() {
     let count = |times, engine| logged(LogFormat::Text, times, engine).lines().count();
     assert_eq!(count(0, false), 1);
     assert_eq!(count(1, false), 2);

@@ -39,7 +39,7 @@ fn assert_inert(text: &str) {
 }
 
 #[test]
-fn hostile_names_are_inert_in_every_format() {
+fn hostile_names_are_escaped_in_every_format() {
     let mut sheet = Sheet::new([("NAME", 1)]);
     sheet.push([HOSTILE.to_owned()]);
     let values = [json!({ "name": HOSTILE })];
@@ -61,7 +61,7 @@ fn hostile_names_are_inert_in_every_format() {
 }
 
 #[test]
-fn with_ascii_nothing_else_is_written() {
+fn ascii_style_writes_only_ascii() {
     let style = Style {
         ascii: true,
         ..Style::default()
@@ -79,7 +79,7 @@ fn with_ascii_nothing_else_is_written() {
 }
 
 #[test]
-fn csv_formulas_are_neutral() {
+fn csv_cells_that_look_like_formulas_get_an_apostrophe() {
     let mut sheet = Sheet::new([("A", 1)]);
     for cell in ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "x=1", "a,\"b\"", ""] {
         sheet.push([cell.to_owned()]);
@@ -99,7 +99,7 @@ fn csv_formulas_are_neutral() {
 }
 
 #[test]
-fn columns_align_by_width_and_only_a_terminal_cuts() {
+fn columns_align_by_display_width_and_only_a_terminal_cuts_cells() {
     let note = "port 4fdb1c2d-0000-4000-8000-000000000001 is in use by a server";
     let mut sheet = Sheet::new([("NAME", 1), ("NOTE", 1)]);
     sheet.push(["日本".to_owned(), note.to_owned()]);
@@ -129,7 +129,7 @@ fn on_screen(sheet: &Sheet, width: usize) -> String {
 }
 
 #[test]
-fn on_a_narrow_screen_the_lightest_columns_are_left_out_and_no_row_wraps() {
+fn a_narrow_screen_drops_the_columns_of_least_weight_and_wraps_no_row() {
     let mut sheet = Sheet::new([("STATE", 9), ("ID", 5), ("SITE", 3), ("WHY", 7)]);
     let id = "4fdb1c2d-0000-4000-8000-000000000001";
     for why in ["the port is in use by a server of another project", ""] {
@@ -155,7 +155,7 @@ fn on_a_narrow_screen_the_lightest_columns_are_left_out_and_no_row_wraps() {
 }
 
 #[test]
-fn colour_only_where_it_is_allowed_and_beside_the_word() {
+fn only_states_are_coloured_and_only_if_colour_is_allowed() {
     let mut sheet = Sheet::new([("STATE", 1), ("NAME", 1)]);
     sheet.push(["stuck".to_owned(), "gone".to_owned()]);
     let plain = rows(Format::Table, Style::default(), &sheet, &[]);
@@ -187,7 +187,7 @@ impl Write for Leaving {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_leaves_changes_no_exit_code() {
+async fn a_closed_output_pipe_does_not_change_the_exit_code() {
     for writes in 0..4 {
         let mut world = World::new();
         world.deletions = [deletion(DeletionState::Stuck)].into();
@@ -207,7 +207,7 @@ async fn a_reader_that_leaves_changes_no_exit_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_page_to_the_end() {
+async fn lists_read_every_page() {
     let mut world = World::new();
     world.page_rows = 2;
     world.steps = (0..5)
@@ -224,7 +224,7 @@ async fn lists_page_to_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p02_what_is_stuck_says_why() {
+async fn p02_list_stuck_names_the_blocker_and_the_error() {
     let mut world = World::new();
     let mut held = step(7, "port", StepState::Stuck, &[]);
     held.blockers = vec![blocker()];
@@ -244,7 +244,7 @@ async fn p02_what_is_stuck_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn n12_what_was_refused_is_listed_with_what_is_stuck_and_says_why() {
+async fn n12_list_stuck_includes_refused_deletions_with_the_reason() {
     let world = || {
         let mut world = World::new();
         let mut refused = deletion(DeletionState::Refused);
@@ -325,7 +325,7 @@ async fn the_lists_of_deletions_tombstones_and_sites_have_their_columns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_tombstones_are_those_that_are_long_in_their_phase() {
+async fn older_than_selects_tombstones_by_the_time_in_their_phase() {
     let hours_ago = |hours: i64| start() - chrono::TimeDelta::hours(hours);
     let tombstone = |id: &str, phase, gone_at| Tombstone {
         record_id: 5,
@@ -360,7 +360,7 @@ async fn old_tombstones_are_those_that_are_long_in_their_phase() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_site_that_cannot_be_listed_never_looks_empty() {
+async fn a_site_that_fails_to_list_is_an_error_and_not_empty() {
     let mut world = World::new();
     world.kinds = vec![KindInfo {
         name: KindName::new("network"),
@@ -418,7 +418,7 @@ async fn a_site_that_cannot_be_listed_never_looks_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_there_is_not_is_answered_with_the_nearest_list_or_kind() {
+async fn an_unknown_list_suggests_the_nearest_list_or_kind() {
     for list in What::LISTS {
         let what: What = list.parse().unwrap();
         assert!(!matches!(what, What::Kind(_)), "{list}");
@@ -440,7 +440,7 @@ async fn a_list_that_there_is_not_is_answered_with_the_nearest_list_or_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_a_site_did_not_answer_ends_by_the_table() {
+async fn a_failed_listing_exits_by_the_class_of_its_error() {
     let table = [
         (ErrorClass::Auth, Exit::Auth),
         (ErrorClass::Fatal, Exit::Usage),
@@ -505,7 +505,7 @@ async fn watch_names_the_resource_of_each_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn show_tells_what_waits_and_what_happened() {
+async fn show_lists_the_blocked_steps_and_the_last_20_events() {
     let mut world = World::new();
     let mut held = step(7, "port", StepState::Blocked, &[]);
     held.blockers = vec![blocker()];
@@ -566,7 +566,7 @@ fn network_steps() -> Vec<Step> {
 }
 
 #[test]
-fn a_tree_puts_each_step_once_and_folds_what_is_alike() {
+fn a_tree_shows_each_step_once_and_folds_similar_steps() {
     let steps = network_steps();
     let style = Style {
         ascii: true,
@@ -642,7 +642,7 @@ fn hostile_names_stay_text_in_drawings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tree_is_drawn_on_request_and_a_plan_is_no_svg() {
+async fn tree_draws_svg_and_plan_refuses_svg() {
     let mut world = World::new();
     world.steps = network_steps();
     let ran = run(world, "tree deadbeef -o svg").await;
@@ -654,7 +654,7 @@ async fn a_tree_is_drawn_on_request_and_a_plan_is_no_svg() {
 }
 
 #[test]
-fn a_tree_of_a_circle_ends_and_hides_nothing() {
+fn a_tree_of_a_cycle_ends_and_shows_every_step() {
     let mut steps = network_steps();
     steps.push(step(8, "router", StepState::Waiting, &[9]));
     steps.push(step(9, "router", StepState::Waiting, &[8]));
@@ -665,7 +665,7 @@ fn a_tree_of_a_circle_ends_and_hides_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tree_is_whole_also_where_a_step_has_more_dependencies_than_a_page_says() {
+async fn a_tree_is_complete_if_a_step_has_more_dependencies_than_its_row_lists() {
     let mut world = World::new();
     let ports: Vec<i64> = (2..=602).collect();
     world.steps = vec![step(1, "network", StepState::Waiting, &ports)];
@@ -737,7 +737,7 @@ async fn p02_explain_names_the_blocker_and_the_next_action() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p02_explain_of_a_deletions_id_leads_to_show() {
+async fn p02_explain_with_a_deletion_id_refers_to_show() {
     for id in [DELETION, SHORT] {
         let ran = Runner::new(World::new())
             .run(&format!("explain {id}"))
@@ -750,7 +750,7 @@ async fn p02_explain_of_a_deletions_id_leads_to_show() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn short_ids_serve_wherever_an_id_does() {
+async fn a_short_id_selects_the_deletion_in_retry_cancel_pause_and_resume() {
     let runner = Runner::new(World::new());
     for verb in ["retry", "cancel", "pause", "resume"] {
         let ran = runner.run(&format!("{verb} deadbeef")).await;
@@ -777,7 +777,7 @@ async fn short_ids_serve_wherever_an_id_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_of_all_takes_aliases_and_refuses_an_unknown_kind_or_site() {
+async fn retry_all_accepts_kind_aliases_and_refuses_an_unknown_kind_or_site() {
     let world = || {
         let mut world = World::new();
         world.kinds = vec![
@@ -822,7 +822,7 @@ async fn a_retry_of_all_takes_aliases_and_refuses_an_unknown_kind_or_site() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_of_all_counts_what_can_be_retried_in_words() {
+async fn retry_all_prints_how_many_steps_can_and_cannot_be_retried() {
     let retried = |eligible, left, moved| {
         let mut world = World::new();
         let reason = "waits for another step that is stuck".to_owned();
@@ -851,7 +851,7 @@ async fn a_retry_of_all_counts_what_can_be_retried_in_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_takes_step_numbers_and_goes_on_after_a_wrong_id() {
+async fn retry_accepts_step_numbers_and_continues_after_an_unknown_id() {
     let runner = Runner::new(World::new());
     let ran = runner.run("retry cafebabe 1742 deadbeef").await;
     assert_eq!(ran.exit, Exit::Usage);
@@ -874,7 +874,7 @@ fn drawn(format: Format) -> String {
 }
 
 #[test]
-fn a_plan_is_in_order_whatever_order_it_has() {
+fn plan_steps_are_sorted_by_their_dependencies() {
     let plan = plan();
     let order: Vec<u32> = in_order(&plan.steps).iter().map(|step| step.id).collect();
     assert_eq!(order, [2, 3, 1, 0]);
@@ -884,7 +884,7 @@ fn a_plan_is_in_order_whatever_order_it_has() {
 }
 
 #[test]
-fn n05_a_plan_shows_what_is_automatic_and_unset() {
+fn n05_a_plan_shows_its_automatic_and_unset_resources() {
     let text = drawn(Format::Table);
     let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word}: {text}"));
     assert!(at("4 steps, 1 automatic, 1 unset, 0 refused, at most 9 calls") < at("ORDER"));
@@ -897,7 +897,7 @@ fn n05_a_plan_shows_what_is_automatic_and_unset() {
 }
 
 #[test]
-fn a_plan_is_drawn_with_what_goes_first_before_what_waits() {
+fn a_plan_drawing_has_edges_from_earlier_to_later_steps() {
     let dot = drawn(Format::Dot);
     assert!(dot.starts_with("digraph plan {") && dot.trim_end().ends_with('}'));
     assert!(
@@ -922,7 +922,7 @@ fn a_plan_is_drawn_with_what_goes_first_before_what_waits() {
 }
 
 #[test]
-fn many_refusals_are_counted_and_not_all_written() {
+fn a_plan_prints_ten_refusals_and_counts_the_others() {
     let plan = Plan {
         refused: vec![refusal(); 10_000],
         ..plan()
@@ -935,7 +935,7 @@ fn many_refusals_are_counted_and_not_all_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_plans_are_drawn() {
+async fn a_list_cannot_be_drawn_as_dot() {
     let runner = Runner::new(World::new());
     let ran = runner.run("list -o dot").await;
     assert_eq!(ran.exit, Exit::Usage);
@@ -943,7 +943,7 @@ async fn only_plans_are_drawn() {
 }
 
 #[tokio::test]
-async fn causes_are_listed_with_what_finds_their_steps() {
+async fn list_causes_shows_state_steps_kind_status_type_and_class() {
     let mut world = World::new();
     world.causes = vec![CauseGroup {
         cause: Cause {
@@ -973,7 +973,7 @@ async fn causes_are_listed_with_what_finds_their_steps() {
 
 /// The fake answers with what it was asked for.
 #[tokio::test]
-async fn causes_are_those_of_the_chosen_sites() {
+async fn list_causes_asks_for_the_chosen_sites_only() {
     let asked = |line: &str| {
         let world = World::new();
         let asked = world.causes_asked.clone();
@@ -993,7 +993,7 @@ async fn causes_are_those_of_the_chosen_sites() {
 }
 
 #[tokio::test]
-async fn gates_are_listed_with_what_became_of_their_requests() {
+async fn list_gates_shows_the_counts_of_their_requests() {
     let world = || {
         let mut world = World::new();
         world.gates = vec![GateStatus {
@@ -1041,7 +1041,7 @@ async fn gates_are_listed_with_what_became_of_their_requests() {
 }
 
 #[tokio::test]
-async fn g12_deployments_are_listed_with_who_hears_whom() {
+async fn g12_list_deployments_shows_the_watches_and_the_pending_clearances() {
     let world = || {
         let mut world = World::new();
         world.deployments = deployments();
@@ -1118,7 +1118,7 @@ async fn the_engines_of_a_ledger_are_listed_and_one_is_paused_by_its_name() {
 }
 
 #[tokio::test]
-async fn the_engines_reconcilers_are_listed_with_what_they_do() {
+async fn list_engine_shows_what_each_reconciler_does() {
     let at = |time: &str| {
         format!("2026-02-28T{time}Z")
             .parse::<DateTime<Utc>>()
@@ -1207,7 +1207,7 @@ async fn the_engines_reconcilers_are_listed_with_what_they_do() {
 
 /// What holds a step in other deployments stands below it, and below that what holds it there.
 #[test]
-fn g11_a_tree_shows_what_other_deployments_hold() {
+fn g11_a_tree_shows_the_blockers_in_other_deployments() {
     let there = |name: &str| Site::Deployment { name: name.into() };
     let key = |kind: &str, id: &str, at: &str| ResourceKey {
         site: there(at),
