@@ -9,7 +9,7 @@ use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::described::Asked;
+use crate::openapi::Asked;
 use crate::fake::Fake;
 
 pub const DEADLINE: Duration = Duration::from_secs(10);

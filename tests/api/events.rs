@@ -105,7 +105,7 @@ async fn a_stream_resumes_without_gaps() {
 }
 
 #[tokio::test]
-async fn without_a_place_the_stream_begins_now() {
+async fn a_stream_without_a_start_begins_with_the_next_event() {
     let bench = Bench::new().await;
     bench.fake.happen(1..=5);
     bench.fake.publish(|snapshot| snapshot.last_event = 5);
@@ -115,7 +115,7 @@ async fn without_a_place_the_stream_begins_now() {
 }
 
 #[tokio::test]
-async fn what_is_no_longer_kept_is_410_with_the_oldest() {
+async fn pruned_events_are_410_with_the_oldest_kept_sequence() {
     let bench = Bench::new().await;
     bench.fake.happen(1..=20);
     bench.fake.forget_events_before(12);
@@ -126,7 +126,7 @@ async fn what_is_no_longer_kept_is_410_with_the_oldest() {
 }
 
 #[tokio::test]
-async fn a_failure_on_the_way_is_said_and_ends_the_stream() {
+async fn a_failure_is_sent_as_a_problem_event_and_ends_the_stream() {
     let bench = Bench::new().await;
     bench.fake.happen([1]);
     let mut reader = Reader::open(&bench, "/api/v1/events?after=0", None).await;
@@ -142,7 +142,7 @@ async fn a_failure_on_the_way_is_said_and_ends_the_stream() {
 }
 
 #[tokio::test]
-async fn a_shutdown_ends_streams_and_is_not_held_up_by_them() {
+async fn a_shutdown_ends_open_streams_without_waiting_for_them() {
     let bench = Bench::new().await;
     bench.fake.happen([1]);
     let mut reader = Reader::open(&bench, "/api/v1/events?after=0", None).await;

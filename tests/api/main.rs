@@ -8,9 +8,9 @@
 )]
 
 mod bench;
-mod described;
 mod events;
 mod fake;
+mod openapi;
 mod problems;
 mod remote;
 mod routes;
@@ -20,4 +20,4 @@ mod target;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;
-mod whole;
+mod tree_and_report;

@@ -173,7 +173,7 @@ fn each_object(at: String, value: &'static Value, look: &mut impl FnMut(&str, &'
 }
 
 #[test]
-fn all_that_is_described_is_said_in_words_and_refers_to_what_is_there() {
+fn every_described_operation_has_texts_and_every_reference_resolves() {
     let mut names = Vec::new();
     for (template, operations) in members(&DOCUMENT["paths"]) {
         for (method, operation) in members(operations) {
@@ -208,14 +208,14 @@ fn all_that_is_described_is_said_in_words_and_refers_to_what_is_there() {
 }
 
 #[tokio::test]
-async fn the_api_describes_itself() {
+async fn the_openapi_document_is_served() {
     let bench = Bench::new().await;
     let (status, document) = bench.get("/openapi.json").await;
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
 }
 
 #[tokio::test]
-async fn what_is_described_is_there_with_these_methods_and_no_other() {
+async fn every_described_path_is_served_with_exactly_its_methods() {
     let bench = Bench::new().await;
     for (template, operations) in members(&DOCUMENT["paths"]) {
         let part = |part: &str| if part.starts_with('{') { "x" } else { part }.to_owned();
@@ -236,7 +236,7 @@ async fn what_is_described_is_there_with_these_methods_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_described_too() {
+async fn routes_without_json_are_described_with_their_content_type() {
     let bench = Bench::new().await;
     for (path, content) in [
         ("/metrics", "text/plain"),

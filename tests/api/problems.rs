@@ -8,7 +8,7 @@ use crate::bench::{Bench, answer};
 use crate::samples;
 
 #[tokio::test]
-async fn each_error_of_the_control_has_its_status() {
+async fn each_control_error_has_its_http_status() {
     let bench = Bench::new().await;
     for (error, status, kind) in samples::errors() {
         bench.fake.will_receipt(Err(error.clone()));
@@ -31,7 +31,7 @@ async fn each_error_of_the_control_has_its_status() {
 }
 
 #[tokio::test]
-async fn a_question_that_the_engine_cannot_use_is_a_bad_request() {
+async fn a_query_that_the_engine_rejects_is_400() {
     let bench = Bench::new().await;
     let message = "no such cursor".to_owned();
     bench.fake.will_page(Err(ControlError::Usage { message }));
@@ -43,7 +43,7 @@ async fn a_question_that_the_engine_cannot_use_is_a_bad_request() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_understood_names_the_field_and_the_nearest() {
+async fn an_invalid_body_is_400_and_names_the_wrong_field() {
     let bench = Bench::new().await;
     let deletions = "/api/v1/deletions";
     for (path, body, says) in [
@@ -111,7 +111,7 @@ async fn a_body_that_is_not_understood_names_the_field_and_the_nearest() {
 }
 
 #[tokio::test]
-async fn parameters_are_checked() {
+async fn an_invalid_query_parameter_is_400_and_says_what_is_valid() {
     let bench = Bench::new().await;
     for (path, says) in [
         ("/api/v1/deletions?stat=stuck", "did you mean \"state\"?"),
@@ -144,7 +144,7 @@ async fn parameters_are_checked() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_no_page_gave_is_an_invalid_parameter_of_every_list() {
+async fn an_invalid_cursor_is_400_in_every_list() {
     let bench = Bench::new().await;
     for list in [
         "deletions",
@@ -176,7 +176,7 @@ async fn a_cursor_that_no_page_gave_is_an_invalid_parameter_of_every_list() {
 }
 
 #[tokio::test]
-async fn what_the_router_refuses_is_a_problem_too() {
+async fn unknown_paths_and_methods_are_answered_with_a_problem() {
     let bench = Bench::new().await;
     for path in ["/", "/api/v1/nothing", "/api/v2/plans", "/control/v1/x"] {
         let (status, problem) = bench.get(path).await;
@@ -199,7 +199,7 @@ async fn what_the_router_refuses_is_a_problem_too() {
 }
 
 #[tokio::test]
-async fn bodies_are_bounded() {
+async fn a_body_above_1_mib_is_413_except_for_a_frozen_plan() {
     let bench = Bench::new().await;
     let heavy = json!({"targets": ["network/web"], "reason": "x".repeat(1 << 20)});
     let (status, problem) = bench.post("/api/v1/deletions", heavy).await;
@@ -222,7 +222,7 @@ async fn bodies_are_bounded() {
 }
 
 #[tokio::test]
-async fn every_call_that_changes_something_hands_its_idempotency_key_on() {
+async fn every_changing_call_passes_its_idempotency_key_to_the_control() {
     let bench = Bench::new().await;
     let path = |path: &str| format!("/api/v1/{path}");
     let post = |at: &str, body: Value| (Method::POST, path(at), body);
@@ -265,7 +265,7 @@ async fn every_call_that_changes_something_hands_its_idempotency_key_on() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_is_visible_text_of_a_bounded_length() {
+async fn an_empty_or_too_long_idempotency_key_is_400() {
     let bench = Bench::new().await;
     for key in [String::new(), "k".repeat(257)] {
         let request = bench

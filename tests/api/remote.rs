@@ -82,7 +82,7 @@ async fn every_error_passes_with_its_type() {
 }
 
 #[tokio::test]
-async fn events_are_waited_for() {
+async fn a_call_for_events_waits_until_one_arrives() {
     let bench = Bench::new().await;
     let remote = attach(&bench).await;
     assert_eq!(remote.events(0, 0).await.unwrap(), []);
@@ -112,7 +112,7 @@ async fn snapshots_follow_the_engine() {
 }
 
 #[tokio::test]
-async fn a_wait_for_events_does_not_hold_up_the_engines_end() {
+async fn a_wait_for_events_does_not_delay_the_shutdown() {
     let bench = Bench::new().await;
     let remote = attach(&bench).await;
     let waiting = tokio::spawn(async move { remote.events(0, 60_000).await.unwrap() });
@@ -123,7 +123,7 @@ async fn a_wait_for_events_does_not_hold_up_the_engines_end() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_follows_no_more() {
+async fn a_dropped_remote_control_ends_its_snapshot_stream() {
     let bench = Bench::new().await;
     let remote = attach(&bench).await;
     assert_eq!(bench.fake.snapshots.receiver_count(), 1);
@@ -135,7 +135,7 @@ async fn what_is_dropped_follows_no_more() {
 }
 
 #[tokio::test]
-async fn signs_of_life_between_snapshots_are_passed_over() {
+async fn heartbeats_between_snapshots_are_ignored() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("gone.sock");
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();
@@ -157,7 +157,7 @@ async fn signs_of_life_between_snapshots_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_restart_of_the_engine_is_survived() {
+async fn a_remote_control_survives_a_restart_of_the_engine() {
     let bench = Bench::new().await;
     let remote = attach(&bench).await;
     let snapshots = remote.snapshot();
@@ -198,7 +198,7 @@ async fn a_restart_of_the_engine_is_survived() {
 }
 
 #[tokio::test]
-async fn no_engine_is_said_with_its_socket() {
+async fn a_missing_engine_is_reported_with_its_socket() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("gone.sock");
     let Err(error) = RemoteControl::connect(&socket).await else {
@@ -214,7 +214,7 @@ async fn no_engine_is_said_with_its_socket() {
 }
 
 #[tokio::test]
-async fn another_protocol_is_refused_with_both_versions() {
+async fn an_engine_of_another_protocol_is_refused_with_both_versions() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("gone.sock");
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();
@@ -237,7 +237,7 @@ async fn another_protocol_is_refused_with_both_versions() {
 }
 
 #[tokio::test]
-async fn what_the_api_itself_refuses_is_typed_too() {
+async fn a_403_from_the_api_becomes_a_forbidden_error() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("gone.sock");
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();

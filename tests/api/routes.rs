@@ -13,7 +13,7 @@ fn as_json(value: &impl serde::Serialize) -> Value {
 }
 
 #[tokio::test]
-async fn a_plan_is_made_and_kept_under_its_hash() {
+async fn a_plan_is_created_and_read_again_by_its_hash() {
     let bench = Bench::new().await;
     let request = json!({
         "targets": ["network/web@prod/RegionOne", {"kind": "router", "id": "r1", "site": "prod"},
@@ -55,7 +55,7 @@ async fn a_plan_is_made_and_kept_under_its_hash() {
 }
 
 #[tokio::test]
-async fn a_deletion_is_accepted_with_its_place() {
+async fn a_deletion_is_accepted_with_202_and_its_location() {
     let bench = Bench::new().await;
     let response = bench
         .request(Method::POST, "/api/v1/deletions")
@@ -88,7 +88,7 @@ async fn a_deletion_is_accepted_with_its_place() {
 }
 
 #[tokio::test]
-async fn p06_without_a_claim_the_peers_uid_is_the_actor() {
+async fn p06_the_actor_is_the_uid_of_the_client_if_no_name_is_claimed() {
     let bench = Bench::new().await;
     bench.post("/api/v1/deletions/d1/pause", json!({})).await;
     let own = rustix::process::geteuid().as_raw();
@@ -96,7 +96,7 @@ async fn p06_without_a_claim_the_peers_uid_is_the_actor() {
 }
 
 #[tokio::test]
-async fn p01_a_plans_hash_runs_exactly_that_plan() {
+async fn p01_a_deletion_by_plan_hash_runs_exactly_that_plan() {
     let bench = Bench::new().await;
     let request = json!({"plan_hash": "abc", "on_failure": "continue"});
     let (status, _) = bench.post("/api/v1/deletions", request).await;
@@ -113,7 +113,7 @@ async fn p01_a_plans_hash_runs_exactly_that_plan() {
 }
 
 #[tokio::test]
-async fn n07_a_check_that_ended_at_once_answers_with_the_refusal() {
+async fn n07_a_deletion_refused_at_once_is_409_with_its_blockers() {
     let bench = Bench::new().await;
     let mut deletion = samples::deletion("d1");
     deletion.state = DeletionState::Refused;
@@ -169,7 +169,7 @@ async fn deletions_and_steps_are_paged_and_filtered() {
 }
 
 #[tokio::test]
-async fn deletions_and_steps_are_steered() {
+async fn deletions_are_retried_cancelled_paused_and_resumed_and_a_step_is_retried() {
     let bench = Bench::new().await;
     for (call, expected) in [
         ("retry", json!({"do": "retry", "deletion_id": "d1"})),
@@ -218,7 +218,7 @@ async fn p11_newcomers_are_accepted_or_refused_by_a_post() {
 }
 
 #[tokio::test]
-async fn p03_the_ladder_is_shown_and_a_rung_of_it_taken() {
+async fn p03_the_purge_ladder_is_read_and_a_rung_is_taken() {
     let bench = Bench::new().await;
     for (path, what, id) in [
         (
@@ -314,7 +314,7 @@ async fn g12_deployments_are_listed_and_released() {
 }
 
 #[tokio::test]
-async fn sites_are_paused_and_resumed_by_hand() {
+async fn sites_are_paused_and_resumed() {
     let bench = Bench::new().await;
     for (call, word) in [("pause", "pause_site"), ("resume", "resume_site")] {
         let path = format!("/api/v1/sites/prod%2FRegionOne/{call}");
@@ -356,7 +356,7 @@ async fn t10_stuck_deletions_are_listed_by_age() {
 }
 
 #[tokio::test]
-async fn the_panes_lists_share_one_shape() {
+async fn all_list_routes_answer_in_one_shape() {
     let bench = Bench::new().await;
     for path in [
         "/api/v1/deletions",
@@ -395,7 +395,7 @@ async fn the_panes_lists_share_one_shape() {
 }
 
 #[tokio::test]
-async fn i08_tombstones_answer_for_other_engines() {
+async fn i08_tombstones_are_listed_and_read_by_key() {
     let bench = Bench::new().await;
     let path = "/api/v1/tombstones?site=prod/RegionOne&kind=network&phase=deleting,gone,purged";
     let (status, list) = bench.get(path).await;
@@ -419,7 +419,7 @@ async fn i08_tombstones_answer_for_other_engines() {
 }
 
 #[tokio::test]
-async fn health_follows_the_snapshot() {
+async fn healthz_is_ok_and_readyz_follows_the_snapshot() {
     use gone::control::SiteState;
     let bench = Bench::new().await;
     assert_eq!(bench.get("/healthz").await, (200, json!({"status": "ok"})));
@@ -470,7 +470,7 @@ async fn metrics_are_prometheus_text() {
 }
 
 #[tokio::test]
-async fn m02_our_own_resources_are_created_read_changed_and_deleted() {
+async fn m02_native_resources_are_created_read_changed_and_deleted() {
     let bench = Bench::new().await;
     let (status, list) = bench
         .get("/api/v1/resources/invoice?network=n1@prod/RegionOne&limit=5")

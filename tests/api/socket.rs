@@ -21,14 +21,14 @@ async fn serve_at(socket: &Path) -> Result<gone::frontends::api::ApiHandle, Serv
 }
 
 #[tokio::test]
-async fn the_socket_is_private() {
+async fn the_socket_and_its_folder_are_private() {
     let bench = Bench::new().await;
     assert_eq!(mode(&bench.socket), 0o600);
     assert_eq!(mode(bench.socket.parent().unwrap()), 0o700);
 }
 
 #[tokio::test]
-async fn with_other_uids_the_socket_lets_connect_and_the_uid_decides() {
+async fn a_socket_for_named_uids_and_its_folder_let_other_users_connect() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("run/gone.sock");
     let options = ServeOptions {
@@ -42,7 +42,7 @@ async fn with_other_uids_the_socket_lets_connect_and_the_uid_decides() {
 }
 
 #[tokio::test]
-async fn p12_connections_that_say_nothing_take_the_socket_from_nobody() {
+async fn p12_600_silent_connections_keep_no_other_client_from_the_socket() {
     let bench = Bench::new().await;
     let mut held = Vec::new();
     for _ in 0..600 {
@@ -60,7 +60,7 @@ async fn p12_connections_that_say_nothing_take_the_socket_from_nobody() {
 }
 
 #[tokio::test]
-async fn p12_a_private_folder_that_stands_lets_the_named_uids_through() {
+async fn p12_an_existing_private_folder_is_opened_for_named_uids() {
     let folder = TempDir::new().unwrap();
     let own = folder.path().join("state");
     fs::create_dir(&own).unwrap();
@@ -98,7 +98,7 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
 }
 
 #[tokio::test]
-async fn what_is_no_socket_is_never_removed() {
+async fn a_file_that_is_not_a_socket_is_never_removed() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("gone.sock");
     fs::write(&file, "precious").unwrap();
@@ -108,7 +108,7 @@ async fn what_is_no_socket_is_never_removed() {
 }
 
 #[tokio::test]
-async fn a_folder_in_which_others_replace_files_is_refused() {
+async fn a_socket_folder_in_which_others_may_replace_files_is_refused() {
     let folder = TempDir::new().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let error = serve_at(&folder.path().join("gone.sock"))
@@ -118,7 +118,7 @@ async fn a_folder_in_which_others_replace_files_is_refused() {
 }
 
 #[tokio::test]
-async fn a_socket_that_vanished_is_bound_again() {
+async fn a_socket_whose_file_vanished_is_bound_again() {
     let bench = Bench::new().await;
     let attached = RemoteControl::connect(&bench.socket).await.unwrap();
     for _ in 0..2 {
@@ -135,7 +135,7 @@ async fn a_socket_that_vanished_is_bound_again() {
 }
 
 #[tokio::test]
-async fn at_the_end_another_engines_socket_is_left_alone() {
+async fn a_stopping_engine_leaves_the_socket_of_another_engine() {
     let bench = Bench::new().await;
     let late = ServeOptions {
         // Never looks again, as if it had not noticed yet.

@@ -64,7 +64,7 @@ fn the_kind_ends_at_the_first_slash_and_the_site_starts_at_the_last_at() {
 }
 
 #[test]
-fn what_is_no_target_is_refused_and_quoted() {
+fn an_invalid_target_is_refused_with_a_hint() {
     for (text, says) in [
         ("network", "write KIND/ID-or-NAME"),
         ("/web", "names no kind"),
@@ -92,7 +92,7 @@ fn a_cloud_without_a_region_means_all_of_its_regions() {
 
 proptest! {
     #[test]
-    fn what_is_shown_reads_back_as_the_same_target(
+    fn a_printed_target_parses_as_the_same_target(
         kind in "[a-z%/@_]{1,8}",
         id in "\\PC{1,12}|[@/%,a\u{7f}\n]{1,8}",
         cloud in prop::sample::select(CLOUDS),

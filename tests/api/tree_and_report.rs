@@ -34,7 +34,7 @@ async fn ask(path: &str, deletion: Deletion, pages: Vec<Vec<Step>>) -> Value {
 }
 
 #[tokio::test]
-async fn the_tree_nests_what_must_go_before() {
+async fn the_tree_nests_each_step_below_the_steps_that_wait_for_it() {
     let pages = vec![
         vec![
             step(1, "network", &[2, 3], StepState::Waiting),
@@ -70,7 +70,7 @@ async fn the_tree_nests_what_must_go_before() {
 }
 
 #[tokio::test]
-async fn the_tree_is_whole_also_where_a_step_has_more_dependencies_than_a_page_says() {
+async fn the_tree_is_complete_if_a_step_has_more_dependencies_than_its_row_lists() {
     let bench = Bench::new().await;
     let ports: Vec<i64> = (2..=602).collect();
     let whole = step(1, "network", &ports, StepState::Waiting);
@@ -95,7 +95,7 @@ async fn the_tree_is_whole_also_where_a_step_has_more_dependencies_than_a_page_s
 }
 
 #[tokio::test]
-async fn a_deep_tree_stays_readable_and_complete() {
+async fn a_chain_of_200_steps_is_a_complete_tree_that_parses() {
     let chain = (1..=200).map(|id| match id {
         200 => step(id, "port", &[], StepState::Ready),
         _ => step(id, "port", &[id + 1], StepState::Waiting),
@@ -114,7 +114,7 @@ async fn a_deep_tree_stays_readable_and_complete() {
 }
 
 #[tokio::test]
-async fn n10_the_report_says_of_each_resource_what_was_answered() {
+async fn n10_the_report_has_a_status_and_a_message_for_each_resource() {
     let mut unanswered = step(7, "port", &[], StepState::Stuck);
     unanswered.last_error.as_mut().unwrap().status = None;
     let pages = vec![
@@ -149,7 +149,7 @@ async fn n10_the_report_says_of_each_resource_what_was_answered() {
 }
 
 #[tokio::test]
-async fn n05_what_the_cloud_removes_by_itself_is_reported_with_the_end() {
+async fn n05_automatic_resources_are_reported_as_removed_when_the_deletion_is_gone() {
     let mut deletion = samples::deletion("d1");
     deletion.state = DeletionState::Gone;
     let report = ask("report", deletion, vec![vec![]]).await;
@@ -172,7 +172,7 @@ async fn the_report_of_a_refused_deletion_names_the_refusals() {
 }
 
 #[tokio::test]
-async fn a_report_is_empty_but_whole_while_planning() {
+async fn a_report_is_an_empty_list_while_planning() {
     let bench = Bench::new().await;
     let deletion = samples::deletion("d1");
     bench.fake.will_page(Ok(Page::Deletion(Box::new(deletion))));
