@@ -34,7 +34,7 @@ fn assert_all_gone(stage: &Stage, deletion: &Value) {
 }
 
 #[test]
-fn a_cloud_that_is_down_is_5_and_says_what_was_called() {
+fn an_unreachable_cloud_exits_with_5_and_names_its_address() {
     let stage = Stage::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
@@ -60,7 +60,7 @@ fn a_cloud_that_is_down_is_5_and_says_what_was_called() {
 }
 
 #[test]
-fn an_unknown_certificate_is_5_and_names_cacert() {
+fn an_untrusted_certificate_exits_with_5_and_names_cacert() {
     let stage = Stage::new();
     let port = super::tls::untrusted();
     stage.clouds_yaml(
@@ -79,7 +79,7 @@ fn an_unknown_certificate_is_5_and_names_cacert() {
 }
 
 #[test]
-fn throttling_waits_as_long_as_the_cloud_asks() {
+fn a_throttled_delete_is_repeated_after_the_time_of_retry_after() {
     let stage = Stage::new();
     let network = stage.network("web", 3);
     let port = first_port(&stage, &network);
@@ -95,7 +95,7 @@ fn throttling_waits_as_long_as_the_cloud_asks() {
 }
 
 #[test]
-fn errors_of_the_service_are_tried_again() {
+fn server_errors_and_lost_answers_are_retried() {
     let stage = Stage::new();
     // An error of the service may be for good: it waits for the collector (a minute, if not told so).
     stage.settings(QUICK);
@@ -115,7 +115,7 @@ fn errors_of_the_service_are_tried_again() {
 }
 
 #[test]
-fn i12_a_call_that_hangs_holds_up_no_other() {
+fn i12_a_hanging_call_delays_no_other() {
     let stage = Stage::new();
     stage.settings(QUICK);
     let network = stage.network("web", 12);
@@ -135,7 +135,7 @@ fn i12_a_call_that_hangs_holds_up_no_other() {
 }
 
 #[test]
-fn a_cut_answer_and_a_foreign_page_are_told_while_planning() {
+fn a_truncated_or_html_answer_to_a_list_fails_the_plan_and_names_the_list() {
     let stage = Stage::new();
     stage.settings("[engine]\nread_patience = \"1s\"\n");
     stage.network("web", 2);
@@ -202,13 +202,13 @@ fn i13_a_lie_is_no_absence(ports: u32, lie: Value) {
 }
 
 #[test]
-fn i13_an_empty_list_is_no_absence() {
+fn i13_an_empty_list_does_not_confirm_absence() {
     let lists = json!({"method": "GET", "path": "/v2.0/ports$"});
     i13_a_lie_is_no_absence(8, json!({"match": lists, "action": {"empty_list": true}}));
 }
 
 #[test]
-fn i13_a_proxys_page_is_no_absence() {
+fn i13_a_404_page_of_a_proxy_does_not_confirm_absence() {
     let reads = json!({"method": "GET", "path": "/v2.0/ports/"});
     i13_a_lie_is_no_absence(
         2,
@@ -217,13 +217,13 @@ fn i13_a_proxys_page_is_no_absence() {
 }
 
 #[test]
-fn i13_a_cut_answer_is_no_absence() {
+fn i13_a_truncated_answer_does_not_confirm_absence() {
     let reads = json!({"method": "GET", "path": "/v2.0/ports"});
     i13_a_lie_is_no_absence(2, json!({"match": reads, "action": {"truncate": true}}));
 }
 
 #[test]
-fn i13_a_yes_that_keeps_is_asked_again() {
+fn i13_an_accepted_delete_that_kept_the_resource_is_repeated() {
     let stage = Stage::new();
     stage.settings(QUICK);
     let network = stage.network("web", 3);
@@ -237,7 +237,7 @@ fn i13_a_yes_that_keeps_is_asked_again() {
 }
 
 #[test]
-fn i07_a_yes_that_always_keeps_is_stuck_and_says_so() {
+fn i07_a_delete_that_is_accepted_each_time_without_effect_ends_stuck() {
     let stage = Stage::new();
     stage.settings(QUICK);
     let network = stage.network("web", 3);
@@ -267,7 +267,7 @@ fn i07_a_yes_that_always_keeps_is_stuck_and_says_so() {
 }
 
 #[test]
-fn n13_a_token_that_ends_on_the_way_is_renewed_once() {
+fn n13_a_token_revoked_during_a_deletion_is_renewed_once() {
     let stage = Stage::new();
     stage.network("web", 60);
     stage.limits(json!({"latency_ms": 20, "parallel": 4}));
@@ -296,7 +296,7 @@ fn n13_a_token_that_ends_on_the_way_is_renewed_once() {
 }
 
 #[test]
-fn i13_rights_that_are_lost_pause_the_site_and_come_back() {
+fn i13_lost_rights_pause_the_site_until_they_are_restored() {
     let stage = Stage::new();
     stage.network("web", 60);
     stage.limits(json!({"latency_ms": 20, "parallel": 4}));

@@ -159,7 +159,7 @@ fn assert_ledger(stage: &Stage, id: &str) {
 }
 
 #[test]
-fn t08_i11_killed_forty_times_on_the_way_loses_and_repeats_nothing() {
+fn t08_i11_forty_kills_lose_nothing_and_repeat_only_calls_in_flight() {
     let mut doomed = Doomed::new(400);
     let mut engine = doomed.stage.engine();
     let id = doomed.delete();
@@ -174,7 +174,7 @@ fn t08_i11_killed_forty_times_on_the_way_loses_and_repeats_nothing() {
 }
 
 #[test]
-fn t08_killed_right_after_it_was_accepted_it_is_planned_by_the_next() {
+fn t08_the_next_engine_plans_a_deletion_whose_engine_was_killed_at_acceptance() {
     let mut doomed = Doomed::new(20);
     let engine = doomed.stage.engine();
     let id = doomed.delete();
@@ -184,7 +184,7 @@ fn t08_killed_right_after_it_was_accepted_it_is_planned_by_the_next() {
 }
 
 #[test]
-fn t08_killed_at_each_listing_of_the_planning_it_is_planned_anew() {
+fn t08_a_deletion_whose_engine_is_killed_while_it_lists_is_planned_again() {
     let mut doomed = Doomed::new(20);
     // Slow enough that the planning is met on its way.
     doomed
@@ -209,7 +209,7 @@ fn t08_killed_at_each_listing_of_the_planning_it_is_planned_anew() {
 }
 
 #[test]
-fn t08_killed_while_it_looks_for_what_is_gone_it_looks_again() {
+fn t08_absence_is_confirmed_although_engines_are_killed_while_they_confirm_it() {
     let mut doomed = Doomed::new(20);
     let mut engine = doomed.stage.engine();
     let id = doomed.delete();
@@ -319,7 +319,7 @@ fn assert_every_kind(steps: &[Step]) {
 }
 
 #[test]
-fn t08_t09_i11_killed_on_the_way_every_kind_in_two_regions_and_copies_lose_and_repeat_nothing() {
+fn t08_t09_i11_kills_lose_nothing_and_repeat_only_calls_in_flight_for_every_kind() {
     let regions = ["RegionOne", "RegionTwo"];
     let stage = Stage::in_regions(&regions);
     stage.settings(&format!(

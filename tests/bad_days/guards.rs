@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::support::{Stage, text};
 
 #[test]
-fn p05_read_only_refuses_in_the_engine_and_sends_nothing() {
+fn p05_a_read_only_engine_or_setting_refuses_a_delete_and_sends_nothing() {
     let stage = Stage::new();
     stage.network("web", 2);
     let line = "delete network/web-net-0 --cascade --yes";
@@ -38,7 +38,7 @@ fn p05_read_only_refuses_in_the_engine_and_sends_nothing() {
 }
 
 #[test]
-fn a_cloud_that_wants_a_reason_refuses_who_gives_none() {
+fn a_cloud_that_requires_a_reason_refuses_a_deletion_without_one() {
     let stage = Stage::new();
     stage.network("web", 2);
     let line = "delete network/web-net-0 --cascade --yes";
@@ -73,7 +73,7 @@ fn a_cloud_that_wants_a_reason_refuses_who_gives_none() {
 }
 
 #[test]
-fn p04_what_a_rule_protects_refuses_the_whole_and_is_named() {
+fn p04_one_protected_resource_refuses_the_whole_deletion_and_is_named() {
     let stage = Stage::new();
     stage.settings("[[guard.protect]]\nkind = \"port\"\nname = \"web-port-0-*\"\n");
     let made = stage.seed(json!({"name": "web", "networks": 1, "ports_per_network": 2}));
@@ -93,7 +93,7 @@ fn p04_what_a_rule_protects_refuses_the_whole_and_is_named() {
 }
 
 #[test]
-fn p04_a_rule_takes_aliases_and_an_unknown_kind_is_an_error() {
+fn p04_a_protect_rule_accepts_kind_aliases_and_an_unknown_kind_is_an_error() {
     let stage = Stage::new();
     stage.network("web", 1);
     let line = "delete network/web-net-0 --cascade --yes";
@@ -122,7 +122,7 @@ fn p04_a_rule_takes_aliases_and_an_unknown_kind_is_an_error() {
 }
 
 #[test]
-fn n01_without_cascade_what_is_in_use_is_refused_with_its_blockers() {
+fn n01_without_cascade_a_resource_in_use_is_refused_with_its_blockers() {
     let stage = Stage::new();
     let network = stage.network("web", 2);
     let ran = stage.gone("delete network/web-net-0 --yes").ends_with(6);
@@ -139,7 +139,7 @@ fn n01_without_cascade_what_is_in_use_is_refused_with_its_blockers() {
 }
 
 #[test]
-fn p01_a_plan_that_no_longer_fits_is_7_and_sends_nothing() {
+fn p01_a_plan_that_differs_from_the_cloud_exits_with_7_and_sends_nothing() {
     let stage = Stage::new();
     let network = stage.network("web", 2);
     stage
@@ -172,7 +172,7 @@ fn p01_a_plan_that_no_longer_fits_is_7_and_sends_nothing() {
 }
 
 #[test]
-fn p01_a_plan_that_was_changed_by_hand_is_2() {
+fn p01_a_changed_truncated_or_missing_plan_file_exits_with_2() {
     let stage = Stage::new();
     let kept = stage.network("kept", 1);
     stage.network("web", 2);

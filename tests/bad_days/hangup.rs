@@ -141,7 +141,7 @@ fn assert_goes_on(stage: &Stage, id: &str, console: u32) {
 }
 
 #[test]
-fn a_terminal_that_goes_away_leaves_an_engine_that_finishes() {
+fn an_engine_finishes_the_deletion_after_the_terminal_is_closed() {
     let stage = busy();
     let mut console = console(&stage);
     let pid = console.child.process_id().unwrap();
@@ -157,7 +157,7 @@ fn a_terminal_that_goes_away_leaves_an_engine_that_finishes() {
 }
 
 #[test]
-fn a_hang_up_signal_leaves_an_engine_that_finishes() {
+fn an_engine_finishes_the_deletion_after_a_hang_up_signal() {
     let stage = busy();
     let mut console = console(&stage);
     let pid = console.child.process_id().unwrap();
@@ -170,7 +170,7 @@ fn a_hang_up_signal_leaves_an_engine_that_finishes() {
 /// A cloud that only variables name, password included: the engine that is left behind goes on with it, and
 /// nobody finds the password in its environment. What it does stands in a log of its own.
 #[test]
-fn secrets_of_variables_are_handed_over_by_a_pipe() {
+fn an_engine_left_behind_has_the_password_of_a_variable_but_not_in_its_environment() {
     let stage = busy();
     let text = std::fs::read_to_string(stage.path("clouds.yaml")).unwrap();
     assert!(text.contains(PASSWORD));
@@ -199,7 +199,7 @@ fn secrets_of_variables_are_handed_over_by_a_pipe() {
 }
 
 #[test]
-fn told_to_stop_at_a_hang_up_it_leaves_nothing_behind_but_the_ledger() {
+fn with_on_hangup_stop_no_engine_is_left_behind_and_the_next_one_finishes() {
     let stage = busy();
     stage.settings("[console]\non_hangup = \"stop\"\n");
     let mut console = console(&stage);

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::{PASSWORD, SITE, Stage, text, wait_for};
 
 #[test]
-fn t02_an_unknown_kind_names_the_nearest() {
+fn t02_an_unknown_kind_suggests_the_nearest() {
     let stage = Stage::new();
     for verb in ["plan", "delete --yes"] {
         stage
@@ -17,7 +17,7 @@ fn t02_an_unknown_kind_names_the_nearest() {
 }
 
 #[test]
-fn a_name_that_fits_twice_lists_both_and_deletes_neither() {
+fn an_ambiguous_name_lists_both_resources_and_deletes_neither() {
     let stage = Stage::new();
     let (one, two) = (stage.network("web", 1), stage.network("web", 1));
     stage
@@ -41,7 +41,7 @@ fn a_name_that_fits_twice_lists_both_and_deletes_neither() {
 }
 
 #[test]
-fn a_resource_that_is_not_there_is_said_to_be_missing_where_it_was_looked_for() {
+fn a_missing_target_is_reported_with_the_site_that_was_searched() {
     let stage = Stage::new();
     stage
         .gone("delete network/wbe --yes")
@@ -56,7 +56,7 @@ fn a_resource_that_is_not_there_is_said_to_be_missing_where_it_was_looked_for() 
 }
 
 #[test]
-fn a_bad_settings_key_names_file_line_and_nearest() {
+fn a_wrong_setting_is_reported_with_its_file_line_and_key() {
     let stage = Stage::new();
     let file = stage.settings("[engine]\n# calls\nconcurency = 4\n");
     let file = file.to_str().unwrap();
@@ -91,7 +91,7 @@ fn a_bad_settings_key_names_file_line_and_nearest() {
 }
 
 #[test]
-fn a_wrong_password_says_where_it_stands_and_not_what_it_is() {
+fn a_wrong_password_names_its_file_and_is_not_printed() {
     let stage = Stage::new();
     stage.network("web", 1);
     let auth_url = format!("{}/v3", stage.url);
@@ -114,7 +114,7 @@ fn a_wrong_password_says_where_it_stands_and_not_what_it_is() {
 }
 
 #[test]
-fn what_cannot_be_explained_ends_as_the_table_of_exit_codes_says() {
+fn an_unknown_target_cloud_deletion_or_ledger_exits_with_2() {
     let stage = Stage::new();
     for (words, said) in [
         (
@@ -144,7 +144,7 @@ fn what_cannot_be_explained_ends_as_the_table_of_exit_codes_says() {
 }
 
 #[test]
-fn no_such_region_names_the_nearest() {
+fn an_unknown_region_or_cloud_suggests_the_nearest() {
     let stage = Stage::in_regions(&["RegionOne", "RegionTwo"]);
     for line in [
         "plan network/web --region RegionTow",
@@ -172,7 +172,7 @@ fn no_such_region_names_the_nearest() {
 }
 
 #[test]
-fn a_scenario_or_state_id_that_is_not_there_is_usage() {
+fn an_unknown_deletion_id_or_scenario_exits_with_2() {
     let stage = Stage::new();
     stage.gone("show 00000000").ends_with(2).complains(&[
         "show 00000000",
@@ -186,7 +186,7 @@ fn a_scenario_or_state_id_that_is_not_there_is_usage() {
 }
 
 #[test]
-fn errors_are_json_where_json_was_asked_for() {
+fn errors_are_json_with_the_json_option() {
     let stage = Stage::new();
     stage.network("web", 1);
     for (line, code, class) in [
@@ -221,7 +221,7 @@ fn errors_are_json_where_json_was_asked_for() {
 }
 
 #[test]
-fn i15_a_login_that_was_refused_is_tried_as_soon_as_its_file_is_changed_and_says_so() {
+fn i15_a_refused_login_is_retried_once_its_file_changes_and_says_so() {
     let stage = Stage::new();
     let auth_url = format!("{}/v3", stage.url);
     stage.clouds_yaml(&auth_url, "not-it", "RegionOne", "");

@@ -32,7 +32,7 @@ fn synced(stage: &Stage) -> BTreeSet<String> {
 }
 
 #[test]
-fn i08_a_synchronising_engine_never_brings_back_what_is_deleted() {
+fn i08_an_inventory_sync_never_restores_a_deleted_resource() {
     let stage = Stage::new();
     stage.settings("[engine]\nsweep = \"1h\"\n");
     let made = stage.seed(json!({"name": "web", "networks": 2, "ports_per_network": 2}));

@@ -51,7 +51,7 @@ fn assert_refused_untouched(stage: &Stage, words: &[&str]) {
 }
 
 #[test]
-fn a_file_that_is_no_ledger_is_refused_untouched() {
+fn a_file_that_is_not_a_ledger_is_refused_untouched() {
     let stage = Stage::new();
     let ledger = stage.ledger();
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
@@ -82,7 +82,7 @@ fn a_ledger_of_a_newer_version_is_refused_untouched() {
 }
 
 #[test]
-fn a_second_engine_says_who_has_the_ledger_and_verbs_attach_to_the_first() {
+fn a_second_engine_names_the_owner_of_the_ledger_and_verbs_attach_to_the_first() {
     let stage = Stage::new();
     stage.network("web", 2);
     let first = stage.engine();
@@ -117,7 +117,7 @@ fn a_second_engine_says_who_has_the_ledger_and_verbs_attach_to_the_first() {
 }
 
 #[test]
-fn an_engine_killed_leaves_no_lock() {
+fn a_killed_engine_leaves_no_lock() {
     let stage = Stage::new();
     let id = ledger_with_a_deletion(&stage);
     stage.engine().kill();
@@ -127,7 +127,7 @@ fn an_engine_killed_leaves_no_lock() {
 }
 
 #[test]
-fn a_verb_waits_for_an_engine_that_is_ending_and_then_does_without() {
+fn a_verb_waits_for_an_ending_engine_and_then_runs_without_one() {
     let stage = Stage::new();
     let id = ledger_with_a_deletion(&stage);
     let engine = stage.engine();
@@ -148,7 +148,7 @@ fn is_private(lock: &std::path::Path) -> bool {
 }
 
 #[test]
-fn who_only_asks_for_the_owner_keeps_no_engine_from_the_ledger() {
+fn a_query_for_the_owner_does_not_keep_an_engine_from_the_ledger() {
     let stage = Stage::new();
     let ledger = stage.ledger();
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
@@ -166,7 +166,7 @@ fn who_only_asks_for_the_owner_keeps_no_engine_from_the_ledger() {
 }
 
 #[test]
-fn an_engine_told_to_end_while_it_starts_ends_well() {
+fn an_engine_that_is_terminated_while_it_starts_exits_with_0() {
     let stage = Stage::new();
     let ledger = stage.ledger();
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
@@ -192,7 +192,7 @@ fn limit_files(engine: &Running, bytes: Option<u64>) {
 }
 
 #[test]
-fn a_full_disk_stops_the_work_and_space_starts_it_again() {
+fn a_full_disk_stops_the_engine_until_there_is_space_again() {
     let stage = Stage::new();
     stage.network("web", 60);
     stage.limits(json!({"latency_ms": 20, "parallel": 4}));
@@ -233,7 +233,7 @@ fn a_full_disk_stops_the_work_and_space_starts_it_again() {
 }
 
 #[test]
-fn a_ledger_that_cannot_begin_for_want_of_space_is_said_so() {
+fn a_ledger_that_cannot_be_created_on_a_full_disk_is_reported() {
     let stage = Stage::new();
     let mut command = Command::new("bash");
     command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" list", GONE]);

@@ -18,10 +18,10 @@ mod input;
 mod inventory;
 mod ledger;
 mod notify;
+mod other_users;
 mod race;
 mod reading;
 mod secrets;
-mod strangers;
 mod support;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../testkit/terminal.rs"]

@@ -80,7 +80,7 @@ fn stuck(stage: &Stage, name: &str) -> String {
 }
 
 #[test]
-fn i07_what_is_stuck_is_told_once_over_kill_and_restart() {
+fn i07_a_stuck_deletion_is_notified_once_despite_kills_and_restarts() {
     let (stage, receiver) = (Stage::new(), Receiver::new());
     stage.settings(&settings(&receiver.url));
     let refuse = json!({"status": 409, "type": "PortInUse", "message": "a server holds it"});
@@ -113,7 +113,7 @@ fn i07_what_is_stuck_is_told_once_over_kill_and_restart() {
 }
 
 #[test]
-fn a_test_says_what_each_answered_and_ends_with_its_code() {
+fn notify_test_prints_each_answer_and_exits_with_its_code() {
     let (stage, receiver) = (Stage::new(), Receiver::new());
     stage
         .gone("notify test")
@@ -205,7 +205,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 #[test]
-fn mail_goes_by_starttls_to_a_server_that_this_machine_trusts() {
+fn mail_is_sent_by_starttls_only_to_a_trusted_server() {
     let stage = Stage::new();
     let (port, pem, heard) = mail_server();
     let password = stage.path("password");

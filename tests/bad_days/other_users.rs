@@ -46,7 +46,7 @@ fn assert_refused(stage: &Stage, ledger: &Path, victim: &Path, words: &[&str]) {
 }
 
 #[test]
-fn a_lock_log_or_ledger_that_is_a_link_leads_nowhere() {
+fn a_link_in_place_of_a_lock_log_or_ledger_is_refused() {
     for name in ["ledger.db.lock", "ledger.db"] {
         let stage = Stage::new();
         let victim = stage.path("victim");
@@ -73,7 +73,7 @@ fn a_lock_log_or_ledger_that_is_a_link_leads_nowhere() {
 }
 
 #[test]
-fn a_ledger_is_not_kept_where_others_may_replace_it() {
+fn a_ledger_that_other_users_may_replace_is_refused() {
     let stage = Stage::new();
     let victim = stage.path("victim");
     fs::write(&victim, "precious").unwrap();
@@ -105,7 +105,7 @@ fn a_ledger_is_not_kept_where_others_may_replace_it() {
 }
 
 #[test]
-fn a_socket_that_cannot_be_served_says_why_once_and_what_to_do() {
+fn an_engine_that_cannot_serve_its_socket_says_why_once_and_what_to_do() {
     let stage = Stage::new();
     folder(&stage, "open", 0o777);
     let deep = format!("{}/gone.sock", "d".repeat(120));
@@ -133,7 +133,7 @@ fn a_socket_that_cannot_be_served_says_why_once_and_what_to_do() {
 }
 
 #[test]
-fn a_state_folder_of_another_is_not_used_and_one_that_is_linked_is_not_closed() {
+fn a_linked_state_folder_that_is_open_or_of_another_user_is_refused() {
     let stage = Stage::new();
     let elsewhere = folder(&stage, "elsewhere", 0o755);
     fs::create_dir(stage.path("state")).unwrap();
@@ -156,7 +156,7 @@ fn a_state_folder_of_another_is_not_used_and_one_that_is_linked_is_not_closed() 
 }
 
 #[test]
-fn a_lock_that_another_wrote_leads_to_no_socket() {
+fn a_socket_named_by_another_users_lock_is_never_called() {
     if !are_root() {
         return;
     }
@@ -196,7 +196,7 @@ fn a_lock_that_another_wrote_leads_to_no_socket() {
 }
 
 #[test]
-fn what_is_written_for_a_person_follows_no_link() {
+fn a_backup_and_a_written_clouds_yaml_follow_no_link() {
     let stage = Stage::new();
     let victim = stage.path("victim");
     fs::write(&victim, "precious").unwrap();
@@ -220,7 +220,7 @@ fn what_is_written_for_a_person_follows_no_link() {
 }
 
 #[test]
-fn a_secret_is_read_only_where_nobody_else_could_have_put_it() {
+fn a_secret_file_that_another_user_could_have_written_is_refused() {
     use secrecy::ExposeSecret as _;
     let stage = Stage::new();
     let secret = stage.path("secret");
@@ -244,7 +244,7 @@ fn a_secret_is_read_only_where_nobody_else_could_have_put_it() {
 }
 
 #[test]
-fn a_doctor_warns_of_settings_that_others_may_write() {
+fn doctor_warns_of_settings_that_others_may_write() {
     let stage = Stage::new();
     let settings = stage.settings("");
     stage.gone("doctor").ok();
@@ -261,7 +261,7 @@ fn a_doctor_warns_of_settings_that_others_may_write() {
 }
 
 #[test]
-fn p12_a_doctor_warns_of_a_gate_that_takes_tokens_in_plain_http_from_other_machines() {
+fn p12_doctor_warns_of_a_gate_that_takes_tokens_in_plain_http_from_other_machines() {
     let stage = Stage::new();
     let gate = |listen: &str| {
         stage.settings(&format!(

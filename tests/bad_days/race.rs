@@ -367,7 +367,7 @@ fn with_gates(seed: u64, tried_min: usize) -> Race {
 }
 
 #[test]
-fn t12_t14_with_gates_nothing_that_a_region_creates_outlives_its_delete_there() {
+fn t12_t14_with_gates_no_copy_outlives_the_deletion_of_its_original() {
     let race = with_gates(0, TRIED_MIN);
     assert_eq!(race.copies(), BTreeSet::new());
     // Each once, before it was deleted.
@@ -377,7 +377,7 @@ fn t12_t14_with_gates_nothing_that_a_region_creates_outlives_its_delete_there() 
 }
 
 #[test]
-fn t12_t14_the_fault_shows_without_gates_and_not_with_them() {
+fn t12_t14_copies_come_back_without_gates_and_not_with_them() {
     let showed = (1..=10)
         .filter(|seed| brings_back_without_gates(*seed))
         .count();
@@ -390,7 +390,7 @@ fn t12_t14_the_fault_shows_without_gates_and_not_with_them() {
 }
 
 #[test]
-fn t14_what_a_region_creates_around_the_gates_is_swept() {
+fn t14_copies_created_around_the_gates_are_swept() {
     let race = Race::new(11);
     race.settings(SWEEP, true);
     let engine = race.engine_with_gates();
@@ -413,7 +413,7 @@ fn t14_what_a_region_creates_around_the_gates_is_swept() {
 }
 
 #[test]
-fn t08_t12_t14_nothing_comes_back_though_engine_and_gates_are_killed_again_and_again() {
+fn t08_t12_t14_no_copy_stays_although_engine_and_gates_are_killed_repeatedly() {
     let race = Race::new(12);
     race.settings(SWEEP, true);
     let mut engine = race.engine_with_gates();

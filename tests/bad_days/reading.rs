@@ -25,7 +25,7 @@ fn left_in_the_midst(stage: &Stage) -> String {
 }
 
 #[test]
-fn p10_a_verb_that_reads_sends_nothing_that_waits_in_the_ledger() {
+fn p10_verbs_that_read_send_no_step_that_waits_in_the_ledger() {
     let stage = Stage::new();
     let id = left_in_the_midst(&stage);
     let sent = stage.writes().len();

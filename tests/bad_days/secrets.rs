@@ -130,7 +130,7 @@ fn no_secret_is_written_anywhere() {
 }
 
 #[test]
-fn what_is_written_is_its_owners_only() {
+fn written_files_are_readable_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let stage = Stage::new();
     stage.network("web", 1);

@@ -9,7 +9,7 @@ use super::support::{Stage, text};
 const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
 
 #[test]
-fn a_copy_taken_while_an_engine_works_is_whole_private_and_replaces_nothing() {
+fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing() {
     let stage = Stage::new();
     stage.network("web", 60);
     stage.limits(json!({"latency_ms": 20, "parallel": 4}));
@@ -61,7 +61,7 @@ fn a_copy_taken_while_an_engine_works_is_whole_private_and_replaces_nothing() {
 }
 
 #[test]
-fn a_ledger_that_was_changed_by_hand_is_1_and_says_which_rule_is_broken() {
+fn ledger_check_exits_with_1_and_names_the_rules_that_a_manual_change_broke() {
     let stage = Stage::new();
     stage.network("web", 2);
     stage.gone(DELETE_WEB).ok();
@@ -93,7 +93,7 @@ fn a_ledger_that_was_changed_by_hand_is_1_and_says_which_rule_is_broken() {
 }
 
 #[test]
-fn p06_the_audit_is_listed_verified_written_out_and_a_cut_end_is_noticed() {
+fn p06_the_audit_is_listed_verified_and_exported_and_a_removed_last_row_is_found() {
     let stage = Stage::new();
     stage.network("web", 2);
     stage.gone(&format!("{DELETE_WEB} --reason ticket")).ok();
@@ -141,7 +141,7 @@ fn p06_the_audit_is_listed_verified_written_out_and_a_cut_end_is_noticed() {
 }
 
 #[test]
-fn an_export_holds_every_row_as_a_line_of_json() {
+fn ledger_export_writes_every_row_as_a_line_of_json() {
     let stage = Stage::new();
     stage.network("web", 2);
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
@@ -162,7 +162,7 @@ fn an_export_holds_every_row_as_a_line_of_json() {
 }
 
 #[test]
-fn without_a_ledger_it_says_so_and_makes_none() {
+fn a_missing_ledger_is_reported_and_not_created() {
     let stage = Stage::new();
     for line in ["ledger check", "ledger export", "ledger backup x.db"] {
         stage

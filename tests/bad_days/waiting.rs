@@ -11,7 +11,7 @@ fn slow(stage: &Stage) {
 }
 
 #[test]
-fn p02_what_is_stuck_is_4_with_its_blocker() {
+fn p02_a_stuck_deletion_exits_with_4_and_names_its_blocker() {
     let stage = Stage::new();
     stage.settings("[gc]\nschedule = [\"300ms\"]\njitter = 0.0\nmax_attempts = 2\n");
     let made = stage.seed(json!({"name": "web", "networks": 1, "ports_per_network": 2}));
@@ -45,7 +45,7 @@ fn p02_what_is_stuck_is_4_with_its_blocker() {
 }
 
 #[test]
-fn a_wait_that_runs_out_is_8_and_the_deletion_goes_on() {
+fn a_wait_that_times_out_exits_with_8_and_the_deletion_continues() {
     let stage = Stage::new();
     stage.network("web", 6);
     slow(&stage);
@@ -61,7 +61,7 @@ fn a_wait_that_runs_out_is_8_and_the_deletion_goes_on() {
 }
 
 #[test]
-fn ctrl_c_while_waiting_is_130_and_says_how_it_goes_on() {
+fn ctrl_c_while_waiting_exits_with_130_and_says_how_the_deletion_continues() {
     let stage = Stage::new();
     stage.network("web", 6);
     slow(&stage);
