@@ -1,4 +1,4 @@
-//! `gone check kinds`: what is shown, and the exit code.
+//! `gone check kinds`: what it prints, and its exit code.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -156,9 +156,9 @@ fn g11_check_kinds_checks_the_built_in_kinds_and_those_of_the_user() {
     .unwrap();
     let unread = check(&[]);
     assert_eq!(unread.status.code(), Some(2));
-    let said = String::from_utf8(unread.stderr).unwrap();
-    assert!(said.contains("billing.toml:"), "{said}");
-    assert!(said.contains("did you mean \"invoice\"?"), "{said}");
+    let stderr = String::from_utf8(unread.stderr).unwrap();
+    assert!(stderr.contains("billing.toml:"), "{stderr}");
+    assert!(stderr.contains("did you mean \"invoice\"?"), "{stderr}");
     std::fs::remove_file(&file).unwrap();
     let drawn = check(&["-o", "dot"]);
     assert_eq!(drawn.status.code(), Some(2), "{drawn:?}");
@@ -173,7 +173,7 @@ fn an_unreadable_kinds_folder_is_an_error_and_not_an_empty_folder() {
     std::fs::write(&folder, "").unwrap();
     let unread = gone(config.path(), &["check", "kinds"]);
     assert_eq!(unread.status.code(), Some(2), "{unread:?}");
-    let said = String::from_utf8(unread.stderr).unwrap();
-    assert!(said.contains(&folder.display().to_string()), "{said}");
-    assert!(said.contains("Not a directory"), "{said}");
+    let stderr = String::from_utf8(unread.stderr).unwrap();
+    assert!(stderr.contains(&folder.display().to_string()), "{stderr}");
+    assert!(stderr.contains("Not a directory"), "{stderr}");
 }

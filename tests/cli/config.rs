@@ -351,7 +351,7 @@ fn a_deployment_name_with_a_slash_or_an_empty_service_is_an_error() {
     assert_eq!(wrong.key, "deployment.service");
 }
 
-/// A deployment with two peers, after these changes to the text.
+/// The settings of a deployment with two peers. Each of these changes is made once in the text.
 fn peered(changes: &[(&str, &str)]) -> String {
     let text = "[deployment]
 name = 'billing-1'
@@ -726,12 +726,12 @@ fn i07_a_webhook_token_file_that_others_can_read_is_an_error() {
     assert_eq!(error.line, Some(3));
     assert!(error.message.contains("cannot be read"), "{error}");
     std::fs::write(&secret, "tok-9Zx").unwrap();
-    for (mode, well) in [(0o644, false), (0o640, false), (0o600, true), (0o400, true)] {
+    for (mode, is_accepted) in [(0o644, false), (0o640, false), (0o600, true), (0o400, true)] {
         std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(mode)).unwrap();
         match load() {
-            Ok(_) => assert!(well, "{mode:o}"),
+            Ok(_) => assert!(is_accepted, "{mode:o}"),
             Err(error) => {
-                assert!(!well, "{error}");
+                assert!(!is_accepted, "{error}");
                 assert!(error.message.contains("chmod 600"), "{error}");
                 assert!(!error.to_string().contains("tok-9Zx"), "{error}");
             }

@@ -20,7 +20,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn terminal(runner: &mut Runner) {
+fn attach_terminal(runner: &mut Runner) {
     runner.style.in_terminal = true;
     runner.style.err_terminal = true;
 }
@@ -192,7 +192,7 @@ async fn without_a_terminal_and_without_yes_nothing_is_sent() {
 async fn p01_delete_sends_the_shown_plan_after_its_name_or_short_id_is_typed() {
     for typed in ["web\n", "4fdb1c2d\n", "network-3-4fdb1c2d\n"] {
         let mut runner = Runner::new(World::new());
-        terminal(&mut runner);
+        attach_terminal(&mut runner);
         runner.typed = typed.into();
         let ran = runner.run("delete network/web --cascade").await;
         assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
@@ -212,32 +212,36 @@ async fn p01_delete_sends_the_shown_plan_after_its_name_or_short_id_is_typed() {
     }
     for typed in ["", "y\n", "yes\n", "Web\n", "web2\n"] {
         let mut runner = Runner::new(World::new());
-        terminal(&mut runner);
+        attach_terminal(&mut runner);
         runner.typed = typed.into();
         let ran = runner.run("delete network/web --cascade").await;
         assert_eq!(ran.exit, Exit::Usage, "{typed:?}");
-        let said = "that is not the name or short id of network web; nothing was sent";
-        assert!(ran.err.contains(said), "{}", ran.err);
-        assert_eq!(runner.fake.submitted().len(), 1, "the plan, and no more");
+        let message = "that is not the name or short id of network web; nothing was sent";
+        assert!(ran.err.contains(message), "{}", ran.err);
+        assert_eq!(
+            runner.fake.submitted().len(),
+            1,
+            "only the plan was submitted"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn p01_the_plan_to_approve_is_shown_uncut_on_a_narrow_screen() {
     let mut runner = Runner::new(World::new());
-    terminal(&mut runner);
+    attach_terminal(&mut runner);
     runner.style.width = Some(40);
     let ran = runner.run("delete network/web --cascade").await;
     for step in plan().steps {
         assert!(ran.err.contains(&step.resource_id), "{}", ran.err);
     }
-    let looked = runner.run("plan network/web --cascade").await.out;
-    let table = looked
+    let printed = runner.run("plan network/web --cascade").await.out;
+    let table = printed
         .lines()
         .skip_while(|line| !line.starts_with("ACTION"));
-    assert!(table.clone().count() > 4, "{looked}");
+    assert!(table.clone().count() > 4, "{printed}");
     let table = table.take_while(|line| !line.is_empty());
-    assert!(table.clone().all(|line| line.len() <= 40), "{looked}");
+    assert!(table.clone().all(|line| line.len() <= 40), "{printed}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +252,7 @@ async fn a_plan_with_refusals_asks_for_no_confirmation() {
         ..plan()
     });
     let mut runner = Runner::new(world);
-    terminal(&mut runner);
+    attach_terminal(&mut runner);
     runner.typed = "web\n".into();
     let ran = runner.run("delete network/web").await;
     assert_eq!(ran.exit, Exit::Refused);
@@ -401,7 +405,7 @@ async fn delete_ends_once_accepted_with_an_engine_and_waits_without_one() {
     assert_eq!(shown["steps"][0]["resource"]["id"], "network-1");
 }
 
-/// A large deletion beside it tells something all the time.
+/// Another deletion reports events during the wait.
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_its_deletion_despite_events_of_other_deletions() {
     let event = |seq, deletion_id: &str, kind| Event {
@@ -419,7 +423,7 @@ async fn a_wait_ends_with_its_deletion_despite_events_of_other_deletions() {
         deletion(DeletionState::Gone),
     ]
     .into();
-    world.news = [
+    world.new_events = [
         event(1, "another", EventKind::Attempt),
         event(2, "another", EventKind::DeletionState),
         event(3, DELETION, EventKind::DeletionState),
@@ -495,12 +499,12 @@ async fn a_deletion_refused_after_acceptance_prints_why_and_exits_by_its_rule() 
 async fn a_wait_prints_every_step_and_exits_with_4_if_one_is_stuck() {
     let mut stuck = deletion(DeletionState::Stuck);
     stuck.counts.stuck = 1;
-    let mut held = step(2, "port", StepState::Stuck, &[]);
-    held.last_error = Some(error(ErrorClass::Blocked));
-    held.blockers = vec![blocker()];
+    let mut port_step = step(2, "port", StepState::Stuck, &[]);
+    port_step.last_error = Some(error(ErrorClass::Blocked));
+    port_step.blockers = vec![blocker()];
     let mut world = World::new();
     world.deletions = [deletion(DeletionState::Running), stuck].into();
-    world.steps = vec![step(1, "network", StepState::Gone, &[]), held];
+    world.steps = vec![step(1, "network", StepState::Gone, &[]), port_step];
     world.page_rows = 1;
     let ran = run(world, "delete network/web --yes --wait=30m").await;
     assert_eq!(ran.exit, Exit::Stuck);
@@ -517,6 +521,7 @@ async fn a_wait_prints_every_step_and_exits_with_4_if_one_is_stuck() {
     );
 }
 
+/// A deletion whose only step is retried after this many minutes.
 fn blocked_for(minutes: i64) -> World {
     let mut blocked = deletion(DeletionState::Running);
     blocked.counts = Counts {
@@ -524,11 +529,11 @@ fn blocked_for(minutes: i64) -> World {
         total: 1,
         ..Counts::default()
     };
-    let mut held = step(2, "port", StepState::Blocked, &[]);
-    held.next_attempt_at = Some(start() + TimeDelta::minutes(minutes));
+    let mut port_step = step(2, "port", StepState::Blocked, &[]);
+    port_step.next_attempt_at = Some(start() + TimeDelta::minutes(minutes));
     let mut world = World::new();
     world.deletions = [blocked].into();
-    world.steps = vec![held];
+    world.steps = vec![port_step];
     world
 }
 
@@ -561,7 +566,7 @@ async fn a_wait_ends_with_8_at_its_deadline() {
     assert_eq!(ran.exit, Exit::StillRunning);
     assert_eq!(began.elapsed().as_secs(), 90);
 
-    // The next attempt comes in time, but changes nothing.
+    // The next attempt is in time, but the step stays blocked.
     let ran = run(blocked_for(2), "delete network/web --yes --wait=5m").await;
     assert_eq!(ran.exit, Exit::StillRunning);
 }
@@ -591,14 +596,14 @@ async fn a_wait_at_a_paused_site_exits_with_3_unless_a_person_paused_it() {
 async fn a_wait_survives_a_restart_of_the_engine_but_not_a_lasting_absence() {
     let mut world = World::new();
     world.deletions = [deletion(DeletionState::Gone)].into();
-    world.lost_looks = 20;
+    world.unreachable_queries = 20;
     assert_eq!(
         run(world, "delete network/web --yes --wait").await.exit,
         Exit::Done
     );
 
     let mut world = World::new();
-    world.lost_looks = usize::MAX;
+    world.unreachable_queries = usize::MAX;
     let ran = run(world, "delete network/web --yes --wait").await;
     assert_eq!(ran.exit, Exit::Unreachable);
     assert!(
@@ -630,7 +635,7 @@ async fn ctrl_c_says_where_the_deletion_continues_and_cancels_nothing() {
             "{}",
             ran.err
         );
-        assert_eq!(runner.fake.submitted().len(), 1, "no cancel");
+        assert_eq!(runner.fake.submitted().len(), 1, "no cancel was submitted");
     }
 }
 
@@ -650,7 +655,7 @@ async fn progress_is_shown_on_a_terminal_only() {
         world
     };
     let mut runner = Runner::new(world());
-    terminal(&mut runner);
+    attach_terminal(&mut runner);
     let ran = runner.run("delete network/web --yes --wait").await;
     assert!(
         ran.err.contains("running: gone 1 of 2, running 1"),
@@ -673,7 +678,7 @@ async fn the_fault_of_the_engine_is_shown_while_waiting() {
     ]
     .into();
     let mut runner = Runner::new(world);
-    terminal(&mut runner);
+    attach_terminal(&mut runner);
     let mut snapshot = Snapshot::default();
     snapshot.engine.fault = Some("the disk is full".into());
     runner.fake.snapshot.send_replace(Arc::new(snapshot));

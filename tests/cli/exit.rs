@@ -99,7 +99,7 @@ fn each_deletion_state_has_its_exit_code() {
         (DeletionState::Gone, &[], &[], 0),
         (DeletionState::Stuck, &[Blocked], &[], 4),
         (DeletionState::Stuck, &[Fatal, OutcomeUnknown], &[], 4),
-        // Newcomers on the way: something was sent already, so it is not 7.
+        // Newcomers during the deletion: calls were sent already, so the code is not 7.
         (DeletionState::Stuck, &[Drift], &[], 4),
         (DeletionState::Stuck, &[Blocked, Guard], &[], 6),
         (DeletionState::Stuck, &[Guard, Unavailable], &[], 5),
@@ -159,13 +159,13 @@ fn a_wait_ends_when_the_deletion_has_ended_cannot_progress_or_time_is_up() {
         (Running, (0, 1, 0, 0), None, None, Verdict::GoOn),
         (Running, (0, 1, 0, 0), None, Some(5), Verdict::GoOn),
         (Running, (0, 1, 0, 0), None, Some(0), Verdict::OutOfTime),
-        // Blocked: tried again in time, or not.
+        // Blocked: the next attempt is in time, or not.
         (Running, (0, 0, 0, 1), Some(4), Some(5), Verdict::GoOn),
         (Running, (0, 0, 0, 1), Some(5), Some(5), Verdict::GoOn),
         (Running, (0, 0, 0, 1), Some(6), Some(5), Verdict::Hopeless),
         (Running, (0, 0, 0, 1), Some(60), None, Verdict::GoOn),
         (Running, (0, 0, 0, 1), Some(61), None, Verdict::Hopeless),
-        // Something else is at work: what is blocked may be freed by it.
+        // Other steps are at work, and may remove the blocker.
         (Running, (1, 0, 0, 1), Some(61), None, Verdict::GoOn),
         (Running, (0, 0, 1, 1), Some(61), Some(5), Verdict::GoOn),
         // A person must act first.

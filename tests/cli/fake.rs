@@ -1,4 +1,4 @@
-//! A control that is scripted: what it holds is data, and every command is kept for the test to see.
+//! A scripted control: it answers with the data of a [`World`], and records every command for the test.
 
 use gone::domain::engines::EngineRow;
 use gone::domain::model::Paged;
@@ -37,8 +37,8 @@ pub fn start() -> DateTime<Utc> {
 pub const DELETION: &str = "0195d3c0-0000-7000-8000-0000deadbeef";
 pub const SHORT: &str = "deadbeef";
 
-/// What the engine holds. `deletions` are versions of one deletion: each look takes the next, and
-/// the last one stays.
+/// What the control answers with. `deletions` are versions of one deletion: each query takes the next,
+/// and the last one stays.
 pub struct World {
     pub plan: Result<Plan, ControlError>,
     pub accept: Result<Receipt, ControlError>,
@@ -48,8 +48,8 @@ pub struct World {
     pub frozen: Option<Plan>,
     pub chart: Option<Gantt>,
     pub events: Vec<Event>,
-    /// What happens while one follows, each as soon as it is asked for; then nothing more.
-    pub news: VecDeque<Event>,
+    /// The events that arrive while a verb follows a deletion: one for each call of `events`, then none.
+    pub new_events: VecDeque<Event>,
     pub tombstones: Vec<Tombstone>,
     pub orphans: Vec<Orphan>,
     pub gates: Vec<GateStatus>,
@@ -57,18 +57,19 @@ pub struct World {
     pub reconcilers: Vec<ReconcilerStatus>,
     pub engines: Vec<EngineRow>,
     pub causes: Vec<CauseGroup>,
-    /// The sites that causes were asked for last.
-    pub causes_asked: Arc<Mutex<Vec<Site>>>,
+    /// The sites of the last query for causes.
+    pub causes_sites: Arc<Mutex<Vec<Site>>>,
     pub listings: Vec<SiteListing>,
     pub retried: Retried,
     pub kinds: Vec<KindInfo>,
     pub explanation: Option<Explanation>,
     pub sites: Vec<SiteStatus>,
-    /// Rows of one page.
+    /// Rows per page.
     pub page_rows: usize,
     pub submitted: Vec<Envelope>,
     pub queries: usize,
-    pub lost_looks: usize,
+    /// The number of queries for a deletion that fail before the engine answers again.
+    pub unreachable_queries: usize,
 }
 
 impl World {
@@ -84,7 +85,7 @@ impl World {
             frozen: None,
             chart: None,
             events: Vec::new(),
-            news: VecDeque::new(),
+            new_events: VecDeque::new(),
             tombstones: Vec::new(),
             orphans: Vec::new(),
             gates: Vec::new(),
@@ -92,7 +93,7 @@ impl World {
             reconcilers: Vec::new(),
             engines: Vec::new(),
             causes: Vec::new(),
-            causes_asked: Arc::default(),
+            causes_sites: Arc::default(),
             listings: Vec::new(),
             retried: Retried {
                 eligible: 3,
@@ -105,7 +106,7 @@ impl World {
             page_rows: 500,
             submitted: Vec::new(),
             queries: 0,
-            lost_looks: 0,
+            unreachable_queries: 0,
         }
     }
 }
@@ -170,8 +171,8 @@ impl Control for Fake {
         let size = world.page_rows;
         Ok(match query {
             Query::Deletion(query::Deletion { id }) => {
-                if world.lost_looks > 0 {
-                    world.lost_looks -= 1;
+                if world.unreachable_queries > 0 {
+                    world.unreachable_queries -= 1;
                     return Err(ControlError::Unreachable {
                         message: "the engine restarts".into(),
                     });
@@ -239,7 +240,7 @@ impl Control for Fake {
                 Page::Orphans(Paged { rows, next })
             }
             Query::Causes(query::Causes { sites }) => {
-                world.causes_asked.lock().unwrap().clone_from(&sites);
+                world.causes_sites.lock().unwrap().clone_from(&sites);
                 Page::Causes(world.causes.clone())
             }
             Query::Gates(query::Gates {}) => Page::Gates(world.gates.clone()),
@@ -254,16 +255,16 @@ impl Control for Fake {
             Query::Explain(_) => Page::Explain(Box::new(world.explanation.clone().unwrap())),
             Query::Sites(query::Sites {}) => Page::Sites(world.sites.clone()),
             Query::Kinds(query::Kinds {}) => Page::Kinds(world.kinds.clone()),
-            other => panic!("not asked by the command line: {other:?}"),
+            other => panic!("the fake has no answer to {other:?}"),
         })
     }
 
     async fn events(&self, _after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
-        let news = self.world.lock().unwrap().news.pop_front();
-        if news.is_none() {
+        let event = self.world.lock().unwrap().new_events.pop_front();
+        if event.is_none() {
             tokio::time::sleep(std::time::Duration::from_millis(wait_ms)).await;
         }
-        Ok(news.into_iter().collect())
+        Ok(event.into_iter().collect())
     }
 
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
@@ -271,9 +272,9 @@ impl Control for Fake {
     }
 }
 
-/// How a verb ended.
+/// What a verb printed, and how it ended.
 #[derive(Debug)]
-pub struct Ran {
+pub struct Outcome {
     pub exit: Exit,
     pub out: String,
     pub err: String,
@@ -282,7 +283,7 @@ pub struct Ran {
 pub struct Runner {
     pub fake: Arc<Fake>,
     pub embedded: bool,
-    /// As the settings say.
+    /// Whether the settings are read-only.
     pub read_only: bool,
     pub style: Style,
     pub typed: String,
@@ -301,12 +302,12 @@ impl Runner {
         }
     }
 
-    /// On tokio's paused clock, which the session's clock follows.
-    pub async fn run(&self, line: &str) -> Ran {
+    /// Runs a command line. The session's clock follows tokio's, which most tests pause.
+    pub async fn run(&self, line: &str) -> Outcome {
         let mut out = Vec::new();
         let exit = self.run_into(line, &mut out).await;
         let (exit, err) = exit;
-        Ran {
+        Outcome {
             exit,
             out: String::from_utf8(out).unwrap(),
             err,
@@ -340,13 +341,13 @@ impl Runner {
             Verb::Local(Local::Ledger(Ledger {
                 work: LedgerWork::Prune(prune),
             })) => cli::run(session, prune).await,
-            Verb::Local(_) => panic!("no verb of an engine: {line}"),
+            Verb::Local(_) => panic!("the runner does not run this verb: {line}"),
         };
         (exit, String::from_utf8(err).unwrap())
     }
 }
 
-pub async fn run(world: World, line: &str) -> Ran {
+pub async fn run(world: World, line: &str) -> Outcome {
     Runner::new(world).run(line).await
 }
 
@@ -377,7 +378,7 @@ pub fn site(cloud: &str, region: &str) -> SiteStatus {
     }
 }
 
-/// One whose word is waited for, and one that only this refers to, and that was not heard for long.
+/// An importer with pending clearances, and a deployment of which the watch here is stale.
 pub fn deployments() -> Vec<DeploymentStatus> {
     let seconds_ago = |seconds| Some(start() - chrono::TimeDelta::seconds(seconds));
     vec![
@@ -421,7 +422,7 @@ pub fn paused_by_hand() -> SitePause {
     }
 }
 
-/// A dead balancer's: what is offered once the cloud's own limit has passed.
+/// The purge ladder of a load balancer that is stuck.
 pub fn ladder() -> Ladder {
     Ladder {
         sites: vec![Site::region("prod", "RegionOne")],
@@ -473,7 +474,7 @@ pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanSte
     }
 }
 
-/// A network with a subnet, two ports, a dhcp port and a floating IP.
+/// The plan of a network with a subnet, two ports, a DHCP port and a floating IP.
 pub fn plan() -> Plan {
     let mut dhcp = plan_step(4, "port", "", &[]);
     dhcp.automatic = true;

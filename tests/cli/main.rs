@@ -1,4 +1,4 @@
-//! The command line: settings, output, exit codes, and the verbs against a control that is scripted.
+//! The command line: settings, output, exit codes, and the verbs with a scripted control.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,6 +17,6 @@ mod output;
 mod purging;
 mod reporting;
 mod telemetry;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No test module uses all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;

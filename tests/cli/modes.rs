@@ -1,4 +1,4 @@
-//! The words of the command line, which engine is spoken to, and `doctor`.
+//! The command line and its help, the choice of the engine, and `doctor`.
 
 use std::path::{Path, PathBuf};
 
@@ -206,11 +206,11 @@ fn a_verb_attaches_to_the_engine_that_owns_the_ledger_or_embeds_one() {
     );
     assert_eq!(choose_engine(&usual, None, |_| true), at("/env.sock"));
     assert_eq!(choose_engine(&usual, None, |_| false), EngineSource::Embed);
-    // Another engine that listens is not this ledger's.
+    // An engine that listens on the usual socket does not own the ledger of the option.
     assert_eq!(choose_engine(&named, None, |_| true), EngineSource::Embed);
 }
 
-fn well() -> Facts {
+fn healthy_facts() -> Facts {
     Facts {
         settings: Some(Ok(None)),
         clouds: Some(Ok(vec![FoundCloud {
@@ -399,7 +399,7 @@ fn doctor_rates_each_finding_and_derives_the_exit_code() {
         ),
     ];
     for (name, change, health, exit, word) in table {
-        let mut facts = well();
+        let mut facts = healthy_facts();
         change(&mut facts);
         let checks = examine(&facts);
         let check = checks.iter().find(|check| check.name == name).expect(name);
@@ -422,10 +422,10 @@ fn doctor_prints_the_next_step_only_if_nothing_fails() {
         let exit = view::report(&mut to, &checks, "Next: `gone`").unwrap();
         (exit, String::from_utf8(out).unwrap())
     };
-    let (exit, text) = show(&well(), Format::Table);
+    let (exit, text) = show(&healthy_facts(), Format::Table);
     assert_eq!(exit, Exit::Done);
     assert!(text.contains("Next: `gone`"), "{text}");
-    let mut facts = well();
+    let mut facts = healthy_facts();
     facts.clouds = Some(Ok(vec![]));
     let (exit, text) = show(&facts, Format::Table);
     assert_eq!(exit, Exit::Usage);
@@ -448,7 +448,7 @@ fn doctor_prints_the_next_step_only_if_nothing_fails() {
 fn a_ledger_is_writable_if_its_folder_can_be_created() {
     let base = tempfile::tempdir().unwrap();
     assert_eq!(can_write(&base.path().join("a/b/ledger.db")), Ok(()));
-    assert!(!base.path().join("a").exists(), "doctor writes nothing");
+    assert!(!base.path().join("a").exists(), "doctor creates no folder");
     let file = base.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert_eq!(can_write(&file), Ok(()));
@@ -555,9 +555,9 @@ const TASKS: [(&str, &str); 7] = [
 fn every_command_and_setting_on_the_task_pages_parses() {
     for (page, text) in TASKS {
         let commands = text.lines().filter(|line| line.starts_with("    gone"));
-        let mut seen = 0;
+        let mut parsed_commands = 0;
         for line in commands {
-            // As a shell takes them: what is quoted is one word.
+            // As in a shell, quoted text is one word.
             let mut words: Vec<String> = Vec::new();
             for (at, part) in line.trim().split('\'').enumerate() {
                 match at % 2 {
@@ -567,9 +567,9 @@ fn every_command_and_setting_on_the_task_pages_parses() {
             }
             let parsed = Cli::try_parse_from(&words);
             assert!(parsed.is_ok(), "{page}: {line}: {}", parsed.err().unwrap());
-            seen += 1;
+            parsed_commands += 1;
         }
-        assert!(seen > 0, "{page} has no command");
+        assert!(parsed_commands > 0, "{page} has no command");
         for block in text.split("```toml\n").skip(1) {
             let (settings, _) = block.split_once("```").unwrap();
             let parsed = config::parse(settings, Path::new(page));
@@ -578,7 +578,6 @@ fn every_command_and_setting_on_the_task_pages_parses() {
     }
 }
 
-/// What the examples start is what this version understands.
 #[test]
 fn the_commands_of_the_service_and_authorized_keys_examples_parse() {
     let service = include_str!("../../assets/examples/gone.service");
@@ -602,9 +601,9 @@ fn the_commands_of_the_service_and_authorized_keys_examples_parse() {
     }
 }
 
-/// Opens the console in lines, as a person with this home does; types a word once the first pane is there, and quits.
+/// Opens the console in plain mode with this home, types a command at the first pane, and quits at the next.
 /// Returns the titles of the panes that were shown.
-fn visit(home: &Path, word: &str) -> Vec<String> {
+fn visit(home: &Path, typed_first: &str) -> Vec<String> {
     use std::io::{BufRead as _, BufReader, Write as _};
 
     use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -623,11 +622,11 @@ fn visit(home: &Path, word: &str) -> Vec<String> {
     let lines = BufReader::new(pair.master.try_clone_reader().unwrap()).lines();
     let mut titles: Vec<String> = Vec::new();
     for line in lines.map_while(Result::ok) {
-        // The last line of a screen names the keys, so that nothing is typed before it is whole.
+        // The last line of a screen names the keys: then the screen is complete.
         if line.starts_with("== ") {
             titles.push(line.trim_end().to_owned());
         } else if line.starts_with("keys: ") {
-            let typed = if titles.len() == 1 { word } else { "q" };
+            let typed = if titles.len() == 1 { typed_first } else { "q" };
             write!(keys, "{typed}\r").unwrap();
         }
     }
@@ -640,7 +639,7 @@ fn a_second_console_starts_on_the_last_view() {
     let home = tempfile::tempdir().unwrap();
     let clouds = home.path().join("config/openstack");
     std::fs::create_dir_all(&clouds).unwrap();
-    // Nothing answers there.
+    // No service listens at this address.
     let cloud = "clouds: {prod: {region_name: one, auth: {auth_url: 'http://127.0.0.1:1/v3', username: u, \
                  password: p, project_name: p, user_domain_id: default, project_domain_id: default}}}";
     std::fs::write(clouds.join("clouds.yaml"), cloud).unwrap();

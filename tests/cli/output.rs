@@ -1,4 +1,4 @@
-//! `list`, `show`, `tree`, `explain`, `retry` and the others; and how rows are written.
+//! What `list`, `show`, `tree`, `explain`, `retry` and other verbs print, and how rows are formatted.
 
 use std::io::{self, Write};
 
@@ -52,9 +52,12 @@ fn hostile_names_are_escaped_in_every_format() {
     ] {
         let text = rows(format, Style::default(), &sheet, &values);
         assert_inert(&text);
-        assert!(text.contains("202e"), "{format:?} shows it: {text}");
+        assert!(
+            text.contains("202e"),
+            "{format:?} shows the character as an escape: {text}"
+        );
     }
-    // JSON is for programs: it gives back exactly what the cloud said.
+    // JSON is for programs: a parser gets exactly the cloud's text.
     let text = rows(Format::Jsonl, Style::default(), &sheet, &values);
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["name"], HOSTILE);
@@ -140,7 +143,7 @@ fn a_narrow_screen_drops_the_columns_of_least_weight_and_wraps_no_row() {
         (81, "STATE ID SITE WHY"),
         (80, "STATE ID WHY"),
         (65, "STATE ID WHY"),
-        // A lighter column takes the room that a wide one cannot use.
+        // A column of less weight takes the space in which a wider one does not fit.
         (64, "STATE SITE WHY"),
         (10, "STATE"),
     ] {
@@ -168,10 +171,10 @@ fn only_states_are_coloured_and_only_if_colour_is_allowed() {
     assert!(text.contains("\u{1b}[31mstuck\u{1b}[0m  gone"), "{text:?}");
 }
 
-/// Takes some bytes, then its reader leaves.
-struct Leaving(usize);
+/// A pipe that takes so many writes, and is then closed by its reader.
+struct ClosingPipe(usize);
 
-impl Write for Leaving {
+impl Write for ClosingPipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.checked_sub(1) {
             None => Err(io::ErrorKind::BrokenPipe.into()),
@@ -191,14 +194,14 @@ async fn a_closed_output_pipe_does_not_change_the_exit_code() {
     for writes in 0..4 {
         let mut world = World::new();
         world.deletions = [deletion(DeletionState::Stuck)].into();
-        let mut out = Tolerant(Leaving(writes));
+        let mut out = Tolerant(ClosingPipe(writes));
         let runner = Runner::new(world);
         let (exit, err) = runner
             .run_into("delete network/web --yes --wait", &mut out)
             .await;
         assert_eq!(exit, Exit::Stuck, "{err}");
     }
-    // Any other error is one.
+    // Any other write error is an internal error.
     let mut full: &mut [u8] = &mut [];
     let runner = Runner::new(World::new());
     let (exit, err) = runner.run_into("list sites", &mut full).await;
@@ -226,10 +229,10 @@ async fn lists_read_every_page() {
 #[tokio::test(start_paused = true)]
 async fn p02_list_stuck_names_the_blocker_and_the_error() {
     let mut world = World::new();
-    let mut held = step(7, "port", StepState::Stuck, &[]);
-    held.blockers = vec![blocker()];
-    held.last_error = Some(error(ErrorClass::Blocked));
-    world.steps = vec![held];
+    let mut port_step = step(7, "port", StepState::Stuck, &[]);
+    port_step.blockers = vec![blocker()];
+    port_step.last_error = Some(error(ErrorClass::Blocked));
+    world.steps = vec![port_step];
     let ran = run(world, "list stuck").await;
     for word in [
         SHORT,
@@ -250,12 +253,12 @@ async fn n12_list_stuck_includes_refused_deletions_with_the_reason() {
         let mut refused = deletion(DeletionState::Refused);
         refused.refused = vec![refusal()];
         world.deletions = [refused, deletion(DeletionState::Running)].into();
-        // Tried again by itself, until a person frees what holds the second.
-        let mut held = step(8, "port", StepState::Blocked, &[]);
-        held.blockers = vec![blocker()];
+        // gone retries both blocked steps; for the second, a person must remove the blocker.
+        let mut port_step = step(8, "port", StepState::Blocked, &[]);
+        port_step.blockers = vec![blocker()];
         world.steps = vec![
             step(6, "port", StepState::Blocked, &[]),
-            held,
+            port_step,
             step(9, "port", StepState::Stuck, &[]),
         ];
         world
@@ -412,7 +415,7 @@ async fn a_site_that_fails_to_list_is_an_error_and_not_empty() {
         "{}",
         ran.err
     );
-    // The letter case changes no column.
+    // The letter case of the kind changes nothing.
     assert_eq!(runner.run("list network").await.out, ran.out);
     assert_eq!(runner.run("list NETWORK").await.out, ran.out);
 }
@@ -488,7 +491,7 @@ async fn watch_names_the_resource_of_each_event() {
         message: message.to_owned(),
         data: Value::Null,
     };
-    world.news = [
+    world.new_events = [
         event(1, 7, "DELETE /v2.0/ports/port-7 204"),
         // Its step was pruned.
         event(2, 8, "confirmed gone: port port8"),
@@ -507,9 +510,9 @@ async fn watch_names_the_resource_of_each_event() {
 #[tokio::test(start_paused = true)]
 async fn show_lists_the_blocked_steps_and_the_last_20_events() {
     let mut world = World::new();
-    let mut held = step(7, "port", StepState::Blocked, &[]);
-    held.blockers = vec![blocker()];
-    world.steps = vec![held, step(8, "port", StepState::Gone, &[])];
+    let mut port_step = step(7, "port", StepState::Blocked, &[]);
+    port_step.blockers = vec![blocker()];
+    world.steps = vec![port_step, step(8, "port", StepState::Gone, &[])];
     world.events = (1..=30)
         .map(|seq| Event {
             seq,
@@ -559,9 +562,9 @@ fn network_steps() -> Vec<Step> {
         step(2, "subnet", StepState::Waiting, &[3, 4, 5, 6, 7]),
     ];
     steps.extend((3..=6).map(|id| step(id, "port", StepState::Gone, &[])));
-    let mut held = step(7, "port", StepState::Blocked, &[]);
-    held.blockers = vec![blocker()];
-    steps.push(held);
+    let mut port_step = step(7, "port", StepState::Blocked, &[]);
+    port_step.blockers = vec![blocker()];
+    steps.push(port_step);
     steps
 }
 
@@ -585,7 +588,7 @@ fn a_tree_shows_each_step_once_and_folds_similar_steps() {
     );
 }
 
-/// The tree of a network, of which a step is at another site.
+/// Draws the tree of a network with one step at another site.
 fn drawn_tree(format: Format, name: &str) -> String {
     let mut steps = network_steps();
     steps[1].resource.name = name.to_owned();
@@ -610,7 +613,7 @@ fn a_tree_is_drawn_with_folded_groups_sites_and_states() {
         assert!(drawing.contains("prod/two"), "{drawing}");
         assert!(
             drawing.contains("#ffe0b2"),
-            "the colour of what is blocked: {drawing}"
+            "the colour of a blocked step: {drawing}"
         );
     }
 }
@@ -743,8 +746,8 @@ async fn p02_explain_with_a_deletion_id_refers_to_show() {
             .run(&format!("explain {id}"))
             .await;
         assert_eq!(ran.exit, Exit::Usage, "{}", ran.err);
-        for said in [id, "KIND/ID-or-NAME", "`gone show ID` shows a deletion"] {
-            assert!(ran.err.contains(said), "{said}: {}", ran.err);
+        for word in [id, "KIND/ID-or-NAME", "`gone show ID` shows a deletion"] {
+            assert!(ran.err.contains(word), "{word}: {}", ran.err);
         }
     }
 }
@@ -971,23 +974,22 @@ async fn list_causes_shows_state_steps_kind_status_type_and_class() {
     assert_eq!(row[..6], shown, "{}", ran.out);
 }
 
-/// The fake answers with what it was asked for.
 #[tokio::test]
 async fn list_causes_asks_for_the_chosen_sites_only() {
-    let asked = |line: &str| {
+    let queried_sites = |line: &str| {
         let world = World::new();
-        let asked = world.causes_asked.clone();
+        let last_sites = world.causes_sites.clone();
         let line = format!("list causes {line}");
         async move {
             let ran = run(world, &line).await;
             assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
-            let sites = asked.lock().unwrap().clone();
+            let sites = last_sites.lock().unwrap().clone();
             sites.iter().map(ToString::to_string).collect::<Vec<_>>()
         }
     };
-    assert_eq!(asked("").await, Vec::<String>::new());
-    assert_eq!(asked("--cloud lab").await, ["lab/one"]);
-    assert_eq!(asked("--region two").await, ["prod/two"]);
+    assert_eq!(queried_sites("").await, Vec::<String>::new());
+    assert_eq!(queried_sites("--cloud lab").await, ["lab/one"]);
+    assert_eq!(queried_sites("--region two").await, ["prod/two"]);
     let ran = run(World::new(), "list causes --cloud lba").await;
     assert_eq!(ran.exit, Exit::Usage);
 }
@@ -1205,7 +1207,7 @@ async fn list_engine_shows_what_each_reconciler_does() {
     }
 }
 
-/// What holds a step in other deployments stands below it, and below that what holds it there.
+/// The blockers of a step in other deployments are below the step, and their own blockers below them.
 #[test]
 fn g11_a_tree_shows_the_blockers_in_other_deployments() {
     let there = |name: &str| Site::Deployment { name: name.into() };
@@ -1214,7 +1216,7 @@ fn g11_a_tree_shows_the_blockers_in_other_deployments() {
         kind: KindName::new(kind),
         id: id.into(),
     };
-    let holder = |kind: &str, id: &str, at: &str| Blocker {
+    let other_blocker = |kind: &str, id: &str, at: &str| Blocker {
         kind: KindName::new(kind),
         id: id.into(),
         name: String::new(),
@@ -1225,17 +1227,17 @@ fn g11_a_tree_shows_the_blockers_in_other_deployments() {
         in_plan: true,
         holds: None,
     };
-    let mut held = step(1, "zone", StepState::Blocked, &[2]);
-    held.blockers = vec![
+    let mut zone_step = step(1, "zone", StepState::Blocked, &[2]);
+    zone_step.blockers = vec![
         Blocker {
             holds: Some(key("c", "c1", "d0-1").into()),
             in_plan: false,
-            ..holder("d", "d1", "d0-3")
+            ..other_blocker("d", "d1", "d0-3")
         },
-        holder("deployment", "d0-2", "d0-2"),
-        holder("c", "c1", "d0-1"),
+        other_blocker("deployment", "d0-2", "d0-2"),
+        other_blocker("c", "c1", "d0-1"),
     ];
-    held.last_error = Some(StepError {
+    zone_step.last_error = Some(StepError {
         class: ErrorClass::Blocked,
         status: None,
         kind: "AwaitingImporters".into(),
@@ -1243,7 +1245,7 @@ fn g11_a_tree_shows_the_blockers_in_other_deployments() {
         request_id: String::new(),
         at: start(),
     });
-    let steps = [held, step(2, "record", StepState::Gone, &[])];
+    let steps = [zone_step, step(2, "record", StepState::Gone, &[])];
     let text = printed(Format::Table, Style::default(), |to| {
         write_tree(to, &nest(&steps)).unwrap();
     });

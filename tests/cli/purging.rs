@@ -214,15 +214,15 @@ async fn g12_releasing_a_deployment_needs_its_typed_name_or_yes() {
     runner.typed = "d0-2\n".into();
     let ran = runner.run("release d0-1").await;
     assert_eq!(ran.exit, Exit::Usage);
-    let told = "\
+    let prompt = "\
 Deployment d0-1 (s0/r1): on record since 2026-02-28T12:00:00Z, seen 42s ago, 3 steps wait for its clearance
 After the release, no deletion waits for this deployment's clearance. Its resources may keep references that lead to nothing.
 If the deployment still exists, it is put on record again at its next watch.
 
 To release it, type its name, d0-1: ";
-    assert!(ran.err.starts_with(told), "{}", ran.err);
-    let said = "that is not the name of deployment d0-1; nothing was released";
-    assert!(ran.err.contains(said), "{}", ran.err);
+    assert!(ran.err.starts_with(prompt), "{}", ran.err);
+    let message = "that is not the name of deployment d0-1; nothing was released";
+    assert!(ran.err.contains(message), "{}", ran.err);
     assert!(runner.fake.submitted().is_empty());
 
     runner.typed = "d0-1\n".into();
@@ -243,7 +243,7 @@ To release it, type its name, d0-1: ";
 #[tokio::test]
 async fn g12_only_an_importer_on_record_can_be_released() {
     let runner = with_deployments();
-    for (line, told) in [
+    for (line, message) in [
         ("release d01 --yes", "did you mean \"d0-1\"?"),
         (
             "release nobody --yes",
@@ -256,7 +256,7 @@ async fn g12_only_an_importer_on_record_can_be_released() {
     ] {
         let ran = runner.run(line).await;
         assert_eq!(ran.exit, Exit::Usage, "{line}");
-        assert!(ran.err.contains(told), "{line}: {}", ran.err);
+        assert!(ran.err.contains(message), "{line}: {}", ran.err);
     }
     let ran = runner.run("release d0-1 --yes --read-only").await;
     assert_eq!(ran.exit, Exit::Refused, "{}", ran.err);
@@ -292,7 +292,7 @@ async fn ledger_prune_is_done_by_the_engine() {
     let plain = runner.run("ledger prune -o json").await;
     let plain: Value = serde_json::from_str(&plain.out).unwrap();
     assert_eq!(plain, serde_json::json!({ "rows": 3 }));
-    let asked = runner
+    let limits = runner
         .fake
         .submitted()
         .into_iter()
@@ -300,9 +300,9 @@ async fn ledger_prune_is_done_by_the_engine() {
             Command::Prune { before } => before.map(|before| before.timestamp()),
             other => panic!("{other:?}"),
         });
-    let asked: Vec<_> = asked.collect();
+    let limits: Vec<_> = limits.collect();
     assert_eq!(
-        asked,
+        limits,
         [
             Some((start() - chrono::TimeDelta::days(30)).timestamp()),
             None

@@ -1,4 +1,4 @@
-//! `gone report`: as text, for programs, and as a web page that nothing from a cloud can make do anything.
+//! `gone report`: as text, as JSON and CSV, and as a web page in which no text from a cloud becomes active.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::fake::*;
 
-/// What a cloud may call something.
+/// A name that a cloud may return.
 const HOSTILE: &str =
     "\"><script>alert(1)</script><img src=x onerror='alert(2)'>&amp;\u{202e}gpj\u{0}\u{1b}[31m";
 
@@ -74,8 +74,8 @@ fn chart(name: &str) -> Gantt {
     }
 }
 
-/// A deletion of which a port is gone, another is stuck, one was abandoned, and its network waits. The name is that of
-/// everything that has one.
+/// A deletion with one port that is gone, one that is stuck, one that was abandoned, and a network that waits.
+/// `name` is in the texts that come from a cloud or a person.
 fn world(name: &str) -> World {
     let mut world = World::new();
     let mut stuck = step(7, "port", StepState::Stuck, &[]);
@@ -224,8 +224,8 @@ async fn every_cell_of_the_html_report_is_in_the_text_report() {
     assert_eq!(page.select(&bars).count(), 2);
 }
 
-/// Whether the page has only elements that show something, and none that runs, sends or loads anything.
-fn assert_nothing_acts(page: &Html) {
+/// Asserts that the page has only elements that show something, and none that runs, sends or loads anything.
+fn assert_page_is_passive(page: &Html) {
     let known = [
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "section", "span",
         "table", "thead", "tbody", "tr", "th", "td", "svg", "rect",
@@ -261,7 +261,7 @@ async fn hostile_names_stay_text_in_the_html_report_and_nothing_is_loaded() {
     let ran = run(world(HOSTILE), "report deadbeef --html -").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     let page = Html::parse_document(&ran.out);
-    assert_nothing_acts(&page);
+    assert_page_is_passive(&page);
     let style = Selector::parse("style").unwrap();
     let style: String = page.select(&style).flat_map(|it| it.text()).collect();
     assert!(
@@ -278,7 +278,7 @@ async fn hostile_names_stay_text_in_the_html_report_and_nothing_is_loaded() {
         .unwrap()
         .to_owned();
     assert_eq!(policy, "default-src 'none'; style-src 'unsafe-inline'");
-    // It is shown as it is, and what would hide or reorder text is shown as an escape.
+    // The name is shown as text, and its characters that hide or reorder text are shown as escapes.
     let all: String = page.root_element().text().collect();
     assert!(all.contains("<script>alert(1)</script>"), "{all}");
     assert!(all.contains("\\u{202e}gpj\\u{0}\\u{1b}[31m"), "{all}");
@@ -380,7 +380,7 @@ async fn a_long_section_of_the_html_report_counts_the_rows_it_leaves_out() {
     assert!(ran.out.contains("and 500 more"));
 }
 
-/// In the browser that people have: it makes the same elements of the page, and prints it on A4.
+/// Chromium builds the same elements from the page, and prints it on A4.
 #[tokio::test(start_paused = true)]
 #[ignore = "needs Chromium"]
 async fn browser_the_html_report_opens_prints_on_a4_and_keeps_hostile_names_text() {
@@ -390,15 +390,15 @@ async fn browser_the_html_report_opens_prints_on_a4_and_keeps_hostile_names_text
     let (page, paper) = (folder.path().join("r.html"), folder.path().join("r.pdf"));
     std::fs::write(&page, &ran.out).unwrap();
 
-    let (shown, said) = browse(folder.path(), &["--dump-dom"], &page);
+    let (shown, log) = browse(folder.path(), &["--dump-dom"], &page);
     let shown = Html::parse_document(&shown);
-    assert_nothing_acts(&shown);
+    assert_page_is_passive(&shown);
     let texts = |page: &Html| page.root_element().text().collect::<String>();
     let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let written = Html::parse_document(&ran.out);
     assert_eq!(words(texts(&shown)), words(texts(&written)));
-    // What a policy forbids, or a script says, would be on the console.
-    assert!(!said.contains("CONSOLE"), "{said}");
+    // A breach of the policy, or the output of a script, would be on the console.
+    assert!(!log.contains("CONSOLE"), "{log}");
 
     let print = format!("--print-to-pdf={}", paper.display());
     browse(folder.path(), &[&print], &page);
@@ -414,21 +414,21 @@ async fn browser_the_html_report_opens_prints_on_a4_and_keeps_hostile_names_text
         })
         .collect();
     assert!(!sheets.is_empty());
-    // In points: 297 and 210 mm.
+    // 297 by 210 mm, in points.
     assert!(
         sheets.iter().all(|sheet| *sheet == [842, 595]),
         "{sheets:?}"
     );
 }
 
-/// What Chromium writes, and what it says beside that.
+/// Runs Chromium on a page. Returns its standard output and its standard error.
 fn browse(folder: &Path, options: &[&str], page: &Path) -> (String, String) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    let mut places = std::env::split_paths(&path)
+    let mut programs = std::env::split_paths(&path)
         .flat_map(|folder| names.map(|name| folder.join(name)))
         .filter(|program| program.exists());
-    let program = places
+    let program = programs
         .next()
         .expect("this test needs Chromium: apt-get install --no-install-recommends chromium");
     let mut chromium = Command::new(program);
@@ -444,7 +444,7 @@ fn browse(folder: &Path, options: &[&str], page: &Path) -> (String, String) {
     let page = format!("file://{}", page.display());
     let ran = chromium.args(options).arg(page).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let said = text(ran.stderr);
-    assert!(ran.status.success(), "{said}");
-    (text(ran.stdout), said)
+    let log = text(ran.stderr);
+    assert!(ran.status.success(), "{log}");
+    (text(ran.stdout), log)
 }
