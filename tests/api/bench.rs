@@ -9,8 +9,8 @@ use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::openapi::Asked;
 use crate::fake::Fake;
+use crate::openapi::DescribedRequest;
 
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -37,7 +37,7 @@ impl Bench {
         }
     }
 
-    /// The engine ends and another begins on the same socket.
+    /// Stops the API, and serves another control on the same socket. `while_away` runs in between.
     pub async fn replace(self, fake: Arc<Fake>, while_away: impl AsyncFnOnce()) -> Self {
         self.api.stop().await;
         while_away().await;
@@ -77,12 +77,12 @@ pub fn client(socket: &std::path::Path) -> Client {
     Client::builder().unix_socket(socket).build().unwrap()
 }
 
-/// Status and JSON, as the API describes them; an error must be a problem document that says the same
-/// status.
+/// Sends a request, and returns the status and the JSON of the answer. The OpenAPI document must describe both. An
+/// error must be a problem document with the same status.
 pub async fn answer(request: RequestBuilder) -> (u16, Value) {
     let (client, request) = request.build_split();
     let request = request.unwrap();
-    let asked = Asked::by(&request);
+    let described = DescribedRequest::of(&request);
     let response = client.execute(request).await.unwrap();
     let status = response.status().as_u16();
     let content = content_type(&response);
@@ -96,7 +96,7 @@ pub async fn answer(request: RequestBuilder) -> (u16, Value) {
     } else {
         assert_eq!(content, "application/json", "{body}");
     }
-    asked.is_described_with(status, &content, &body);
+    described.assert_described(status, &content, &body);
     (status, body)
 }
 
@@ -105,11 +105,11 @@ pub fn content_type(response: &Response) -> String {
     content.to_str().unwrap().to_owned()
 }
 
-/// Looks until it is so, or fails at the deadline.
-pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+/// Waits until the condition holds; fails at the deadline.
+pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
-    while !is_so().await {
-        assert!(Instant::now() < end, "not so within {DEADLINE:?}: {what}");
+    while !condition().await {
+        assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

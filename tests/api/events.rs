@@ -79,46 +79,51 @@ fn parse(block: &str) -> Option<Received> {
 #[tokio::test]
 async fn events_arrive_in_order_and_as_they_happen() {
     let bench = Bench::new().await;
-    bench.fake.happen(1..=8);
+    bench.fake.emit(1..=8);
     let mut reader = Reader::open(&bench, "/api/v1/events?after=0", None).await;
     let first = reader.next().await.unwrap();
     assert_eq!((first.id, first.name.as_str()), (Some(1), "step_state"));
     assert_eq!(first.data, json!(crate::samples::event(1)));
     assert_eq!(reader.ids(7).await, [2, 3, 4, 5, 6, 7, 8]);
-    bench.fake.happen([9]);
+    bench.fake.emit([9]);
     assert_eq!(reader.ids(1).await, [9]);
-    bench.fake.happen(10..=14);
+    bench.fake.emit(10..=14);
     assert_eq!(reader.ids(5).await, [10, 11, 12, 13, 14]);
 }
 
 #[tokio::test]
 async fn a_stream_resumes_without_gaps() {
     let bench = Bench::new().await;
-    bench.fake.happen(1..=20);
-    let mut seen = Vec::new();
-    while seen.last() != Some(&20) {
-        // The connection is dropped after each two; a browser repeats the URL that it began with.
-        let mut reader = Reader::open(&bench, "/api/v1/events?after=0", seen.last().copied()).await;
-        seen.extend(reader.ids(2).await);
+    bench.fake.emit(1..=20);
+    let mut received_ids = Vec::new();
+    while received_ids.last() != Some(&20) {
+        // The connection is dropped after every two events; a browser repeats its first URL.
+        let mut reader = Reader::open(
+            &bench,
+            "/api/v1/events?after=0",
+            received_ids.last().copied(),
+        )
+        .await;
+        received_ids.extend(reader.ids(2).await);
     }
-    assert_eq!(seen, (1..=20).collect::<Vec<_>>());
+    assert_eq!(received_ids, (1..=20).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn a_stream_without_a_start_begins_with_the_next_event() {
     let bench = Bench::new().await;
-    bench.fake.happen(1..=5);
+    bench.fake.emit(1..=5);
     bench.fake.publish(|snapshot| snapshot.last_event = 5);
     let mut reader = Reader::open(&bench, "/api/v1/events", None).await;
-    bench.fake.happen([6]);
+    bench.fake.emit([6]);
     assert_eq!(reader.ids(1).await, [6]);
 }
 
 #[tokio::test]
 async fn pruned_events_are_410_with_the_oldest_kept_sequence() {
     let bench = Bench::new().await;
-    bench.fake.happen(1..=20);
-    bench.fake.forget_events_before(12);
+    bench.fake.emit(1..=20);
+    bench.fake.prune_events_before(12);
     let (status, problem) = bench.get("/api/v1/events?after=3").await;
     assert_eq!((status, &problem["oldest"]), (410, &json!(12)));
     let mut reader = Reader::open(&bench, "/api/v1/events?after=11", None).await;
@@ -128,27 +133,29 @@ async fn pruned_events_are_410_with_the_oldest_kept_sequence() {
 #[tokio::test]
 async fn a_failure_is_sent_as_a_problem_event_and_ends_the_stream() {
     let bench = Bench::new().await;
-    bench.fake.happen([1]);
+    bench.fake.emit([1]);
     let mut reader = Reader::open(&bench, "/api/v1/events?after=0", None).await;
     assert_eq!(reader.ids(1).await, [1]);
     let message = "the ledger is damaged".to_owned();
     bench
         .fake
-        .will_fail_events(ControlError::Internal { message });
-    let said = reader.next().await.unwrap();
-    assert_eq!((said.id, said.name.as_str()), (None, "problem"));
-    assert_eq!(said.data["detail"], "the ledger is damaged");
+        .fail_next_events(ControlError::Internal { message });
+    let problem = reader.next().await.unwrap();
+    assert_eq!((problem.id, problem.name.as_str()), (None, "problem"));
+    assert_eq!(problem.data["detail"], "the ledger is damaged");
     assert_eq!(reader.next().await, None);
 }
 
 #[tokio::test]
 async fn a_shutdown_ends_open_streams_without_waiting_for_them() {
     let bench = Bench::new().await;
-    bench.fake.happen([1]);
+    bench.fake.emit([1]);
     let mut reader = Reader::open(&bench, "/api/v1/events?after=0", None).await;
     assert_eq!(reader.ids(1).await, [1]);
     let stopped = tokio::time::timeout(DEADLINE, bench.api.stop());
-    stopped.await.expect("stops although a stream is open");
+    stopped
+        .await
+        .expect("the API stops although a stream is open");
     assert_eq!(reader.next().await, None);
     assert!(!bench.socket.exists());
 }

@@ -1,4 +1,4 @@
-//! A control that answers what it was told to, and remembers what it was asked.
+//! A control that answers with samples or as a test says, and records the commands and queries that it gets.
 
 use gone::control::{Accepted, query};
 use gone::domain::model::Paged;
@@ -25,8 +25,8 @@ struct State {
     queried: Vec<Query>,
     receipts: VecDeque<Result<Receipt, ControlError>>,
     pages: VecDeque<Result<Page, ControlError>>,
-    event_calls: VecDeque<ControlError>,
-    /// The first sequence that is still kept.
+    event_errors: VecDeque<ControlError>,
+    /// The oldest sequence number that is still kept.
     oldest_event: i64,
 }
 
@@ -39,32 +39,33 @@ impl Fake {
         })
     }
 
-    /// Answers the next submit with this, instead of with what fits the command.
-    pub fn will_receipt(&self, receipt: Result<Receipt, ControlError>) {
+    /// Answers the next command with this, instead of with a sample.
+    pub fn answer_next_submit(&self, receipt: Result<Receipt, ControlError>) {
         self.state.lock().unwrap().receipts.push_back(receipt);
     }
 
     /// Answers the next query with this, instead of with a sample.
-    pub fn will_page(&self, page: Result<Page, ControlError>) {
+    pub fn answer_next_query(&self, page: Result<Page, ControlError>) {
         self.state.lock().unwrap().pages.push_back(page);
     }
 
-    pub fn will_fail_events(&self, error: ControlError) {
-        self.state.lock().unwrap().event_calls.push_back(error);
+    /// Answers the next call of `events` with this error, also if the call waits already.
+    pub fn fail_next_events(&self, error: ControlError) {
+        self.state.lock().unwrap().event_errors.push_back(error);
         self.events.send_modify(|_| {});
     }
 
-    pub fn happen(&self, seqs: impl IntoIterator<Item = i64>) {
+    pub fn emit(&self, seqs: impl IntoIterator<Item = i64>) {
         let events = seqs.into_iter().map(samples::event);
         self.events.send_modify(|all| all.extend(events));
     }
 
-    /// How many calls of `events` wait now.
-    pub fn event_waits(&self) -> usize {
+    /// The number of calls of `events` that wait now.
+    pub fn waiting_event_calls(&self) -> usize {
         self.events.receiver_count()
     }
 
-    pub fn forget_events_before(&self, seq: i64) {
+    pub fn prune_events_before(&self, seq: i64) {
         self.state.lock().unwrap().oldest_event = seq;
         self.events
             .send_modify(|all| all.retain(|event| event.seq >= seq));
@@ -89,7 +90,7 @@ impl Fake {
 
     fn events_after(&self, after: i64) -> Result<Vec<Event>, ControlError> {
         let mut state = self.state.lock().unwrap();
-        if let Some(error) = state.event_calls.pop_front() {
+        if let Some(error) = state.event_errors.pop_front() {
             return Err(error);
         }
         if after + 1 < state.oldest_event {
@@ -99,7 +100,7 @@ impl Fake {
             });
         }
         let all = self.events.borrow();
-        // Three a page: a stream must ask again to have them all.
+        // Three events per page, so that a stream needs several calls for all.
         let page = all.iter().filter(|event| event.seq > after).take(3);
         Ok(page.cloned().collect())
     }

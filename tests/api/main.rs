@@ -1,4 +1,4 @@
-//! The HTTP API on its unix socket, and the Control that attaches through it.
+//! The HTTP API on its Unix socket, and the remote control that attaches through it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +17,7 @@ mod routes;
 mod samples;
 mod socket;
 mod target;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No test module uses all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;
 mod tree_and_report;

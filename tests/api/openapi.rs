@@ -1,7 +1,7 @@
-//! What the API says of itself (`GET /openapi.json`), held against every answer of these tests.
+//! The OpenAPI document (`GET /openapi.json`), checked against every answer of these tests.
 //!
-//! Answers are read more strictly than the document demands of clients: a member that it does not name
-//! is an error here, so that none is forgotten in it.
+//! The check is stricter than what the document demands of clients: a member that the document does not name is an
+//! error here, so that the document names all members.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::bench::{Bench, content_type};
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
-    let mut document: Value = serde_json::from_str(description()).expect("it is JSON");
+    let mut document: Value = serde_json::from_str(description()).expect("the document is JSON");
     let schemas = document["components"]["schemas"].clone();
     name_all_members(&mut document, &schemas);
     document
@@ -22,12 +22,12 @@ fn name_all_members(schema: &mut Value, schemas: &Value) {
     match schema {
         Value::Object(members) => {
             if let Some(Value::Array(parts)) = members.remove("allOf") {
-                // Only the whole names all members.
-                *schema = whole(parts, schemas);
+                // Only the merged schema names all members.
+                *schema = merged(parts, schemas);
                 return name_all_members(schema, schemas);
             }
             if members.get("properties").is_some_and(Value::is_object) {
-                // What says that it has others, has.
+                // A schema that allows other members keeps them.
                 let others = members.entry("additionalProperties");
                 others.or_insert(json!(false));
             }
@@ -42,15 +42,15 @@ fn name_all_members(schema: &mut Value, schemas: &Value) {
     }
 }
 
-/// One object with the members of several schemas.
-fn whole(parts: Vec<Value>, schemas: &Value) -> Value {
+/// Returns one object schema with the members of several.
+fn merged(parts: Vec<Value>, schemas: &Value) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for mut part in parts {
         if let Some(reference) = part["$ref"].as_str() {
             part = schemas[reference.rsplit('/').next().unwrap()].clone();
         }
         if let Some(Value::Array(parts)) = part.get("allOf").cloned() {
-            part = whole(parts, schemas);
+            part = merged(parts, schemas);
         }
         properties.extend(part["properties"].as_object().cloned().unwrap_or_default());
         required.extend(part["required"].as_array().cloned().unwrap_or_default());
@@ -58,16 +58,16 @@ fn whole(parts: Vec<Value>, schemas: &Value) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// What is asked for, as the document names it.
-pub struct Asked {
+/// A request in the terms of the document.
+pub struct DescribedRequest {
     method: Method,
     path: String,
     parameters: Vec<String>,
     body: Option<Value>,
 }
 
-impl Asked {
-    pub fn by(request: &Request) -> Self {
+impl DescribedRequest {
+    pub fn of(request: &Request) -> Self {
         let body = request.body().and_then(reqwest::Body::as_bytes);
         let names = request.url().query_pairs();
         Self {
@@ -78,43 +78,44 @@ impl Asked {
         }
     }
 
-    /// The answer is one that the document describes, and so is the question, if it was understood.
-    pub fn is_described_with(&self, status: u16, content: &str, body: &Value) {
+    /// Asserts that the document describes the answer and, if it was a success, the request.
+    pub fn assert_described(&self, status: u16, content: &str, body: &Value) {
         if self.path.starts_with("/control/") {
             return;
         }
-        let asked = format!("{} {}", self.method, self.path);
+        let call = format!("{} {}", self.method, self.path);
         let Some(operation) = self.operation() else {
-            assert!([404, 405].contains(&status), "{asked} is not described");
+            assert!([404, 405].contains(&status), "{call} is not described");
             return;
         };
         let responses = &operation["responses"];
         let response = responses.get(status.to_string());
         assert!(
             response.is_some() || status >= 400,
-            "{asked}: {status} is not described"
+            "{call}: {status} is not described"
         );
         let response = resolved(response.unwrap_or(&responses["default"]));
-        valid(&asked, &response["content"][content]["schema"], body);
+        assert_valid(&call, &response["content"][content]["schema"], body);
         if status < 400 {
-            self.question_is_described(&asked, operation);
+            self.assert_request_described(&call, operation);
         }
     }
 
-    fn question_is_described(&self, asked: &str, operation: &'static Value) {
+    fn assert_request_described(&self, call: &str, operation: &'static Value) {
         let parameters = elements(&operation["parameters"]).map(resolved);
         let parameters: Vec<&Value> = parameters.collect();
-        // An object's members are parameters of their own, whatever they are called.
-        let any = |it: &&Value| it["explode"] == true && it["schema"]["type"] == "object";
+        // The members of an exploded object are parameters of any name.
+        let takes_any_name =
+            |it: &&Value| it["explode"] == true && it["schema"]["type"] == "object";
         for name in &self.parameters {
             let mut known = parameters
                 .iter()
-                .filter(|it| it["name"] == **name || any(it));
-            assert!(known.next().is_some(), "{asked}: ?{name}=");
+                .filter(|it| it["name"] == **name || takes_any_name(it));
+            assert!(known.next().is_some(), "{call}: ?{name}=");
         }
         if let Some(body) = &self.body {
             let content = &operation["requestBody"]["content"]["application/json"];
-            valid(asked, &content["schema"], body);
+            assert_valid(call, &content["schema"], body);
         }
     }
 
@@ -131,24 +132,27 @@ impl Asked {
     }
 }
 
-fn valid(asked: &str, schema: &Value, instance: &Value) {
-    assert!(schema.is_object(), "{asked}: this form is not described");
-    // References count from the document's root.
+fn assert_valid(call: &str, schema: &Value, instance: &Value) {
+    assert!(
+        schema.is_object(),
+        "{call}: no schema describes this content"
+    );
+    // References are relative to the root of the document.
     let root = json!({"allOf": [schema], "components": DOCUMENT["components"]});
     let options = jsonschema::options().should_validate_formats(true);
-    let validator = options.build(&root).expect("it is a schema");
+    let validator = options.build(&root).expect("the schema is valid");
     let errors: Vec<String> = validator
         .iter_errors(instance)
         .map(|error| format!("{} at {}", error, error.instance_path()))
         .collect();
-    assert!(errors.is_empty(), "{asked}: {errors:#?}\n{instance:#}");
+    assert!(errors.is_empty(), "{call}: {errors:#?}\n{instance:#}");
 }
 
 fn resolved(value: &'static Value) -> &'static Value {
     match value["$ref"].as_str() {
         Some(reference) => DOCUMENT
             .pointer(reference.trim_start_matches('#'))
-            .unwrap_or_else(|| panic!("{reference} is nowhere")),
+            .unwrap_or_else(|| panic!("{reference} does not exist")),
         None => value,
     }
 }
@@ -161,14 +165,14 @@ fn elements(value: &'static Value) -> impl Iterator<Item = &'static Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Every value of an object in the document, with the path that leads to it.
-fn each_object(at: String, value: &'static Value, look: &mut impl FnMut(&str, &'static Value)) {
-    look(&at, value);
+/// Visits each value of the document, with its path.
+fn visit_values(at: String, value: &'static Value, visit: &mut impl FnMut(&str, &'static Value)) {
+    visit(&at, value);
     for (name, value) in members(value) {
-        each_object(format!("{at}/{name}"), value, look);
+        visit_values(format!("{at}/{name}"), value, visit);
     }
     for (number, value) in elements(value).enumerate() {
-        each_object(format!("{at}/{number}"), value, look);
+        visit_values(format!("{at}/{number}"), value, visit);
     }
 }
 
@@ -199,10 +203,10 @@ fn every_described_operation_has_texts_and_every_reference_resolves() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), operations, "{names:?}");
-    each_object(String::new(), &DOCUMENT, &mut |at, value| {
+    visit_values(String::new(), &DOCUMENT, &mut |at, value| {
         if let Some(reference) = value["$ref"].as_str() {
-            let there = DOCUMENT.pointer(reference.trim_start_matches('#'));
-            assert!(there.is_some(), "{at}: {reference} is nowhere");
+            let referenced = DOCUMENT.pointer(reference.trim_start_matches('#'));
+            assert!(referenced.is_some(), "{at}: {reference} does not exist");
         }
     });
 }
@@ -243,8 +247,8 @@ async fn routes_without_json_are_described_with_their_content_type() {
         ("/api/v1/events", "text/event-stream"),
     ] {
         let response = bench.request(Method::GET, path).send().await.unwrap();
-        let said = content_type(&response);
-        assert_eq!(said.split(';').next(), Some(content));
+        let served = content_type(&response);
+        assert_eq!(served.split(';').next(), Some(content));
         let described = &DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"];
         assert!(described[content].is_object(), "{path}: {described}");
     }

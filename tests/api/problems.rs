@@ -1,4 +1,4 @@
-//! Errors: problem documents that name the field and the nearest valid one.
+//! Errors: problem documents that name the field and the nearest valid value.
 
 use gone::control::{ControlError, Page};
 use reqwest::Method;
@@ -11,7 +11,7 @@ use crate::samples;
 async fn each_control_error_has_its_http_status() {
     let bench = Bench::new().await;
     for (error, status, kind) in samples::errors() {
-        bench.fake.will_receipt(Err(error.clone()));
+        bench.fake.answer_next_submit(Err(error.clone()));
         let request = json!({"targets": ["network/web"]});
         let (found, problem) = bench.post("/api/v1/deletions", request).await;
         assert_eq!(found, status, "{error:?}");
@@ -34,7 +34,9 @@ async fn each_control_error_has_its_http_status() {
 async fn a_query_that_the_engine_rejects_is_400() {
     let bench = Bench::new().await;
     let message = "no such cursor".to_owned();
-    bench.fake.will_page(Err(ControlError::Usage { message }));
+    bench
+        .fake
+        .answer_next_query(Err(ControlError::Usage { message }));
     let (status, problem) = bench.get("/api/v1/deletions?cursor=x").await;
     assert_eq!(
         (status, &problem["detail"]),
@@ -159,11 +161,11 @@ async fn an_invalid_cursor_is_400_in_every_list() {
         if list == "deletions/d1/steps" {
             bench
                 .fake
-                .will_page(Ok(Page::Deletion(Box::new(samples::deletion("d1")))));
+                .answer_next_query(Ok(Page::Deletion(Box::new(samples::deletion("d1")))));
         }
-        // The audit's is the number of a row, which the API itself reads.
+        // The cursor of the audit is a row number, which the API itself checks.
         if list != "audit" {
-            bench.fake.will_page(Err(ControlError::Usage {
+            bench.fake.answer_next_query(Err(ControlError::Usage {
                 message: "the cursor \"forged\" was not returned by an earlier page".to_owned(),
             }));
         }
@@ -205,7 +207,7 @@ async fn a_body_above_1_mib_is_413_except_for_a_frozen_plan() {
     let (status, problem) = bench.post("/api/v1/deletions", heavy).await;
     assert_eq!(status, 413, "{problem}");
 
-    // A frozen plan may be large, and travels by the control's own path.
+    // A frozen plan may be large, and is sent by the route of the remote control.
     let mut plan = samples::plan();
     plan.warnings = vec!["x".repeat(2 << 20)];
     let envelope = gone::control::Envelope {
@@ -259,8 +261,8 @@ async fn every_changing_call_passes_its_idempotency_key_to_the_control() {
             .await
             .unwrap();
         assert_eq!(bench.fake.submits(), before + 1, "{key}");
-        let handed_on = bench.fake.last_submitted().idempotency_key;
-        assert_eq!(handed_on, Some(key));
+        let passed_on = bench.fake.last_submitted().idempotency_key;
+        assert_eq!(passed_on, Some(key));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The control across the socket answers as the one behind it.
+//! A remote control answers as the control behind the socket does.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ async fn every_query_and_page_passes_unchanged() {
     }
     for page in samples::pages() {
         let expected = as_json(&page);
-        bench.fake.will_page(Ok(page));
+        bench.fake.answer_next_query(Ok(page));
         let page = remote.query(Query::Sites(query::Sites {})).await.unwrap();
         assert_eq!(as_json(&page), expected);
     }
@@ -55,7 +55,7 @@ async fn every_command_and_receipt_passes_unchanged() {
     }
     for receipt in samples::receipts() {
         let expected = as_json(&receipt);
-        bench.fake.will_receipt(Ok(receipt));
+        bench.fake.answer_next_submit(Ok(receipt));
         let command = samples::commands().swap_remove(0);
         let receipt = remote.submit(envelope(command)).await.unwrap();
         assert_eq!(as_json(&receipt), expected);
@@ -67,7 +67,7 @@ async fn every_error_passes_with_its_type() {
     let bench = Bench::new().await;
     let remote = attach(&bench).await;
     for (error, ..) in samples::errors() {
-        bench.fake.will_page(Err(error.clone()));
+        bench.fake.answer_next_query(Err(error.clone()));
         let found = remote
             .query(Query::Sites(query::Sites {}))
             .await
@@ -75,7 +75,7 @@ async fn every_error_passes_with_its_type() {
         assert_eq!(as_json(&found), as_json(&error));
         assert_eq!(found.to_string(), "what and why");
 
-        bench.fake.will_fail_events(error.clone());
+        bench.fake.fail_next_events(error.clone());
         let found = remote.events(0, 0).await.unwrap_err();
         assert_eq!(as_json(&found), as_json(&error));
     }
@@ -90,9 +90,9 @@ async fn a_call_for_events_waits_until_one_arrives() {
         let remote = remote.clone();
         async move { remote.events(0, 8_000).await.unwrap() }
     });
-    bench.fake.happen([1]);
+    bench.fake.emit([1]);
     assert_eq!(waiting.await.unwrap(), [samples::event(1)]);
-    bench.fake.happen(2..=9);
+    bench.fake.emit(2..=9);
     let page = remote.events(4, 8_000).await.unwrap();
     assert_eq!(page, [5, 6, 7].map(samples::event));
 }
@@ -116,7 +116,10 @@ async fn a_wait_for_events_does_not_delay_the_shutdown() {
     let bench = Bench::new().await;
     let remote = attach(&bench).await;
     let waiting = tokio::spawn(async move { remote.events(0, 60_000).await.unwrap() });
-    eventually("the wait has begun", async || bench.fake.event_waits() > 0).await;
+    eventually("the call for events waits", async || {
+        bench.fake.waiting_event_calls() > 0
+    })
+    .await;
     bench.api.stop().await;
     let events = tokio::time::timeout(crate::bench::DEADLINE, waiting).await;
     assert_eq!(events.unwrap().unwrap(), []);
@@ -163,14 +166,17 @@ async fn a_remote_control_survives_a_restart_of_the_engine() {
     let snapshots = remote.snapshot();
     let bench = bench
         .replace(Fake::new(1000), async || {
-            eventually("the screen says that the engine is away", async || {
-                let engine = snapshots.borrow().engine.clone();
-                let fault = engine.fault.unwrap_or_default();
-                engine.unreachable_since.is_some()
-                    && fault.starts_with("engine not reachable, since ")
-            })
+            eventually(
+                "the snapshot says that the engine is unreachable",
+                async || {
+                    let engine = snapshots.borrow().engine.clone();
+                    let fault = engine.fault.unwrap_or_default();
+                    engine.unreachable_since.is_some()
+                        && fault.starts_with("engine not reachable, since ")
+                },
+            )
             .await;
-            assert_eq!(snapshots.borrow().version, 1, "the last picture stands");
+            assert_eq!(snapshots.borrow().version, 1, "the last snapshot stays");
             let error = remote
                 .query(Query::Sites(query::Sites {}))
                 .await
@@ -202,7 +208,7 @@ async fn a_missing_engine_is_reported_with_its_socket() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("gone.sock");
     let Err(error) = RemoteControl::connect(&socket).await else {
-        panic!("attached to nothing");
+        panic!("connected although no engine listens");
     };
     let text = error.to_string();
     assert!(matches!(error, ControlError::Unreachable { .. }), "{text}");
@@ -225,7 +231,7 @@ async fn an_engine_of_another_protocol_is_refused_with_both_versions() {
     );
     let engine = tokio::spawn(async move { axum::serve(listener, newer).await });
     let Err(error) = RemoteControl::connect(&socket).await else {
-        panic!("attached to another protocol");
+        panic!("connected to an engine of another protocol");
     };
     let text = error.to_string();
     assert!(matches!(error, ControlError::Usage { .. }), "{text}");
@@ -249,7 +255,7 @@ async fn a_403_from_the_api_becomes_a_forbidden_error() {
     let guarded = axum::Router::new().fallback(async move || problem);
     let engine = tokio::spawn(async move { axum::serve(listener, guarded).await });
     let Err(error) = RemoteControl::connect(&socket).await else {
-        panic!("attached although refused");
+        panic!("connected although the API refused it");
     };
     assert!(matches!(error, ControlError::Forbidden { .. }), "{error:?}");
     assert!(error.to_string().contains("uid 4711"), "{error}");

@@ -1,4 +1,4 @@
-//! Each route: what it asks the control, its status and the shape of its answer.
+//! Each route: what it sends to the control, its status and the shape of its answer.
 
 use gone::control::{Command, ControlError, Page, Query, Receipt, SiteSpec, query};
 use gone::domain::model::{DeletionState, DriftPolicy, OnFailure, Origin, RefusalRule};
@@ -43,7 +43,7 @@ async fn a_plan_is_created_and_read_again_by_its_hash() {
     assert_eq!(targets[0], samples::spec());
     assert_eq!(targets[1].id_or_name, "r1");
     assert_eq!(targets[1].site, SiteSpec::Cloud("prod".into()));
-    // In an object nothing is parsed: names with any character can be given.
+    // The fields of a target object are not parsed, so that a name may have any character.
     assert_eq!(targets[2].id_or_name, "a@prod");
     assert_eq!(targets[2].site, SiteSpec::Region(samples::site()));
     assert!(options.cascade && options.on_failure == OnFailure::Stop);
@@ -118,7 +118,9 @@ async fn n07_a_deletion_refused_at_once_is_409_with_its_blockers() {
     let mut deletion = samples::deletion("d1");
     deletion.state = DeletionState::Refused;
     deletion.refused = vec![samples::refusal(RefusalRule::InUse)];
-    bench.fake.will_page(Ok(Page::Deletion(Box::new(deletion))));
+    bench
+        .fake
+        .answer_next_query(Ok(Page::Deletion(Box::new(deletion))));
     let (status, problem) = bench
         .post("/api/v1/deletions", json!({"targets": ["network/web"]}))
         .await;
@@ -138,14 +140,14 @@ async fn deletions_and_steps_are_paged_and_filtered() {
         list,
         json!({"items": [samples::deletion("d1")], "next": "c2"})
     );
-    let asked = as_json(&bench.fake.last_queried());
-    assert_eq!(asked["states"], json!(["running", "stuck", "gone"]));
-    assert_eq!(asked["site"], "prod/RegionOne");
+    let queried = as_json(&bench.fake.last_queried());
+    assert_eq!(queried["states"], json!(["running", "stuck", "gone"]));
+    assert_eq!(queried["site"], "prod/RegionOne");
     assert_eq!(
-        (&asked["kind"], &asked["cursor"]),
+        (&queried["kind"], &queried["cursor"]),
         (&json!("network"), &json!("c"))
     );
-    assert_eq!(asked["limit"], 5);
+    assert_eq!(queried["limit"], 5);
 
     let (status, deletion) = bench.get("/api/v1/deletions/d1").await;
     assert_eq!((status, deletion), (200, as_json(&samples::deletion("d1"))));
@@ -154,9 +156,9 @@ async fn deletions_and_steps_are_paged_and_filtered() {
 
     let (status, list) = bench.get("/api/v1/deletions/d1/steps?state=stuck").await;
     assert_eq!((status, &list["items"][0]["id"]), (200, &json!(7)));
-    let asked = as_json(&bench.fake.last_queried());
-    assert_eq!(asked["deletion_id"], "d1");
-    assert_eq!(asked["states"], json!(["stuck"]));
+    let queried = as_json(&bench.fake.last_queried());
+    assert_eq!(queried["deletion_id"], "d1");
+    assert_eq!(queried["states"], json!(["stuck"]));
     let (status, _) = bench.get("/api/v1/deletions/d2/steps").await;
     assert_eq!(
         status, 404,
@@ -187,7 +189,7 @@ async fn deletions_are_retried_cancelled_paused_and_resumed_and_a_step_is_retrie
         let message = "it has ended".to_owned();
         bench
             .fake
-            .will_receipt(Err(ControlError::Conflict { message }));
+            .answer_next_submit(Err(ControlError::Conflict { message }));
         let (status, problem) = bench.post(&path, json!({})).await;
         assert_eq!((status, &problem["detail"]), (409, &json!("it has ended")));
     }
@@ -212,7 +214,7 @@ async fn p11_newcomers_are_accepted_or_refused_by_a_post() {
         let expected = json!({"do": "drift", "deletion_id": "d1", "accept": accept});
         assert_eq!(as_json(&envelope.command), expected);
     }
-    // Nobody is taken to have accepted by leaving the word out.
+    // A request without `accept` is an error, and accepts nothing.
     let (status, _) = bench.post(path, json!({})).await;
     assert_eq!(status, 400);
 }
@@ -245,7 +247,7 @@ async fn p03_the_purge_ladder_is_read_and_a_rung_is_taken() {
 
         let message = "forget is not offered".to_owned();
         let refused = Err(ControlError::Conflict { message });
-        bench.fake.will_receipt(refused);
+        bench.fake.answer_next_submit(refused);
         let request = json!({"rung": "forget", "confirm": "d1"});
         assert_eq!(bench.post(path, request).await.0, 409);
         let before = bench.fake.submits();
@@ -270,8 +272,8 @@ async fn p03_orphans_are_listed_and_tombstones_released() {
     let (status, list) = bench.get("/api/v1/orphans?limit=5&cursor=1:2").await;
     assert_eq!(status, 200);
     assert_eq!(list, json!({"items": [samples::orphan()], "next": "c2"}));
-    let asked = json!({"ask": "orphans", "cursor": "1:2", "limit": 5});
-    assert_eq!(as_json(&bench.fake.last_queried()), asked);
+    let queried = json!({"ask": "orphans", "cursor": "1:2", "limit": 5});
+    assert_eq!(as_json(&bench.fake.last_queried()), queried);
 
     let path = "/api/v1/tombstones/prod%2FRegionOne/port/p1/release";
     let (status, tombstone) = bench.post(path, json!({"reason": "restored"})).await;
@@ -293,8 +295,8 @@ async fn g12_deployments_are_listed_and_released() {
         (status, list),
         (200, json!({"items": [samples::deployment()], "next": null}))
     );
-    let asked = as_json(&bench.fake.last_queried());
-    assert_eq!(asked, json!({"ask": "deployments"}));
+    let queried = as_json(&bench.fake.last_queried());
+    assert_eq!(queried, json!({"ask": "deployments"}));
 
     let path = "/api/v1/deployments/d0-1/release";
     let (status, answer) = bench.post(path, json!({"reason": "switched off"})).await;
@@ -304,7 +306,7 @@ async fn g12_deployments_are_listed_and_released() {
     assert_eq!(command, json!({"do": "release_importer", "name": "d0-1"}));
     assert_eq!(envelope.reason, "switched off");
 
-    bench.fake.will_receipt(Err(ControlError::Conflict {
+    bench.fake.answer_next_submit(Err(ControlError::Conflict {
         message: "no importer d0-2 is on record; `gone list deployments` shows the importers"
             .into(),
     }));
@@ -340,7 +342,7 @@ async fn t10_stuck_deletions_are_listed_by_age() {
             states, older_than, ..
         }) = bench.fake.last_queried()
         else {
-            panic!("asked something else");
+            panic!("unexpected query");
         };
         assert_eq!(states, [DeletionState::Stuck]);
         let age = chrono::Utc::now() - older_than.unwrap();
@@ -389,7 +391,7 @@ async fn all_list_routes_answer_in_one_shape() {
         Query::Audit(query::Audit { after: 9 })
     ));
     assert_eq!(audit["next"], "1");
-    bench.fake.will_page(Ok(Page::Audit(vec![])));
+    bench.fake.answer_next_query(Ok(Page::Audit(vec![])));
     let (_, end) = bench.get("/api/v1/audit?cursor=1").await;
     assert_eq!(end, json!({"items": [], "next": null}));
 }
@@ -401,16 +403,16 @@ async fn i08_tombstones_are_listed_and_read_by_key() {
     let (status, list) = bench.get(path).await;
     assert_eq!(status, 200);
     assert_eq!(list["items"][0], as_json(&samples::tombstone()));
-    let asked = as_json(&bench.fake.last_queried());
-    assert_eq!(asked["phases"], json!(["deleting", "gone", "purged"]));
+    let queried = as_json(&bench.fake.last_queried());
+    assert_eq!(queried["phases"], json!(["deleting", "gone", "purged"]));
 
     let path = "/api/v1/tombstones/prod%2FRegionOne/static_route/r1%2C10.0.0.0%2F8%2C%25";
     let (status, tombstone) = bench.get(path).await;
     assert_eq!((status, tombstone), (200, as_json(&samples::tombstone())));
-    let asked = as_json(&bench.fake.last_queried());
-    assert_eq!(asked["site"], "prod/RegionOne");
-    assert_eq!(asked["kind"], "static_route");
-    assert_eq!(asked["id"], "r1,10.0.0.0/8,%");
+    let queried = as_json(&bench.fake.last_queried());
+    assert_eq!(queried["site"], "prod/RegionOne");
+    assert_eq!(queried["kind"], "static_route");
+    assert_eq!(queried["id"], "r1,10.0.0.0/8,%");
 
     let (status, _) = bench
         .get("/api/v1/tombstones/prod%2FRegionOne/port/none")
@@ -480,7 +482,7 @@ async fn m02_native_resources_are_created_read_changed_and_deleted() {
         kind, by, limit, ..
     }) = bench.fake.last_queried()
     else {
-        panic!("another query");
+        panic!("unexpected query");
     };
     assert_eq!((kind.as_str(), limit), ("invoice", 5));
     assert_eq!(by, [("network".to_owned(), "n1@prod/RegionOne".to_owned())]);
@@ -492,7 +494,7 @@ async fn m02_native_resources_are_created_read_changed_and_deleted() {
             row: samples::native(),
         })
     };
-    bench.fake.will_receipt(kept());
+    bench.fake.answer_next_submit(kept());
     let created = bench
         .request(Method::POST, "/api/v1/resources/invoice")
         .json(&json!({"id": "i1"}))
@@ -505,10 +507,10 @@ async fn m02_native_resources_are_created_read_changed_and_deleted() {
         "/api/v1/resources/invoice/i1"
     );
     let Command::Create { kind, body } = bench.fake.last_submitted().command else {
-        panic!("another command");
+        panic!("unexpected command");
     };
     assert_eq!((kind.as_str(), body), ("invoice", json!({"id": "i1"})));
-    bench.fake.will_receipt(kept());
+    bench.fake.answer_next_submit(kept());
     let changed = bench
         .request(Method::PATCH, "/api/v1/resources/invoice/i1")
         .json(&json!({"name": null}))
@@ -517,13 +519,13 @@ async fn m02_native_resources_are_created_read_changed_and_deleted() {
         .unwrap();
     assert_eq!(changed.status(), 200);
     let Command::Update { id, body, .. } = bench.fake.last_submitted().command else {
-        panic!("another command");
+        panic!("unexpected command");
     };
     assert_eq!((id.as_str(), body), ("i1", json!({"name": null})));
 
     bench
         .fake
-        .will_receipt(Ok(samples::receipts().swap_remove(1)));
+        .answer_next_submit(Ok(samples::receipts().swap_remove(1)));
     let deleted = bench
         .request(Method::DELETE, "/api/v1/resources/invoice/i1")
         .json(&json!({}))
@@ -532,7 +534,7 @@ async fn m02_native_resources_are_created_read_changed_and_deleted() {
         .unwrap();
     assert_eq!(deleted.status(), 202);
     let Command::Delete { targets, options } = bench.fake.last_submitted().command else {
-        panic!("another command");
+        panic!("unexpected command");
     };
     assert_eq!(
         (targets[0].kind.as_str(), targets[0].id_or_name.as_str()),

@@ -1,4 +1,4 @@
-//! One of everything that the control can be asked and can answer.
+//! A sample of each command, query, receipt, page and error of the control.
 
 use gone::control::{Accepted, Purged, query};
 use gone::domain::model::Paged;
@@ -36,7 +36,7 @@ pub fn key(kind: &str, id: &str) -> ResourceKey {
     testkit::key(site(), kind, id)
 }
 
-pub fn wanted(kind: &str, id: &str) -> Target {
+pub fn target(kind: &str, id: &str) -> Target {
     Target {
         key: key(kind, id),
         name: format!("{id}-name"),
@@ -58,7 +58,7 @@ pub fn blocker() -> Blocker {
 
 pub fn refusal(rule: RefusalRule) -> Refusal {
     Refusal {
-        resource: wanted("network", "n1"),
+        resource: target("network", "n1"),
         rule,
         reason: "network n1 is in use by port p9".into(),
         blocker: Some(blocker()),
@@ -68,7 +68,7 @@ pub fn refusal(rule: RefusalRule) -> Refusal {
 
 pub fn deletion(id: &str) -> Deletion {
     Deletion {
-        targets: vec![wanted("network", "n1")],
+        targets: vec![target("network", "n1")],
         reason: "ticket 7".into(),
         options: PlanOptions {
             cascade: true,
@@ -167,14 +167,14 @@ pub fn plan() -> Plan {
         automatic: vec![plan_step(2, "port", &[], Action::Delete)],
         unset: vec![plan_step(3, "floatingip", &[], Action::Unset)],
         left: vec![gone::domain::model::Left {
-            resource: wanted("network", "n2"),
+            resource: target("network", "n2"),
             project_id: "p1".into(),
             reason: "it is shared".into(),
         }],
         refused: vec![refusal(RefusalRule::InUse)],
         warnings: vec!["trunk t1 is enabled first".into()],
         calls_estimate: 2,
-        ..testkit::plan(vec![wanted("network", "n1")], steps)
+        ..testkit::plan(vec![target("network", "n1")], steps)
     }
 }
 
@@ -334,7 +334,7 @@ pub fn commands() -> Vec<Command> {
                 status: Some(403),
                 error_type: Some("PolicyNotAuthorized".into()),
                 older_than: Some(noon()),
-                causes: vec![triage().cause],
+                causes: vec![cause_group().cause],
             }),
             dry_run: true,
         },
@@ -507,14 +507,14 @@ pub fn queries() -> Vec<Query> {
             kind: None,
             older_than: None,
             cursor: None,
-            cause: Some(triage().cause),
+            cause: Some(cause_group().cause),
             filter: "web age>1h".into(),
             limit: 500,
         }),
         Query::StepCount(query::StepCount {
             deletion_id: Some("d1".into()),
             states: vec![StepState::Stuck],
-            cause: Some(triage().cause),
+            cause: Some(cause_group().cause),
             filter: "!lab".into(),
             cursor: Some("1:2".into()),
         }),
@@ -630,7 +630,7 @@ fn gantt() -> Gantt {
     }
 }
 
-fn triage() -> CauseGroup {
+fn cause_group() -> CauseGroup {
     CauseGroup {
         cause: Cause {
             state: StepState::Stuck,
@@ -662,7 +662,7 @@ pub fn pages() -> Vec<Page> {
         at: noon(),
     };
     let explanation = Explanation {
-        target: wanted("network", "n1"),
+        target: target("network", "n1"),
         deletion: Some(deletion("d1")),
         step: Some(step(7, "port", &[1], StepState::Blocked)),
         tombstone: Some(tombstone()),
@@ -726,7 +726,7 @@ pub fn pages() -> Vec<Page> {
             next: next(),
         }),
         Page::Gates(vec![gate()]),
-        Page::Causes(vec![triage()]),
+        Page::Causes(vec![cause_group()]),
         Page::StepCount(query::Counted {
             steps: 12,
             next: next(),
@@ -773,7 +773,7 @@ pub fn pages() -> Vec<Page> {
     all
 }
 
-/// With the status and the type of problem that each is for a program.
+/// A sample of each error, with its HTTP status and its problem type.
 pub fn errors() -> Vec<(ControlError, u16, &'static str)> {
     let message = || "what and why".to_owned();
     let refused = |rules: &[RefusalRule]| ControlError::Refused {
@@ -781,7 +781,7 @@ pub fn errors() -> Vec<(ControlError, u16, &'static str)> {
         refused: rules.iter().map(|rule| refusal(*rule)).collect(),
     };
     let changes = vec!["port p2 is new".to_owned()];
-    let candidates = vec![wanted("network", "n1"), wanted("network", "n2")];
+    let candidates = vec![target("network", "n1"), target("network", "n2")];
     let all = vec![
         (
             ControlError::Usage { message: message() },
@@ -877,15 +877,15 @@ fn outline() -> Outline {
     }
 }
 
-/// Returns the name that stands under `tag` in the JSON of a request or an answer; None for a variant that crosses no
-/// socket and therefore has no JSON.
+/// Returns the value of `tag` in the JSON of a request or an answer, or None for a variant that has no JSON because
+/// it is never sent over a socket.
 pub fn variant_of(value: &impl Serialize, tag: &str) -> Option<String> {
     let json = serde_json::to_value(value).ok()?;
     Some(json[tag].as_str().unwrap().to_owned())
 }
 
-/// Fails unless there is a sample of each variant that crosses a socket. serde names all of them when it refuses an
-/// unknown one.
+/// Asserts that there is a sample of each variant that is sent over a socket. serde names all variants when it
+/// refuses an unknown one.
 fn covers_all<T: DeserializeOwned, S: Serialize>(samples: &[S], tag: &str) {
     let refusal = serde_json::from_value::<T>(json!({ tag: "unknown" })).err();
     let refusal = refusal.unwrap().to_string();

@@ -1,4 +1,4 @@
-//! The socket's file: private, never taken from another, and back when it vanished.
+//! The file of the socket: it is private, is never taken from another engine, and is made again if it vanishes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -44,9 +44,9 @@ async fn a_socket_for_named_uids_and_its_folder_let_other_users_connect() {
 #[tokio::test]
 async fn p12_600_silent_connections_keep_no_other_client_from_the_socket() {
     let bench = Bench::new().await;
-    let mut held = Vec::new();
+    let mut silent = Vec::new();
     for _ in 0..600 {
-        held.push(
+        silent.push(
             tokio::net::UnixStream::connect(&bench.socket)
                 .await
                 .unwrap(),
@@ -56,7 +56,10 @@ async fn p12_600_silent_connections_keep_no_other_client_from_the_socket() {
         let answer = client(&bench.socket).get("http://gone/healthz");
         assert_eq!(answer.send().await.unwrap().status(), 200);
     }
-    println!("{} silent connections held, 20 of 20 answered", held.len());
+    println!(
+        "{} silent connections held, 20 of 20 answered",
+        silent.len()
+    );
 }
 
 #[tokio::test]
@@ -74,7 +77,7 @@ async fn p12_an_existing_private_folder_is_opened_for_named_uids() {
     assert_eq!(
         mode(&own),
         0o711,
-        "the file can be reached, and no other be listed"
+        "the socket can be reached, and the folder cannot be listed"
     );
     api.stop().await;
 }
@@ -138,14 +141,14 @@ async fn a_socket_whose_file_vanished_is_bound_again() {
 async fn a_stopping_engine_leaves_the_socket_of_another_engine() {
     let bench = Bench::new().await;
     let late = ServeOptions {
-        // Never looks again, as if it had not noticed yet.
+        // Does not check its file again, as if it had not noticed the change yet.
         socket_check: std::time::Duration::from_secs(3600),
         ..options(&bench.socket)
     };
     let socket = bench.socket.clone();
     bench.api.stop().await;
     let first = serve(Fake::new(1), late).await.unwrap();
-    // An interval's first tick is at once: it must have looked before the file changes hands.
+    // An interval's first tick comes at once: the first check must be over before the file is replaced.
     let answer = client(&socket).get("http://gone/healthz").send().await;
     assert_eq!(answer.unwrap().status(), 200);
     fs::remove_file(&socket).unwrap();

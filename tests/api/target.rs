@@ -1,4 +1,4 @@
-//! How targets are written and read.
+//! How targets are parsed and printed.
 
 use gone::control::{SiteSpec, TargetSpec};
 use gone::domain::model::Site;

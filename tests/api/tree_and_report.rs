@@ -1,4 +1,4 @@
-//! A deletion as a whole: the tree and the report.
+//! The tree and the report of a deletion.
 
 use std::sync::Arc;
 
@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::samples::{self, step};
 
-/// What the control answers to a tree or a report: the deletion, its plan and its steps in pages.
-async fn ask(path: &str, deletion: Deletion, pages: Vec<Vec<Step>>) -> Value {
+/// Requests the tree or the report of a deletion. The control answers with the deletion, its plan, and its steps in
+/// pages.
+async fn request(path: &str, deletion: Deletion, pages: Vec<Vec<Step>>) -> Value {
     let bench = Bench::new().await;
     let plan = || Page::FrozenPlan(Arc::new(samples::plan()));
-    bench.fake.will_page(Ok(Page::Deletion(Box::new(deletion))));
+    bench
+        .fake
+        .answer_next_query(Ok(Page::Deletion(Box::new(deletion))));
     let last = pages.len() - 1;
     let steps = pages.into_iter().enumerate().map(|(at, rows)| {
         Page::Steps(Paged {
@@ -26,7 +29,7 @@ async fn ask(path: &str, deletion: Deletion, pages: Vec<Vec<Step>>) -> Value {
         _ => [plan()].into_iter().chain(steps).collect(),
     };
     for answer in answers {
-        bench.fake.will_page(Ok(answer));
+        bench.fake.answer_next_query(Ok(answer));
     }
     let (status, body) = bench.get(&format!("/api/v1/deletions/d1/{path}")).await;
     assert_eq!(status, 200);
@@ -45,7 +48,7 @@ async fn the_tree_nests_each_step_below_the_steps_that_wait_for_it() {
             step(4, "port", &[], StepState::Blocked),
         ],
     ];
-    let tree = ask("tree", samples::deletion("d1"), pages).await;
+    let tree = request("tree", samples::deletion("d1"), pages).await;
     assert_eq!(tree["deletion_id"], "d1");
     assert_eq!(tree["roots"].as_array().unwrap().len(), 1);
     let network = &tree["roots"][0];
@@ -86,7 +89,7 @@ async fn the_tree_is_complete_if_a_step_has_more_dependencies_than_its_row_lists
         Page::Step(Box::new(whole)),
         Page::FrozenPlan(Arc::new(samples::plan())),
     ] {
-        bench.fake.will_page(Ok(page));
+        bench.fake.answer_next_query(Ok(page));
     }
     let (status, tree) = bench.get("/api/v1/deletions/d1/tree").await;
     assert_eq!(status, 200);
@@ -100,17 +103,17 @@ async fn a_chain_of_200_steps_is_a_complete_tree_that_parses() {
         200 => step(id, "port", &[], StepState::Ready),
         _ => step(id, "port", &[id + 1], StepState::Waiting),
     });
-    let tree = ask("tree", samples::deletion("d1"), vec![chain.collect()]).await;
-    fn whole_nodes(nodes: &Value) -> usize {
+    let tree = request("tree", samples::deletion("d1"), vec![chain.collect()]).await;
+    fn count_unrepeated(nodes: &Value) -> usize {
         let nodes = nodes.as_array().unwrap().iter();
         nodes
             .map(|node| {
-                let whole = usize::from(node.get("repeated").is_none());
-                whole + node.get("children").map_or(0, whole_nodes)
+                let unrepeated = usize::from(node.get("repeated").is_none());
+                unrepeated + node.get("children").map_or(0, count_unrepeated)
             })
             .sum()
     }
-    assert_eq!(whole_nodes(&tree["roots"]), 200);
+    assert_eq!(count_unrepeated(&tree["roots"]), 200);
 }
 
 #[tokio::test]
@@ -129,13 +132,13 @@ async fn n10_the_report_has_a_status_and_a_message_for_each_resource() {
             unanswered,
         ],
     ];
-    let report = ask("report", samples::deletion("d1"), pages).await;
+    let report = request("report", samples::deletion("d1"), pages).await;
     let data = report["data"].as_array().unwrap();
     let statuses: Vec<_> = data
         .iter()
         .map(|line| line["status"].as_u64().unwrap())
         .collect();
-    // First what the cloud removes by itself, what is unset and what stays.
+    // First the automatic resources, those that are unset, and those that stay.
     assert_eq!(statuses, [202, 202, 424, 204, 202, 409, 409, 424, 409]);
     assert_eq!(data[2]["message"], "stays: it is shared");
     assert_eq!(data[3]["resource"]["id"], "port-1");
@@ -152,7 +155,7 @@ async fn n10_the_report_has_a_status_and_a_message_for_each_resource() {
 async fn n05_automatic_resources_are_reported_as_removed_when_the_deletion_is_gone() {
     let mut deletion = samples::deletion("d1");
     deletion.state = DeletionState::Gone;
-    let report = ask("report", deletion, vec![vec![]]).await;
+    let report = request("report", deletion, vec![vec![]]).await;
     assert_eq!(report["data"][0]["status"], 204);
     assert_eq!(report["data"][0]["message"], "removed by the cloud itself");
     assert_eq!(report["data"][1]["action"], "unset");
@@ -163,7 +166,7 @@ async fn the_report_of_a_refused_deletion_names_the_refusals() {
     let mut deletion = samples::deletion("d1");
     deletion.state = DeletionState::Refused;
     deletion.refused = vec![samples::refusal(RefusalRule::InUse)];
-    let report = ask("report", deletion, vec![vec![]]).await;
+    let report = request("report", deletion, vec![vec![]]).await;
     let data = report["data"].as_array().unwrap();
     assert_eq!(data.len(), 1);
     assert_eq!(data[0]["status"], 409);
@@ -175,11 +178,13 @@ async fn the_report_of_a_refused_deletion_names_the_refusals() {
 async fn a_report_is_an_empty_list_while_planning() {
     let bench = Bench::new().await;
     let deletion = samples::deletion("d1");
-    bench.fake.will_page(Ok(Page::Deletion(Box::new(deletion))));
+    bench
+        .fake
+        .answer_next_query(Ok(Page::Deletion(Box::new(deletion))));
     let message = "no plan yet".to_owned();
     let no_plan = gone::control::ControlError::NotFound { message };
-    bench.fake.will_page(Err(no_plan));
-    bench.fake.will_page(Ok(Page::Steps(Paged {
+    bench.fake.answer_next_query(Err(no_plan));
+    bench.fake.answer_next_query(Ok(Page::Steps(Paged {
         rows: vec![],
         next: None,
     })));
