@@ -1,4 +1,4 @@
-//! What a cloud answers: lists, rows and refusals, with any status and header.
+//! The answers of a cloud: lists, rows and refusals, with any status and header.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ const HEADERS: [&str; 5] = [
     "content-type",
     "link",
 ];
-/// More than a list needs that does not go in a circle.
+/// More calls than a list needs, unless its pages form a cycle.
 const CALLS_MAX: usize = 200;
 
 const BODIES: [&str; 9] = [
@@ -90,8 +90,8 @@ fn answer() -> impl Strategy<Value = Answer> {
         })
 }
 
-/// Logs in by the sandbox; all else gets the one answer.
-struct Says {
+/// A transport that logs in at the sandbox, and gives every other call the same answer.
+struct FixedAnswer {
     world: Mutex<World>,
     clock: Clock,
     answer: Mutex<Option<Answer>>,
@@ -99,14 +99,14 @@ struct Says {
 }
 
 #[async_trait]
-impl Transport for Says {
+impl Transport for FixedAnswer {
     async fn send(
         &self,
         request: http::Request<Bytes>,
         _: Duration,
     ) -> Result<http::Response<Bytes>, TransportError> {
         let calls = self.calls.fetch_add(1, Ordering::SeqCst);
-        assert!(calls < CALLS_MAX, "it asks for ever: {}", request.uri());
+        assert!(calls < CALLS_MAX, "the calls do not end: {}", request.uri());
         if request.uri().path().starts_with("/v3") {
             let now = self.clock.now();
             return Ok(self.world.lock().unwrap().handle(request, now).response);
@@ -121,7 +121,7 @@ impl Transport for Says {
     }
 }
 
-fn cloud(says: &Arc<Says>) -> OpenStack {
+fn cloud(transport: &Arc<FixedAnswer>) -> OpenStack {
     let variables = [
         ("OS_AUTH_URL", "http://sandbox.invalid/v3"),
         ("OS_USERNAME", "admin"),
@@ -142,11 +142,11 @@ fn cloud(says: &Arc<Says>) -> OpenStack {
         system_dir: nowhere.to_owned(),
     };
     let config = CloudsConfig::load(&environment).unwrap();
-    let transport: Arc<dyn Transport> = says.clone();
+    let shared: Arc<dyn Transport> = transport.clone();
     OpenStack::new(
         vec![(site(), config.cloud("envvars", None).unwrap())],
-        Box::new(move |_| Ok(transport.clone())),
-        says.clock.clone(),
+        Box::new(move |_| Ok(shared.clone())),
+        transport.clock.clone(),
         Duration::from_secs(60),
     )
 }
@@ -166,11 +166,11 @@ fn schedule() -> Schedule {
     }
 }
 
-/// A list, a row and a call of a kind; and what comes next after the call's answer.
-async fn ask(cloud: &OpenStack, says: &Says, kind: &str) {
+/// Lists a kind, reads one row, deletes one resource, and decides the next attempt by the answer.
+async fn exercise(cloud: &OpenStack, transport: &FixedAnswer, kind: &str) {
     let kind = KINDS.get(&KindName::new(kind)).unwrap();
     let site = site();
-    says.calls.store(0, Ordering::SeqCst);
+    transport.calls.store(0, Ordering::SeqCst);
     let request = ListRows {
         site: &site,
         kind,
@@ -183,9 +183,9 @@ async fn ask(cloud: &OpenStack, says: &Says, kind: &str) {
             KINDS.resources_in(&site, kind, row);
         }
     }
-    says.calls.store(0, Ordering::SeqCst);
+    transport.calls.store(0, Ordering::SeqCst);
     drop(cloud.read(&site, kind, "p1").await);
-    says.calls.store(0, Ordering::SeqCst);
+    transport.calls.store(0, Ordering::SeqCst);
     let vars = BTreeMap::new();
     let acted = cloud
         .act(Call {
@@ -197,7 +197,7 @@ async fn ask(cloud: &OpenStack, says: &Says, kind: &str) {
         })
         .await;
     assert!(!acted.line.is_empty());
-    let now = says.clock.now();
+    let now = transport.clock.now();
     let facts = StepFacts {
         attempts: 0,
         max_attempts: 8,
@@ -211,7 +211,7 @@ async fn ask(cloud: &OpenStack, says: &Says, kind: &str) {
     let next = decision.next_attempt_at.unwrap_or(now);
     assert!(
         next - now <= chrono::TimeDelta::days(2),
-        "it waits until {next}"
+        "the step waits until {next}"
     );
 }
 
@@ -225,15 +225,15 @@ fn answers() {
             .unwrap();
         runtime.block_on(async {
             let clock = Clock::simulated("2026-01-02T03:04:05Z".parse().unwrap(), 1);
-            let says = Arc::new(Says {
+            let transport = Arc::new(FixedAnswer {
                 world: Mutex::new(World::new(WorldOptions::default())),
                 clock,
                 answer: Mutex::new(Some(answer.clone())),
                 calls: AtomicUsize::new(0),
             });
-            let cloud = cloud(&says);
+            let cloud = cloud(&transport);
             for kind in ["port", "load_balancer", "image"] {
-                ask(&cloud, &says, kind).await;
+                exercise(&cloud, &transport, kind).await;
             }
         });
     });

@@ -1,4 +1,4 @@
-//! What people write: settings, kinds, clouds, plans, targets.
+//! The parsers of what people write: settings, kinds, clouds, plans and targets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use super::mutate::{fuzz, mutants};
 
 use crate::testkit;
 
-/// One line, and nothing that misleads a terminal.
+/// Asserts that a message is not empty, is one line, and has nothing that misleads a terminal.
 #[track_caller]
-fn assert_shown(message: &str) {
+fn assert_printable(message: &str) {
     assert!(!message.is_empty());
     let hostile: Vec<char> = message.chars().filter(|c| is_hostile(*c)).collect();
     assert!(hostile.is_empty(), "{hostile:?} in {message:?}");
@@ -99,11 +99,11 @@ fn settings() {
             }
             Err(error) => {
                 assert!(error.line.is_some() || !error.key.is_empty(), "{error}");
-                let within = error
+                let is_in_text = error
                     .line
                     .is_none_or(|line| (1..=lines(&text)).contains(&line));
-                assert!(within, "{error}");
-                assert_shown(&error.to_string());
+                assert!(is_in_text, "{error}");
+                assert_printable(&error.to_string());
             }
         }
     });
@@ -179,12 +179,12 @@ fn kinds() {
                 }
             }
             Err(error) => {
-                let whole = kinds_files()
+                let longest = kinds_files()
                     .iter()
                     .map(|file| lines(&String::from_utf8_lossy(file)))
                     .max();
-                let most = lines(&source.text).max(whole.unwrap());
-                assert!((1..=most).contains(&error.line), "{error}");
+                let lines_max = lines(&source.text).max(longest.unwrap());
+                assert!((1..=lines_max).contains(&error.line), "{error}");
                 assert!(
                     !error.file.is_empty() && !error.message.is_empty(),
                     "{error}"
@@ -269,13 +269,13 @@ fn clouds() {
     fuzz("clouds", &both, |(clouds, secure)| {
         std::fs::write(path("clouds.yaml"), &clouds.0).unwrap();
         std::fs::write(path("secure.yaml"), &secure.0).unwrap();
-        let named = |error: &dyn std::fmt::Display| {
+        let assert_names_place = |error: &dyn std::fmt::Display| {
             let message = error.to_string();
             let place = ["clouds.yaml", "secure.yaml", "cloud \""];
             assert!(place.iter().any(|word| message.contains(word)), "{message}");
         };
         match CloudsConfig::load(&environment) {
-            Err(error) => named(&error),
+            Err(error) => assert_names_place(&error),
             Ok(config) => {
                 config
                     .warnings()
@@ -289,7 +289,7 @@ fn clouds() {
                         .map(|region| Some(region.as_str()));
                     for region in regions.chain([None]) {
                         if let Err(error) = config.cloud(&entry.name, region) {
-                            named(&error);
+                            assert_names_place(&error);
                         }
                     }
                 }

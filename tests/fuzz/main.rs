@@ -1,15 +1,15 @@
-//! Whatever stands in a file, or comes from a cloud: an answer or an error that names a place, and never
-//! a panic, a hang, or memory without end.
+//! Any content of a file, or of a cloud's answer, leads to a result or to an error that names the place, and never
+//! to a panic, a hang or unbounded memory.
 //!
-//! Valid samples are mutated at random ([`mutate`]). `cargo test` runs a short fixed number of cases,
-//! always the same; longer, with other cases each time:
+//! Valid samples are mutated at random ([`mutate`]). `cargo test` runs a small number of cases,
+//! always the same. To run longer, with other cases each time:
 //!
 //! ```text
 //! GONE_FUZZ_SECONDS=600 cargo nextest run --release --profile fuzz      all, each for ten minutes
 //! GONE_FUZZ_SECONDS=600 GONE_SEED=17 cargo test --test fuzz clouds   one, from this seed on
 //! ```
-//! What fails is made smaller and shown; of what ends the process (a stack overflow, memory), the last
-//! case is in `target/tmp/fuzz-NAME`.
+//! A failing case is made smaller and shown. If a case ends the process (a stack overflow, memory), it is in
+//! `target/tmp/fuzz-NAME`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,6 +21,6 @@
 mod answers;
 mod files;
 mod mutate;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No test module uses all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;

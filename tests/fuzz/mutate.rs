@@ -1,5 +1,5 @@
-//! From valid samples to invalid ones, and the loop around them. By strategies of proptest, which also
-//! makes what fails smaller.
+//! Makes invalid samples from valid ones, and runs the cases. The strategies are those of proptest, which also
+//! makes a failing case smaller.
 
 use std::path::PathBuf;
 use std::sync::Once;
@@ -9,17 +9,17 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
-/// Of one parser in `cargo test`.
+/// The cases of one parser in `cargo test`.
 const CASES: u32 = 200;
-/// A case takes some milliseconds; this much on a busy machine is a hang, or work that grows faster than
-/// its input.
+/// A case takes some milliseconds. Even on a busy machine, a case of this length hangs, or its work grows faster
+/// than its input.
 const CASE_MAX: Duration = Duration::from_secs(10);
-/// Of one case: its files are smaller still.
+/// The longest text of a case. The samples are smaller.
 const BYTES_MAX: usize = 256 * 1024;
-/// Address space of the whole process: what needs more than this for such input needs ever more.
+/// The address space of the whole process. A parser that needs more for such short input has no bound.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
 
-/// What every format knows and what has broken parsers: numbers at their ends, text that is none.
+/// Words that every format knows and words that have broken parsers, such as extreme numbers and invalid text.
 const WORDS: [&str; 34] = [
     "",
     " ",
@@ -89,14 +89,14 @@ enum Mutation {
         open: usize,
         depth: u16,
     },
-    /// A part of another sample.
+    /// Inserts a part of another sample.
     Splice {
         at: u32,
         sample: usize,
         from: u32,
         bytes: u16,
     },
-    /// What stands between two white spaces becomes a number.
+    /// Replaces the next digits by a number.
     Number {
         at: u32,
         number: u64,
@@ -196,12 +196,12 @@ impl Mutation {
     }
 }
 
-/// Shown as text where it is text.
+/// The bytes of a case, which are shown as escaped ASCII.
 #[derive(Clone)]
 pub struct Case(pub Vec<u8>);
 
 impl Case {
-    /// As who reads a file as text would have it.
+    /// Returns the bytes as text, with invalid UTF-8 replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()
     }
@@ -213,7 +213,7 @@ impl std::fmt::Debug for Case {
     }
 }
 
-/// Mutants of the samples; the words are those that the parser knows.
+/// Mutants of the samples. `words` are words of the format.
 pub fn mutants(
     samples: Vec<Vec<u8>>,
     words: &'static [&'static str],
@@ -227,7 +227,7 @@ pub fn mutants(
     })
 }
 
-/// Tries cases of the strategy: a fixed number, or for as long as `GONE_FUZZ_SECONDS` says.
+/// Runs cases of the strategy: a fixed number, or for as long as `GONE_FUZZ_SECONDS` says.
 pub fn fuzz<S: Strategy>(name: &str, strategy: &S, check: impl Fn(&S::Value))
 where
     S::Value: std::fmt::Debug,
@@ -250,7 +250,7 @@ where
             let since = Instant::now();
             check(case);
             let took = since.elapsed();
-            assert!(took < CASE_MAX, "it took {took:?}");
+            assert!(took < CASE_MAX, "the case took {took:?}");
         });
         if begun.elapsed().as_secs() >= seconds.unwrap_or_default() {
             println!("{name}: {} cases", u64::from(CASES) * (seed - first + 1));
