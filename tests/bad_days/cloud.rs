@@ -1,4 +1,4 @@
-//! A cloud that is down, slow, wrong, or lies.
+//! A cloud that is down or slow, or that gives wrong answers.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::support::{DELETE_WEB, PASSWORD, Stage, assert_counts_sum, text, wait_for};
 
-/// Waits short enough for a test.
+/// Settings with waits that are short enough for a test.
 const QUICK: &str = "\
 [engine]
 call_timeout = \"1s\"
@@ -62,7 +62,7 @@ fn an_unreachable_cloud_exits_with_5_and_names_its_address() {
 #[test]
 fn an_untrusted_certificate_exits_with_5_and_names_cacert() {
     let stage = Stage::new();
-    let port = super::tls::untrusted();
+    let port = super::tls::start_untrusted_server();
     stage.clouds_yaml(
         &format!("https://localhost:{port}/v3"),
         PASSWORD,
@@ -97,7 +97,7 @@ fn a_throttled_delete_is_repeated_after_the_time_of_retry_after() {
 #[test]
 fn server_errors_and_lost_answers_are_retried() {
     let stage = Stage::new();
-    // An error of the service may be for good: it waits for the collector (a minute, if not told so).
+    // A 500 may be permanent: the step is retried by the schedule, whose first wait is a minute by default.
     stage.settings(QUICK);
     stage.network("web", 6);
     stage.faults(json!([
@@ -126,10 +126,10 @@ fn i12_a_hanging_call_delays_no_other() {
     let deletion = stage.gone(DELETE_WEB).ok().json();
     assert_all_gone(&stage, &deletion);
     let sent = stage.deletes_of(&port);
-    let again = sent[1].at;
+    let repeated_at = sent[1].at;
     let others = stage.writes();
-    let before = others.iter().filter(|call| call.at < again).count();
-    // The network and its subnet wait for it, no other port does.
+    let before = others.iter().filter(|call| call.at < repeated_at).count();
+    // The network and its subnet wait for the hanging call; no other port does.
     assert!(before >= 12, "{before} of {others:?}");
     assert_eq!(sent.len(), 2);
 }
@@ -152,22 +152,22 @@ fn a_truncated_or_html_answer_to_a_list_fails_the_plan_and_names_the_list() {
         for verb in ["plan", "delete --yes"] {
             let line = format!("{verb} network/web-net-0 --cascade");
             let ran = stage.gone(&line).ends_with(5);
-            let said = format!("{}{}", ran.out, ran.err);
+            let output = format!("{}{}", ran.out, ran.err);
             for word in words {
-                assert!(said.contains(word), "{action}: no {word:?} in {said}");
+                assert!(output.contains(word), "{action}: no {word:?} in {output}");
             }
-            assert!(!said.contains("<html"), "{said}");
+            assert!(!output.contains("<html"), "{output}");
         }
     }
-    assert!(stage.writes().is_empty(), "nothing was sent");
+    assert!(stage.writes().is_empty(), "no write was sent");
     stage.faults(json!([]));
     let deletion = stage.gone(DELETE_WEB).ok().json();
     assert_all_gone(&stage, &deletion);
 }
 
-/// A cloud that says yes to a delete, keeps the resource, and then hides it: under none of these
-/// does the resource count as gone, and when the cloud comes to its senses all ends well.
-fn i13_a_lie_is_no_absence(ports: u32, lie: Value) {
+/// The cloud accepts the deletes of the ports, keeps the ports, and then hides them by a false answer. No port may
+/// count as gone. Once the cloud answers truly, the deletion must end.
+fn assert_hidden_ports_are_not_gone(ports: u32, false_answer: Value) {
     let stage = Stage::new();
     stage.settings(QUICK);
     stage.network("web", ports);
@@ -176,12 +176,12 @@ fn i13_a_lie_is_no_absence(ports: u32, lie: Value) {
     let engine = stage.engine();
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
     stage.await_writes(1);
-    stage.faults(json!([lie, keep]));
+    stage.faults(json!([false_answer, keep]));
     let from = stage.calls().len();
-    wait_for("looks", || {
+    wait_for("four observations", || {
         let calls = stage.calls();
-        let looks = calls[from..].iter();
-        looks
+        let observations = calls[from..].iter();
+        observations
             .filter(|call| call.path.contains("/v2.0/ports"))
             .count()
             >= 4
@@ -189,7 +189,7 @@ fn i13_a_lie_is_no_absence(ports: u32, lie: Value) {
     let deletion = stage.show(&id);
     assert_eq!(deletion["counts"]["gone"], 0, "{deletion}");
     stage.faults(json!([]));
-    // What was refused too often meanwhile needs a person.
+    // A step that was refused too often meanwhile is stuck.
     wait_for("the end", || {
         let state = text(&stage.show(&id)["state"]);
         if state == "stuck" {
@@ -204,13 +204,13 @@ fn i13_a_lie_is_no_absence(ports: u32, lie: Value) {
 #[test]
 fn i13_an_empty_list_does_not_confirm_absence() {
     let lists = json!({"method": "GET", "path": "/v2.0/ports$"});
-    i13_a_lie_is_no_absence(8, json!({"match": lists, "action": {"empty_list": true}}));
+    assert_hidden_ports_are_not_gone(8, json!({"match": lists, "action": {"empty_list": true}}));
 }
 
 #[test]
 fn i13_a_404_page_of_a_proxy_does_not_confirm_absence() {
     let reads = json!({"method": "GET", "path": "/v2.0/ports/"});
-    i13_a_lie_is_no_absence(
+    assert_hidden_ports_are_not_gone(
         2,
         json!({"match": reads, "action": {"status": 404, "html": true}}),
     );
@@ -219,7 +219,7 @@ fn i13_a_404_page_of_a_proxy_does_not_confirm_absence() {
 #[test]
 fn i13_a_truncated_answer_does_not_confirm_absence() {
     let reads = json!({"method": "GET", "path": "/v2.0/ports"});
-    i13_a_lie_is_no_absence(2, json!({"match": reads, "action": {"truncate": true}}));
+    assert_hidden_ports_are_not_gone(2, json!({"match": reads, "action": {"truncate": true}}));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn i07_a_delete_that_is_accepted_each_time_without_effect_ends_stuck() {
     let network = stage.network("web", 3);
     let port = first_port(&stage, &network);
     stage.faults(json!([{"match": {"method": "DELETE", "id": port}, "action": {"keep": true}}]));
-    // One that was created in the second of its delete would seem to have been created again.
+    // A port that was created in the same second as its delete would seem to have been re-created.
     let ports = stage.list("ports");
     let row = ports.iter().find(|row| row["id"] == port.as_str()).unwrap();
     let created: DateTime<Utc> = text(&row["created_at"]).parse().unwrap();
@@ -254,7 +254,7 @@ fn i07_a_delete_that_is_accepted_each_time_without_effect_ends_stuck() {
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(4);
-    // Three attempts of a second and a half, none of which waits for something else to happen.
+    // Three attempts of 1.5 seconds each, none of which waits for anything else.
     assert!(since.elapsed() < Duration::from_secs(20));
     assert!(
         ran.out.contains("accepted, but the resource still exists"),
@@ -289,8 +289,8 @@ fn n13_a_token_revoked_during_a_deletion_is_renewed_once() {
         .iter()
         .filter(|call| call.status == Some(401))
         .count();
-    assert!(refused > 0, "the token was in use");
-    // Those who were refused at one time share the new login.
+    assert!(refused > 0, "the revoked token was in use");
+    // All calls that were refused at the same time share one new login.
     assert_eq!(logins(&stage), before + 1);
     engine.stop().ok();
 }
@@ -306,8 +306,8 @@ fn i13_lost_rights_pause_the_site_until_they_are_restored() {
     let roles = |roles: Value| json!({"name": "admin", "roles": {"admin": roles}});
     stage.control("PUT", "users", roles(json!([])));
     let sites = || stage.gone("list sites -o json").ok().json();
-    wait_for("pause", || sites()[0]["state"] == "paused");
-    // Whoever asks meanwhile is told, with what to do.
+    wait_for("the pause of the site", || sites()[0]["state"] == "paused");
+    // A new deletion fails meanwhile, and the message says what to do.
     stage
         .gone("delete network/web-net-0 --yes --wait")
         .ends_with(3)
@@ -315,7 +315,7 @@ fn i13_lost_rights_pause_the_site_until_they_are_restored() {
     assert!(text(&sites()[0]["reason"]).contains("login refused"));
     let paused = stage.show(&id);
     assert_eq!(paused["state"], "running");
-    // Nothing was gone but what had been deleted while there were rights.
+    // Only resources that were deleted before the rights were lost are gone.
     let writes = stage.writes();
     let deleted = writes
         .iter()
@@ -332,7 +332,7 @@ fn i13_lost_rights_pause_the_site_until_they_are_restored() {
     let deletion = stage.await_state(&id, "gone");
     assert!(
         stage.writes().len() > before,
-        "the rest was sent when the rights were back"
+        "the rest is sent once the rights are restored"
     );
     assert_all_gone(&stage, &deletion);
     engine.stop().ok();

@@ -1,4 +1,4 @@
-//! `kill -9` as it comes: whatever the moment, the next start takes up where the last one ended.
+//! `kill -9` at any moment: the next start continues where the last one ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use gone::ledger::{Cursor, StepFilter, Views as _, audit};
 use serde_json::{Value, json};
 
 use super::estate::{Estate, Outer};
-use super::support::{Called, Running, Stage, assert_counts_sum, text, wait_for};
+use super::support::{LoggedCall, Running, Stage, assert_counts_sum, text, wait_for};
 
-/// Calls in flight at most, so many may be repeated after each kill.
+/// The highest number of calls in flight, which is also how many may be repeated after each kill.
 const CONCURRENCY: usize = 4;
 const COLLECTIONS: [&str; 6] = [
     "networks",
@@ -22,14 +22,14 @@ const COLLECTIONS: [&str; 6] = [
     "floatingips",
 ];
 
-struct Doomed {
+struct CrashTest {
     stage: Stage,
     network: String,
     before: BTreeMap<&'static str, Vec<Value>>,
     kills: usize,
 }
 
-impl Doomed {
+impl CrashTest {
     /// A network with ports, a trunk, a router's interface and a floating IP, and another like it
     /// that stays.
     fn new(ports: u32) -> Self {
@@ -66,7 +66,8 @@ impl Doomed {
         self.kills += 1;
     }
 
-    fn assert_whole(&self, id: &str) {
+    /// Lets a new engine finish the deletion, then checks the cloud, the calls and the ledger.
+    fn finish_and_check(&self, id: &str) {
         let engine = self.stage.engine();
         let deletion = self.stage.await_state(id, "gone");
         engine.stop().ok();
@@ -78,7 +79,7 @@ impl Doomed {
         self.assert_ledger(id);
     }
 
-    /// The network and what was in it are gone, all else is as it was.
+    /// The network and everything in it are gone, and everything else is unchanged.
     fn assert_cloud(&self) {
         let mine = |row: &Value, key: &str| row[key] == self.network.as_str();
         let ports: BTreeSet<String> = self.before["ports"]
@@ -104,7 +105,10 @@ impl Doomed {
         let free = |row: &Value| row["port_id"].is_null();
         let floating_ips = self.stage.list("floatingips");
         let freed = floating_ips.iter().filter(|row| free(row)).count();
-        assert_eq!(freed, 1, "the doomed one stays, disassociated");
+        assert_eq!(
+            freed, 1,
+            "the floating IP of the deleted network stays, disassociated"
+        );
     }
 
     fn assert_calls(&self) {
@@ -116,22 +120,22 @@ impl Doomed {
     }
 }
 
-/// Nothing took effect twice, and repeated is at most what was in flight at a kill. One path is of as many
-/// resources as `of_path` says; of one, if it says nothing.
-fn assert_repeated(stage: &Stage, allowed: usize, of_path: &BTreeMap<String, usize>) {
-    let mut by_call: BTreeMap<String, Vec<Called>> = BTreeMap::new();
+/// No call took effect twice, and at most `allowed` calls were repeated. A path in `resources_of_path` stands for
+/// that many resources, and any other path for one.
+fn assert_repeated(stage: &Stage, allowed: usize, resources_of_path: &BTreeMap<String, usize>) {
+    let mut by_call: BTreeMap<String, Vec<LoggedCall>> = BTreeMap::new();
     for call in stage.writes() {
         let key = format!("{} {}", call.method, call.path);
         by_call.entry(key).or_default().push(call);
     }
     let mut repeated = 0;
     for (call, sent) in &by_call {
-        let path = of_path
+        let path = resources_of_path
             .iter()
             .find(|(path, _)| call.ends_with(path.as_str()));
         let resources = path.map_or(1, |(_, resources)| *resources);
         repeated += sent.len().saturating_sub(resources);
-        let took = |call: &&Called| call.status.is_some_and(|status| status < 300);
+        let took = |call: &&LoggedCall| call.status.is_some_and(|status| status < 300);
         let effects = sent.iter().filter(took).count();
         assert!(
             effects <= resources,
@@ -144,7 +148,7 @@ fn assert_repeated(stage: &Stage, allowed: usize, of_path: &BTreeMap<String, usi
     );
 }
 
-/// The chain of the audit holds, and the one command is in it.
+/// The hash chain of the audit is intact, the audit has one delete, and every step of the deletion is gone.
 fn assert_ledger(stage: &Stage, id: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -160,73 +164,73 @@ fn assert_ledger(stage: &Stage, id: &str) {
 
 #[test]
 fn t08_i11_forty_kills_lose_nothing_and_repeat_only_calls_in_flight() {
-    let mut doomed = Doomed::new(400);
-    let mut engine = doomed.stage.engine();
-    let id = doomed.delete();
+    let mut test = CrashTest::new(400);
+    let mut engine = test.stage.engine();
+    let id = test.delete();
     for kill in 1..=40 {
-        doomed.stage.await_writes(kill * 10);
-        doomed.kill(engine);
-        engine = doomed.stage.engine();
+        test.stage.await_writes(kill * 10);
+        test.kill(engine);
+        engine = test.stage.engine();
     }
     engine.kill();
-    doomed.kills += 1;
-    doomed.assert_whole(&id);
+    test.kills += 1;
+    test.finish_and_check(&id);
 }
 
 #[test]
 fn t08_the_next_engine_plans_a_deletion_whose_engine_was_killed_at_acceptance() {
-    let mut doomed = Doomed::new(20);
-    let engine = doomed.stage.engine();
-    let id = doomed.delete();
-    doomed.kill(engine);
-    assert!(doomed.stage.writes().len() <= CONCURRENCY);
-    doomed.assert_whole(&id);
+    let mut test = CrashTest::new(20);
+    let engine = test.stage.engine();
+    let id = test.delete();
+    test.kill(engine);
+    assert!(test.stage.writes().len() <= CONCURRENCY);
+    test.finish_and_check(&id);
 }
 
 #[test]
 fn t08_a_deletion_whose_engine_is_killed_while_it_lists_is_planned_again() {
-    let mut doomed = Doomed::new(20);
-    // Slow enough that the planning is met on its way.
-    doomed
-        .stage
-        .limits(json!({"latency_ms": 150, "parallel": 1}));
-    let engine = doomed.stage.engine();
-    let id = doomed.delete();
-    let listed = |doomed: &Doomed| doomed.stage.calls().len();
+    let mut test = CrashTest::new(20);
+    // Slow enough that the kills hit the planning.
+    test.stage.limits(json!({"latency_ms": 150, "parallel": 1}));
+    let engine = test.stage.engine();
+    let id = test.delete();
+    let listed = |test: &CrashTest| test.stage.calls().len();
     let mut engine = Some(engine);
     for _ in 0..4 {
-        let from = listed(&doomed);
-        wait_for("listings", || listed(&doomed) >= from + 3);
-        assert!(doomed.stage.writes().is_empty(), "it is not planned yet");
-        doomed.kill(engine.take().unwrap());
-        engine = Some(doomed.stage.engine());
+        let from = listed(&test);
+        wait_for("three calls", || listed(&test) >= from + 3);
+        assert!(
+            test.stage.writes().is_empty(),
+            "no write is sent during planning"
+        );
+        test.kill(engine.take().unwrap());
+        engine = Some(test.stage.engine());
     }
-    doomed.kill(engine.take().unwrap());
-    doomed
-        .stage
+    test.kill(engine.take().unwrap());
+    test.stage
         .limits(json!({"latency_ms": 20, "parallel": CONCURRENCY}));
-    doomed.assert_whole(&id);
+    test.finish_and_check(&id);
 }
 
 #[test]
 fn t08_absence_is_confirmed_although_engines_are_killed_while_they_confirm_it() {
-    let mut doomed = Doomed::new(20);
-    let mut engine = doomed.stage.engine();
-    let id = doomed.delete();
-    // The network's own delete is the last call; only looks follow.
-    wait_for("last delete", || {
-        !doomed.stage.deletes_of(&doomed.network).is_empty()
+    let mut test = CrashTest::new(20);
+    let mut engine = test.stage.engine();
+    let id = test.delete();
+    // The network's own delete is the last write; only observations follow.
+    wait_for("the last delete", || {
+        !test.stage.deletes_of(&test.network).is_empty()
     });
     for _ in 0..3 {
-        doomed.kill(engine);
-        engine = doomed.stage.engine();
+        test.kill(engine);
+        engine = test.stage.engine();
     }
-    doomed.kill(engine);
-    doomed.assert_whole(&id);
+    test.kill(engine);
+    test.finish_and_check(&id);
 }
 
-/// Of a project: what each service of a region holds, but for what Neutron makes of its own accord.
-fn held(stage: &Stage, region: &str, project: &str) -> Vec<String> {
+/// Lists the resources of a project at each service of a region, without those that Neutron creates by itself.
+fn resources_of(stage: &Stage, region: &str, project: &str) -> Vec<String> {
     const SERVICES: [(&str, &str, &str); 3] = [
         (
             "network/v2.0",
@@ -242,7 +246,7 @@ fn held(stage: &Stage, region: &str, project: &str) -> Vec<String> {
         ),
         ("image/v2", "owner", "images"),
     ];
-    let mut held = Vec::new();
+    let mut found = Vec::new();
     for (service, filter, collections) in SERVICES {
         for collection in collections.split_whitespace() {
             let path = format!("{region}/{service}/{collection}?{filter}={project}");
@@ -250,13 +254,13 @@ fn held(stage: &Stage, region: &str, project: &str) -> Vec<String> {
             let rows = collection.rsplit('/').next().unwrap().replace('-', "_");
             let rows = answer[rows].as_array().unwrap();
             let own = rows.iter().filter(|row| row["name"] != "default");
-            held.extend(own.map(|row| format!("{collection} {}", text(&row["id"]))));
+            found.extend(own.map(|row| format!("{collection} {}", text(&row["id"]))));
         }
     }
-    held
+    found
 }
 
-/// Gives the project `demo` something of every kind, and a network with ports.
+/// Gives the project `demo` a resource of every kind of the estate, and a network with ports.
 fn furnish(stage: &Stage, region: &str, demo: &str) -> Estate {
     stage.seed(json!({
         "region": region, "project": "demo", "networks": 1, "ports_per_network": 30,
@@ -273,9 +277,9 @@ fn furnish(stage: &Stage, region: &str, demo: &str) -> Estate {
     Estate::furnish(demo, &outer, &send)
 }
 
-/// Whether the estate lacks it: servers and volumes have tests of their own, and the practice cloud lacks some
-/// extensions.
-fn is_elsewhere(kind: &Kind) -> bool {
+/// Whether the estate has no resource of this kind: servers and volumes have tests of their own, and the practice
+/// cloud lacks some extensions.
+fn is_not_in_estate(kind: &Kind) -> bool {
     let needed = kind.calls.extension();
     let estate = ["network", "load-balancer", "image", "identity"];
     !estate.contains(&kind.service.as_str())
@@ -294,25 +298,26 @@ fn steps_of(stage: &Stage, id: &str) -> Vec<Step> {
     runtime.block_on(steps).unwrap().rows
 }
 
-/// How many interfaces are removed by the one path of each router: the body names which.
-fn interfaces(steps: &[Step]) -> BTreeMap<String, usize> {
-    let mut of_path = BTreeMap::new();
+/// Counts the interfaces of each router by the path that removes them. All interfaces of a router have the same
+/// path; the body names the interface.
+fn interfaces_of_path(steps: &[Step]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
     for step in steps {
         let key = &step.resource.key;
         if let ("router_interface", Some((router, _))) = (key.kind.as_str(), key.id.split_once(','))
         {
             let path = format!("/routers/{router}/remove_router_interface");
-            *of_path.entry(path).or_default() += 1;
+            *counts.entry(path).or_default() += 1;
         }
     }
-    of_path
+    counts
 }
 
-/// There is a step of every kind but the project, which stays.
+/// There is a step of every kind of the estate except the project, which stays.
 fn assert_every_kind(steps: &[Step]) {
     let met: BTreeSet<&KindName> = steps.iter().map(|step| &step.resource.key.kind).collect();
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
-    let names = kinds.iter().filter(|kind| !is_elsewhere(kind));
+    let names = kinds.iter().filter(|kind| !is_not_in_estate(kind));
     let names = names.map(|kind| &kind.name);
     let missed: Vec<_> = names.filter(|name| !met.contains(name)).collect();
     assert_eq!(missed, [&KindName::new("project")]);
@@ -334,11 +339,11 @@ fn t08_t09_i11_kills_lose_nothing_and_repeat_only_calls_in_flight_for_every_kind
     };
     let mut targets = String::from("project/demo");
     for region in regions {
-        // Some would go with the balancer, or with their image, were they not named.
+        // Without being targets, some of them would be removed along with the load balancer or the image.
         for (kind, id) in furnish(&stage, region, &demo).0 {
             targets += &format!(" {kind}/{id}@prod/{region}");
         }
-        assert!(held(&stage, region, &demo).len() > 50, "{region}");
+        assert!(resources_of(&stage, region, &demo).len() > 50, "{region}");
     }
     let original = network(regions[0], "web");
     let copy = network(regions[1], "web");
@@ -371,12 +376,12 @@ fn t08_t09_i11_kills_lose_nothing_and_repeat_only_calls_in_flight_for_every_kind
     assert_counts_sum(&deletion);
     let steps = steps_of(&stage, &id);
     let allowed = KILLS * CONCURRENCY * regions.len();
-    assert_repeated(&stage, allowed, &interfaces(&steps));
+    assert_repeated(&stage, allowed, &interfaces_of_path(&steps));
     assert_ledger(&stage, &id);
     assert_every_kind(&steps);
     for region in regions {
         assert_eq!(
-            held(&stage, region, &demo),
+            resources_of(&stage, region, &demo),
             Vec::<String>::new(),
             "{region}"
         );

@@ -1,4 +1,4 @@
-//! What must not be deleted, and plans that no longer fit.
+//! Read-only clouds, required reasons, protected resources, and plans that differ from the cloud.
 
 use serde_json::{Value, json};
 
@@ -10,28 +10,28 @@ fn p05_a_read_only_engine_or_setting_refuses_a_delete_and_sends_nothing() {
     stage.network("web", 2);
     let line = "delete network/web-net-0 --cascade --yes";
     let words = ["delete network/web-net-0", "read-only", "nothing was sent"];
-    let says = |ran: super::support::Ran| {
-        let said = ran.err.to_lowercase();
+    let assert_refused = |ran: super::support::Ran| {
+        let output = ran.err.to_lowercase();
         for word in words {
-            assert!(said.contains(word), "no {word:?} in {said}");
+            assert!(output.contains(word), "no {word:?} in {output}");
         }
     };
-    says(stage.gone(&format!("{line} --read-only")).ends_with(6));
+    assert_refused(stage.gone(&format!("{line} --read-only")).ends_with(6));
     stage.settings("[guard]\nread_only = true\n");
-    says(stage.gone(line).ends_with(6));
+    assert_refused(stage.gone(line).ends_with(6));
     stage.settings("[guard]\nread_only_clouds = [\"prod\"]\n");
-    says(stage.gone(line).ends_with(6));
-    // An engine that was told so refuses whoever asks.
+    assert_refused(stage.gone(line).ends_with(6));
+    // An engine that was started read-only refuses every client.
     stage.settings("");
     let engine = stage.start("--engine --read-only");
     stage.await_engine(engine.pid());
-    says(stage.gone(line).ends_with(6));
+    assert_refused(stage.gone(line).ends_with(6));
     stage.gone("plan network/web-net-0 --cascade").ok();
     engine.stop().ok();
-    // A person whose settings say so is refused by each engine that runs.
+    // A client with read-only settings is refused although the engine is not read-only.
     let engine = stage.engine();
     stage.settings("[guard]\nread_only = true\n");
-    says(stage.gone(line).ends_with(6));
+    assert_refused(stage.gone(line).ends_with(6));
     stage.gone("plan network/web-net-0 --cascade").ok();
     engine.stop().ok();
     assert!(stage.writes().is_empty());
@@ -44,18 +44,18 @@ fn a_cloud_that_requires_a_reason_refuses_a_deletion_without_one() {
     let line = "delete network/web-net-0 --cascade --yes";
     stage.settings("[guard]\nreason = { prod = \"OPS-*\" }\n");
     for without in [line.to_owned(), format!("{line} --reason because")] {
-        let said = stage.gone(&without).ends_with(6).err;
+        let output = stage.gone(&without).ends_with(6).err;
         for word in [
             "prod/RegionOne",
             "a word like OPS-*",
             "nothing was sent",
             "--reason",
         ] {
-            assert!(said.contains(word), "no {word:?} in {said}");
+            assert!(output.contains(word), "no {word:?} in {output}");
         }
     }
     assert!(stage.writes().is_empty());
-    // What only looks needs none.
+    // A plan needs no reason.
     stage.gone("plan network/web-net-0 --cascade").ok();
     let ran = stage
         .gone(&format!("{line} --wait --reason OPS-4711 -o json"))
@@ -66,8 +66,11 @@ fn a_cloud_that_requires_a_reason_refuses_a_deletion_without_one() {
     stage.network("lab", 1);
     let line = "delete network/lab-net-0 --cascade --yes --wait";
     stage.settings("[guard]\nreason = { prod = \"*\" }\n");
-    let said = stage.gone(line).ends_with(6).err;
-    assert!(said.contains("prod/RegionOne requires a reason"), "{said}");
+    let output = stage.gone(line).ends_with(6).err;
+    assert!(
+        output.contains("prod/RegionOne requires a reason"),
+        "{output}"
+    );
     stage.settings("[guard]\nreason = { lab = \"*\" }\n");
     stage.gone(line).ok();
 }
@@ -76,17 +79,17 @@ fn a_cloud_that_requires_a_reason_refuses_a_deletion_without_one() {
 fn p04_one_protected_resource_refuses_the_whole_deletion_and_is_named() {
     let stage = Stage::new();
     stage.settings("[[guard.protect]]\nkind = \"port\"\nname = \"web-port-0-*\"\n");
-    let made = stage.seed(json!({"name": "web", "networks": 1, "ports_per_network": 2}));
+    let seeded = stage.seed(json!({"name": "web", "networks": 1, "ports_per_network": 2}));
     stage
         .gone("plan network/web-net-0 --cascade --check")
         .ends_with(6);
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(6);
-    let said = format!("{}{}", ran.out, ran.err);
-    let port = text(&made["ports"][1]);
+    let output = format!("{}{}", ran.out, ran.err);
+    let port = text(&seeded["ports"][1]);
     for word in ["nothing was sent", "protect", "web-port-0-*", &port] {
-        assert!(said.contains(word), "no {word:?} in {said}");
+        assert!(output.contains(word), "no {word:?} in {output}");
     }
     assert!(stage.writes().is_empty());
     assert_eq!(stage.ids("networks").len(), 1);
@@ -99,8 +102,11 @@ fn p04_a_protect_rule_accepts_kind_aliases_and_an_unknown_kind_is_an_error() {
     let line = "delete network/web-net-0 --cascade --yes";
     stage.settings("[guard]\nprotect = [{ kind = \"networks\", name = \"web-*\" }]\n");
     let ran = stage.gone(line).ends_with(6);
-    let said = format!("{}{}", ran.out, ran.err);
-    assert!(said.contains("protect") && said.contains("web-*"), "{said}");
+    let output = format!("{}{}", ran.out, ran.err);
+    assert!(
+        output.contains("protect") && output.contains("web-*"),
+        "{output}"
+    );
     let rule = "[guard]\nprotect = [{ kind = \"netwrok\", name = \"web-*\" }]\n";
     let at = "line 2, guard.protect[0].kind";
     for (settings, at) in [
@@ -126,14 +132,14 @@ fn n01_without_cascade_a_resource_in_use_is_refused_with_its_blockers() {
     let stage = Stage::new();
     let network = stage.network("web", 2);
     let ran = stage.gone("delete network/web-net-0 --yes").ends_with(6);
-    let said = format!("{}{}", ran.out, ran.err);
+    let output = format!("{}{}", ran.out, ran.err);
     let port = stage
         .list("ports")
         .into_iter()
         .find(|port| port["device_owner"] == "compute:nova");
     let port = text(&port.unwrap()["id"]);
     for word in ["nothing was sent", network.as_str(), port.as_str()] {
-        assert!(said.contains(word), "no {word:?} in {said}");
+        assert!(output.contains(word), "no {word:?} in {output}");
     }
     assert!(stage.writes().is_empty());
 }
@@ -148,13 +154,13 @@ fn p01_a_plan_that_differs_from_the_cloud_exits_with_7_and_sends_nothing() {
     let port = json!({"port": {"network_id": network, "name": "newcomer"}});
     stage.as_client("POST", "RegionOne/network/v2.0/ports", port);
     let ran = stage.gone("delete --plan plan.json --yes").ends_with(7);
-    let said = format!("{}{}", ran.out, ran.err);
+    let output = format!("{}{}", ran.out, ran.err);
     for word in [
         "nothing was sent",
         "differs from the approved plan",
         "new: port newcomer",
     ] {
-        assert!(said.contains(word), "no {word:?} in {said}");
+        assert!(output.contains(word), "no {word:?} in {output}");
     }
     assert!(stage.writes().is_empty());
     // The same with an engine.

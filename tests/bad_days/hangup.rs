@@ -1,4 +1,4 @@
-//! The terminal goes away: the work does not.
+//! The terminal of a console goes away: its deletion continues.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::support::program::send;
 use super::support::{GONE, PASSWORD, Stage, assert_counts_sum, files, text, wait_for};
 use super::terminal;
 
-/// CONTRACT: how long an embedding console takes at most to hand over.
+/// The longest time that a console with an embedded engine may take to hand over (contract).
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 
-/// Ends the engine that was left behind, whatever the test comes to.
+/// Ends the engine that was left behind, also if the test fails.
 struct LeftBehind<'a>(&'a Stage);
 
 impl LeftBehind<'_> {
@@ -31,7 +31,7 @@ impl Drop for LeftBehind<'_> {
 }
 
 struct Console {
-    /// Nobody reads: what a console writes in some seconds fits the terminal's own buffer.
+    /// Nobody reads the output: what a console writes in some seconds fits the terminal's buffer.
     terminal: Box<dyn portable_pty::MasterPty + Send>,
     child: Box<dyn portable_pty::Child + Send + Sync>,
 }
@@ -46,7 +46,7 @@ fn console(stage: &Stage) -> Console {
     console_with(stage, &[])
 }
 
-/// With these variables, too.
+/// Starts a console with these variables and those of the stage.
 fn console_with(stage: &Stage, variables: &[(&str, &str)]) -> Console {
     let size = PtySize {
         rows: 24,
@@ -74,36 +74,36 @@ fn console_with(stage: &Stage, variables: &[(&str, &str)]) -> Console {
     console
 }
 
-fn busy() -> Stage {
+fn slow_stage() -> Stage {
     let stage = Stage::new();
     stage.network("web", 120);
     stage.limits(json!({"latency_ms": 50, "parallel": 4}));
     stage
 }
 
-/// A deletion of which the console's own engine has done a part.
-fn under_way(stage: &Stage) -> String {
+/// Starts a deletion, and waits until the console's engine has sent a part of it. Returns its id.
+fn start_deletion(stage: &Stage) -> String {
     let line = "delete network/web-net-0 --cascade --yes -o json";
     let id = text(&stage.gone(line).ok().json()["id"]);
     stage.await_writes(12);
     id
 }
 
-fn ends_in_time(console: &mut Console) {
+fn assert_ends_in_time(console: &mut Console) {
     let since = Instant::now();
     let mut ended = None;
     while ended.is_none() {
-        assert!(since.elapsed() < HAND_OVER_MAX, "the console stays");
+        assert!(since.elapsed() < HAND_OVER_MAX, "the console does not end");
         std::thread::sleep(Duration::from_millis(5));
         ended = console.child.try_wait().unwrap();
     }
-    // A hang-up is no failure of the console.
+    // For the console, a hang-up is not a failure.
     assert_eq!(ended.unwrap().exit_code(), 0);
 }
 
-fn assert_goes_on(stage: &Stage, id: &str, console: u32) {
+fn assert_continues(stage: &Stage, id: &str, console: u32) {
     let left = LeftBehind(stage);
-    wait_for("engine of its own", || {
+    wait_for("an engine of its own", || {
         left.pid().is_some_and(|pid| pid != console)
     });
     let pid = left.pid().unwrap();
@@ -121,14 +121,14 @@ fn assert_goes_on(stage: &Stage, id: &str, console: u32) {
             > 1
     };
     assert!(!stage.writes().iter().any(|call| twice(&call.path)));
-    // Away from the terminal: a session of its own, and no standard stream.
+    // The engine is detached from the terminal: it has a session of its own, and its streams are /dev/null.
     let child = Pid::from_raw(i32::try_from(pid).unwrap());
     assert_eq!(getsid(child).ok(), child);
     for stream in 0..3 {
         let link = std::fs::read_link(format!("/proc/{pid}/fd/{stream}")).unwrap();
         assert_eq!(link.to_str(), Some("/dev/null"));
     }
-    // Secrets go with the configuration, and the console's log has none.
+    // The password is neither in the engine's command line or environment nor in a file of the state folder.
     let about = ["cmdline", "environ"].map(|what| std::fs::read(format!("/proc/{pid}/{what}")));
     let written = files(&stage.path("state")).into_iter();
     let written = written.map(|(_, bytes)| bytes);
@@ -137,41 +137,43 @@ fn assert_goes_on(stage: &Stage, id: &str, console: u32) {
         assert!(!parts.any(|part| part == PASSWORD.as_bytes()));
     }
     drop(left);
-    wait_for("its end", || LeftBehind(stage).pid().is_none());
+    wait_for("the end of the engine", || {
+        LeftBehind(stage).pid().is_none()
+    });
 }
 
 #[test]
 fn an_engine_finishes_the_deletion_after_the_terminal_is_closed() {
-    let stage = busy();
+    let stage = slow_stage();
     let mut console = console(&stage);
     let pid = console.child.process_id().unwrap();
-    let id = under_way(&stage);
-    // The last hold on the terminal: the kernel hangs up.
-    let gone = native_pty_system()
+    let id = start_deletion(&stage);
+    // This closes the last handle of the terminal: the kernel hangs up.
+    let other = native_pty_system()
         .openpty(PtySize::default())
         .unwrap()
         .master;
-    drop(std::mem::replace(&mut console.terminal, gone));
-    ends_in_time(&mut console);
-    assert_goes_on(&stage, &id, pid);
+    drop(std::mem::replace(&mut console.terminal, other));
+    assert_ends_in_time(&mut console);
+    assert_continues(&stage, &id, pid);
 }
 
 #[test]
 fn an_engine_finishes_the_deletion_after_a_hang_up_signal() {
-    let stage = busy();
+    let stage = slow_stage();
     let mut console = console(&stage);
     let pid = console.child.process_id().unwrap();
-    let id = under_way(&stage);
+    let id = start_deletion(&stage);
     terminal::hang_up(&mut console.child);
-    ends_in_time(&mut console);
-    assert_goes_on(&stage, &id, pid);
+    assert_ends_in_time(&mut console);
+    assert_continues(&stage, &id, pid);
 }
 
-/// A cloud that only variables name, password included: the engine that is left behind goes on with it, and
-/// nobody finds the password in its environment. What it does stands in a log of its own.
+/// Only variables name the cloud and its password. The engine that is left behind continues with them, has no
+/// password in its environment, and writes a log of its own.
 #[test]
 fn an_engine_left_behind_has_the_password_of_a_variable_but_not_in_its_environment() {
-    let stage = busy();
+    let stage = slow_stage();
     let text = std::fs::read_to_string(stage.path("clouds.yaml")).unwrap();
     assert!(text.contains(PASSWORD));
     std::fs::write(stage.path("clouds.yaml"), "clouds: {}\n").unwrap();
@@ -189,10 +191,10 @@ fn an_engine_left_behind_has_the_password_of_a_variable_but_not_in_its_environme
         ],
     );
     let pid = console.child.process_id().unwrap();
-    let id = under_way(&stage);
+    let id = start_deletion(&stage);
     terminal::hang_up(&mut console.child);
-    ends_in_time(&mut console);
-    assert_goes_on(&stage, &id, pid);
+    assert_ends_in_time(&mut console);
+    assert_continues(&stage, &id, pid);
     let log = stage.path("state").join("gone/engine.log");
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("the engine runs"), "{log}");
@@ -200,17 +202,17 @@ fn an_engine_left_behind_has_the_password_of_a_variable_but_not_in_its_environme
 
 #[test]
 fn with_on_hangup_stop_no_engine_is_left_behind_and_the_next_one_finishes() {
-    let stage = busy();
+    let stage = slow_stage();
     stage.settings("[console]\non_hangup = \"stop\"\n");
     let mut console = console(&stage);
-    let id = under_way(&stage);
+    let id = start_deletion(&stage);
     terminal::hang_up(&mut console.child);
-    ends_in_time(&mut console);
+    assert_ends_in_time(&mut console);
     assert!(LeftBehind(&stage).pid().is_none());
     let left = stage.writes().len();
     stage.gone("doctor").ok();
     assert_eq!(stage.writes().len(), left);
-    // What was accepted is not lost: the next engine finishes it.
+    // The accepted deletion is not lost: the next engine finishes it.
     let engine = stage.engine();
     stage.await_state(&id, "gone");
     engine.stop().ok();

@@ -36,7 +36,7 @@ fn an_ambiguous_name_lists_both_resources_and_deletes_neither() {
     let candidates = ran.failure()["candidates"].as_array().unwrap().len();
     assert_eq!(candidates, 2, "{}", ran.err);
     assert!(stage.writes().is_empty());
-    // What it says helps: by its id it is one.
+    // The advice works: an id is unambiguous.
     stage.gone(&format!("plan network/{one}")).ok();
 }
 
@@ -116,7 +116,7 @@ fn a_wrong_password_names_its_file_and_is_not_printed() {
 #[test]
 fn an_unknown_target_cloud_deletion_or_ledger_exits_with_2() {
     let stage = Stage::new();
-    for (words, said) in [
+    for (target, message) in [
         (
             "network/nothing",
             "neither the clouds nor the ledger know it",
@@ -126,8 +126,8 @@ fn an_unknown_target_cloud_deletion_or_ledger_exits_with_2() {
         ("network/web --cloud prd", "prd"),
         ("019b0000-0000-7000-8000-000000000000", "gone show ID"),
     ] {
-        let ran = stage.gone(&format!("explain {words}"));
-        ran.ends_with(2).complains(&[said]);
+        let ran = stage.gone(&format!("explain {target}"));
+        ran.ends_with(2).complains(&[message]);
     }
     let doctor = stage.gone("doctor --cloud prd").ends_with(2).out;
     assert!(
@@ -161,7 +161,7 @@ fn an_unknown_region_or_cloud_suggests_the_nearest() {
         .gone("plan network/web --cloud prd")
         .ends_with(2)
         .complains(&["prd", "did you mean", "prod", "gone doctor"]);
-    // A region that only the file knows: the cloud's own are listed.
+    // For a region that only the file has, the message lists the regions of the cloud.
     let auth_url = format!("{}/v3", stage.url);
     stage.clouds_yaml(&auth_url, PASSWORD, "RegionThree", "");
     stage.gone("plan network/web").ends_with(2).complains(&[
@@ -225,22 +225,22 @@ fn i15_a_refused_login_is_retried_once_its_file_changes_and_says_so() {
     let stage = Stage::new();
     let auth_url = format!("{}/v3", stage.url);
     stage.clouds_yaml(&auth_url, "not-it", "RegionOne", "");
-    // Nothing but the file brings it back in time.
+    // Within the time of the test, only a change of the file repeats the login.
     stage.settings("[engine]\nsign_in_every = \"30m\"\n");
     let engine = stage.engine();
     let status = || stage.gone("list sites -o json").ok().json()[0].clone();
-    wait_for("a refused login", || status()["state"] == "paused");
+    wait_for("the refused login", || status()["state"] == "paused");
     let why = text(&status()["reason"]);
-    for said in [
+    for word in [
         "login refused",
         "clouds.yaml",
         "retried at",
         "as soon as it is changed",
         "gone resume prod/RegionOne",
     ] {
-        assert!(why.contains(said), "no {said:?} in {why}");
+        assert!(why.contains(word), "no {word:?} in {why}");
     }
-    // A plan is answered by what Keystone said, and asks it nothing; it says how long that holds.
+    // A plan repeats Keystone's refusal without a new login, and says when the next one may come.
     stage
         .gone("plan network/none")
         .ends_with(3)

@@ -1,4 +1,4 @@
-//! Another engine that synchronises an inventory, by `assets/examples/sync_inventory.py`.
+//! Another program that synchronises an inventory: `assets/examples/sync_inventory.py`.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::support::{Running, Stage, text, wait_for};
 
-/// One round of the example; the ids that the inventory holds then.
-fn synced(stage: &Stage) -> BTreeSet<String> {
+/// Runs the example once. Returns the ids in the inventory.
+fn sync(stage: &Stage) -> BTreeSet<String> {
     let database = stage.path("inventory.db");
     let script = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -35,36 +35,38 @@ fn synced(stage: &Stage) -> BTreeSet<String> {
 fn i08_an_inventory_sync_never_restores_a_deleted_resource() {
     let stage = Stage::new();
     stage.settings("[engine]\nsweep = \"1h\"\n");
-    let made = stage.seed(json!({"name": "web", "networks": 2, "ports_per_network": 2}));
-    let (network, other) = (text(&made["networks"][0]), text(&made["networks"][1]));
-    let port = text(&made["ports"][1]);
+    let seeded = stage.seed(json!({"name": "web", "networks": 2, "ports_per_network": 2}));
+    let (network, other) = (text(&seeded["networks"][0]), text(&seeded["networks"][1]));
+    let port = text(&seeded["ports"][1]);
     let engine = stage.engine();
-    let before = synced(&stage);
+    let before = sync(&stage);
     for id in [&network, &other, &port] {
         assert!(before.contains(id), "{before:?}");
     }
 
-    // While it is being deleted the cloud shows it still.
+    // While the network is being deleted, the cloud still lists it.
     stage.faults(json!([{"match": {"method": "DELETE", "kind": "port"},
         "action": {"status": 409, "type": "PortInUse", "message": "held"}}]));
     let ran = stage.gone(&format!("delete network/{network} --cascade --yes -o json"));
     let id = text(&ran.ok().json()["id"]);
-    wait_for("the fence", || {
+    wait_for("two blocked ports", || {
         stage.show(&id)["counts"]["blocked"] == json!(2)
     });
-    let meanwhile = synced(&stage);
+    let meanwhile = sync(&stage);
     assert!(stage.ids("networks").contains(&network));
     assert!(!meanwhile.contains(&network) && !meanwhile.contains(&port));
     assert!(meanwhile.contains(&other));
 
-    // When it is gone, it comes back around gone.
+    // Once the network is gone, something re-creates it in the cloud without gone.
     stage.faults(json!([{"match": {"method": "DELETE", "kind": "network"},
         "action": {"recreate_after_ms": 3_000}}]));
     stage.gone(&format!("retry {id}")).ok();
     stage.await_state(&id, "gone");
     stage.faults(json!([]));
-    wait_for("its return", || stage.ids("networks").contains(&network));
-    let after = synced(&stage);
+    wait_for("the re-created network", || {
+        stage.ids("networks").contains(&network)
+    });
+    let after = sync(&stage);
     assert!(!after.contains(&network) && after.contains(&other));
     engine.stop().ok();
 }

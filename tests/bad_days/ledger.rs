@@ -1,4 +1,4 @@
-//! The ledger's bad days: full, damaged, of another version, owned by another.
+//! A ledger on a full disk, damaged, of another version, or owned by another engine.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -13,19 +13,19 @@ use super::support::{DELETE_WEB, GONE, Running, Stage, files, text, wait_for};
 fn ledger_with_a_deletion(stage: &Stage) -> String {
     stage.network("web", 2);
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
-    // All of it in the one file.
+    // So that the whole ledger is in one file.
     let db = rusqlite::Connection::open(stage.ledger()).unwrap();
     let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
     db.query_row(sql, (), |row| row.get::<_, i64>(0)).unwrap();
     id
 }
 
-/// The bytes of the ledger and its log, by name.
+/// Returns the bytes of the ledger and of its log.
 fn contents(stage: &Stage) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let all = files(stage.ledger().parent().unwrap()).into_iter();
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    // The index beside a log is rebuilt at will, and an empty log says nothing; the lock file says
-    // who asks.
+    // SQLite may rebuild the index of the log at any time, an empty log has no data, and the lock file names the
+    // process that asks.
     all.filter(|(path, bytes)| match name(path).as_str() {
         "ledger.db" => true,
         "ledger.db-wal" => !bytes.is_empty(),
@@ -34,7 +34,7 @@ fn contents(stage: &Stage) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     .collect()
 }
 
-/// Every way to open it says what is wrong and what to do, ends with 2, and changes nothing.
+/// Every command that opens the ledger says what is wrong and what to do, exits with 2, and changes nothing.
 fn assert_refused_untouched(stage: &Stage, words: &[&str]) {
     let before = contents(stage);
     let ledger = stage.ledger();
@@ -43,11 +43,11 @@ fn assert_refused_untouched(stage: &Stage, words: &[&str]) {
         let ran = ran.complains(&["open the ledger", ledger.to_str().unwrap(), "gone doctor"]);
         ran.complains(words);
     }
-    let said = stage.gone("doctor").ends_with(2).out;
+    let output = stage.gone("doctor").ends_with(2).out;
     for word in words {
-        assert!(said.contains(word), "no {word:?} in {said}");
+        assert!(output.contains(word), "no {word:?} in {output}");
     }
-    assert!(before == contents(stage), "it was changed");
+    assert!(before == contents(stage), "the ledger was changed");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_damaged_ledger_is_refused_untouched() {
     ledger_with_a_deletion(&stage);
     let ledger = stage.ledger();
     let mut bytes = std::fs::read(&ledger).unwrap();
-    // The rest of the page that says which tables there are.
+    // The rest of the first page, which lists the tables.
     bytes[100..4096].fill(0xff);
     std::fs::write(&ledger, bytes).unwrap();
     assert_refused_untouched(&stage, &["damaged", "restore a backup"]);
@@ -98,13 +98,16 @@ fn a_second_engine_names_the_owner_of_the_ledger_and_verbs_attach_to_the_first()
         .gone("--engine --socket other.sock")
         .ends_with(5)
         .complains(&[&pid, socket.to_str().unwrap()]);
-    // The first one is none the worse for it, and verbs speak to it, by the ledger alone too.
-    let said = stage.gone("doctor -o json").ok().out;
-    assert!(said.contains(&format!("process {}", first.pid())), "{said}");
+    // The first engine is not disturbed. Verbs attach to it, also if they name only its ledger.
+    let output = stage.gone("doctor -o json").ok().out;
+    assert!(
+        output.contains(&format!("process {}", first.pid())),
+        "{output}"
+    );
     let accepted = stage.gone(DELETE_WEB).ok().json();
     assert!(
         accepted.get("steps").is_none(),
-        "not waited for: {accepted}"
+        "the verb did not wait: {accepted}"
     );
     let ledger = stage.ledger();
     let list = format!(
@@ -131,7 +134,7 @@ fn a_verb_waits_for_an_ending_engine_and_then_runs_without_one() {
     let stage = Stage::new();
     let id = ledger_with_a_deletion(&stage);
     let engine = stage.engine();
-    // It serves no more, and still holds the ledger.
+    // The engine answers no more, and still has the lock of the ledger.
     engine.signal(Signal::STOP);
     std::fs::remove_file(stage.ledger().with_file_name("gone.sock")).unwrap();
     let verb = stage.start(&format!("show {id}"));
@@ -141,7 +144,7 @@ fn a_verb_waits_for_an_ending_engine_and_then_runs_without_one() {
     verb.end().ok();
 }
 
-/// An engine closes the file of its lock before it takes it.
+/// Whether only the owner may read the file of the lock. An engine makes it so before it takes the lock.
 fn is_private(lock: &std::path::Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(lock).unwrap().permissions().mode() & 0o777 == 0o600
@@ -153,14 +156,14 @@ fn a_query_for_the_owner_does_not_keep_an_engine_from_the_ledger() {
     let ledger = stage.ledger();
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
     let lock = ledger.with_extension("db.lock");
-    let asked = std::fs::File::create(&lock).unwrap();
-    // A console on a busy machine, between asking and letting go.
-    asked.lock_shared().unwrap();
+    let query_lock = std::fs::File::create(&lock).unwrap();
+    // As a console on a busy machine does, between the query for the owner and the release of the lock.
+    query_lock.lock_shared().unwrap();
     let engine = stage.start("--engine");
-    wait_for("its try", || is_private(&lock));
-    // Longer than the tries that an owner is given.
+    wait_for("the engine at the lock", || is_private(&lock));
+    // Longer than an engine waits for a lock that another engine has.
     std::thread::sleep(Duration::from_millis(300));
-    drop(asked);
+    drop(query_lock);
     stage.await_engine(engine.pid());
     engine.stop().ok();
 }
@@ -171,17 +174,17 @@ fn an_engine_that_is_terminated_while_it_starts_exits_with_0() {
     let ledger = stage.ledger();
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
     let lock = ledger.with_extension("db.lock");
-    let asked = std::fs::File::create(&lock).unwrap();
-    // It gets as far as the lock, and no farther.
-    asked.lock_shared().unwrap();
+    let query_lock = std::fs::File::create(&lock).unwrap();
+    // The engine waits for the lock, and gets no further.
+    query_lock.lock_shared().unwrap();
     let engine = stage.start("--engine");
-    wait_for("its try", || is_private(&lock));
+    wait_for("the engine at the lock", || is_private(&lock));
     engine.signal(Signal::TERM);
-    drop(asked);
+    drop(query_lock);
     engine.end().ok();
 }
 
-/// No file of this process may grow past so many bytes from now on: its disk is full.
+/// Limits the size of the files that this process writes, as a full disk does. None removes the limit.
 fn limit_files(engine: &Running, bytes: Option<u64>) {
     let pid = Pid::from_raw(i32::try_from(engine.pid()).unwrap());
     let limit = Rlimit {
@@ -205,10 +208,10 @@ fn a_full_disk_stops_the_engine_until_there_is_space_again() {
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
     stage.await_writes(10);
     limit_files(&engine, Some(4096));
-    wait_for("fault", || {
+    wait_for("the fault", || {
         engine.err().contains("cannot read or write the ledger")
     });
-    // What is in flight ends; after that not one call more.
+    // Calls in flight end; no further call is sent.
     let in_flight = 8;
     let sent = stage.writes().len();
     let refused = stage
@@ -243,7 +246,7 @@ fn a_ledger_that_cannot_be_created_on_a_full_disk_is_reported() {
         "cannot read or write the ledger",
         "ledger.db",
     ]);
-    // By the signal it is a crash, which the next start takes up.
+    // Without the trap, the signal ends the program like a crash, after which the next start works.
     let mut command = Command::new("bash");
     command.args(["-c", "ulimit -c 0; ulimit -f 1; exec \"$0\" list", GONE]);
     stage.at_home(&mut command);

@@ -1,5 +1,5 @@
-//! Bad input and bad days, through the program itself: what it says, with which code it ends, and
-//! that nothing is lost.
+//! Bad input, and failures of clouds, ledgers, terminals and the program itself: what the program says, its exit
+//! code, and that nothing is lost.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,7 +23,7 @@ mod race;
 mod reading;
 mod secrets;
 mod support;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No test module uses all of it.
 #[path = "../testkit/terminal.rs"]
 mod terminal;
 mod tls;

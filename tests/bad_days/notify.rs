@@ -1,4 +1,5 @@
-//! I7 by the program itself: a webhook is told once, whatever becomes of the engine.
+//! Notifications by the program itself: a webhook gets each once, although engines are killed (I7), and mail goes
+//! only to a trusted server.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _}
 use super::support::{Running, Stage, text, wait_for};
 use super::tls;
 
-/// Takes every POST with 200, and keeps its body.
+/// Answers every POST with 200, and keeps its body.
 struct Receiver {
     url: String,
     bodies: Arc<Mutex<Vec<Value>>>,
@@ -25,23 +26,26 @@ impl Receiver {
         let kept = bodies.clone();
         std::thread::spawn(move || {
             for client in listener.incoming() {
-                kept.lock().unwrap().extend(take(client.unwrap()));
+                kept.lock().unwrap().extend(read_post(client.unwrap()));
             }
         });
         Self { url, bodies }
     }
 
-    fn told(&self) -> Vec<Value> {
+    fn messages(&self) -> Vec<Value> {
         self.bodies.lock().unwrap().clone()
     }
 
-    fn await_told(&self, count: usize) -> Vec<Value> {
-        wait_for(&format!("{count} messages"), || self.told().len() >= count);
-        self.told()
+    fn await_messages(&self, count: usize) -> Vec<Value> {
+        wait_for(&format!("{count} messages"), || {
+            self.messages().len() >= count
+        });
+        self.messages()
     }
 }
 
-fn take(mut client: TcpStream) -> Option<Value> {
+/// Reads a request, and answers it. Returns its body.
+fn read_post(mut client: TcpStream) -> Option<Value> {
     let mut reader = BufReader::new(client.try_clone().unwrap());
     let mut length = 0;
     loop {
@@ -70,8 +74,9 @@ fn settings(url: &str) -> String {
     )
 }
 
-/// Deletes a network with one port that will not go; waits until it is stuck.
-fn stuck(stage: &Stage, name: &str) -> String {
+/// Deletes a network with one port whose delete the cloud refuses. Waits until the deletion is stuck, and returns
+/// its id.
+fn start_stuck_deletion(stage: &Stage, name: &str) -> String {
     let network = stage.network(name, 1);
     let line = format!("delete network/{network} --cascade --yes -o json");
     let id = text(&stage.gone(&line).ok().json()["id"]);
@@ -86,30 +91,34 @@ fn i07_a_stuck_deletion_is_notified_once_despite_kills_and_restarts() {
     let refuse = json!({"status": 409, "type": "PortInUse", "message": "a server holds it"});
     stage.faults(json!([{"match": {"method": "DELETE", "kind": "port"}, "action": refuse}]));
     let engine = stage.engine();
-    let first = stuck(&stage, "one");
-    let told = receiver.await_told(1);
-    assert_eq!(told[0]["news"][0]["deletion_id"], first.as_str());
-    let said = text(&told[0]["text"]);
-    assert!(said.contains("a server holds it"), "{said}");
+    let first = start_stuck_deletion(&stage, "one");
+    let messages = receiver.await_messages(1);
+    assert_eq!(messages[0]["news"][0]["deletion_id"], first.as_str());
+    let message = text(&messages[0]["text"]);
+    assert!(message.contains("a server holds it"), "{message}");
     assert!(
-        said.contains(&format!("gone retry {}", &first[28..])),
-        "{said}"
+        message.contains(&format!("gone retry {}", &first[28..])),
+        "{message}"
     );
-    // Its own advice is understood.
-    let explain = text(&told[0]["news"][0]["next"][0]);
+    // The command that the message advises works.
+    let explain = text(&messages[0]["news"][0]["next"][0]);
     let explained = stage.gone(explain.strip_prefix("gone ").unwrap()).ok();
     assert!(explained.out.contains("a server holds it"), "{explained:?}");
 
     engine.kill();
     stage.engine().kill();
     let engine = stage.engine();
-    let second = stuck(&stage, "two");
-    let told = receiver.await_told(2);
-    assert_eq!(told[1]["news"].as_array().unwrap().len(), 1, "{told:?}");
-    assert_eq!(told[1]["news"][0]["deletion_id"], second.as_str());
-    assert_ne!(told[0]["id"], told[1]["id"]);
+    let second = start_stuck_deletion(&stage, "two");
+    let messages = receiver.await_messages(2);
+    assert_eq!(
+        messages[1]["news"].as_array().unwrap().len(),
+        1,
+        "{messages:?}"
+    );
+    assert_eq!(messages[1]["news"][0]["deletion_id"], second.as_str());
+    assert_ne!(messages[0]["id"], messages[1]["id"]);
     engine.stop().ok();
-    assert_eq!(receiver.told().len(), 2);
+    assert_eq!(receiver.messages().len(), 2);
 }
 
 #[test]
@@ -123,7 +132,7 @@ fn notify_test_prints_each_answer_and_exits_with_its_code() {
     let ran = stage.gone("notify test -o json").ok();
     assert_eq!(ran.json()[0]["health"], "ok");
     assert!(text(&ran.json()[0]["found"]).contains("200 OK"), "{ran:?}");
-    assert!(text(&receiver.told()[0]["text"]).contains("a test"));
+    assert!(text(&receiver.messages()[0]["text"]).contains("a test"));
     assert!(
         stage
             .gone("doctor")
@@ -143,13 +152,13 @@ fn notify_test_prints_each_answer_and_exits_with_its_code() {
         .complains(&["notify.webhook.url", "must be https://"]);
 }
 
-/// A mail server that takes mail by STARTTLS only. Its port, what it trusts by, and all that it hears
-/// within TLS.
+/// Starts a mail server that takes mail by STARTTLS only. Returns its port, its certificate, and the lines that it
+/// receives within TLS.
 fn mail_server() -> (u16, String, Arc<Mutex<Vec<String>>>) {
     let (acceptor, pem) = tls::acceptor();
-    let heard = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::new(Mutex::new(Vec::new()));
     let (send, receive) = std::sync::mpsc::channel();
-    let kept = heard.clone();
+    let kept = received.clone();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -159,7 +168,7 @@ fn mail_server() -> (u16, String, Arc<Mutex<Vec<String>>>) {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             send.send(listener.local_addr().unwrap().port()).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
-                // Who breaks the handshake off has said why to the test.
+                // A client that breaks off the handshake reports the reason, which the test checks.
                 let plain = converse(stream, "220 here\r\n", None).await.unwrap();
                 if let Ok(stream) = acceptor.accept(plain).await {
                     let _ = converse(stream, "", Some(&*kept)).await;
@@ -167,14 +176,14 @@ fn mail_server() -> (u16, String, Arc<Mutex<Vec<String>>>) {
             }
         });
     });
-    (receive.recv().unwrap(), pem, heard)
+    (receive.recv().unwrap(), pem, received)
 }
 
-/// Until QUIT, or STARTTLS, which gives the stream back.
+/// Answers commands until QUIT or STARTTLS, and then returns the stream.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     greeting: &str,
-    heard: Option<&Mutex<Vec<String>>>,
+    received: Option<&Mutex<Vec<String>>>,
 ) -> std::io::Result<S> {
     let mut stream = tokio::io::BufReader::new(stream);
     stream.write_all(greeting.as_bytes()).await?;
@@ -183,13 +192,13 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         let mut line = String::new();
         stream.read_line(&mut line).await?;
         let line = line.trim_end();
-        if let Some(heard) = heard {
-            heard.lock().unwrap().push(line.to_owned());
+        if let Some(received) = received {
+            received.lock().unwrap().push(line.to_owned());
         }
         let word = line.get(..4).unwrap_or(line);
         in_data = (in_data || word == "DATA") && line != ".";
         let answer = match word {
-            "EHLO" if heard.is_none() => "250-here\r\n250 STARTTLS\r\n",
+            "EHLO" if received.is_none() => "250-here\r\n250 STARTTLS\r\n",
             "EHLO" => "250-here\r\n250 AUTH PLAIN\r\n",
             "STAR" => "220 go on\r\n",
             "AUTH" => "235 welcome\r\n",
@@ -207,7 +216,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
 #[test]
 fn mail_is_sent_by_starttls_only_to_a_trusted_server() {
     let stage = Stage::new();
-    let (port, pem, heard) = mail_server();
+    let (port, pem, received) = mail_server();
     let password = stage.path("password");
     std::fs::write(&password, "pw-Rt6\n").unwrap();
     std::fs::set_permissions(&password, PermissionsExt::from_mode(0o600)).unwrap();
@@ -218,7 +227,7 @@ fn mail_is_sent_by_starttls_only_to_a_trusted_server() {
     ));
     let ran = stage.gone("notify test").ends_with(5);
     assert!(ran.out.contains("certificate"), "{ran:?}");
-    assert!(heard.lock().unwrap().is_empty());
+    assert!(received.lock().unwrap().is_empty());
     let trusted = stage.path("trusted.pem");
     std::fs::write(&trusted, pem).unwrap();
     let mut command = stage.command(["notify", "test"]);
@@ -226,12 +235,12 @@ fn mail_is_sent_by_starttls_only_to_a_trusted_server() {
         .end()
         .ok();
     assert!(ran.out.contains("answered 250"), "{ran:?}");
-    let heard = heard.lock().unwrap().join("\n");
+    let received = received.lock().unwrap().join("\n");
     for words in [
         "AUTH PLAIN",
         "RCPT TO:<ops@cloud.example>",
         "Subject: [gone] a test",
     ] {
-        assert!(heard.contains(words), "no {words} in {heard}");
+        assert!(received.contains(words), "no {words} in {received}");
     }
 }

@@ -1,4 +1,4 @@
-//! Other accounts of the machine: what they could have put in the way is not followed, emptied or believed.
+//! Files that another user of the machine could have planted are not followed, overwritten or believed.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -9,7 +9,7 @@ use super::support::{PASSWORD, Stage};
 
 const MALLORY: u32 = 54_321;
 
-fn mode(path: &Path, mode: u32) {
+fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
@@ -17,11 +17,11 @@ fn mode_of(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Files of another account can be made by root only.
-fn are_root() -> bool {
+/// Whether this is root, who alone can make files of another user. Without root, those checks are left out.
+fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        eprintln!("not root: what belongs to another account is not tried");
+        eprintln!("not root: the checks with files of another user are left out");
     }
     root
 }
@@ -29,19 +29,19 @@ fn are_root() -> bool {
 fn folder(stage: &Stage, name: &str, with_mode: u32) -> PathBuf {
     let folder = stage.path(name);
     fs::create_dir_all(&folder).unwrap();
-    mode(&folder, with_mode);
+    set_mode(&folder, with_mode);
     folder
 }
 
-/// Every way to begin an engine on this ledger says why not, and leaves the victim's file as it is.
+/// Every command that starts an engine on this ledger says why it refuses, and leaves the victim's file unchanged.
 fn assert_refused(stage: &Stage, ledger: &Path, victim: &Path, words: &[&str]) {
     let before = fs::read(victim).unwrap();
-    let of = format!("--ledger {}", ledger.display());
+    let ledger_option = format!("--ledger {}", ledger.display());
     for line in ["--engine", "plan network/x", "delete network/x --yes"] {
-        let ran = stage.gone(&format!("{line} {of}"));
+        let ran = stage.gone(&format!("{line} {ledger_option}"));
         assert_eq!(ran.code, Some(2), "{line}: {}{}", ran.out, ran.err);
         ran.complains(words);
-        assert_eq!(fs::read(victim).unwrap(), before, "{line} changed it");
+        assert_eq!(fs::read(victim).unwrap(), before, "{line} changed the file");
     }
 }
 
@@ -66,7 +66,7 @@ fn a_link_in_place_of_a_lock_log_or_ledger_is_refused() {
         opened.to_string().contains("is a symbolic link"),
         "{opened}"
     );
-    // Another name of the same file.
+    // A hard link.
     fs::hard_link(&victim, stage.path("other")).unwrap();
     let opened = gone::system::private::append(&stage.path("other")).unwrap_err();
     assert!(opened.to_string().contains("another name"), "{opened}");
@@ -80,23 +80,25 @@ fn a_ledger_that_other_users_may_replace_is_refused() {
     let open = folder(&stage, "open", 0o777);
     let words = ["other users may replace files in", "chmod go-w"];
     assert_refused(&stage, &open.join("ledger.db"), &victim, &words);
-    // Nor below.
+    // Nor in a folder below it.
     let below = folder(&stage, "open/below", 0o700);
     assert_refused(&stage, &below.join("ledger.db"), &victim, &words);
     assert!(!below.join("ledger.db").exists() && !below.join("ledger.db.lock").exists());
-    // Where nobody can replace what is ours, it is.
+    // In a sticky folder, where others cannot replace our files, a ledger is accepted.
     let shared = folder(&stage, "shared", 0o1777);
     let ledger = shared.join("ledger.db");
     stage.network("web", 1);
-    let of = format!("--ledger {}", ledger.display());
-    stage.gone(&format!("plan network/web-net-0 {of}")).ok();
-    stage.gone(&format!("list deletions {of}")).ok();
-    if are_root() {
+    let ledger_option = format!("--ledger {}", ledger.display());
+    stage
+        .gone(&format!("plan network/web-net-0 {ledger_option}"))
+        .ok();
+    stage.gone(&format!("list deletions {ledger_option}")).ok();
+    if is_root() {
         let theirs = folder(&stage, "theirs", 0o755);
         chown(&theirs, Some(MALLORY), None).unwrap();
         let words = ["belongs to uid 54321"];
         assert_refused(&stage, &theirs.join("ledger.db"), &victim, &words);
-        // In a folder for all, what another has put there.
+        // A lock of another user in the sticky folder.
         let lock = shared.join("second.db.lock");
         fs::write(&lock, "{}").unwrap();
         chown(&lock, Some(MALLORY), None).unwrap();
@@ -143,10 +145,10 @@ fn a_linked_state_folder_that_is_open_or_of_another_user_is_refused() {
         .ends_with(2)
         .complains(&["elsewhere"]);
     assert_eq!(mode_of(&elsewhere), 0o755);
-    // One that its owner has closed himself may be anywhere.
-    mode(&elsewhere, 0o700);
+    // A folder that its owner has made private is accepted behind a link.
+    set_mode(&elsewhere, 0o700);
     stage.gone("list deletions").ok();
-    if are_root() {
+    if is_root() {
         chown(&elsewhere, Some(MALLORY), None).unwrap();
         stage
             .gone("list deletions")
@@ -157,7 +159,7 @@ fn a_linked_state_folder_that_is_open_or_of_another_user_is_refused() {
 
 #[test]
 fn a_socket_named_by_another_users_lock_is_never_called() {
-    if !are_root() {
+    if !is_root() {
         return;
     }
     let stage = Stage::new();
@@ -167,7 +169,7 @@ fn a_socket_named_by_another_users_lock_is_never_called() {
     listener.set_nonblocking(true).unwrap();
     chown(&theirs, Some(MALLORY), None).unwrap();
     chown(&socket, Some(MALLORY), None).unwrap();
-    // As if an engine of theirs held the ledger.
+    // As if an engine of the other user owned the ledger.
     let shared = folder(&stage, "shared", 0o777);
     let ledger = shared.join("ledger.db");
     let lock = shared.join("ledger.db.lock");
@@ -177,12 +179,15 @@ fn a_socket_named_by_another_users_lock_is_never_called() {
     let held = fs::File::open(&lock).unwrap();
     held.lock().unwrap();
     for with_mode in [0o777, 0o1777] {
-        mode(&shared, with_mode);
+        set_mode(&shared, with_mode);
         let line = format!("delete network/x --yes --ledger {}", ledger.display());
         stage.gone(&line).ends_with(2);
-        assert!(listener.accept().is_err(), "it was called ({with_mode:o})");
+        assert!(
+            listener.accept().is_err(),
+            "the socket was called ({with_mode:o})"
+        );
     }
-    // Nor is a socket called that another has put into a folder for all.
+    // A socket that another user has put into a sticky folder is not called either.
     let squatted = folder(&stage, "tmp", 0o1777).join("gone.sock");
     let listener = UnixListener::bind(&squatted).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -192,7 +197,7 @@ fn a_socket_named_by_another_users_lock_is_never_called() {
         .gone(&line)
         .ends_with(2)
         .complains(&["belongs to uid 54321", "Nothing was sent"]);
-    assert!(listener.accept().is_err(), "it was called");
+    assert!(listener.accept().is_err(), "the socket was called");
 }
 
 #[test]
@@ -200,13 +205,13 @@ fn a_backup_and_a_written_clouds_yaml_follow_no_link() {
     let stage = Stage::new();
     let victim = stage.path("victim");
     fs::write(&victim, "precious").unwrap();
-    // A backup makes a new file or none.
+    // A backup writes to a new file only.
     stage.network("web", 1);
     stage.gone("delete network/web-net-0 --cascade --yes").ok();
     symlink(&victim, stage.path("backup.db")).unwrap();
     let backup = format!("ledger backup {}", stage.path("backup.db").display());
     stage.gone(&backup).ends_with(2);
-    // A configuration for clients stands in place of the link.
+    // The written clouds.yaml replaces the link.
     let link = stage.path("sandbox.yaml");
     symlink(&victim, &link).unwrap();
     let line = format!("sandbox --clouds-yaml {}", link.display());
@@ -225,18 +230,18 @@ fn a_secret_file_that_another_user_could_have_written_is_refused() {
     let stage = Stage::new();
     let secret = stage.path("secret");
     fs::write(&secret, PASSWORD).unwrap();
-    mode(&secret, 0o600);
+    set_mode(&secret, 0o600);
     let read = |path: &Path| gone::system::config::secret_in(path);
     assert_eq!(read(&secret).unwrap().expose_secret(), PASSWORD);
-    // As secrets are mounted.
+    // Mounted secrets are often links.
     symlink(&secret, stage.path("mounted")).unwrap();
     assert!(read(&stage.path("mounted")).is_ok());
     let open = folder(&stage, "open", 0o777);
     fs::write(open.join("secret"), PASSWORD).unwrap();
-    mode(&open.join("secret"), 0o600);
+    set_mode(&open.join("secret"), 0o600);
     let refused = read(&open.join("secret")).unwrap_err();
     assert!(refused.contains("other users may replace"), "{refused}");
-    if are_root() {
+    if is_root() {
         chown(&secret, Some(MALLORY), None).unwrap();
         let refused = read(&secret).unwrap_err();
         assert!(refused.contains("belongs to uid 54321"), "{refused}");
@@ -248,16 +253,16 @@ fn doctor_warns_of_settings_that_others_may_write() {
     let stage = Stage::new();
     let settings = stage.settings("");
     stage.gone("doctor").ok();
-    mode(&settings, 0o666);
-    let said = stage.gone("doctor").ok().out;
+    set_mode(&settings, 0o666);
+    let output = stage.gone("doctor").ok().out;
     assert!(
-        said.contains("may be written by others (mode 666)"),
-        "{said}"
+        output.contains("may be written by others (mode 666)"),
+        "{output}"
     );
-    mode(&settings, 0o600);
-    mode(settings.parent().unwrap(), 0o777);
-    let said = stage.gone("doctor").ok().out;
-    assert!(said.contains("may be replaced by others"), "{said}");
+    set_mode(&settings, 0o600);
+    set_mode(settings.parent().unwrap(), 0o777);
+    let output = stage.gone("doctor").ok().out;
+    assert!(output.contains("may be replaced by others"), "{output}");
 }
 
 #[test]
@@ -270,13 +275,13 @@ fn p12_doctor_warns_of_a_gate_that_takes_tokens_in_plain_http_from_other_machine
         stage.gone("doctor").ok().out
     };
     let warning = "takes tokens in plain HTTP from other machines";
-    let said = gate("127.0.0.1:9696");
-    assert!(!said.contains(warning), "{said}");
+    let output = gate("127.0.0.1:9696");
+    assert!(!output.contains(warning), "{output}");
     for listen in ["0.0.0.0:9696", "192.0.2.1:9696", "[::]:9696"] {
-        let said = gate(listen);
+        let output = gate(listen);
         assert!(
-            said.contains(&format!("the gate at {listen} {warning}")),
-            "{said}"
+            output.contains(&format!("the gate at {listen} {warning}")),
+            "{output}"
         );
     }
 }

@@ -1,5 +1,4 @@
-//! A region that creates again what it can read of another one, as fast as it can, while that is being
-//! deleted (T12, T14).
+//! A region that copies the networks of another region as fast as it can, while they are being deleted (T12, T14).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,23 +16,23 @@ use super::support::{Running, Stage, text, wait_for};
 const PULLERS: u64 = 50;
 const NETWORKS: usize = 20;
 const PORTS: u64 = 2;
-/// How old what a puller has read may be when it creates that.
-const OLD_MS_MAX: u64 = 200;
-/// Creates that are tried at least, and where many seeds are gone through.
-const TRIED_MIN: usize = 1_000;
-const TRIED_MIN_OF_MANY: usize = 200;
+/// The longest time between a puller's read and its create.
+const READ_AGE_MS_MAX: u64 = 200;
+/// The least number of creates that the pullers attempt: in one test, and for each seed of a test with several.
+const CREATES_MIN: usize = 1_000;
+const CREATES_MIN_PER_SEED: usize = 200;
 const SWEEP: Duration = Duration::from_secs(5);
-/// Of a sweep: not in this test.
+/// An interval of sweeps that is longer than any test.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// What the pullers do through gates.
+/// Which calls of the pullers go through gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EngineSource {
-    /// They create through one. Half of them do not read so.
+enum GateUse {
+    /// All creates, and the reads of half of the pullers.
     Creates,
-    /// They read through one.
+    /// All reads, and no create.
     Reads,
-    /// Some the one, some the other.
+    /// The reads of half of the pullers, and the creates of the others.
     Either,
     Nothing,
 }
@@ -61,19 +60,19 @@ struct Race {
     http: Client,
     token: String,
     networks: Vec<String>,
-    /// What has the name of one that goes, in both regions.
+    /// A network in each region that has the name of a deleted one, and must stay.
     bystanders: [String; 2],
     seed: u64,
-    pulled: Arc<Pulled>,
+    shared: Arc<Shared>,
 }
 
-/// What the pullers share, and what they have done.
+/// The state that the pullers share, and the counts of what they did.
 #[derive(Default)]
-struct Pulled {
+struct Shared {
     gates: Mutex<Option<Gates>>,
     over: AtomicBool,
-    tried: AtomicUsize,
-    made: AtomicUsize,
+    attempted: AtomicUsize,
+    created: AtomicUsize,
 }
 
 impl Race {
@@ -90,7 +89,7 @@ impl Race {
             let path = format!("{region}/network/v2.0/networks");
             text(&stage.as_client("POST", &path, same_name)["network"]["id"])
         });
-        // A call takes a moment, so that the engine and the pullers meet.
+        // Each call takes some milliseconds, so that the calls of the engine and of the pullers overlap.
         stage.limits(json!({"latency_ms": 3}));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -105,7 +104,7 @@ impl Race {
             networks,
             bystanders,
             seed,
-            pulled: Arc::default(),
+            shared: Arc::default(),
         }
     }
 
@@ -124,18 +123,18 @@ impl Race {
         self.stage.settings(&settings);
     }
 
-    /// An engine; with its gates, which the pullers are told of.
     fn engine(&self) -> Running {
         let engine = self.stage.start("--engine --all-regions");
         self.stage.await_engine(engine.pid());
         engine
     }
 
+    /// Starts an engine with gates, and gives their addresses to the pullers.
     fn engine_with_gates(&self) -> Running {
         let engine = self.engine();
         let listening = || -> Vec<String> {
-            let said = engine.err();
-            let lines = said
+            let log = engine.err();
+            let lines = log
                 .lines()
                 .filter_map(|line| serde_json::from_str::<Value>(line).ok());
             let open = lines.filter(|line| line["message"] == "a gate is open");
@@ -149,12 +148,12 @@ impl Race {
             create,
             image,
         };
-        *self.pulled.gates.lock().unwrap() = Some(gates);
+        *self.shared.gates.lock().unwrap() = Some(gates);
         engine
     }
 
-    /// They run until [`Race::end`].
-    fn pull(&self, way: EngineSource) -> JoinSet<()> {
+    /// Starts the pullers, which run until [`Race::end`].
+    fn pull(&self, gate_use: GateUse) -> JoinSet<()> {
         let mut pullers = JoinSet::new();
         for number in 0..PULLERS {
             let puller = Puller {
@@ -163,20 +162,20 @@ impl Race {
                 token: self.token.clone(),
                 networks: self.networks.clone(),
                 cloud: self.stage.url.clone(),
-                reads_by_gate: way != EngineSource::Nothing && number % 2 == 0
-                    || way == EngineSource::Reads,
-                creates_by_gate: way == EngineSource::Creates
-                    || way == EngineSource::Either && number % 2 == 1,
-                pulled: self.pulled.clone(),
+                reads_by_gate: gate_use != GateUse::Nothing && number % 2 == 0
+                    || gate_use == GateUse::Reads,
+                creates_by_gate: gate_use == GateUse::Creates
+                    || gate_use == GateUse::Either && number % 2 == 1,
+                shared: self.shared.clone(),
             };
             pullers.spawn_on(puller.run(), self.runtime.handle());
         }
         pullers
     }
 
-    /// Ends the pullers when enough was tried.
+    /// Stops the pullers.
     fn end(&self, mut pullers: JoinSet<()>) {
-        self.pulled.over.store(true, Ordering::SeqCst);
+        self.shared.over.store(true, Ordering::SeqCst);
         self.runtime.block_on(async {
             while let Some(ended) = pullers.join_next().await {
                 ended.unwrap();
@@ -184,30 +183,30 @@ impl Race {
         });
     }
 
-    fn made(&self) -> usize {
-        self.pulled.made.load(Ordering::SeqCst)
+    fn created(&self) -> usize {
+        self.shared.created.load(Ordering::SeqCst)
     }
 
-    fn tried(&self) -> usize {
-        self.pulled.tried.load(Ordering::SeqCst)
+    fn attempted(&self) -> usize {
+        self.shared.attempted.load(Ordering::SeqCst)
     }
 
-    /// One network after the other, spread over all that is tried.
-    fn delete_all(&self, tried_min: usize) {
+    /// Deletes one network after the other, spread evenly over the attempted creates.
+    fn delete_all(&self, creates_min: usize) {
         for (number, network) in self.networks.iter().enumerate() {
-            self.await_tried(tried_min * (number + 1) / NETWORKS);
+            self.await_attempts(creates_min * (number + 1) / NETWORKS);
             self.delete(network);
         }
     }
 
-    fn await_tried(&self, enough: usize) {
-        wait_for("the pullers", || self.tried() >= enough);
+    fn await_attempts(&self, enough: usize) {
+        wait_for("the pullers", || self.attempted() >= enough);
     }
 
-    /// By a client that tries again until it is answered.
+    /// Deletes a network through a gate, and repeats the request until it is answered.
     fn delete(&self, network: &str) {
         let ask = async || {
-            let gate = self.pulled.gates.lock().unwrap().clone().unwrap().user;
+            let gate = self.shared.gates.lock().unwrap().clone().unwrap().user;
             let url =
                 format!("http://{gate}/RegionOne/network/v2.0/networks/{network}?cascade=true");
             let request = self.http.delete(url).header("x-auth-token", &self.token);
@@ -221,7 +220,7 @@ impl Race {
         wait_for("an answer", || self.runtime.block_on(ask()).is_some());
     }
 
-    /// Those that the second region has.
+    /// Returns the networks that the second region has a copy of.
     fn copies(&self) -> BTreeSet<String> {
         let answer = self
             .stage
@@ -231,7 +230,7 @@ impl Race {
         ids.filter(|id| self.networks.contains(id)).collect()
     }
 
-    /// Every network is gone from the first region, and its deletion ended.
+    /// Waits until all deletions have ended. Then no network is left in the first region.
     fn await_gone(&self) {
         wait_for("the end of all deletions", || {
             let all = self.stage.gone("list deletions -o json").ok().json();
@@ -262,55 +261,55 @@ struct Puller {
     cloud: String,
     reads_by_gate: bool,
     creates_by_gate: bool,
-    pulled: Arc<Pulled>,
+    shared: Arc<Shared>,
 }
 
 impl Puller {
     async fn run(mut self) {
-        while !self.pulled.over.load(Ordering::SeqCst) {
+        while !self.shared.over.load(Ordering::SeqCst) {
             let network = self.networks[self.random.usize(..self.networks.len())].clone();
             if self.reads(&network).await {
-                // What it has read may be old when it comes to create that.
-                let old = Duration::from_millis(self.random.u64(..OLD_MS_MAX));
-                tokio::time::sleep(old).await;
+                // So that the copy may be out of date when it is created.
+                let age = Duration::from_millis(self.random.u64(..READ_AGE_MS_MAX));
+                tokio::time::sleep(age).await;
                 self.create(&network).await;
             }
         }
     }
 
     async fn reads(&self, network: &str) -> bool {
-        let Some(at) = self.place(self.reads_by_gate, |gates| &gates.read) else {
+        let Some(base) = self.base_url(self.reads_by_gate, |gates| &gates.read) else {
             tokio::time::sleep(Duration::from_millis(5)).await;
             return false;
         };
-        let url = format!("{at}/RegionOne/network/v2.0/networks/{network}");
+        let url = format!("{base}/RegionOne/network/v2.0/networks/{network}");
         self.send(Method::GET, url, None).await == Some(200)
     }
 
     async fn create(&self, network: &str) {
-        let Some(at) = self.place(self.creates_by_gate, |gates| &gates.create) else {
+        let Some(base) = self.base_url(self.creates_by_gate, |gates| &gates.create) else {
             return;
         };
-        let url = format!("{at}/RegionTwo/network/v2.0/networks");
+        let url = format!("{base}/RegionTwo/network/v2.0/networks");
         let copy = json!({"network": {"id": network, "name": "race-net-0"}});
         match self.send(Method::POST, url, Some(copy)).await {
             Some(201) => {
-                self.pulled.made.fetch_add(1, Ordering::SeqCst);
+                self.shared.created.fetch_add(1, Ordering::SeqCst);
             }
             Some(409) => {}
             // There is no engine now, or it has just started.
             None | Some(502 | 503) => return,
-            Some(other) => panic!("{other} to a create"),
+            Some(other) => panic!("a create was answered with {other}"),
         }
-        self.pulled.tried.fetch_add(1, Ordering::SeqCst);
+        self.shared.attempted.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Where a gate is, or the cloud itself; none while there is no engine.
-    fn place(&self, by_gate: bool, gate: fn(&Gates) -> &String) -> Option<String> {
+    /// Returns the address of a gate or of the cloud; None while there is no engine.
+    fn base_url(&self, by_gate: bool, gate: fn(&Gates) -> &String) -> Option<String> {
         if !by_gate {
             return Some(self.cloud.clone());
         }
-        let gates = self.pulled.gates.lock().unwrap();
+        let gates = self.shared.gates.lock().unwrap();
         gates
             .as_ref()
             .map(|gates| format!("http://{}", gate(gates)))
@@ -328,14 +327,16 @@ impl Puller {
     }
 }
 
-/// Deletes all by the command line, while the second region reads and creates around every gate: whether
-/// it creates anything anew that was deleted there.
+/// Deletes all networks by the command line, while the second region reads and creates without gates. Returns
+/// whether it creates a copy again that was deleted there.
 fn brings_back_without_gates(seed: u64) -> bool {
     let race = Race::new(seed);
     race.settings(NEVER, false);
     let engine = race.engine();
-    let pullers = race.pull(EngineSource::Nothing);
-    wait_for("copies", || race.copies().len() == NETWORKS);
+    let pullers = race.pull(GateUse::Nothing);
+    wait_for("a copy of every network", || {
+        race.copies().len() == NETWORKS
+    });
     let targets: Vec<String> = race
         .networks
         .iter()
@@ -343,8 +344,8 @@ fn brings_back_without_gates(seed: u64) -> bool {
         .collect();
     let delete = format!("delete {} --cascade --yes -o json", targets.join(" "));
     let id = text(&race.stage.gone(&delete).ok().json()["id"]);
-    let brought_back = || race.made() > NETWORKS;
-    wait_for("the end, or what comes back", || {
+    let brought_back = || race.created() > NETWORKS;
+    wait_for("the end, or a copy that comes back", || {
         brought_back() || race.stage.show(&id)["state"] == "gone"
     });
     race.end(pullers);
@@ -352,14 +353,16 @@ fn brings_back_without_gates(seed: u64) -> bool {
     brought_back()
 }
 
-/// The same by a gate, and with the second region behind gates.
-fn with_gates(seed: u64, tried_min: usize) -> Race {
+/// Deletes all networks through a gate, while the second region creates through gates.
+fn with_gates(seed: u64, creates_min: usize) -> Race {
     let race = Race::new(seed);
     race.settings(NEVER, true);
     let engine = race.engine_with_gates();
-    let pullers = race.pull(EngineSource::Creates);
-    wait_for("copies", || race.copies().len() == NETWORKS);
-    race.delete_all(tried_min);
+    let pullers = race.pull(GateUse::Creates);
+    wait_for("a copy of every network", || {
+        race.copies().len() == NETWORKS
+    });
+    race.delete_all(creates_min);
     race.await_gone();
     race.end(pullers);
     engine.stop().ok();
@@ -368,24 +371,27 @@ fn with_gates(seed: u64, tried_min: usize) -> Race {
 
 #[test]
 fn t12_t14_with_gates_no_copy_outlives_the_deletion_of_its_original() {
-    let race = with_gates(0, TRIED_MIN);
+    let race = with_gates(0, CREATES_MIN);
     assert_eq!(race.copies(), BTreeSet::new());
-    // Each once, before it was deleted.
-    assert_eq!(race.made(), NETWORKS);
-    assert!(race.tried() >= TRIED_MIN, "{}", race.tried());
+    // Each copy was created once, before its deletion.
+    assert_eq!(race.created(), NETWORKS);
+    assert!(race.attempted() >= CREATES_MIN, "{}", race.attempted());
     race.assert_bystanders();
 }
 
 #[test]
 fn t12_t14_copies_come_back_without_gates_and_not_with_them() {
-    let showed = (1..=10)
+    let seeds_with_copies = (1..=10)
         .filter(|seed| brings_back_without_gates(*seed))
         .count();
-    assert!(showed >= 9, "in {showed} of 10 seeds");
+    assert!(
+        seeds_with_copies >= 9,
+        "copies came back with {seeds_with_copies} of 10 seeds"
+    );
     for seed in 1..=3 {
-        let race = with_gates(seed, TRIED_MIN_OF_MANY);
+        let race = with_gates(seed, CREATES_MIN_PER_SEED);
         assert_eq!(race.copies(), BTreeSet::new(), "seed {seed}");
-        assert_eq!(race.made(), NETWORKS, "seed {seed}");
+        assert_eq!(race.created(), NETWORKS, "seed {seed}");
     }
 }
 
@@ -395,9 +401,11 @@ fn t14_copies_created_around_the_gates_are_swept() {
     race.settings(SWEEP, true);
     let engine = race.engine_with_gates();
     let member = Member::added_again(&race);
-    let pullers = race.pull(EngineSource::Reads);
-    wait_for("copies", || race.copies().len() == NETWORKS);
-    race.delete_all(TRIED_MIN);
+    let pullers = race.pull(GateUse::Reads);
+    wait_for("a copy of every network", || {
+        race.copies().len() == NETWORKS
+    });
+    race.delete_all(CREATES_MIN);
     race.end(pullers);
     let last = Instant::now();
     race.await_gone();
@@ -407,8 +415,12 @@ fn t14_copies_created_around_the_gates_are_swept() {
     assert!(took < 2 * SWEEP, "{took:?}");
     race.assert_bystanders();
     member.assert_there(&race);
-    assert!(race.tried() >= TRIED_MIN, "{}", race.tried());
-    assert!(race.made() > NETWORKS, "nothing came back: {}", race.made());
+    assert!(race.attempted() >= CREATES_MIN, "{}", race.attempted());
+    assert!(
+        race.created() > NETWORKS,
+        "no copy was created again: {}",
+        race.created()
+    );
     engine.stop().ok();
 }
 
@@ -418,16 +430,18 @@ fn t08_t12_t14_no_copy_stays_although_engine_and_gates_are_killed_repeatedly() {
     race.settings(SWEEP, true);
     let mut engine = race.engine_with_gates();
     let member = Member::added_again(&race);
-    let pullers = race.pull(EngineSource::Either);
-    wait_for("copies", || race.copies().len() == NETWORKS);
+    let pullers = race.pull(GateUse::Either);
+    wait_for("a copy of every network", || {
+        race.copies().len() == NETWORKS
+    });
     let mut random = fastrand::Rng::with_seed(race.seed);
     for (number, network) in race.networks.iter().enumerate() {
-        race.await_tried(TRIED_MIN * (number + 1) / NETWORKS);
+        race.await_attempts(CREATES_MIN * (number + 1) / NETWORKS);
         race.delete(network);
-        // In the midst of it, wherever that is.
+        // The kill comes at a random moment of the deletion.
         std::thread::sleep(Duration::from_millis(random.u64(..200)));
         engine.kill();
-        *race.pulled.gates.lock().unwrap() = None;
+        *race.shared.gates.lock().unwrap() = None;
         engine = race.engine_with_gates();
     }
     race.await_gone();
@@ -439,12 +453,16 @@ fn t08_t12_t14_no_copy_stays_although_engine_and_gates_are_killed_repeatedly() {
     assert!(took < 2 * SWEEP, "{took:?}");
     race.assert_bystanders();
     member.assert_there(&race);
-    assert!(race.tried() >= TRIED_MIN, "{}", race.tried());
-    assert!(race.made() > NETWORKS, "nothing came back: {}", race.made());
+    assert!(race.attempted() >= CREATES_MIN, "{}", race.attempted());
+    assert!(
+        race.created() > NETWORKS,
+        "no copy was created again: {}",
+        race.created()
+    );
     engine.stop().ok();
 }
 
-/// Of an image: deleted by gone, and added again through the gate.
+/// A member of an image, which gone has deleted and which was then added again through a gate.
 struct Member {
     path: String,
 }
@@ -460,7 +478,7 @@ impl Member {
         client("POST", &members, json!({"member": PROJECT}));
         let line = format!("delete image_member/{image},{PROJECT}@prod/RegionOne --yes --wait=1m");
         race.stage.gone(&line).ok();
-        let gate = race.pulled.gates.lock().unwrap().clone().unwrap().image;
+        let gate = race.shared.gates.lock().unwrap().clone().unwrap().image;
         let again = race
             .http
             .post(format!("http://{gate}/{members}"))

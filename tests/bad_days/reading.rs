@@ -1,12 +1,12 @@
-//! Verbs that read send nothing that changes a cloud, whatever waits in the ledger (P10).
+//! Verbs that read send no call that changes a cloud, whatever waits in the ledger (P10).
 
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::support::{Stage, text};
 
-/// A deletion that was left in the midst of its work: of many slow calls, one after another, some were sent.
-fn left_in_the_midst(stage: &Stage) -> String {
+/// Starts a deletion of many slow calls, and interrupts it after the first. Returns its id.
+fn interrupted_deletion(stage: &Stage) -> String {
     stage.settings("[engine]\nconcurrency = 1\nconcurrency_max = 1\n");
     stage.network("web", 20);
     stage.network("other", 0);
@@ -27,11 +27,11 @@ fn left_in_the_midst(stage: &Stage) -> String {
 #[test]
 fn p10_verbs_that_read_send_no_step_that_waits_in_the_ledger() {
     let stage = Stage::new();
-    let id = left_in_the_midst(&stage);
+    let id = interrupted_deletion(&stage);
     let sent = stage.writes().len();
     let ports = stage.ids("ports");
-    // With as many calls at once as by default, an engine that works sends deletes beside the reads of a plan,
-    // long before the plan is done.
+    // With the default concurrency, an engine at work would send deletes beside the reads of a plan, long before
+    // the plan is done.
     stage.settings("");
     stage.limits(json!({"latency_ms": 100, "parallel": 16}));
     for verb in [
@@ -59,7 +59,7 @@ fn p10_verbs_that_read_send_no_step_that_waits_in_the_ledger() {
 #[test]
 fn p10_a_retry_without_an_engine_works_until_the_deletion_has_ended() {
     let stage = Stage::new();
-    let id = left_in_the_midst(&stage);
+    let id = interrupted_deletion(&stage);
     let ran = stage.gone(&format!("retry {id}")).ok();
     assert!(ran.err.contains("gone"), "{}", ran.err);
     assert_eq!(stage.show(&id)["state"], "gone");

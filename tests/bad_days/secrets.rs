@@ -9,10 +9,10 @@ use serde_json::json;
 use super::support::{PASSWORD, Stage, files, text};
 
 const TOKEN: &str = "tok-Vb3Xk9";
-/// The path of an address, which whoever knows may post to.
+/// The secret path of a webhook: whoever knows it may post there.
 const HOOK: &str = "hook-Wm5Tz2";
 
-/// Passes logins on, and keeps the tokens that come back.
+/// A proxy that forwards logins, and keeps the tokens of the answers.
 struct Tap {
     url: String,
     tokens: Arc<Mutex<Vec<String>>>,
@@ -30,10 +30,10 @@ impl Tap {
                 let client = client.unwrap();
                 let server = TcpStream::connect(&cloud).unwrap();
                 let up = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                std::thread::spawn(move || pass(up.0, up.1, |_| {}));
+                std::thread::spawn(move || forward(up.0, up.1, |_| {}));
                 let kept = kept.clone();
                 std::thread::spawn(move || {
-                    pass(server, client, |answer| {
+                    forward(server, client, |answer| {
                         let mut lines = answer.lines();
                         let token = lines.find_map(|line| line.strip_prefix("x-subject-token: "));
                         kept.lock().unwrap().extend(token.map(str::to_owned));
@@ -45,10 +45,10 @@ impl Tap {
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, mut seen: impl FnMut(&str)) {
+fn forward(mut from: TcpStream, mut to: TcpStream, mut inspect: impl FnMut(&str)) {
     let mut buffer = [0; 65_536];
     while let Ok(n @ 1..) = from.read(&mut buffer) {
-        seen(&String::from_utf8_lossy(&buffer[..n]));
+        inspect(&String::from_utf8_lossy(&buffer[..n]));
         if to.write_all(&buffer[..n]).is_err() {
             return;
         }
@@ -61,7 +61,7 @@ fn no_secret_is_written_anywhere() {
     stage.network("web", 6);
     let tap = Tap::before(&stage.url);
     stage.clouds_yaml(&format!("{}/v3", tap.url), PASSWORD, "RegionOne", "");
-    // Somebody who is told, and does not answer.
+    // A webhook that does not accept the notifications.
     let token = stage.path("webhook.token");
     std::fs::write(&token, TOKEN).unwrap();
     let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -71,11 +71,11 @@ fn no_secret_is_written_anywhere() {
          url = \"{}/{HOOK}\"\ntoken_file = \"webhook.token\"\n",
         stage.url
     ));
-    // As much as the logs can tell.
+    // With the most verbose log.
     let engine = stage.start("--engine -vvvv");
     stage.await_engine(engine.pid());
     let about = |what: &str| std::fs::read(format!("/proc/{}/{what}", engine.pid())).unwrap();
-    let mut seen = vec![
+    let mut outputs = vec![
         ("cmdline".to_owned(), about("cmdline")),
         ("environ".to_owned(), about("environ")),
     ];
@@ -93,33 +93,33 @@ fn no_secret_is_written_anywhere() {
         "plan network/none -vvvv",
     ] {
         let ran = stage.gone(line);
-        seen.push((line.to_owned(), format!("{}{}", ran.out, ran.err).into()));
+        outputs.push((line.to_owned(), format!("{}{}", ran.out, ran.err).into()));
     }
-    // Once more without an engine, and with a login that fails.
+    // Once more without an engine, and with a login that is refused.
     let log = engine.stop().ok();
-    assert!(log.err.len() > 10_000, "it tells a lot");
-    seen.push((
+    assert!(log.err.len() > 10_000, "the log is long");
+    outputs.push((
         "engine".to_owned(),
         format!("{}{}", log.out, log.err).into(),
     ));
     stage.clouds_yaml(&format!("{}/v3", tap.url), "wrong-Qx7", "RegionOne", "");
     let ran = stage.gone("plan network/web-net-0 -vvvv").ends_with(3);
-    seen.push((
+    outputs.push((
         "refused".to_owned(),
         format!("{}{}", ran.out, ran.err).into(),
     ));
     for (path, bytes) in files(stage.folder.path()) {
         let given = ["clouds.yaml", "config.toml", "webhook.token"];
         if !given.iter().any(|name| path.ends_with(name)) {
-            seen.push((path.display().to_string(), bytes));
+            outputs.push((path.display().to_string(), bytes));
         }
     }
-    assert!(seen.iter().any(|(name, _)| name.ends_with("ledger.db")));
+    assert!(outputs.iter().any(|(name, _)| name.ends_with("ledger.db")));
     let mut secrets = tap.tokens.lock().unwrap().clone();
     assert!(secrets.len() >= 2, "{secrets:?}");
     assert!(secrets.iter().all(|token| token.len() > 20), "{secrets:?}");
     secrets.extend([PASSWORD, "wrong-Qx7", TOKEN, HOOK].map(str::to_owned));
-    for (name, bytes) in &seen {
+    for (name, bytes) in &outputs {
         for secret in &secrets {
             let found = bytes
                 .windows(secret.len())

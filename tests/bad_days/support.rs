@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No test module uses all of it.
 #[path = "../testkit/program.rs"]
 pub mod program;
 
 use program::Ended;
 pub use program::{GONE, Ran, Running, wait_for};
 
-/// Of the user `admin`: a word that nothing else contains.
+/// The password of the user `admin`: a word that nothing else contains.
 pub const PASSWORD: &str = "pw-Zc8Yb2Kd5";
 pub const SITE: &str = "prod/RegionOne";
 pub const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
@@ -38,7 +38,7 @@ impl Stage {
         Self::in_cloud(regions, &[])
     }
 
-    /// A practice cloud with these options.
+    /// Starts a practice cloud with these options.
     pub fn in_cloud(regions: &[&str], options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut cloud = Command::new(GONE)
@@ -71,7 +71,7 @@ impl Stage {
         stage
     }
 
-    /// One cloud, `prod`; its first region is the one that is meant where none is named.
+    /// Writes a clouds.yaml with one cloud, `prod`, whose first region is the default.
     pub fn clouds_yaml(&self, auth_url: &str, password: &str, regions: &str, more: &str) {
         let first = regions.split(", ").next().unwrap();
         let text = format!(
@@ -90,7 +90,7 @@ impl Stage {
         self.path("state/gone/ledger.db")
     }
 
-    /// The settings of the user.
+    /// Writes the settings of the user. Returns their file.
     pub fn settings(&self, text: &str) -> PathBuf {
         let file = self.path("config/gone/config.toml");
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -116,7 +116,7 @@ impl Stage {
         self.control("POST", "seed", seed)
     }
 
-    /// A network `NAME-net-0` with so many ports, its DHCP port aside; answers its id.
+    /// Makes a network `NAME-net-0` with so many ports besides its DHCP port. Returns its id.
     pub fn network(&self, name: &str, ports: u32) -> String {
         let seed = json!({"name": name, "networks": 1, "ports_per_network": ports});
         text(&self.seed(seed)["networks"][0])
@@ -130,24 +130,24 @@ impl Stage {
         self.control("PUT", "limits", limits);
     }
 
-    /// What gone has called, Keystone included.
-    pub fn calls(&self) -> Vec<Called> {
+    /// Returns the calls of gone, also those to Keystone.
+    pub fn calls(&self) -> Vec<LoggedCall> {
         let calls = self.control("GET", "calls?after=0", Value::Null);
-        let calls: Vec<Called> = serde_json::from_value(calls["calls"].clone()).unwrap();
-        let by_gone = |call: &Called| {
+        let calls: Vec<LoggedCall> = serde_json::from_value(calls["calls"].clone()).unwrap();
+        let by_gone = |call: &LoggedCall| {
             let agent = call.user_agent.as_deref();
             agent.is_some_and(|agent| agent.starts_with("gone/"))
         };
         calls.into_iter().filter(by_gone).collect()
     }
 
-    /// The calls that change the cloud.
-    pub fn writes(&self) -> Vec<Called> {
+    /// Returns the calls of gone that change the cloud.
+    pub fn writes(&self) -> Vec<LoggedCall> {
         let calls = self.calls().into_iter();
-        calls.filter(Called::writes).collect()
+        calls.filter(LoggedCall::writes).collect()
     }
 
-    pub fn deletes_of(&self, id: &str) -> Vec<Called> {
+    pub fn deletes_of(&self, id: &str) -> Vec<LoggedCall> {
         let writes = self.writes().into_iter();
         writes
             .filter(|call| call.method == "DELETE" && call.path.ends_with(id))
@@ -159,7 +159,7 @@ impl Stage {
         wait_for(&format!("{count} writes"), || self.writes().len() >= count);
     }
 
-    /// As a client of its own sees it.
+    /// Lists a collection of Neutron in RegionOne, as a client other than gone.
     pub fn list(&self, collection: &str) -> Vec<Value> {
         let path = format!("RegionOne/network/v2.0/{}", collection.replace('_', "-"));
         let answer = self.as_client("GET", &path, Value::Null);
@@ -176,7 +176,7 @@ impl Stage {
         ids
     }
 
-    /// A token of the admin's.
+    /// Logs in as admin. Returns the token.
     pub fn token(&self) -> String {
         let domain = json!({"id": "default"});
         let login = json!({"auth": {
@@ -209,7 +209,7 @@ impl Stage {
 
     // The program.
 
-    /// Without a terminal, in a home of its own.
+    /// Makes a command that runs the program without a terminal, in the home of the stage.
     pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(GONE);
         command.args(args);
@@ -241,12 +241,12 @@ impl Stage {
         Running::start(&mut self.command(line.split_whitespace()))
     }
 
-    /// Runs to its end.
+    /// Runs the program to its end.
     pub fn gone(&self, line: &str) -> Ran {
         self.start(line).end()
     }
 
-    /// A headless engine that serves its socket.
+    /// Starts a headless engine, and waits until it serves its socket.
     pub fn engine(&self) -> Running {
         let engine = self.start("--engine");
         self.await_engine(engine.pid());
@@ -276,9 +276,9 @@ impl Stage {
     }
 }
 
-/// One line of the cloud's log.
+/// A call in the log of the cloud.
 #[derive(Clone, Debug, serde::Deserialize)]
-pub struct Called {
+pub struct LoggedCall {
     pub at: chrono::DateTime<chrono::Utc>,
     pub method: String,
     pub path: String,
@@ -286,7 +286,7 @@ pub struct Called {
     user_agent: Option<String>,
 }
 
-impl Called {
+impl LoggedCall {
     fn writes(&self) -> bool {
         self.method != "GET" && !self.path.contains("/auth/tokens")
     }
@@ -311,7 +311,7 @@ pub fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// The counts of a deletion sum to its total.
+/// Asserts that the counts of a deletion sum to its total.
 #[track_caller]
 pub fn assert_counts_sum(deletion: &Value) {
     let counts = deletion["counts"].as_object().unwrap();

@@ -1,4 +1,4 @@
-//! A server whose certificate nobody vouches for.
+//! A server with a self-signed certificate.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, crypto::aws_lc_rs};
 
-/// Of `localhost`, and who trusts the PEM trusts it.
+/// Makes an acceptor for `localhost`. Returns its self-signed certificate as PEM, too.
 pub fn acceptor() -> (TlsAcceptor, String) {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
@@ -21,8 +21,8 @@ pub fn acceptor() -> (TlsAcceptor, String) {
     (TlsAcceptor::from(Arc::new(config)), own.cert.pem())
 }
 
-/// Its port. It accepts until the test ends.
-pub fn untrusted() -> u16 {
+/// Starts a server that accepts until the test ends. Returns its port.
+pub fn start_untrusted_server() -> u16 {
     let (acceptor, _) = acceptor();
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -34,7 +34,7 @@ pub fn untrusted() -> u16 {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             send.send(listener.local_addr().unwrap().port()).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
-                // A client that mistrusts us breaks the handshake off.
+                // A client that does not trust the certificate breaks off the handshake.
                 let _ = acceptor.accept(stream).await;
             }
         });

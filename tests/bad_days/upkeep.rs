@@ -1,12 +1,10 @@
-//! The ledger's upkeep: checked, copied and written out, also beside an engine at work.
+//! The upkeep of the ledger: checks, backups, exports and the audit, also beside an engine at work.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use super::support::{Stage, text};
-
-const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
+use super::support::{DELETE_WEB, Stage, text};
 
 #[test]
 fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing() {
@@ -18,9 +16,9 @@ fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing()
     stage.await_writes(10);
     let copy = stage.path("copy.db");
     let backup = format!("ledger backup {} -o json", copy.display());
-    let said = stage.gone(&backup).ok().json();
+    let reported = stage.gone(&backup).ok().json();
     let metadata = std::fs::metadata(&copy).unwrap();
-    assert_eq!(said["bytes"], metadata.len());
+    assert_eq!(reported["bytes"], metadata.len());
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     let before = std::fs::read(&copy).unwrap();
     stage
@@ -29,7 +27,7 @@ fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing()
         .complains(&["copy.db", "File exists"]);
     assert!(
         before == std::fs::read(&copy).unwrap(),
-        "it was written over"
+        "the copy was overwritten"
     );
 
     let of_copy = format!("--ledger {}", copy.display());
@@ -44,7 +42,7 @@ fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing()
         .unwrap();
     assert_eq!(known, 1);
     drop(db);
-    // What reads it needs no socket, which the engine of the other ledger serves.
+    // A verb that reads needs no socket; the engine of the other ledger serves the usual one.
     let listed = stage.gone(&format!("list -o json {of_copy}")).ok().json();
     assert_eq!(listed[0]["id"], id.as_str());
     stage
@@ -54,7 +52,7 @@ fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing()
             "another engine serves it",
             "End that engine, or choose another socket with --socket.",
         ]);
-    // The engine was not held up, and its own ledger is as good.
+    // The engine was not delayed, and its own ledger is intact.
     stage.await_state(&id, "gone");
     stage.gone("ledger check").ok();
     engine.stop().ok();
@@ -112,7 +110,7 @@ fn p06_the_audit_is_listed_verified_and_exported_and_a_removed_last_row_is_found
     assert_eq!(whole["head"], head);
     stage.network("api", 1);
     stage.gone("delete network/api-net-0 --cascade --yes").ok();
-    // What was kept elsewhere is still there, and another head is not.
+    // A head that was kept elsewhere verifies, and a different head does not.
     stage.gone(&format!("audit verify --head {head}")).ok();
     stage
         .gone(&format!("audit verify --head {head}0"))
@@ -190,6 +188,6 @@ fn a_missing_ledger_is_reported_and_not_created() {
     for name in ["typo.db", "typo.db.key", "typo.db.lock"] {
         assert!(!stage.path(name).exists(), "{name}");
     }
-    // The usual one may begin with what reads it.
+    // A verb that reads may create the ledger at its default path.
     stage.gone("list").ok();
 }

@@ -1,12 +1,12 @@
-//! Waits that do not end with all gone.
+//! Waits that end before the deletion is gone.
 
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::support::{Stage, text};
 
-/// Half a second for each call, one at a time.
-fn slow(stage: &Stage) {
+/// Makes each call take half a second, one at a time.
+fn slow_down(stage: &Stage) {
     stage.limits(json!({"latency_ms": 500, "parallel": 1}));
 }
 
@@ -14,9 +14,9 @@ fn slow(stage: &Stage) {
 fn p02_a_stuck_deletion_exits_with_4_and_names_its_blocker() {
     let stage = Stage::new();
     stage.settings("[gc]\nschedule = [\"300ms\"]\njitter = 0.0\nmax_attempts = 2\n");
-    let made = stage.seed(json!({"name": "web", "networks": 1, "ports_per_network": 2}));
-    let (network, port) = (text(&made["networks"][0]), text(&made["ports"][1]));
-    // Something makes the port anew each time.
+    let seeded = stage.seed(json!({"name": "web", "networks": 1, "ports_per_network": 2}));
+    let (network, port) = (text(&seeded["networks"][0]), text(&seeded["ports"][1]));
+    // Something re-creates the port each time.
     stage.faults(json!([{
         "match": {"method": "DELETE", "id": port},
         "action": {"recreate_after_ms": 1, "as": "new"},
@@ -48,7 +48,7 @@ fn p02_a_stuck_deletion_exits_with_4_and_names_its_blocker() {
 fn a_wait_that_times_out_exits_with_8_and_the_deletion_continues() {
     let stage = Stage::new();
     stage.network("web", 6);
-    slow(&stage);
+    slow_down(&stage);
     let engine = stage.engine();
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes --wait=1s -o json")
@@ -64,8 +64,8 @@ fn a_wait_that_times_out_exits_with_8_and_the_deletion_continues() {
 fn ctrl_c_while_waiting_exits_with_130_and_says_how_the_deletion_continues() {
     let stage = Stage::new();
     stage.network("web", 6);
-    slow(&stage);
-    // Alone: the engine ends with the verb, the deletion stays in the ledger.
+    slow_down(&stage);
+    // Without an engine: the verb's own engine ends with it, and the deletion stays in the ledger.
     let alone = stage.start("delete network/web-net-0 --cascade --yes");
     stage.await_writes(1);
     alone.signal(Signal::INT);
@@ -76,13 +76,13 @@ fn ctrl_c_while_waiting_exits_with_130_and_says_how_the_deletion_continues() {
         "gone show",
         "gone cancel",
     ]);
-    // With an engine: it goes on there.
+    // With an engine: the deletion continues there.
     stage.limits(json!({}));
     let engine = stage.engine();
     let rows = stage.gone("list -o json").ok().json();
     stage.await_state(&text(&rows[0]["id"]), "gone");
     stage.network("db", 6);
-    slow(&stage);
+    slow_down(&stage);
     let sent = stage.writes().len();
     let waiting = stage.start("delete network/db-net-0 --cascade --yes --wait");
     stage.await_writes(sent + 1);
