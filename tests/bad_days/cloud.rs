@@ -178,10 +178,10 @@ fn assert_hidden_ports_are_not_gone(ports: u32, false_answer: Value) {
     stage.await_writes(1);
     stage.faults(json!([false_answer, keep]));
     let from = stage.calls().len();
-    wait_for("four observations", || {
+    wait_for("four calls for ports", || {
         let calls = stage.calls();
-        let observations = calls[from..].iter();
-        observations
+        let port_calls = calls[from..].iter();
+        port_calls
             .filter(|call| call.path.contains("/v2.0/ports"))
             .count()
             >= 4

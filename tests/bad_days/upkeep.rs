@@ -139,7 +139,7 @@ fn p06_the_audit_is_listed_verified_and_exported_and_a_removed_last_row_is_found
 }
 
 #[test]
-fn ledger_export_writes_every_row_as_a_line_of_json() {
+fn ledger_export_writes_deletions_steps_and_events_as_lines_of_json() {
     let stage = Stage::new();
     stage.network("web", 2);
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
