@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_must_fit() {
+    fn a_row_must_match_every_word() {
         for (text, wanted) in [
             ("", true),
             ("WEB", true),
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_about_a_column_is_tested_by_whoever_knows_the_columns() {
+    fn a_word_about_a_column_is_matched_against_the_text_of_that_column() {
         let columns = ["name".to_owned(), "blocked_by".to_owned()];
         let text = |column: &str| match column {
             "name" => "Web-1".to_owned(),
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_word_demands_one_of_its_texts_of_rows_that_have_the_field() {
+    fn an_exact_word_matches_rows_with_one_of_its_texts_and_rows_without_the_field() {
         let word = exact_word("site", &["prod/West 1".to_owned(), "prod/a,b%".to_owned()]);
         assert_eq!(word.split_whitespace().count(), 1);
         let fits = |site: &str| {
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_is_also_meant_by_its_name() {
+    fn a_project_is_also_matched_by_its_name() {
         let mut projects = BTreeMap::from([
             ("a1b2".to_owned(), "Demo".to_owned()),
             ("c3d4".to_owned(), "demo-lab".to_owned()),
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_said_with_what_might_be() {
+    fn an_invalid_query_gets_a_complaint_with_the_reason() {
         let complaint = |text: &str| SearchQuery::parse(text).complaint().unwrap_or_default();
         assert_eq!(complaint("web state=stuck age>1h"), "");
         let misspelt = complaint("stat=stuck");

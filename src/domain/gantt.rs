@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_what_matters_most_in_each_stretch() {
+    fn a_row_shows_the_most_important_mark_of_each_stretch() {
         let cells = [(2, 5, 0, 0), (4, 1, 1, 0), (6, 3, 1, 2)];
         assert_eq!(drawn(&row(5, 5, &cells), 10, 10), "..+-x-#   ");
         assert_eq!(drawn(&row(5, 4, &cells), 10, 10), "..+-x-#---");

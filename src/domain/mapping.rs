@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t14_a_copy_names_its_original_by_one_tag_alone() {
+    fn t14_only_the_copy_of_tag_names_the_original_of_a_copy() {
         let cases: [(&[&str], Option<&str>); 4] = [
             (&["gone:copy-of=4fdb"], Some("4fdb")),
             (&["keep", "gone:copy-of=4fdb"], Some("4fdb")),

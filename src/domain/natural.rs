@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_count_as_numbers_and_case_does_not_count() {
+    fn names_sort_by_the_numbers_in_them_and_regardless_of_case() {
         let names = [
             "", "9", "10", "Archive", "web-2", "WEB-10", "web-10a", "web-11",
         ];

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_like_nothing_or_like_a_space_is_shown_as_what_it_is() {
+    fn invisible_and_space_like_characters_are_escaped() {
         for hidden in [
             "\u{3164}",
             "\u{115f}",
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_fits_whole_texts_and_words() {
+    fn a_pattern_matches_whole_texts_and_single_words() {
         for (text, pattern, fits) in [
             ("prod-web", "prod-*", true),
             ("my-prod-web", "prod-*", false),

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn it_doubles_while_more_brings_more_and_goes_back_when_the_cloud_is_full() {
+    fn the_limit_doubles_while_throughput_grows_and_falls_back_when_the_cloud_is_full() {
         for (workers, settled) in [(1, 8), (8, 8), (16, 16), (32, 32), (64, 64), (500, 64)] {
             let mut limit = Limit::new(8, 64);
             Cloud::of(workers).serve(&mut limit, 3_000);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ceiling_is_never_passed() {
+    fn the_limit_never_exceeds_its_maximum() {
         let mut limit = Limit::new(8, 20);
         let mut cloud = Cloud::of(500);
         for _ in 0..10_000 {
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn few_calls_say_nothing_of_many() {
+    fn the_limit_does_not_grow_while_fewer_calls_are_in_flight_than_it_allows() {
         let mut limit = Limit::new(8, 64);
         let began = Instant::now();
         for answer in 0..10_000 {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overload_halves_it_and_it_grows_back_to_where_it_was() {
+    fn an_overload_halves_the_limit_and_it_grows_back() {
         let mut limit = Limit::new(8, 64);
         let mut cloud = Cloud::of(32);
         cloud.serve(&mut limit, 3_000);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_that_grew_is_found_out() {
+    fn the_limit_rises_when_the_cloud_gains_workers() {
         let mut limit = Limit::new(8, 64);
         let mut cloud = Cloud::of(8);
         cloud.serve(&mut limit, 3_000);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_that_shrank_is_found_out_down_to_the_start() {
+    fn the_limit_falls_to_its_start_when_the_cloud_loses_workers() {
         let mut limit = Limit::new(8, 64);
         let mut cloud = Cloud::of(64);
         cloud.serve(&mut limit, 2_000);
@@ -392,13 +392,13 @@ mod tests {
     }
 
     #[test]
-    fn no_queue_in_a_cloud_that_swings_is_taken_for_a_gain() {
+    fn a_queue_in_a_cloud_of_varying_speed_is_rarely_taken_for_a_gain() {
         let overfilled = clouds_with(8, 1_500, |limit| limit > 8);
         assert!(overfilled <= 10, "{overfilled} of 100");
     }
 
     #[test]
-    fn a_gain_of_a_quarter_is_seen_in_a_cloud_that_swings() {
+    fn a_gain_of_a_quarter_is_usually_found_in_a_cloud_of_varying_speed() {
         let underfilled = clouds_with(10, 1_500, |limit| limit < 16);
         assert!(underfilled <= 10, "{underfilled} of 100");
     }

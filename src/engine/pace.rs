@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn n16_a_limit_by_the_second_is_used_up_and_seldom_passed() {
+    fn n16_a_rate_limit_is_used_fully_and_rarely_exceeded() {
         let mut missed = Vec::new();
         for (per_second, burst) in [(10.0, 10.0), (10.0, 15.0), (20.0, 20.0)] {
             for retry_after in [Duration::ZERO, Duration::from_secs(1)] {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn n16_a_limit_that_is_lifted_is_forgotten() {
+    fn n16_pacing_ends_when_the_rate_limit_is_lifted() {
         let mut pace = Pace::default();
         let mut now = Instant::now();
         pace.answered(now);

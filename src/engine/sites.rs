@@ -827,7 +827,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn i12_calls_and_reads_take_turns() {
+    async fn i12_calls_and_reads_get_permits_alternately() {
         let (sites, site) = narrow();
         let mut reads: Vec<_> = (0..100).map(|_| sites.queue_read(&site)).collect();
         let claim = Claim::default();
@@ -848,7 +848,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn i12_reads_that_wait_keep_no_step_from_being_claimed() {
+    async fn i12_queued_reads_do_not_prevent_claims() {
         let (sites, site) = narrow();
         let _reads: Vec<_> = (0..100).map(|_| sites.queue_read(&site)).collect();
         let capacities = sites.capacities();
@@ -856,7 +856,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn n16_reads_of_a_site_that_a_person_paused_keep_its_limit() {
+    async fn n16_reads_of_a_paused_site_stay_within_its_limit() {
         let (sites, site) = narrow();
         let by = Actor {
             name: "anna".into(),
@@ -891,7 +891,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_steps_are_claimed_ahead_as_are_answered_while_others_are_claimed() {
+    fn steps_are_claimed_ahead_to_cover_the_time_that_a_claim_takes() {
         assert_eq!(capacity(Duration::ZERO), (8, 4));
         assert_eq!(capacity(Duration::from_millis(40)), (8, 15));
         assert_eq!(capacity(Duration::from_secs(10)), (8, 40));

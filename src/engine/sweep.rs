@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t14_what_is_long_gone_is_swept_less_often() {
+    fn t14_resources_gone_for_longer_are_swept_less_often() {
         const MINUTE: Duration = Duration::from_secs(60);
         let week = 7 * 24 * 60 * MINUTE;
         let reaches = [

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_times_read_easily() {
+    fn counts_durations_ranges_and_ages_are_formatted_for_people() {
         assert_eq!(count(1, "step"), "1 step");
         assert_eq!(count(12_000, "step"), "12,000 steps");
         assert_eq!(duration(59), "59s");

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_account_could_have_put_there_is_not_believed() {
+    fn a_path_that_another_account_could_have_placed_is_not_trusted() {
         for (above, found, believed) in [
             ((0, 0o755), 0, true),
             ((US, 0o700), US, true),
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_account_counts_only_where_nobody_could_pretend_to_be_it() {
+    fn a_further_account_is_trusted_only_where_no_other_account_can_write() {
         for (above, believed) in [
             ((0, 0o755), true),
             ((MALLORY, 0o755), true),
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_the_owner_alone_may_write() {
+    fn group_write_permission_counts_as_private_only_for_the_owners_group_and_root() {
         let facts = |uid, gid| Facts {
             uid,
             gid,

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zero_character_of_a_name_is_replaced() {
+    fn null_characters_in_a_response_are_replaced() {
         let body = br#"{"ports": [{"name": "a\u0000b", "tags": ["\u0000"], "slash": "\\u0000", "mtu": 1}]}"#;
         let row = json!({"name": "a\u{fffd}b", "tags": ["\u{fffd}"], "slash": "\\u0000", "mtu": 1});
         assert_eq!(parse(200, body, None).ok(), Some(json!({ "ports": [row] })));

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_uid_is_forbidden() {
+    fn an_unlisted_uid_is_forbidden() {
         let problem = ADMISSION().caller(1002, &claims()).unwrap_err();
         assert_eq!(problem.document()["status"], 403);
         assert_eq!(problem.document()["type"], "urn:gone:problem:forbidden");

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_as_the_command_line_finds_them() {
+    fn words_match_regardless_of_case_hyphens_and_plural() {
         for word in ["Floating_IP", "floating-ip", "Floating-IPs", "FIP"] {
             let found = place(word, &kinds());
             assert!(matches!(found, Place::Kind(kind) if kind.name.as_str() == "floating_ip"));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_answered_with_the_nearest() {
+    fn an_unknown_word_gets_a_suggestion() {
         for typed in ["netwrok", "NETWROK"] {
             let Place::Unknown(text) = place(typed, &kinds()) else {
                 panic!("a known place");

@@ -675,12 +675,12 @@ mod tests {
     }
 
     #[test]
-    fn no_key_has_two_meanings_where_both_mean_something() {
+    fn no_key_has_two_actions_in_scopes_that_overlap() {
         assert!(Keymap::default().conflict().is_none());
     }
 
     #[test]
-    fn nothing_that_changes_a_cloud_is_on_a_control_key_delete_or_backspace() {
+    fn no_action_that_changes_a_cloud_is_bound_to_a_control_key_delete_or_backspace() {
         for binding in Keymap::default().bindings() {
             let slips = binding.keys.iter().any(|key| is_slip(*key));
             let changes = binding.action.changes_a_cloud();
@@ -694,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_changed_by_the_names_of_what_they_do() {
+    fn keys_are_remapped_by_the_name_of_their_action() {
         let map = changed("retry", &["R", "f5"]).expect("a map");
         let action = |scope, key| map.action(scope, false, press(key));
         assert_eq!(action(Scope::Tree, "R"), Some(Action::Retry));
@@ -706,7 +706,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_replay_mean_nothing_elsewhere() {
+    fn the_keys_of_a_replay_do_nothing_outside_a_replay() {
         let map = Keymap::default();
         for key in [",", ".", "<", ">", "{", "}"] {
             assert_eq!(map.action(Scope::Tree, false, press(key)), None);
@@ -729,7 +729,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_what_might_be() {
+    fn an_invalid_key_setting_is_refused_with_the_reason() {
         for (action, keys, message) in WRONG {
             let refused = changed(action, keys).err().unwrap_or_default();
             assert!(refused.contains(message), "{action} {keys:?}: {refused}");
@@ -737,7 +737,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_is_read_as_it_is_written() {
+    fn each_key_name_parses_back_to_its_key() {
         for binding in Keymap::default().bindings() {
             for key in &binding.keys {
                 assert_eq!(parse_key(&key_name(*key)), Some(*key));

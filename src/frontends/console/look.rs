@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_marked_and_never_wider_than_its_place() {
+    fn cut_text_ends_with_an_ellipsis_and_fits_its_width() {
         for (text, width, shown) in [
             ("web", 5, "web"),
             ("web-frontend", 5, "web-…"),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_wrap_at_spaces_and_say_when_they_are_cut() {
+    fn long_texts_wrap_at_spaces_and_end_with_an_ellipsis_when_cut() {
         let lines = look(&keys(), false).wrap("one two three four", 9, 2);
         assert_eq!(lines, ["one two ", "three…"]);
         for width in 1..20 {
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn each_theme_tells_the_tones_apart_and_is_read_on_its_background() {
+    fn each_theme_has_distinct_tones_that_are_readable_on_its_background() {
         let tones = [Tone::Good, Tone::Busy, Tone::Warn, Tone::Bad];
         let keys = keys();
         for theme in [

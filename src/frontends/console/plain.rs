@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_key_a_row_or_a_word_after_a_sign() {
+    fn a_line_is_read_as_a_key_a_row_number_or_the_text_of_a_prompt() {
         let one = |code| format!("{:?}", Ok::<_, ()>(vec![Event::Key(key(code))]));
         for (line, code) in [
             ("D", KeyCode::Char('D')),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_takes_the_whole_line_and_an_empty_one_as_no() {
+    fn a_prompt_takes_the_whole_line_and_an_empty_line_cancels_it() {
         let filter = Prompt::Command(tui_input::Input::default());
         let text = |line: &str| format!("{:?}", read(line, Some(&filter)));
         assert!(text("12").contains("Paste(\"12\")"));

@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_in_its_parts() {
+    fn a_command_line_is_parsed_into_its_parts() {
         let line = Line::parse("port @west project=demo /web !lab");
         assert_eq!((line.word, line.place), ("port", Some("west")));
         assert_eq!(
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_read_as_it_is_written() {
+    fn a_view_is_written_as_a_command_line_that_parses_back() {
         let scope = EstateScope {
             cloud: Some("prod".to_owned()),
             region: Some("west".to_owned()),

@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alert_is_one_sequence_whatever_its_text_says() {
+    fn an_alert_is_one_escape_sequence_whatever_its_text_contains() {
         let hostile = "web\u{7}\u{1b}]52;c;aGk=\u{7}; rm";
         for (how, begins) in [
             (Alert::Osc9, "\u{1b}]9;gone: web"),
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_changes_nothing_is_no_byte() {
+    fn an_unchanged_frame_writes_no_byte() {
         let mut frame = Buffer::empty(Rect::new(0, 0, 20, 2));
         frame.set_string(0, 0, "網路 web ▶", Style::new().fg(Color::Red));
         assert_eq!(painted(&frame.clone(), &frame, true), "");
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_set_again_after_a_sign_that_may_be_wider() {
+    fn the_cursor_is_positioned_again_after_a_character_of_uncertain_width() {
         let before = Buffer::empty(Rect::new(0, 0, 9, 1));
         let mut after = before.clone();
         after.set_string(0, 0, "✓ok", Style::new());
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_line_gets_rows_as_far_as_there_is_room_and_those_of_the_cursor_first() {
+    fn a_slow_connection_gets_the_rows_that_fit_its_budget_and_the_selected_row_first() {
         let area = Rect::new(0, 0, 40, 6);
         let mut shown = Buffer::empty(area);
         let mut frame = Buffer::empty(area);

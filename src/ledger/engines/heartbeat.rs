@@ -304,8 +304,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn t03_t14_a_gate_is_waited_for_until_its_lease_has_ended_and_its_writes_for_a_call_longer()
-     {
+    async fn t03_t14_a_gate_is_awaited_until_its_lease_ends_and_its_writes_for_one_call_longer() {
         let write_max = EngineTerms::default().call_timeout;
         let second = Duration::from_secs(1);
         assert_eq!(waits(false, GATE_LEASE).await, Duration::ZERO);

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_is_parsed_as_it_was_written_and_an_unknown_one_is_urgent() {
+    fn a_notice_parses_back_and_an_unknown_text_is_urgent() {
         for is_urgent in [false, true] {
             let notice = Notice {
                 epoch: 17,

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_runs_has_not_ended_and_one_that_has_ended_is_seen() {
+    fn a_running_process_has_not_ended_and_an_earlier_one_with_its_pid_has() {
         let own = Process::own();
         assert!(own.is_here() && !own.has_ended());
         let earlier = Process {

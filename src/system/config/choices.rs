@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_the_file_stays_as_a_person_wrote_it() {
+    fn saving_a_choice_keeps_the_rest_of_the_file() {
         let line = "night = \"stuck @prod /timeout\"\n";
         for (before, after) in [
             (None, format!("[views]\n{line}")),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_that_is_taken_back_leaves_the_others() {
+    fn removing_a_choice_keeps_the_others() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.toml");
         std::fs::write(
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_valid_is_left_alone() {
+    fn an_invalid_file_is_not_changed() {
         for before in ["[views\n", "views = 3\n", "[nonsense]\n"] {
             let (result, text) = saved(Some(before));
             assert!(result.is_err(), "{before}");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn permissions_and_links_stay() {
+    fn saving_a_choice_keeps_permissions_and_links() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("real.toml"), folder.path().join("link"));
         std::fs::write(&file, "").unwrap();

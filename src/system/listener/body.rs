@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn p12_the_thread_looks_for_what_came_in_between_two_pieces_of_a_large_answer() {
+    async fn p12_another_connection_is_served_between_two_pieces_of_a_large_response() {
         let (mut other, client) = UnixStream::pair().unwrap();
         let pieces = Arc::new(AtomicUsize::new(0));
         let counted = pieces.clone();

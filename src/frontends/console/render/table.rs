@@ -194,7 +194,7 @@ mod tests {
     use crate::frontends::console::panes::kit::{fixed, flex};
 
     #[test]
-    fn columns_fill_the_room_and_never_exceed_it() {
+    fn columns_never_exceed_the_available_width() {
         let columns = [
             fixed("A", 9),
             flex("B", 3),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_would_be_cut_gets_the_room_that_other_names_leave() {
+    fn a_name_that_would_be_cut_gets_the_width_that_other_names_leave() {
         let columns = [flex("NAME", 3), flex("SITE", 2), flex("WHY", 2)];
         let long = "It is in use by two ports, which belong to servers of another project.";
         let row = |site: &str| vec![Cell::plain("web-1"), Cell::plain(site), Cell::plain(long)];

@@ -268,7 +268,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_row_is_found_where_it_is_and_nothing_is_shown_twice(
+        fn each_key_leads_back_to_its_row_and_no_step_is_shown_twice(
             kinds in proptest::collection::vec(0usize..3, 60),
             edges in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..4), 60),
             blocked in proptest::collection::btree_map(
