@@ -145,12 +145,12 @@ fn build(path: &Path, steps: usize) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let ledger = SqliteLedger::open(path, Options::default()).unwrap();
-        support::running(&ledger, "one", &network(steps - 2)).await;
+        support::start_deletion(&ledger, "one", &network(steps - 2)).await;
         for state in [
             gone::domain::model::StepState::Gone,
             gone::domain::model::StepState::Blocked,
         ] {
-            support::claim_all_to(&ledger, state).await;
+            support::claim_all_and_move_to(&ledger, state).await;
         }
         ledger.close().await;
     });

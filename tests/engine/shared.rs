@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::memory::{EngineSeat, MemoryRows, Tables};
+use super::memory::{EngineRow, MemoryRows, Tables};
 use super::ports::Lies;
 
 /// Between two tries to connect.
@@ -272,7 +272,7 @@ impl Shared {
             let mut tables = self.server.rows.tables();
             let epoch = tables.next_epoch();
             let last = last_change(&tables);
-            tables.engines.push(EngineSeat {
+            tables.engines.push(EngineRow {
                 epoch,
                 works: member.works(),
                 has_gates: member.index.is_some(),

@@ -10,7 +10,7 @@ use crate::stores::on_each_store;
 use crate::support::*;
 
 #[test]
-fn an_event_of_one_step_is_in_the_singular() {
+fn event_messages_use_the_singular_for_one_step() {
     use gone::ledger::events::{handles_referrers, holds_others, planned};
     for (happened, words) in [
         (planned("d1", 1), "deletion d1 planned: 1 step"),
@@ -31,7 +31,7 @@ async fn phase(ledger: &dyn Ledger, resource: &str) -> Phase {
         id: Some(resource.to_owned()),
         ..Default::default()
     };
-    ledger.tombstones(filter, all()).await.unwrap().rows[0].phase
+    ledger.tombstones(filter, first_page()).await.unwrap().rows[0].phase
 }
 
 async fn deletion_state(ledger: &dyn Ledger, name: &str) -> DeletionState {
@@ -39,7 +39,7 @@ async fn deletion_state(ledger: &dyn Ledger, name: &str) -> DeletionState {
 }
 
 #[tokio::test]
-async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
+async fn p08_a_cancelled_deletion_releases_unsent_steps_and_observes_sent_ones() {
     on_each_store(async |ledger| {
         let plan = ports(&[
             ("ready", &[]),
@@ -48,12 +48,12 @@ async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
             ("running", &[]),
             ("waiting", &[0]),
         ]);
-        running(ledger, "one", &plan).await;
+        start_deletion(ledger, "one", &plan).await;
         let claimed = claim(ledger, 4).await;
         let of = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
         // Given back before it was tried, "ready" still counts as sent: the claim was durable.
-        let blocked = with(
-            failed(
+        let blocked = with_decision(
+            failure(
                 &of("blocked"),
                 StepState::Blocked,
                 ErrorClass::Blocked,
@@ -61,20 +61,28 @@ async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
             ),
             |it| it.next_attempt_at = Some(at(9000)),
         );
-        let verifying = with(
+        let verifying = with_decision(
             outcome(&of("verifying"), StepState::Verifying, at(2)),
             |it| it.next_attempt_at = Some(at(9000)),
         );
         ledger
-            .commit(vec![settle(blocked), settle(verifying)])
+            .commit(vec![record_outcome(blocked), record_outcome(verifying)])
             .await
             .unwrap();
-        assert!(looks(ledger, at(3), 10).await.unwrap().is_empty());
+        assert!(
+            steps_to_observe(ledger, at(3), 10)
+                .await
+                .unwrap()
+                .is_empty()
+        );
 
-        assert_eq!(one(ledger, cancel("one", at(3))).await, Applied::Done);
+        assert_eq!(
+            commit_one(ledger, cancel("one", at(3))).await,
+            Applied::Done
+        );
         assert_eq!(state_of(ledger, "one", "waiting").await, StepState::Skipped);
         assert_eq!(phase(ledger, "waiting").await, Phase::Released);
-        let looked = looks(ledger, at(3), 10).await.unwrap();
+        let looked = steps_to_observe(ledger, at(3), 10).await.unwrap();
         assert_eq!(looked.len(), 2);
         assert!(looked.iter().all(|step| step.cancelled));
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
@@ -90,16 +98,16 @@ async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
             } else {
                 StepState::Gone
             };
-            one(ledger, settle(outcome(step, to, at(4)))).await;
+            commit_one(ledger, record_outcome(outcome(step, to, at(4)))).await;
         }
         assert_eq!(state_of(ledger, "one", "blocked").await, StepState::Skipped);
         assert_eq!(phase(ledger, "blocked").await, Phase::Released);
         assert_eq!(phase(ledger, "verifying").await, Phase::Gone);
-        let refused = failed(&of("running"), StepState::Stuck, ErrorClass::Fatal, at(5));
-        one(ledger, settle(refused)).await;
-        one(
+        let refused = failure(&of("running"), StepState::Stuck, ErrorClass::Fatal, at(5));
+        commit_one(ledger, record_outcome(refused)).await;
+        commit_one(
             ledger,
-            settle(outcome(&of("ready"), StepState::Gone, at(6))),
+            record_outcome(outcome(&of("ready"), StepState::Gone, at(6))),
         )
         .await;
         assert_eq!(state_of(ledger, "one", "running").await, StepState::Skipped);
@@ -110,38 +118,38 @@ async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
             (DeletionState::Cancelled, Some(at(6)))
         );
         assert!(claim(ledger, 10).await.is_empty());
-        let again = one(ledger, cancel("one", at(7))).await;
+        let again = commit_one(ledger, cancel("one", at(7))).await;
         assert!(matches!(again, Applied::Refused(_)), "{again:?}");
     })
     .await;
 }
 
 #[tokio::test]
-async fn p08_cancel_before_the_plan_stands_lets_nothing_start() {
+async fn p08_a_deletion_cancelled_before_its_plan_releases_its_tombstone_and_starts_nothing() {
     on_each_store(async |ledger| {
-        one(
+        commit_one(
             ledger,
-            accept(wanted("one", vec![target("port", "a")], at(0))),
+            accept(new_deletion("one", vec![target("port", "a")], at(0))),
         )
         .await;
-        one(ledger, cancel("one", at(1))).await;
+        commit_one(ledger, cancel("one", at(1))).await;
         assert_eq!(phase(ledger, "a").await, Phase::Released);
         assert_eq!(
             deletion_state(ledger, "one").await,
             DeletionState::Cancelled
         );
-        let late = one(ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
+        let late = commit_one(ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
         assert!(matches!(late, Applied::Refused(_)), "{late:?}");
     })
     .await;
 }
 
 #[tokio::test]
-async fn p08_cancel_of_stuck_looks_at_what_was_sent() {
+async fn p08_cancelling_a_stuck_deletion_observes_sent_steps_and_skips_unsent_ones() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
-        claim_all_to(ledger, StepState::Stuck).await;
-        one(ledger, cancel("one", at(3))).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        claim_all_and_move_to(ledger, StepState::Stuck).await;
+        commit_one(ledger, cancel("one", at(3))).await;
         assert_eq!(state_of(ledger, "one", "a").await, StepState::Verifying);
         assert_eq!(state_of(ledger, "one", "b").await, StepState::Skipped);
     })
@@ -149,46 +157,57 @@ async fn p08_cancel_of_stuck_looks_at_what_was_sent() {
 }
 
 #[tokio::test]
-async fn pause_holds_claims_back_and_ends_with_the_work() {
+async fn a_pause_prevents_claims_and_ends_with_the_last_step() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
         let step = claim(ledger, 1).await.remove(0);
-        assert_eq!(one(ledger, pause("one", true, at(2))).await, Applied::Done);
+        assert_eq!(
+            commit_one(ledger, pause("one", true, at(2))).await,
+            Applied::Done
+        );
         assert_eq!(deletion_state(ledger, "one").await, DeletionState::Paused);
         assert!(claim(ledger, 9).await.is_empty());
-        let twice = one(ledger, pause("one", true, at(2))).await;
+        let twice = commit_one(ledger, pause("one", true, at(2))).await;
         assert!(matches!(twice, Applied::Refused(_)), "{twice:?}");
-        one(ledger, settle(outcome(&step, StepState::Gone, at(3)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&step, StepState::Gone, at(3))),
+        )
+        .await;
         assert_eq!(deletion_state(ledger, "one").await, DeletionState::Paused);
-        one(ledger, pause("one", false, at(4))).await;
+        commit_one(ledger, pause("one", false, at(4))).await;
         assert_eq!(deletion_state(ledger, "one").await, DeletionState::Running);
 
         let last = claim(ledger, 9).await.remove(0);
-        one(ledger, pause("one", true, at(5))).await;
-        one(ledger, settle(outcome(&last, StepState::Gone, at(6)))).await;
+        commit_one(ledger, pause("one", true, at(5))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&last, StepState::Gone, at(6))),
+        )
+        .await;
         assert_eq!(deletion_state(ledger, "one").await, DeletionState::Gone);
-        let over = one(ledger, pause("one", true, at(7))).await;
+        let over = commit_one(ledger, pause("one", true, at(7))).await;
         assert!(matches!(over, Applied::Refused(_)), "{over:?}");
     })
     .await;
 }
 
 #[tokio::test]
-async fn retry_by_a_person_starts_the_attempts_anew() {
+async fn a_retry_by_a_person_resets_the_attempt_count() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let step = claim(ledger, 1).await.remove(0);
-        let given_up = with(
-            failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2)),
+        let given_up = with_decision(
+            failure(&step, StepState::Stuck, ErrorClass::Fatal, at(2)),
             |it| {
                 it.attempts = 8;
                 it.blocked_since = Some(at(0));
             },
         );
-        one(ledger, settle(given_up)).await;
+        commit_one(ledger, record_outcome(given_up)).await;
         let audit = ledger.audit(0, 99).await.unwrap().len();
         let again = retry(Selection::Deletion(id("one")), Origin::Console, at(3));
-        assert_eq!(one(ledger, again).await, Applied::Moved(1));
+        assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
         assert_eq!(ledger.audit(0, 99).await.unwrap().len(), audit + 1);
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(
@@ -203,9 +222,9 @@ async fn retry_by_a_person_starts_the_attempts_anew() {
 }
 
 #[tokio::test]
-async fn t06_a_repeated_delete_wakes_for_one_attempt_once_a_minute() {
+async fn t06_a_repeated_delete_wakes_retryable_steps_for_one_attempt_at_most_once_a_minute() {
     on_each_store(async |ledger| {
-        running(
+        start_deletion(
             ledger,
             "one",
             &ports(&[("fatal", &[]), ("blocked", &[]), ("stuck", &[])]),
@@ -217,40 +236,40 @@ async fn t06_a_repeated_delete_wakes_for_one_attempt_once_a_minute() {
                 "stuck" => (StepState::Stuck, ErrorClass::Blocked),
                 _ => (StepState::Blocked, ErrorClass::Blocked),
             };
-            let change = with(failed(&step, to, class, at(2)), |it| {
+            let change = with_decision(failure(&step, to, class, at(2)), |it| {
                 it.attempts = 7;
                 it.next_attempt_at = Some(at(9000));
             });
-            one(ledger, settle(change)).await;
+            commit_one(ledger, record_outcome(change)).await;
         }
         let again = |seconds| retry(Selection::Deletion(id("one")), Origin::Gate, at(seconds));
-        assert_eq!(one(ledger, again(3)).await, Applied::Moved(2));
+        assert_eq!(commit_one(ledger, again(3)).await, Applied::Moved(2));
         assert_eq!(state_of(ledger, "one", "fatal").await, StepState::Stuck);
-        let claimed = claim_all_to(ledger, StepState::Blocked).await;
+        let claimed = claim_all_and_move_to(ledger, StepState::Blocked).await;
         assert!(
             claimed.iter().all(|step| step.attempts == 7),
             "no counter is reset"
         );
-        assert_eq!(one(ledger, again(62)).await, Applied::Moved(0));
-        assert_eq!(one(ledger, again(63)).await, Applied::Moved(2));
-        one(ledger, pause("one", true, at(64))).await;
-        let paused = one(ledger, again(200)).await;
+        assert_eq!(commit_one(ledger, again(62)).await, Applied::Moved(0));
+        assert_eq!(commit_one(ledger, again(63)).await, Applied::Moved(2));
+        commit_one(ledger, pause("one", true, at(64))).await;
+        let paused = commit_one(ledger, again(200)).await;
         assert!(matches!(paused, Applied::Refused(_)), "{paused:?}");
     })
     .await;
 }
 
 #[tokio::test]
-async fn retry_of_what_is_over_is_refused() {
+async fn a_retry_of_an_ended_or_unknown_deletion_or_an_unknown_step_is_refused() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
-        claim_all_to(ledger, StepState::Gone).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         for selection in [
             Selection::Deletion(id("one")),
             Selection::Deletion(id("none")),
             Selection::Steps(vec![999]),
         ] {
-            let applied = one(ledger, retry(selection, Origin::Cli, at(3))).await;
+            let applied = commit_one(ledger, retry(selection, Origin::Cli, at(3))).await;
             assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
         }
     })
@@ -258,10 +277,10 @@ async fn retry_of_what_is_over_is_refused() {
 }
 
 #[tokio::test]
-async fn purged_steps_let_the_rest_go_on() {
+async fn a_purged_step_makes_its_dependent_ready_and_its_deletion_purged() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
-        claim_all_to(ledger, StepState::Stuck).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        claim_all_and_move_to(ledger, StepState::Stuck).await;
         let id_a = step_id(ledger, "one", "a").await;
         let purge = StepChange {
             step_id: id_a,
@@ -283,23 +302,26 @@ async fn purged_steps_let_the_rest_go_on() {
             answer: None,
             now: at(5),
         };
-        assert_eq!(one(ledger, settle(purge)).await, Applied::Done);
+        assert_eq!(
+            commit_one(ledger, record_outcome(purge)).await,
+            Applied::Done
+        );
         assert_eq!(phase(ledger, "a").await, Phase::Purged);
         assert_eq!(state_of(ledger, "one", "b").await, StepState::Ready);
-        claim_all_to(ledger, StepState::Gone).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         assert_eq!(deletion_state(ledger, "one").await, DeletionState::Purged);
     })
     .await;
 }
 
 #[tokio::test]
-async fn every_change_of_a_deletions_state_is_an_event() {
+async fn each_state_change_of_a_deletion_is_an_event() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
-        one(ledger, pause("one", true, at(1))).await;
-        one(ledger, pause("one", false, at(1))).await;
-        claim_all_to(ledger, StepState::Stuck).await;
-        one(ledger, cancel("one", at(3))).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
+        commit_one(ledger, pause("one", true, at(1))).await;
+        commit_one(ledger, pause("one", false, at(1))).await;
+        claim_all_and_move_to(ledger, StepState::Stuck).await;
+        commit_one(ledger, cancel("one", at(3))).await;
         let filter = EventFilter {
             deletion_id: Some(id("one")),
             ..EventFilter::default()
@@ -331,7 +353,7 @@ async fn every_change_of_a_deletions_state_is_an_event() {
 }
 
 #[tokio::test]
-async fn a_note_changes_nothing_else() {
+async fn a_note_becomes_an_event_without_a_deletion_or_step() {
     on_each_store(async |ledger| {
         let event = gone::ledger::NewEvent {
             deletion_id: None,
@@ -340,7 +362,7 @@ async fn a_note_changes_nothing_else() {
             message: "cloud/one is unreachable".to_owned(),
             data: serde_json::json!({"site": "cloud/one"}),
         };
-        one(ledger, Change::Note { event, now: at(0) }).await;
+        commit_one(ledger, Change::Note { event, now: at(0) }).await;
         let page = ledger.events(0, EventFilter::default(), 10).await.unwrap();
         assert_eq!(page.events[0].message, "cloud/one is unreachable");
         assert_eq!(
@@ -367,30 +389,33 @@ async fn of_all(ledger: &dyn Ledger) -> Vec<StepState> {
 
 /// Enabled, as the cloud said, and then refused for good.
 async fn refused_although_enabled(ledger: &dyn Ledger) {
-    running(ledger, "one", &trunk()).await;
-    claim_all_to(ledger, StepState::Gone).await;
-    claim_all_to(ledger, StepState::Stuck).await;
+    start_deletion(ledger, "one", &trunk()).await;
+    claim_all_and_move_to(ledger, StepState::Gone).await;
+    claim_all_and_move_to(ledger, StepState::Stuck).await;
     let stuck = [StepState::Gone, StepState::Stuck, StepState::Stuck];
     assert_eq!(of_all(ledger).await, stuck);
 }
 
 #[tokio::test]
-async fn n12_a_retry_enables_again_before_what_needs_it() {
+async fn n12_a_retry_repeats_the_enable_step_before_the_steps_that_need_it() {
     let waits = [StepState::Ready, StepState::Waiting, StepState::Waiting];
     for origin in [Origin::Console, Origin::Gate] {
         on_each_store(async |ledger| {
             refused_although_enabled(ledger).await;
             let again = retry(Selection::Deletion(id("one")), origin, at(3));
-            assert_eq!(one(ledger, again).await, Applied::Moved(1));
+            assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
             assert_eq!(of_all(ledger).await, waits);
             // Refused this time: what waits for it is stuck with it, and is retried with it.
-            assert_eq!(claim_all_to(ledger, StepState::Stuck).await.len(), 1);
+            assert_eq!(
+                claim_all_and_move_to(ledger, StepState::Stuck).await.len(),
+                1
+            );
             assert_eq!(of_all(ledger).await, [StepState::Stuck; 3]);
             let again = retry(Selection::Deletion(id("one")), origin, at(99));
-            assert_eq!(one(ledger, again).await, Applied::Moved(1));
+            assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
             assert_eq!(of_all(ledger).await, waits);
             for step in [Action::Enable, Action::Delete, Action::Delete] {
-                let claimed = claim_all_to(ledger, StepState::Gone).await;
+                let claimed = claim_all_and_move_to(ledger, StepState::Gone).await;
                 assert_eq!(claimed.len(), 1);
                 assert_eq!(claimed[0].action, step);
             }
@@ -403,20 +428,23 @@ async fn n12_a_retry_enables_again_before_what_needs_it() {
 }
 
 #[tokio::test]
-async fn p08_cancel_while_it_is_enabled_again_looks_at_what_was_sent() {
+async fn p08_cancelling_while_an_enable_step_is_repeated_observes_sent_steps() {
     on_each_store(async |ledger| {
         refused_although_enabled(ledger).await;
         let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
-        one(ledger, again).await;
-        one(ledger, cancel("one", at(4))).await;
+        commit_one(ledger, again).await;
+        commit_one(ledger, cancel("one", at(4))).await;
         let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
         assert_eq!(of_all(ledger).await, looked_at);
         // Both are there: the cancelled deletion leaves them, one after the other, and sends nothing.
         for _ in 0..2 {
-            let due = looks(ledger, at(5), 9).await.unwrap();
+            let due = steps_to_observe(ledger, at(5), 9).await.unwrap();
             assert_eq!(due.len(), 1);
             let there = outcome(&due[0], StepState::Ready, at(5));
-            assert_eq!(one(ledger, settle(there)).await, Applied::Done);
+            assert_eq!(
+                commit_one(ledger, record_outcome(there)).await,
+                Applied::Done
+            );
             assert!(claim(ledger, 9).await.is_empty());
         }
         assert_eq!(of_all(ledger).await, [StepState::Skipped; 3]);
@@ -428,19 +456,27 @@ async fn p08_cancel_while_it_is_enabled_again_looks_at_what_was_sent() {
 }
 
 #[tokio::test]
-async fn p08_cancel_after_it_could_not_be_enabled_again_looks_at_what_was_sent() {
+async fn p08_cancelling_after_a_repeated_enable_step_failed_observes_sent_steps() {
     on_each_store(async |ledger| {
         refused_although_enabled(ledger).await;
         let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
-        one(ledger, again).await;
-        claim_all_to(ledger, StepState::Stuck).await;
-        one(ledger, cancel("one", at(4))).await;
+        commit_one(ledger, again).await;
+        claim_all_and_move_to(ledger, StepState::Stuck).await;
+        commit_one(ledger, cancel("one", at(4))).await;
         let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
         assert_eq!(of_all(ledger).await, looked_at);
-        let due = looks(ledger, at(5), 9).await.unwrap();
-        one(ledger, settle(outcome(&due[0], StepState::Gone, at(5)))).await;
-        let due = looks(ledger, at(5), 9).await.unwrap();
-        one(ledger, settle(outcome(&due[0], StepState::Gone, at(5)))).await;
+        let due = steps_to_observe(ledger, at(5), 9).await.unwrap();
+        commit_one(
+            ledger,
+            record_outcome(outcome(&due[0], StepState::Gone, at(5))),
+        )
+        .await;
+        let due = steps_to_observe(ledger, at(5), 9).await.unwrap();
+        commit_one(
+            ledger,
+            record_outcome(outcome(&due[0], StepState::Gone, at(5))),
+        )
+        .await;
         let ended = [StepState::Gone, StepState::Gone, StepState::Skipped];
         assert_eq!(of_all(ledger).await, ended);
     })
@@ -448,19 +484,19 @@ async fn p08_cancel_after_it_could_not_be_enabled_again_looks_at_what_was_sent()
 }
 
 #[tokio::test]
-async fn n12_what_several_wait_for_is_not_done_again_for_one() {
+async fn n12_an_enable_step_with_several_dependents_is_not_repeated_for_one_of_them() {
     on_each_store(async |ledger| {
         let plan = plan(vec![
             plan_step(0, Action::Enable, key("trunk", "t"), &[]),
             plan_step(1, Action::Detach, key("subport", "t,a"), &[0]),
             plan_step(2, Action::Detach, key("subport", "t,b"), &[0]),
         ]);
-        running(ledger, "one", &plan).await;
-        claim_all_to(ledger, StepState::Gone).await;
-        claim_all_to(ledger, StepState::Stuck).await;
+        start_deletion(ledger, "one", &plan).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
+        claim_all_and_move_to(ledger, StepState::Stuck).await;
         let first = step_id(ledger, "one", "t,a").await;
         let again = retry(Selection::Steps(vec![first]), Origin::Cli, at(3));
-        assert_eq!(one(ledger, again).await, Applied::Moved(1));
+        assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
         let ready = [StepState::Gone, StepState::Ready, StepState::Stuck];
         assert_eq!(of_all(ledger).await, ready);
     })

@@ -25,11 +25,11 @@ fn crash(folder: &Folder) -> Folder {
 }
 
 #[tokio::test]
-async fn t08_tombstone_survives_crash() {
+async fn t08_tombstones_survive_a_crash() {
     let folder = Folder::new();
     let ledger = open(&folder);
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
+    start_deletion(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+    claim_all_and_move_to(&ledger, StepState::Stuck).await;
 
     let after = crash(&folder);
     let recovered = open(&after);
@@ -50,7 +50,7 @@ async fn t08_tombstone_survives_crash() {
 }
 
 #[tokio::test]
-async fn a_second_engine_is_told_who_holds_the_ledger() {
+async fn a_second_engine_is_refused_with_the_pid_and_socket_of_the_first() {
     let folder = Folder::new();
     let path = folder.ledger();
     assert_eq!(holder(&path), None);
@@ -86,7 +86,7 @@ async fn a_reader_works_beside_the_engine_and_after_it() {
 
     let engine = SqliteLedger::open(&folder.ledger(), Options::default()).unwrap();
     let reader = SqliteLedger::open_reader(&folder.ledger()).unwrap();
-    running(&engine, "one", &ports(&[("a", &[])])).await;
+    start_deletion(&engine, "one", &ports(&[("a", &[])])).await;
     assert_eq!(state_of(&reader, "one", "a").await, StepState::Ready);
     assert!(matches!(
         reader.commit(Vec::new()).await,
@@ -116,7 +116,7 @@ fn files_and_new_folders_are_private() {
 }
 
 #[tokio::test]
-async fn a_ledger_of_the_first_version_is_brought_up_and_goes_on() {
+async fn a_ledger_of_the_first_version_is_upgraded_and_its_deletion_continues() {
     let folder = Folder::new();
     let old = rusqlite::Connection::open(folder.ledger()).unwrap();
     old.execute_batch(include_str!("version_1.sql")).unwrap();
@@ -126,25 +126,30 @@ async fn a_ledger_of_the_first_version_is_brought_up_and_goes_on() {
         assert_eq!(rule.broken, 0, "{rule:?}");
     }
     let ledger = open(&folder);
-    let deletions = ledger.deletions(DeletionFilter::default(), all()).await;
+    let deletions = ledger
+        .deletions(DeletionFilter::default(), first_page())
+        .await;
     let id = deletions.unwrap().rows[0].id.clone();
     // Its blocked port falls due, is deleted, and is seen to be gone.
     let now = at(0);
-    one(&ledger, Change::WakeDue { now }).await;
+    commit_one(&ledger, Change::WakeDue { now }).await;
     let sandbox = Capacity {
         site: Site::region("sandbox", "RegionOne"),
         ..capacity(8)
     };
     let claimed = ledger.claim(vec![sandbox], now).await.unwrap();
     assert_eq!(claimed.len(), 1);
-    let accepted = with(outcome(&claimed[0], StepState::Verifying, now), |it| {
+    let accepted = with_decision(outcome(&claimed[0], StepState::Verifying, now), |it| {
         it.next_attempt_at = Some(now)
     });
-    assert_eq!(one(&ledger, settle(accepted)).await, Applied::Done);
-    let looked = looks(&ledger, now, 8).await.unwrap();
+    assert_eq!(
+        commit_one(&ledger, record_outcome(accepted)).await,
+        Applied::Done
+    );
+    let looked = steps_to_observe(&ledger, now, 8).await.unwrap();
     assert_eq!(looked.len(), 1);
-    let gone = settle(outcome(&looked[0], StepState::Gone, now));
-    assert_eq!(one(&ledger, gone).await, Applied::Done);
+    let gone = record_outcome(outcome(&looked[0], StepState::Gone, now));
+    assert_eq!(commit_one(&ledger, gone).await, Applied::Done);
     let counts = ledger.deletion(&id).await.unwrap().unwrap().counts;
     assert_eq!((counts.gone, counts.ready, counts.total), (3, 1, 4));
     drop(ledger);
@@ -196,7 +201,7 @@ async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
             id: Some(id.to_owned()),
             ..TombstoneFilter::default()
         };
-        let mut found = ledger.tombstones(filter, all()).await.unwrap().rows;
+        let mut found = ledger.tombstones(filter, first_page()).await.unwrap().rows;
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
     };
@@ -212,7 +217,7 @@ async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
     assert_eq!((merged.record_id, merged.phase), (gone.0, Phase::Released));
     assert_eq!((merged.incarnation, merged.gone_at), (3, None));
     // A number that was given is not given again.
-    running(&ledger, "new", &ports(&[("a", &[])])).await;
+    start_deletion(&ledger, "new", &ports(&[("a", &[])])).await;
     let new = ledger.tombstones_of(vec![key("port", "a")]).await.unwrap();
     assert!(new[0].record_id > highest, "{new:?}");
     drop(ledger);
@@ -223,7 +228,7 @@ async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
 
 /// Version 19 compared ids of parts without their case, and noted the owners that move by triggers.
 #[test]
-fn t20_parts_of_an_older_ledger_are_spelled_as_their_cloud_spells_them() {
+fn t20_an_upgrade_spells_the_ids_of_parts_as_their_cloud_does() {
     let folder = Folder::new();
     drop(Store::open(&folder.ledger(), Options::default()).unwrap());
     let old = rusqlite::Connection::open(folder.ledger()).unwrap();
@@ -253,7 +258,7 @@ fn t20_parts_of_an_older_ledger_are_spelled_as_their_cloud_spells_them() {
 }
 
 #[test]
-fn a_newer_schema_is_left_alone() {
+fn a_ledger_with_a_newer_schema_is_refused_and_not_changed() {
     let folder = Folder::new();
     drop(Store::open(&folder.ledger(), Options::default()).unwrap());
     let db = rusqlite::Connection::open(folder.ledger()).unwrap();
@@ -278,7 +283,7 @@ fn a_newer_schema_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_named_as_such() {
+async fn a_damaged_ledger_file_is_reported_as_corrupt() {
     let folder = Folder::new();
     fs::write(folder.ledger(), vec![b'x'; 8192]).unwrap();
     let error = Store::open(&folder.ledger(), Options::default()).unwrap_err();
@@ -287,7 +292,7 @@ async fn a_damaged_file_is_named_as_such() {
     // A file that opens and is damaged within fails where it is read, not silently.
     let folder = Folder::new();
     let ledger = open(&folder);
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    start_deletion(&ledger, "one", &ports(&[("a", &[])])).await;
     drop(ledger);
     let mut bytes = fs::read(folder.ledger()).unwrap();
     bytes[4096..].fill(0x5a);
@@ -297,7 +302,7 @@ async fn a_damaged_file_is_named_as_such() {
 }
 
 #[tokio::test]
-async fn a_full_disk_loses_nothing_and_passes() {
+async fn a_full_disk_loses_no_accepted_deletion_and_writes_succeed_once_there_is_space() {
     let folder = Folder::new();
     let mut store = Store::open(
         &folder.ledger(),
@@ -310,7 +315,7 @@ async fn a_full_disk_loses_nothing_and_passes() {
     let mut accepted = 0;
     let error = loop {
         let name = format!("n{accepted}");
-        let change = accept(wanted(&name, vec![target("port", &name)], at(0)));
+        let change = accept(new_deletion(&name, vec![target("port", &name)], at(0)));
         match store.apply(vec![change]) {
             Ok(_) => accepted += 1,
             Err(error) => break error,
@@ -321,7 +326,7 @@ async fn a_full_disk_loses_nothing_and_passes() {
     // Everything of a batch fails together, also what came before what did not fit.
     let batch = (0..50)
         .map(|n| {
-            accept(wanted(
+            accept(new_deletion(
                 &format!("b{n}"),
                 vec![target("port", &format!("b{n}"))],
                 at(0),
@@ -343,9 +348,9 @@ async fn a_full_disk_loses_nothing_and_passes() {
     assert_eq!(counted(ledger.summary().await.unwrap()), accepted);
     let rows = ledger.audit(0, 500).await.unwrap();
     assert_eq!(rows.len() as u64, accepted.min(500));
-    let again = one(
+    let again = commit_one(
         &ledger,
-        accept(wanted("later", vec![target("port", "later")], at(1))),
+        accept(new_deletion("later", vec![target("port", "later")], at(1))),
     )
     .await;
     assert!(
@@ -366,9 +371,9 @@ async fn p06_tampering_with_the_audit_is_found() {
     let folder = Folder::new();
     let ledger = open(&folder);
     for name in ["aa", "bb", "cc"] {
-        one(
+        commit_one(
             &ledger,
-            accept(wanted(name, vec![target("port", name)], at(0))),
+            accept(new_deletion(name, vec![target("port", name)], at(0))),
         )
         .await;
     }
@@ -396,13 +401,13 @@ async fn p06_tampering_with_the_audit_is_found() {
 }
 
 #[tokio::test]
-async fn i12_an_unreadable_row_holds_up_only_itself() {
+async fn i12_an_unreadable_row_fails_only_the_change_that_reads_it() {
     let folder = Folder::new();
     let ledger = open(&folder);
     for name in ["aa", "bb"] {
-        running(&ledger, name, &ports(&[(name, &[])])).await;
+        start_deletion(&ledger, name, &ports(&[(name, &[])])).await;
     }
-    claim_all_to(&ledger, StepState::Stuck).await;
+    claim_all_and_move_to(&ledger, StepState::Stuck).await;
     let db = rusqlite::Connection::open(folder.ledger()).unwrap();
     let spoil = "UPDATE steps SET last_error = '{nonsense' WHERE resource = 'bb'";
     assert_eq!(db.execute(spoil, ()).unwrap(), 1);
@@ -429,10 +434,10 @@ async fn i12_an_unreadable_row_holds_up_only_itself() {
 }
 
 #[tokio::test]
-async fn i12_an_outcome_that_cannot_be_taken_fails_alone() {
+async fn i12_an_outcome_of_an_unreadable_step_is_refused_alone() {
     let folder = Folder::new();
     let ledger = open(&folder);
-    running(
+    start_deletion(
         &ledger,
         "one",
         &ports(&[("a", &[]), ("b", &[]), ("c", &[])]),
@@ -443,7 +448,7 @@ async fn i12_an_outcome_that_cannot_be_taken_fails_alone() {
     let spoil = "UPDATE steps SET state = 'nonsense' WHERE resource = 'b'";
     assert_eq!(db.execute(spoil, ()).unwrap(), 1);
 
-    let gone = |step| settle(outcome(step, StepState::Gone, at(3)));
+    let gone = |step| record_outcome(outcome(step, StepState::Gone, at(3)));
     let applied = ledger.commit(claimed.iter().map(gone).collect()).await;
     let applied = applied.unwrap();
     assert_eq!((&applied[0], &applied[2]), (&Applied::Done, &Applied::Done));

@@ -22,22 +22,26 @@ fn cell(column: u32, sent: u64, refused: u64, ended: u64) -> GanttCell {
 
 /// Two ports, of which one is refused at first, and behind them their network.
 #[tokio::test]
-async fn a_deletion_is_drawn_by_what_happened_and_says_what_it_waited_for() {
+async fn a_gantt_chart_shows_the_calls_of_a_deletion_and_the_step_it_waited_for() {
     on_each_store(async |ledger| {
         let steps = vec![
             plan_step(0, Action::Delete, key("port", "a"), &[]),
             plan_step(1, Action::Delete, key("port", "b"), &[]),
             plan_step(2, Action::Delete, key("network", "n"), &[0, 1]),
         ];
-        running(ledger, "web", &plan(steps)).await;
+        start_deletion(ledger, "web", &plan(steps)).await;
         let claimed = claim(ledger, 10).await;
         let of = |id: &str| claimed.iter().find(|step| step.key.id == id).unwrap();
-        let refused = with(
-            failed(of("a"), StepState::Blocked, ErrorClass::Blocked, at(2)),
+        let refused = with_decision(
+            failure(of("a"), StepState::Blocked, ErrorClass::Blocked, at(2)),
             |it| it.next_attempt_at = Some(at(8)),
         );
-        one(ledger, settle(refused)).await;
-        one(ledger, settle(outcome(of("b"), StepState::Gone, at(4)))).await;
+        commit_one(ledger, record_outcome(refused)).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(of("b"), StepState::Gone, at(4))),
+        )
+        .await;
 
         let half = ledger.gantt(&id("web"), 10, at(10)).await.unwrap().unwrap();
         assert_eq!((half.from, half.until), (at(0), at(10)));
@@ -51,11 +55,19 @@ async fn a_deletion_is_drawn_by_what_happened_and_says_what_it_waited_for() {
         let waits = network.last.waited_for.as_ref().unwrap();
         assert_eq!((waits.name.as_str(), waits.ended_at), ("name-a", None));
 
-        one(ledger, Change::WakeDue { now: at(8) }).await;
+        commit_one(ledger, Change::WakeDue { now: at(8) }).await;
         let again = ledger.claim(vec![capacity(9)], at(8)).await.unwrap();
-        one(ledger, settle(outcome(&again[0], StepState::Gone, at(8)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&again[0], StepState::Gone, at(8))),
+        )
+        .await;
         let last = ledger.claim(vec![capacity(9)], at(9)).await.unwrap();
-        one(ledger, settle(outcome(&last[0], StepState::Gone, at(10)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&last[0], StepState::Gone, at(10))),
+        )
+        .await;
 
         // It has ended: later looks at it draw the same time.
         let whole = ledger
@@ -78,20 +90,20 @@ async fn a_deletion_is_drawn_by_what_happened_and_says_what_it_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_blocked_is_counted_by_when_it_is_due() {
+async fn blocked_steps_are_counted_by_due_time() {
     on_each_store(async |ledger| {
         let names: Vec<String> = (0..6).map(|n| format!("p{n}")).collect();
         let steps: Vec<(&str, &[u32])> =
             names.iter().map(|name| (name.as_str(), &[][..])).collect();
-        running(ledger, "web", &ports(&steps)).await;
+        start_deletion(ledger, "web", &ports(&steps)).await;
         let claimed = claim(ledger, 10).await;
         // Overdue, now, at the end of the first column, right after it, far away; one is not blocked.
         for (step, due) in claimed.iter().zip([-5, 0, 10, 11, 200_000]) {
-            let refused = with(
-                failed(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
+            let refused = with_decision(
+                failure(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
                 |it| it.next_attempt_at = Some(at(100) + TimeDelta::seconds(due)),
             );
-            one(ledger, settle(refused)).await;
+            commit_one(ledger, record_outcome(refused)).await;
         }
         let upcoming = ledger.upcoming(at(100)).await.unwrap();
         assert_eq!((upcoming.at, upcoming.now), (at(100), 2));
@@ -120,14 +132,14 @@ async fn the_last_hour_counts_the_calls_of_all_deletions_by_minute() {
         for n in 0..120 {
             let (name, now) = (format!("web-{n}"), at(n * 60 + 30));
             let root = target("port", &format!("root-{name}"));
-            one(ledger, accept(wanted(&name, vec![root], now))).await;
-            one(ledger, start(&name, &ports(&[(name.as_str(), &[])]), now)).await;
+            commit_one(ledger, accept(new_deletion(&name, vec![root], now))).await;
+            commit_one(ledger, start(&name, &ports(&[(name.as_str(), &[])]), now)).await;
             let step = ledger
                 .claim(vec![capacity(1)], now)
                 .await
                 .unwrap()
                 .remove(0);
-            one(ledger, settle(outcome(&step, StepState::Gone, now))).await;
+            commit_one(ledger, record_outcome(outcome(&step, StepState::Gone, now))).await;
         }
         let now = at(120 * 60 - 1);
         let hour = ledger.last_hour(now).await.unwrap();
@@ -151,25 +163,28 @@ async fn the_last_hour_counts_the_calls_of_all_deletions_by_minute() {
 
 /// That the step is stuck is told three times: by its answer, to a person, and for those that wait for it.
 #[tokio::test]
-async fn a_refused_call_counts_once_and_a_step_that_waits_for_another_does_not() {
+async fn a_refused_call_is_counted_once_and_its_stuck_dependent_is_not() {
     on_each_store(async |ledger| {
-        running(
+        start_deletion(
             ledger,
             "web",
             &ports(&[("a", &[]), ("b", &[0]), ("c", &[])]),
         )
         .await;
         let claimed = claim(ledger, 10).await;
-        let stuck = failed(&claimed[0], StepState::Stuck, ErrorClass::Fatal, at(70));
-        one(ledger, settle(stuck)).await;
+        let stuck = failure(&claimed[0], StepState::Stuck, ErrorClass::Fatal, at(70));
+        commit_one(ledger, record_outcome(stuck)).await;
         let accepted = outcome(&claimed[1], StepState::Verifying, at(80));
-        one(ledger, settle(accepted)).await;
+        commit_one(ledger, record_outcome(accepted)).await;
         let hour = ledger.last_hour(at(59 * 60)).await.unwrap();
         assert_eq!(hour.minutes, [minute(1, 2, 1)]);
         // Only the observation finds that the cloud did not do what it accepted.
-        let observed = looks(ledger, at(200), 1).await.unwrap().remove(0);
-        let refused = failed(&observed, StepState::Blocked, ErrorClass::Blocked, at(200));
-        one(ledger, settle(refused)).await;
+        let observed = steps_to_observe(ledger, at(200), 1)
+            .await
+            .unwrap()
+            .remove(0);
+        let refused = failure(&observed, StepState::Blocked, ErrorClass::Blocked, at(200));
+        commit_one(ledger, record_outcome(refused)).await;
         let hour = ledger.last_hour(at(59 * 60)).await.unwrap();
         assert_eq!(hour.minutes, [minute(1, 2, 1), minute(3, 0, 1)]);
     })
@@ -177,24 +192,24 @@ async fn a_refused_call_counts_once_and_a_step_that_waits_for_another_does_not()
 }
 
 #[tokio::test]
-async fn the_last_day_counts_the_deletions_that_have_ended_and_what_is_gone_of_them() {
+async fn the_last_day_counts_the_ended_deletions_and_their_gone_steps() {
     on_each_store(async |ledger| {
         let ends = async |name: &str, states: &[StepState], now| {
             let root = target("port", &format!("root-{name}"));
-            one(ledger, accept(wanted(name, vec![root], now))).await;
+            commit_one(ledger, accept(new_deletion(name, vec![root], now))).await;
             let ids: Vec<String> = (0..states.len()).map(|n| format!("{name}-{n}")).collect();
             let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-            one(ledger, start(name, &ports(&steps), now)).await;
+            commit_one(ledger, start(name, &ports(&steps), now)).await;
             let claimed = ledger.claim(vec![capacity(9)], now).await.unwrap();
             for (step, state) in claimed.iter().zip(states) {
-                one(ledger, settle(outcome(step, *state, now))).await;
+                commit_one(ledger, record_outcome(outcome(step, *state, now))).await;
             }
         };
         ends("early", &[StepState::Gone, StepState::Gone], at(0)).await;
         ends("late", &[StepState::Gone, StepState::Skipped], at(3_600)).await;
         // Neither what is stuck nor what is under way has ended.
         ends("stuck", &[StepState::Gone, StepState::Stuck], at(3_600)).await;
-        running(ledger, "waits", &ports(&[("w", &[])])).await;
+        start_deletion(ledger, "waits", &ports(&[("w", &[])])).await;
 
         let day = async |now| {
             let day = ledger.last_day(now).await.unwrap();
@@ -218,16 +233,16 @@ async fn a_ledger_without_events_has_no_calls_in_its_last_hour() {
 }
 
 #[tokio::test]
-async fn a_rung_that_moves_no_step_is_drawn_too() {
+async fn a_gantt_chart_also_shows_a_rung_that_moves_no_step() {
     on_each_store(async |ledger| {
         // The other one is in flight, so that the deletion has not ended.
-        running(ledger, "web", &ports(&[("a", &[]), ("b", &[])])).await;
+        start_deletion(ledger, "web", &ports(&[("a", &[]), ("b", &[])])).await;
         let step = claim(ledger, 2).await.remove(0);
-        let refused = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
-        one(ledger, settle(refused)).await;
+        let refused = failure(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
+        commit_one(ledger, record_outcome(refused)).await;
         let chosen = Selection::Steps(vec![step.id]);
         let runbook = purge(chosen, PurgeAction::Runbook, at(50));
-        assert_eq!(one(ledger, runbook).await, Applied::Done);
+        assert_eq!(commit_one(ledger, runbook).await, Applied::Done);
         let drawn = ledger.gantt(&id("web"), 10, at(100)).await.unwrap();
         let cells = &drawn.unwrap().rows[0].cells;
         assert_eq!(cells.last(), Some(&cell(5, 0, 0, 0)));
@@ -237,20 +252,20 @@ async fn a_rung_that_moves_no_step_is_drawn_too() {
 
 /// A copy has its events and its steps in other tables.
 #[tokio::test]
-async fn a_copy_that_was_set_back_is_drawn_as_it_stood() {
+async fn a_rewound_copy_has_the_gantt_chart_of_its_time() {
     let folder = Folder::new();
     let store = Store::open(&folder.ledger(), Options::default()).unwrap();
     let ledger = InlineLedger::new(store);
-    running(&ledger, "web", &ports(&[("a", &[]), ("b", &[])])).await;
+    start_deletion(&ledger, "web", &ports(&[("a", &[]), ("b", &[])])).await;
     let claimed = claim(&ledger, 10).await;
-    let refused = with(
-        failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2)),
+    let refused = with_decision(
+        failure(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2)),
         |it| it.next_attempt_at = Some(at(30)),
     );
-    one(&ledger, settle(refused)).await;
-    one(
+    commit_one(&ledger, record_outcome(refused)).await;
+    commit_one(
         &ledger,
-        settle(outcome(&claimed[1], StepState::Gone, at(9))),
+        record_outcome(outcome(&claimed[1], StepState::Gone, at(9))),
     )
     .await;
 

@@ -207,11 +207,11 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
     let now = at(now);
     let ended = |step: &ClaimedStep, to: StepState| {
         let change = match to {
-            StepState::Stuck => failed(step, to, ErrorClass::Fatal, now),
-            StepState::Blocked => failed(step, to, ErrorClass::Blocked, now),
+            StepState::Stuck => failure(step, to, ErrorClass::Fatal, now),
+            StepState::Blocked => failure(step, to, ErrorClass::Blocked, now),
             _ => outcome(step, to, now),
         };
-        settle(with(change, |it| it.next_attempt_at = Some(now)))
+        record_outcome(with_decision(change, |it| it.next_attempt_at = Some(now)))
     };
     Some(match op {
         Op::Accept {
@@ -220,7 +220,7 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
             stops,
         } => {
             let root = vec![target("port", &resource_id(*resource))];
-            let mut wanted = wanted(&name(*deletion), root, now);
+            let mut wanted = new_deletion(&name(*deletion), root, now);
             if *stops {
                 wanted.options.on_failure = OnFailure::Stop;
             }
@@ -276,7 +276,7 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
             resource,
         } => {
             let root = vec![target("port", &resource_id(*resource))];
-            let unpins = wanted(&format!("u{deletion}"), root, now);
+            let unpins = new_deletion(&format!("u{deletion}"), root, now);
             let what = Selection::Steps(vec![*step]);
             purge(what, PurgeAction::Unpin(Box::new(unpins)), now)
         }
@@ -365,10 +365,10 @@ async fn check_rows(
             prop_assert_eq!(found, in_memory, "{} (after {:?})", stringify!($read), after);
         };
     }
-    same!(steps(StepFilter::default(), all()));
-    same!(deletions(DeletionFilter::default(), all()));
-    same!(tombstones(TombstoneFilter::default(), all()));
-    same!(orphans(all()));
+    same!(steps(StepFilter::default(), first_page()));
+    same!(deletions(DeletionFilter::default(), first_page()));
+    same!(tombstones(TombstoneFilter::default(), first_page()));
+    same!(orphans(first_page()));
     same!(causes(Vec::new()));
     same!(summary());
     same!(upcoming(now));
@@ -393,7 +393,7 @@ async fn check_rows(
 }
 
 async fn apply(ledger: &dyn Ledger, change: Change) -> Applied {
-    one(ledger, change).await
+    commit_one(ledger, change).await
 }
 
 async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseError> {
@@ -434,8 +434,11 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
             prop_assert_eq!(&claimed, &memory.claim(capacities, at(now)).await.unwrap());
             handles.extend(claimed);
         } else {
-            let due = looks(&inline, at(now), 9).await.unwrap();
-            prop_assert_eq!(&due, &looks(&threaded, at(now), 9).await.unwrap());
+            let due = steps_to_observe(&inline, at(now), 9).await.unwrap();
+            prop_assert_eq!(
+                &due,
+                &steps_to_observe(&threaded, at(now), 9).await.unwrap()
+            );
             let Some(change) = change(op, &handles, &due, now) else {
                 continue;
             };

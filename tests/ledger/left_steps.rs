@@ -5,14 +5,14 @@ use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, S
 
 use crate::stores::on_each_store;
 use crate::support::{
-    at, cancel, claim, entry, failed, id, key, one, outcome, ports, purge, retry, running, settle,
-    state_of, step_id,
+    at, cancel, claim, commit_one, entry, failure, id, key, outcome, ports, purge, record_outcome,
+    retry, start_deletion, state_of, step_id,
 };
 
 /// The deletion `one` deletes a port, and `two` was approved to delete it too.
 async fn one_port_of_two(ledger: &dyn Ledger) -> ClaimedStep {
-    running(ledger, "one", &ports(&[("shared", &[])])).await;
-    running(ledger, "two", &ports(&[("shared", &[])])).await;
+    start_deletion(ledger, "one", &ports(&[("shared", &[])])).await;
+    start_deletion(ledger, "two", &ports(&[("shared", &[])])).await;
     let mut claimed = claim(ledger, 10).await;
     assert_eq!(claimed.len(), 1);
     claimed.remove(0)
@@ -31,12 +31,16 @@ async fn phase(ledger: &dyn Ledger) -> (Phase, String) {
 }
 
 #[tokio::test]
-async fn p09_a_step_that_is_left_to_another_deletion_is_gone_only_when_that_one_confirms_it() {
+async fn p09_a_step_left_to_another_deletion_is_gone_when_that_deletion_confirms_it() {
     on_each_store(async |ledger| {
         let owner = one_port_of_two(ledger).await;
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
         assert_eq!(deletion_of(ledger, "two").await, DeletionState::Running);
-        one(ledger, settle(outcome(&owner, StepState::Gone, at(2)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&owner, StepState::Gone, at(2))),
+        )
+        .await;
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Gone);
         assert_eq!(deletion_of(ledger, "two").await, DeletionState::Gone);
     })
@@ -44,12 +48,12 @@ async fn p09_a_step_that_is_left_to_another_deletion_is_gone_only_when_that_one_
 }
 
 #[tokio::test]
-async fn p09_a_step_that_is_left_to_another_deletion_is_stuck_there_and_names_what_to_retry() {
+async fn p09_a_step_left_to_a_stuck_step_is_stuck_and_names_the_deletion_to_retry() {
     on_each_store(async |ledger| {
         let owner = one_port_of_two(ledger).await;
-        one(
+        commit_one(
             ledger,
-            settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
+            record_outcome(failure(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
         )
         .await;
         assert_eq!(deletion_of(ledger, "two").await, DeletionState::Stuck);
@@ -71,14 +75,14 @@ async fn p09_a_step_that_is_left_to_another_deletion_is_stuck_there_and_names_wh
 
         // A retry of the wrong one says which is the right one, and sends nothing twice.
         let own = retry(Selection::Deletion(id("two")), Origin::Cli, at(3));
-        let Applied::Refused(why) = one(ledger, own).await else {
+        let Applied::Refused(why) = commit_one(ledger, own).await else {
             panic!("the step was put to work beside its owner");
         };
         assert!(why.contains(&format!("gone retry {by}")), "{why}");
         assert!(claim(ledger, 10).await.is_empty());
 
         let owners = retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
-        assert_eq!(one(ledger, owners).await, Applied::Moved(1));
+        assert_eq!(commit_one(ledger, owners).await, Applied::Moved(1));
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
         assert_eq!(deletion_of(ledger, "two").await, DeletionState::Running);
     })
@@ -86,16 +90,16 @@ async fn p09_a_step_that_is_left_to_another_deletion_is_stuck_there_and_names_wh
 }
 
 #[tokio::test]
-async fn p09_a_step_that_its_owner_had_stuck_before_is_stuck_from_the_start() {
+async fn p09_a_step_left_to_a_step_that_is_already_stuck_starts_stuck() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("shared", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("shared", &[])])).await;
         let owner = claim(ledger, 10).await.remove(0);
-        one(
+        commit_one(
             ledger,
-            settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
+            record_outcome(failure(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
         )
         .await;
-        running(ledger, "two", &ports(&[("shared", &[]), ("after", &[0])])).await;
+        start_deletion(ledger, "two", &ports(&[("shared", &[]), ("after", &[0])])).await;
         assert_eq!(deletion_of(ledger, "two").await, DeletionState::Stuck);
         assert_eq!(state_of(ledger, "two", "after").await, StepState::Stuck);
     })
@@ -103,19 +107,22 @@ async fn p09_a_step_that_its_owner_had_stuck_before_is_stuck_from_the_start() {
 }
 
 #[tokio::test]
-async fn p09_what_a_cancelled_deletion_leaves_is_deleted_by_the_other_that_was_approved() {
+async fn p09_an_unsent_step_of_a_cancelled_deletion_is_taken_over_by_another_deletion() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("shared", &[])])).await;
-        running(ledger, "two", &ports(&[("shared", &[])])).await;
-        running(ledger, "three", &ports(&[("shared", &[])])).await;
-        assert_eq!(one(ledger, cancel("one", at(2))).await, Applied::Done);
+        start_deletion(ledger, "one", &ports(&[("shared", &[])])).await;
+        start_deletion(ledger, "two", &ports(&[("shared", &[])])).await;
+        start_deletion(ledger, "three", &ports(&[("shared", &[])])).await;
+        assert_eq!(
+            commit_one(ledger, cancel("one", at(2))).await,
+            Applied::Done
+        );
         assert_eq!(phase(ledger).await, (Phase::Deleting, id("two")));
         let mut claimed = claim(ledger, 10).await;
         assert_eq!(claimed.len(), 1, "one step for each resource (I9)");
         assert_eq!(claimed[0].deletion_id, id("two"));
-        one(
+        commit_one(
             ledger,
-            settle(outcome(&claimed.remove(0), StepState::Gone, at(3))),
+            record_outcome(outcome(&claimed.remove(0), StepState::Gone, at(3))),
         )
         .await;
         assert_eq!(deletion_of(ledger, "two").await, DeletionState::Gone);
@@ -126,16 +133,16 @@ async fn p09_what_a_cancelled_deletion_leaves_is_deleted_by_the_other_that_was_a
 }
 
 #[tokio::test]
-async fn p09_what_another_deletion_gave_up_is_not_gone_but_for_a_person_to_decide() {
+async fn p09_a_step_left_to_an_abandoned_step_is_stuck_until_a_person_retries_it() {
     on_each_store(async |ledger| {
         let owner = one_port_of_two(ledger).await;
-        one(
+        commit_one(
             ledger,
-            settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
+            record_outcome(failure(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
         )
         .await;
         let forget = purge(Selection::Deletion(id("one")), PurgeAction::Forget, at(3));
-        assert_eq!(one(ledger, forget).await, Applied::Moved(1));
+        assert_eq!(commit_one(ledger, forget).await, Applied::Moved(1));
         assert_eq!(deletion_of(ledger, "two").await, DeletionState::Stuck);
         assert!(
             claim(ledger, 10).await.is_empty(),
@@ -147,22 +154,22 @@ async fn p09_what_another_deletion_gave_up_is_not_gone_but_for_a_person_to_decid
             audit: entry("retry", "two", Origin::Cli),
             now: at(4),
         };
-        assert_eq!(one(ledger, again).await, Applied::Moved(1));
+        assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
         assert_eq!(claim(ledger, 10).await.len(), 1);
     })
     .await;
 }
 
 #[tokio::test]
-async fn p09_a_left_step_shares_its_owners_fate_when_what_it_waited_for_here_is_forgotten() {
+async fn p09_a_left_step_keeps_following_its_owner_after_its_own_dependency_is_abandoned() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("earlier", &[]), ("shared", &[0])])).await;
-        running(ledger, "two", &ports(&[("first", &[]), ("shared", &[0])])).await;
+        start_deletion(ledger, "one", &ports(&[("earlier", &[]), ("shared", &[0])])).await;
+        start_deletion(ledger, "two", &ports(&[("first", &[]), ("shared", &[0])])).await;
         let claimed = claim(ledger, 10).await;
         let first = claimed.iter().find(|step| step.key.id == "first").unwrap();
-        one(
+        commit_one(
             ledger,
-            settle(failed(
+            record_outcome(failure(
                 first,
                 StepState::Blocked,
                 ErrorClass::Blocked,
@@ -172,20 +179,23 @@ async fn p09_a_left_step_shares_its_owners_fate_when_what_it_waited_for_here_is_
         .await;
         let chosen = Selection::Steps(vec![step_id(ledger, "two", "first").await]);
         assert_eq!(
-            one(ledger, purge(chosen, PurgeAction::Forget, at(3))).await,
+            commit_one(ledger, purge(chosen, PurgeAction::Forget, at(3))).await,
             Applied::Moved(1)
         );
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
 
         // Taken over, it is for a person: what it waited for may hold it still.
-        assert_eq!(one(ledger, cancel("one", at(4))).await, Applied::Done);
+        assert_eq!(
+            commit_one(ledger, cancel("one", at(4))).await,
+            Applied::Done
+        );
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Stuck);
         assert!(
             claim(ledger, 10).await.is_empty(),
             "nothing is sent by itself"
         );
         let again = retry(Selection::Deletion(id("two")), Origin::Cli, at(5));
-        assert_eq!(one(ledger, again).await, Applied::Moved(1));
+        assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
         assert_eq!(claim(ledger, 10).await.len(), 1);
     })
     .await;

@@ -11,7 +11,7 @@ mod commands;
 mod durability;
 mod gantt;
 mod invariants;
-mod left;
+mod left_steps;
 mod membership;
 #[allow(dead_code)] // The simulation needs more of it.
 #[path = "../memory/mod.rs"]
@@ -24,8 +24,8 @@ mod purge;
 mod reads;
 mod registry;
 mod rewind;
-mod rules;
 mod seal;
+mod steps;
 mod stores;
 mod support;
 #[allow(dead_code)] // No theme needs all of it.

@@ -7,12 +7,14 @@ use gone::ledger::{Applied, Change, Membership};
 use tokio::time::Instant;
 
 use crate::stores::on_each_store;
-use crate::support::{at, claim, one, outcome, ports, running, settle, states};
+use crate::support::{
+    at, claim, commit_one, outcome, ports, record_outcome, start_deletion, states,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn i11_an_engine_sends_nothing_whose_deadline_is_after_the_end_of_its_lease() {
+fn i11_an_engine_sends_no_call_whose_deadline_is_after_the_end_of_its_lease() {
     let now = Instant::now();
     let membership = Membership {
         until: Some(now + SECOND * 60),
@@ -30,7 +32,7 @@ fn i11_an_engine_sends_nothing_whose_deadline_is_after_the_end_of_its_lease() {
 }
 
 #[test]
-fn i11_a_step_is_not_sent_that_was_claimed_before_the_lease_was_lost() {
+fn i11_a_step_claimed_before_the_lease_was_lost_is_not_sent() {
     let now = Instant::now();
     let renewed = Membership {
         until: Some(now + SECOND * 60),
@@ -43,7 +45,7 @@ fn i11_a_step_is_not_sent_that_was_claimed_before_the_lease_was_lost() {
 }
 
 #[test]
-fn n14_the_shares_of_all_engines_are_the_limit_and_differ_by_one_at_most() {
+fn n14_the_shares_of_all_engines_add_up_to_the_limit_and_differ_by_at_most_one() {
     for limit in 0..20 {
         for working in 1..8 {
             let share_of = |place| {
@@ -68,14 +70,14 @@ fn n14_the_shares_of_all_engines_are_the_limit_and_differ_by_one_at_most() {
 }
 
 #[tokio::test]
-async fn i11_whoever_takes_over_from_others_keeps_what_it_has_in_flight_itself() {
+async fn i11_an_engine_that_takes_over_keeps_its_own_steps_in_flight() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let claimed = claim(ledger, 1).await;
-        let taken = one(ledger, Change::TakeOver { now: at(1) }).await;
+        let taken = commit_one(ledger, Change::TakeOver { now: at(1) }).await;
         assert_eq!(taken, Applied::Moved(0));
-        let gone = settle(outcome(&claimed[0], StepState::Gone, at(2)));
-        assert_eq!(one(ledger, gone).await, Applied::Done);
+        let gone = record_outcome(outcome(&claimed[0], StepState::Gone, at(2)));
+        assert_eq!(commit_one(ledger, gone).await, Applied::Done);
         let states = states(ledger, "one").await;
         assert_eq!(states, [("a".to_owned(), StepState::Gone)]);
     })

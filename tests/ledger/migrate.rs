@@ -53,7 +53,7 @@ fn filled(folder: &Folder, name: &str) -> Location {
     let ports = ports(&[("a", &[]), ("b", &[0]), ("c", &[]), ("d", &[]), ("e", &[])]);
     let root = vec![target("port", "root-one")];
     let applied = store.apply(vec![
-        accept(wanted("one", root, at(0))),
+        accept(new_deletion("one", root, at(0))),
         start("one", &ports, at(0)),
     ]);
     assert_eq!(applied.unwrap().last(), Some(&Applied::Done));
@@ -68,11 +68,11 @@ fn filled(folder: &Folder, name: &str) -> Location {
     let changes = claimed
         .iter()
         .zip(ends)
-        .map(|(step, to)| settle(outcome(step, to, at(2))));
+        .map(|(step, to)| record_outcome(outcome(step, to, at(2))));
     store.apply(changes.collect()).unwrap();
     let waiting = vec![target("port", "z")];
     store
-        .apply(vec![accept(wanted("two", waiting, at(3)))])
+        .apply(vec![accept(new_deletion("two", waiting, at(3)))])
         .unwrap();
     db.execute_batch(MORE).unwrap();
     file(path)
@@ -158,7 +158,7 @@ fn assert_sound(location: &Location) {
 }
 
 #[test]
-fn a_ledger_is_copied_there_and_back_with_every_row_number_and_epoch() {
+fn a_copy_to_another_ledger_and_back_keeps_each_row_its_numbers_and_the_epoch() {
     let folder = Folder::new();
     let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
     let counted = count(&from, &to).unwrap();
@@ -191,7 +191,7 @@ fn a_ledger_is_copied_there_and_back_with_every_row_number_and_epoch() {
         wait(async {
             let ledger = &*opened.ledger;
             let start = start("two", &ports(&[("z", &[])]), at(4));
-            assert_eq!(one(ledger, start).await, Applied::Done);
+            assert_eq!(commit_one(ledger, start).await, Applied::Done);
             let events = ledger.events(0, Default::default(), 1_000).await.unwrap();
             assert!(events.events.last().unwrap().seq > 5_000, "{place}");
             assert_eq!(state_of(ledger, "one", "a").await, StepState::Gone);
@@ -202,7 +202,7 @@ fn a_ledger_is_copied_there_and_back_with_every_row_number_and_epoch() {
 }
 
 #[test]
-fn a_copy_that_is_interrupted_anywhere_is_no_ledger_and_is_gone_on_with() {
+fn an_interrupted_copy_cannot_be_opened_and_is_resumed() {
     let folder = Folder::new();
     let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
     let mut times = 0;
@@ -222,12 +222,12 @@ fn a_copy_that_is_interrupted_anywhere_is_no_ledger_and_is_gone_on_with() {
 }
 
 #[test]
-fn a_copy_begins_anew_if_an_engine_has_opened_its_source_since() {
+fn a_copy_starts_over_if_an_engine_has_opened_its_source_since() {
     let folder = Folder::new();
     let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
     assert!(interrupted(&from, &to, 8));
     let opened = open_as_engine(&from).unwrap();
-    wait(one(&*opened.ledger, cancel("two", at(9))));
+    wait(commit_one(&*opened.ledger, cancel("two", at(9))));
     release(opened);
     copy(&from, &to).unwrap();
     assert_same(&from, &to);
@@ -237,7 +237,7 @@ fn a_copy_begins_anew_if_an_engine_has_opened_its_source_since() {
 }
 
 #[test]
-fn nothing_is_copied_from_or_to_a_ledger_that_an_engine_holds_or_has_used() {
+fn a_copy_is_refused_while_an_engine_holds_a_ledger_or_if_the_target_was_used() {
     let folder = Folder::new();
     let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
     let held = |done: Result<Copied, NotCopied>| {
@@ -264,7 +264,7 @@ fn nothing_is_copied_from_or_to_a_ledger_that_an_engine_holds_or_has_used() {
 }
 
 #[test]
-fn a_copy_of_another_ledger_is_left_alone() {
+fn an_unfinished_copy_of_another_ledger_is_not_overwritten() {
     let folder = Folder::new();
     let (one, two) = (filled(&folder, "one.db"), filled(&folder, "two.db"));
     let to = place(&folder, "to.db");
@@ -276,7 +276,7 @@ fn a_copy_of_another_ledger_is_left_alone() {
 }
 
 #[test]
-fn p06_an_audit_that_was_changed_by_hand_is_not_copied() {
+fn p06_a_ledger_with_a_tampered_audit_is_not_copied_until_it_is_sealed_again() {
     let folder = Folder::new();
     let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
     let cut = "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)";
@@ -317,7 +317,7 @@ fn an_older_ledger_is_not_copied_until_an_engine_has_opened_it() {
 }
 
 #[test]
-fn the_description_of_the_tables_is_that_of_the_ledger() {
+fn the_table_descriptions_match_the_columns_of_a_ledger_file() {
     let folder = Folder::new();
     let place = filled(&folder, "ledger.db");
     let db = rusqlite::Connection::open(place.file().unwrap()).unwrap();

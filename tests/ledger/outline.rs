@@ -42,9 +42,9 @@ async fn all_of(ledger: &dyn Ledger, name: &str, branch: &BranchRead) -> Vec<Ste
 }
 
 #[tokio::test]
-async fn a_branch_is_counted_and_a_short_one_is_read_whole() {
+async fn an_outline_has_the_counts_of_each_branch_and_the_steps_of_short_ones() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &networks(2, 10)).await;
+        start_deletion(ledger, "one", &networks(2, 10)).await;
         let roots = below(ledger, "one", None).await;
         let [networks] = roots.as_slice() else {
             panic!("{roots:?}");
@@ -73,7 +73,7 @@ async fn a_branch_is_counted_and_a_short_one_is_read_whole() {
             (10, 10)
         );
         // Of no other deletion, whatever it is asked by.
-        running(ledger, "two", &networks_of("two")).await;
+        start_deletion(ledger, "two", &networks_of("two")).await;
         assert_eq!(below(ledger, "two", Some(networks.steps[0].id)).await, []);
         assert_eq!(all_of(ledger, "two", ports).await, []);
     })
@@ -86,9 +86,9 @@ fn networks_of(name: &str) -> Plan {
 }
 
 #[tokio::test]
-async fn the_steps_of_a_branch_stand_by_urgency_from_any_index_on() {
+async fn the_steps_of_a_branch_are_sorted_by_urgency_and_read_from_any_index() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &networks(1, 40)).await;
+        start_deletion(ledger, "one", &networks(1, 40)).await;
         let ends = [
             (StepState::Gone, 7),
             (StepState::Stuck, 3),
@@ -99,11 +99,11 @@ async fn the_steps_of_a_branch_stand_by_urgency_from_any_index_on() {
             for step in claim(ledger, steps).await {
                 let change = match state {
                     StepState::Stuck | StepState::Blocked => {
-                        failed(&step, state, ErrorClass::Blocked, at(2))
+                        failure(&step, state, ErrorClass::Blocked, at(2))
                     }
                     _ => outcome(&step, state, at(2)),
                 };
-                one(ledger, settle(change)).await;
+                commit_one(ledger, record_outcome(change)).await;
             }
         }
         let network = below(ledger, "one", None).await[0].steps[0].id;
@@ -150,18 +150,18 @@ async fn the_steps_of_a_branch_stand_by_urgency_from_any_index_on() {
 }
 
 #[tokio::test]
-async fn a_text_is_found_wherever_it_is_and_counted_exactly() {
+async fn a_step_search_finds_and_counts_all_matches_across_pages() {
     // More than one page looks through.
     const PORTS: usize = 30_000;
     on_each_store(async |ledger| {
-        running(ledger, "one", &networks(1, PORTS)).await;
+        start_deletion(ledger, "one", &networks(1, PORTS)).await;
         let claimed = claim(ledger, 1_000).await;
         let gone = claimed
             .iter()
-            .map(|step| settle(outcome(step, StepState::Gone, at(2))));
+            .map(|step| record_outcome(outcome(step, StepState::Gone, at(2))));
         let applied = ledger.commit(gone.collect()).await.unwrap();
         assert!(applied.iter().all(|it| *it == Applied::Done));
-        running(ledger, "two", &networks_of("port-0-29999-of-another")).await;
+        start_deletion(ledger, "two", &networks_of("port-0-29999-of-another")).await;
         for (text, wanted) in [
             ("port-0-29999", 1),
             ("PORT-0-29999", 1),
@@ -205,18 +205,18 @@ async fn a_text_is_found_wherever_it_is_and_counted_exactly() {
 }
 
 #[tokio::test]
-async fn what_holds_a_step_is_found_too() {
+async fn a_step_search_also_matches_the_error_of_a_stuck_step() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
         let step = claim(ledger, 1).await.remove(0);
-        let stuck = failed(&step, StepState::Stuck, ErrorClass::Blocked, at(2));
-        one(ledger, settle(stuck)).await;
+        let stuck = failure(&step, StepState::Stuck, ErrorClass::Blocked, at(2));
+        commit_one(ledger, record_outcome(stuck)).await;
         let found = async |text: &str| {
             let filter = StepFilter {
                 text: SearchQuery::parse(text),
                 ..StepFilter::default()
             };
-            let page = ledger.steps(filter, all()).await.unwrap();
+            let page = ledger.steps(filter, first_page()).await.unwrap();
             page.rows.iter().map(|s| s.id).collect::<Vec<_>>()
         };
         assert_eq!(found("portinuse").await, [step.id]);
@@ -227,22 +227,22 @@ async fn what_holds_a_step_is_found_too() {
 }
 
 #[tokio::test]
-async fn branches_go_with_their_steps() {
+async fn branches_are_pruned_with_their_steps() {
     let folder = Folder::new();
     let ledger = SqliteLedger::open(&folder.ledger(), Options::default()).unwrap();
-    running(&ledger, "one", &networks(3, 8)).await;
+    start_deletion(&ledger, "one", &networks(3, 8)).await;
     for _ in 0..3 {
-        claim_all_to(&ledger, StepState::Gone).await;
+        claim_all_and_move_to(&ledger, StepState::Gone).await;
     }
     // The last steps are kept, so that their numbers are not given again.
-    running(&ledger, "two", &networks_of("two")).await;
+    start_deletion(&ledger, "two", &networks_of("two")).await;
     let piece = || Change::Prune {
         before: at(10),
         never_again: never_again(),
         audit: None,
         now: at(10),
     };
-    while one(&ledger, piece()).await != Applied::Moved(0) {}
+    while commit_one(&ledger, piece()).await != Applied::Moved(0) {}
     ledger.close().await;
     let db = rusqlite::Connection::open(folder.ledger()).unwrap();
     let left: i64 = db

@@ -57,14 +57,14 @@ async fn said(ledger: &dyn Ledger, name: &str, clear: bool) -> Applied {
         answers: answers.collect(),
         now: at(5),
     };
-    one(ledger, answered).await
+    commit_one(ledger, answered).await
 }
 
 fn awaiting(step: &ClaimedStep, to: StepState) -> Change {
-    let mut change: StepChange = failed(step, to, ErrorClass::Blocked, at(3));
+    let mut change: StepChange = failure(step, to, ErrorClass::Blocked, at(3));
     change.decision.error.as_mut().unwrap().kind = AWAITED.to_owned();
     change.decision.next_attempt_at = Some(at(600));
-    settle(change)
+    record_outcome(change)
 }
 
 async fn told(ledger: &dyn Ledger, after: i64, kinds: &[&str]) -> DeletionNotices {
@@ -80,14 +80,14 @@ fn phases(notices: &DeletionNotices) -> Vec<(&str, Phase)> {
 }
 
 #[tokio::test]
-async fn g04_what_changes_of_the_kinds_of_an_importer_is_told_once_in_order_and_nothing_else() {
+async fn g04_an_importer_gets_each_tombstone_change_of_its_kinds_once_and_in_order() {
     on_each_store(async |ledger| {
-        running(ledger, "before", &ports(&[("p0", &[])])).await;
-        one(ledger, watched("d0", &["port"])).await;
+        start_deletion(ledger, "before", &ports(&[("p0", &[])])).await;
+        commit_one(ledger, watched("d0", &["port"])).await;
         // What was going before it came on record, it hears first.
         let notices = told(ledger, 0, &["port"]).await;
         assert_eq!(phases(&notices), [("p0", Phase::Deleting)]);
-        running(ledger, "x", &ports(&[("p1", &[]), ("p2", &[])])).await;
+        start_deletion(ledger, "x", &ports(&[("p1", &[]), ("p2", &[])])).await;
         let more = told(ledger, notices.seq, &["port"]).await;
         assert_eq!(
             phases(&more),
@@ -104,9 +104,13 @@ async fn g04_what_changes_of_the_kinds_of_an_importer_is_told_once_in_order_and_
         assert_eq!(phases(&told(ledger, 0, &["network"]).await), []);
         for step in claim(ledger, 10).await {
             said(ledger, "d0", true).await;
-            one(ledger, settle(outcome(&step, StepState::Verifying, at(3)))).await;
+            commit_one(
+                ledger,
+                record_outcome(outcome(&step, StepState::Verifying, at(3))),
+            )
+            .await;
         }
-        let looked = claim_all_to(ledger, StepState::Gone).await;
+        let looked = claim_all_and_move_to(ledger, StepState::Gone).await;
         assert!(looked.is_empty());
         // Of another ledger, or a time that this one has not seen: from the start.
         let anew = told(ledger, 1_000, &["port"]).await;
@@ -116,52 +120,52 @@ async fn g04_what_changes_of_the_kinds_of_an_importer_is_told_once_in_order_and_
 }
 
 #[tokio::test]
-async fn g07_a_step_waits_for_the_word_of_each_importer_and_for_no_more() {
+async fn g07_a_step_waits_for_the_clearance_of_each_importer_of_its_kind_and_no_other() {
     on_each_store(async |ledger| {
-        one(ledger, watched("d0", &["port"])).await;
-        one(ledger, watched("d2", &["port", "network"])).await;
-        one(ledger, watched("d3", &["network"])).await;
-        running(ledger, "x", &ports(&[("p1", &[])])).await;
+        commit_one(ledger, watched("d0", &["port"])).await;
+        commit_one(ledger, watched("d2", &["port", "network"])).await;
+        commit_one(ledger, watched("d3", &["network"])).await;
+        start_deletion(ledger, "x", &ports(&[("p1", &[])])).await;
         let step = claim(ledger, 1).await.remove(0);
         let awaited = async || -> Vec<String> {
             let awaited = ledger.pending_clearances(step.id).await.unwrap();
             awaited.into_iter().map(|it| it.importer).collect()
         };
         assert_eq!(awaited().await, ["d0", "d2"]);
-        one(ledger, awaiting(&step, StepState::Blocked)).await;
+        commit_one(ledger, awaiting(&step, StepState::Blocked)).await;
         assert_eq!(said(ledger, "d0", false).await, Applied::Moved(1));
         // The same again is no notices.
         assert_eq!(said(ledger, "d0", false).await, Applied::Moved(0));
         said(ledger, "d2", true).await;
         assert_eq!(awaited().await, ["d0"]);
         said(ledger, "d0", true).await;
-        one(ledger, Change::WakeDue { now: at(6) }).await;
+        commit_one(ledger, Change::WakeDue { now: at(6) }).await;
         assert_eq!(state_of(ledger, "x", "p1").await, StepState::Ready);
     })
     .await;
 }
 
 #[tokio::test]
-async fn g07_a_word_that_comes_before_its_step_waits_for_it_is_not_missed() {
+async fn g07_a_clearance_that_arrives_before_its_step_waits_for_it_counts() {
     on_each_store(async |ledger| {
-        one(ledger, watched("d0", &["port"])).await;
-        running(ledger, "x", &ports(&[("p1", &[])])).await;
+        commit_one(ledger, watched("d0", &["port"])).await;
+        start_deletion(ledger, "x", &ports(&[("p1", &[])])).await;
         let step = claim(ledger, 1).await.remove(0);
         said(ledger, "d0", true).await;
-        one(ledger, awaiting(&step, StepState::Blocked)).await;
+        commit_one(ledger, awaiting(&step, StepState::Blocked)).await;
         assert_eq!(state_of(ledger, "x", "p1").await, StepState::Ready);
     })
     .await;
 }
 
 #[tokio::test]
-async fn g12_a_word_or_a_release_frees_what_was_stuck_for_want_of_it() {
+async fn g12_a_clearance_or_the_release_of_its_importer_makes_a_stuck_step_ready() {
     for release in [false, true] {
         on_each_store(async |ledger| {
-            one(ledger, watched("d0", &["port"])).await;
-            running(ledger, "x", &ports(&[("p1", &[])])).await;
+            commit_one(ledger, watched("d0", &["port"])).await;
+            start_deletion(ledger, "x", &ports(&[("p1", &[])])).await;
             let step = claim(ledger, 1).await.remove(0);
-            one(ledger, awaiting(&step, StepState::Stuck)).await;
+            commit_one(ledger, awaiting(&step, StepState::Stuck)).await;
             match release {
                 true => {
                     let release = Change::ReleaseImporter {
@@ -169,7 +173,7 @@ async fn g12_a_word_or_a_release_frees_what_was_stuck_for_want_of_it() {
                         audit: entry("release", "deployment d0", Origin::Cli),
                         now: at(5),
                     };
-                    assert_eq!(one(ledger, release).await, Applied::Done);
+                    assert_eq!(commit_one(ledger, release).await, Applied::Done);
                     assert_eq!(ledger.importers().await.unwrap(), []);
                 }
                 false => drop(said(ledger, "d0", true).await),
@@ -181,10 +185,10 @@ async fn g12_a_word_or_a_release_frees_what_was_stuck_for_want_of_it() {
 }
 
 #[tokio::test]
-async fn g12_who_comes_on_record_while_something_goes_is_waited_for() {
+async fn g12_a_running_deletion_waits_for_an_importer_that_registers_later() {
     on_each_store(async |ledger| {
-        running(ledger, "x", &ports(&[("p1", &[])])).await;
-        one(ledger, watched("d0", &["port"])).await;
+        start_deletion(ledger, "x", &ports(&[("p1", &[])])).await;
+        commit_one(ledger, watched("d0", &["port"])).await;
         let importers = ledger.importers().await.unwrap();
         assert_eq!((importers.len(), importers[0].awaited), (1, 1));
         // Under its name nobody else comes on record.
@@ -196,8 +200,11 @@ async fn g12_who_comes_on_record_while_something_goes_is_waited_for() {
             kinds: BTreeSet::new(),
             now: at(2),
         };
-        assert!(matches!(one(ledger, other).await, Applied::Refused(_)));
-        one(ledger, cancel("x", at(3))).await;
+        assert!(matches!(
+            commit_one(ledger, other).await,
+            Applied::Refused(_)
+        ));
+        commit_one(ledger, cancel("x", at(3))).await;
         assert_eq!(ledger.importers().await.unwrap()[0].awaited, 0);
     })
     .await;
@@ -234,7 +241,7 @@ fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
 }
 
 #[tokio::test]
-async fn g05_what_is_heard_twice_is_seen_to_once_and_again_for_another_deletion() {
+async fn g05_a_repeated_notice_is_handled_once_and_one_of_another_deletion_again() {
     on_each_store(async |ledger| {
         let unhandled_deletions = async || {
             ledger
@@ -243,24 +250,24 @@ async fn g05_what_is_heard_twice_is_seen_to_once_and_again_for_another_deletion(
                 .unwrap()
                 .map(|it| it.keys.len())
         };
-        one(ledger, heard(1, "x", Phase::Checking, "a")).await;
+        commit_one(ledger, heard(1, "x", Phase::Checking, "a")).await;
         assert_eq!(unhandled_deletions().await, None);
-        one(ledger, heard(2, "x", Phase::Deleting, "a")).await;
+        commit_one(ledger, heard(2, "x", Phase::Deleting, "a")).await;
         let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
         assert_eq!((next.root.as_str(), next.owner.as_str()), ("d1/a", "d1"));
         let none = Change::MarkHandled {
             keys: next.keys,
             deletion: None,
         };
-        one(ledger, none).await;
-        one(ledger, heard(2, "x", Phase::Deleting, "a")).await;
+        commit_one(ledger, none).await;
+        commit_one(ledger, heard(2, "x", Phase::Deleting, "a")).await;
         assert_eq!(unhandled_deletions().await, None);
-        one(ledger, heard(3, "x", Phase::Released, "a")).await;
+        commit_one(ledger, heard(3, "x", Phase::Released, "a")).await;
         assert_eq!(ledger.owners_going().await.unwrap(), BTreeSet::new());
-        one(ledger, heard(4, "x", Phase::Deleting, "b")).await;
+        commit_one(ledger, heard(4, "x", Phase::Deleting, "b")).await;
         assert_eq!(unhandled_deletions().await, Some(1));
         // Its ledger was restored from a backup, so earlier notices no longer count.
-        one(ledger, heard(2, "y", Phase::Deleting, "c")).await;
+        commit_one(ledger, heard(2, "y", Phase::Deleting, "c")).await;
         let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
         assert_eq!(next.root, "d1/c");
         assert_eq!(next.keys.len(), 1);

@@ -18,7 +18,7 @@ async fn prune(ledger: &dyn Ledger, before: i64) -> u64 {
             audit: None,
             now: at(before),
         };
-        match one(ledger, piece).await {
+        match commit_one(ledger, piece).await {
             Applied::Moved(0) => return rows,
             Applied::Moved(moved) => rows += moved,
             other => panic!("{other:?}"),
@@ -31,18 +31,21 @@ async fn phase_of(ledger: &dyn Ledger, id: &str) -> Option<Phase> {
         id: Some(id.to_owned()),
         ..TombstoneFilter::default()
     };
-    let page = ledger.tombstones(filter, all()).await.unwrap();
+    let page = ledger.tombstones(filter, first_page()).await.unwrap();
     page.rows.first().map(|row| row.phase)
 }
 
 #[tokio::test]
-async fn m01_what_ended_long_ago_is_let_go_and_a_natural_key_revives_its_record() {
+async fn m01_an_old_deletion_is_pruned_and_a_natural_key_keeps_its_record() {
     on_each_store(async |ledger| {
         let mut old = ports(&[("p", &[]), ("router,subnet", &[0])]);
         old.steps[1].kind = KindName::new("router_interface");
-        running(ledger, "old", &old).await;
-        while !claim_all_to(ledger, StepState::Gone).await.is_empty() {}
-        running(ledger, "new", &ports(&[("b", &[])])).await;
+        start_deletion(ledger, "old", &old).await;
+        while !claim_all_and_move_to(ledger, StepState::Gone)
+            .await
+            .is_empty()
+        {}
+        start_deletion(ledger, "new", &ports(&[("b", &[])])).await;
         let before = ledger.audit(0, 100).await.unwrap();
 
         prune(ledger, 2).await;
@@ -56,7 +59,14 @@ async fn m01_what_ended_long_ago_is_let_go_and_a_natural_key_revives_its_record(
             deletion_id: Some(id("old")),
             ..StepFilter::default()
         };
-        assert!(ledger.steps(of_old, all()).await.unwrap().rows.is_empty());
+        assert!(
+            ledger
+                .steps(of_old, first_page())
+                .await
+                .unwrap()
+                .rows
+                .is_empty()
+        );
         assert_eq!(phase_of(ledger, "p").await, None);
         assert_eq!(phase_of(ledger, "router,subnet").await, Some(Phase::Gone));
         assert_eq!(ledger.audit(0, 100).await.unwrap(), before, "kept for ever");
@@ -67,13 +77,13 @@ async fn m01_what_ended_long_ago_is_let_go_and_a_natural_key_revives_its_record(
         // Made anew, it is deleted again under the record that it had.
         let mut again = ports(&[("router,subnet", &[])]);
         again.steps[0].kind = KindName::new("router_interface");
-        running(ledger, "again", &again).await;
+        start_deletion(ledger, "again", &again).await;
         let filter = TombstoneFilter {
             id: Some("router,subnet".to_owned()),
             ..TombstoneFilter::default()
         };
         let again = ledger
-            .tombstones(filter, all())
+            .tombstones(filter, first_page())
             .await
             .unwrap()
             .rows
@@ -84,14 +94,14 @@ async fn m01_what_ended_long_ago_is_let_go_and_a_natural_key_revives_its_record(
 }
 
 #[tokio::test]
-async fn p03_what_is_stuck_or_was_given_up_is_kept() {
+async fn p03_stuck_and_abandoned_deletions_are_not_pruned() {
     on_each_store(async |ledger| {
-        running(ledger, "stuck", &ports(&[("a", &[])])).await;
-        running(ledger, "forgotten", &ports(&[("b", &[])])).await;
-        claim_all_to(ledger, StepState::Stuck).await;
+        start_deletion(ledger, "stuck", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "forgotten", &ports(&[("b", &[])])).await;
+        claim_all_and_move_to(ledger, StepState::Stuck).await;
         let what = Selection::Deletion(id("forgotten"));
-        one(ledger, purge(what, PurgeAction::Forget, at(3))).await;
-        running(ledger, "new", &ports(&[("c", &[])])).await;
+        commit_one(ledger, purge(what, PurgeAction::Forget, at(3))).await;
+        start_deletion(ledger, "new", &ports(&[("c", &[])])).await;
         prune(ledger, 1_000).await;
         for (name, state) in [
             ("stuck", DeletionState::Stuck),
@@ -100,20 +110,20 @@ async fn p03_what_is_stuck_or_was_given_up_is_kept() {
             let kept = ledger.deletion(&id(name)).await.unwrap().unwrap();
             assert_eq!((kept.state, kept.counts.total), (state, 1));
         }
-        assert_eq!(ledger.orphans(all()).await.unwrap().rows.len(), 1);
+        assert_eq!(ledger.orphans(first_page()).await.unwrap().rows.len(), 1);
     })
     .await;
 }
 
 #[tokio::test]
-async fn events_go_from_the_first_one_on_and_who_follows_them_is_told() {
+async fn old_events_are_pruned_and_readers_get_the_oldest_sequence_that_is_left() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let events = async || ledger.events(0, EventFilter::default(), 100).await.unwrap();
         let page = events().await;
         let (count, newest) = (page.events.len(), page.newest);
         assert_eq!(page.oldest, 1);
-        claim_all_to(ledger, StepState::Gone).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         prune(ledger, 1).await;
         let page = events().await;
         assert_eq!(page.oldest, newest + 1, "{count} were of second 0");
@@ -127,13 +137,13 @@ async fn events_go_from_the_first_one_on_and_who_follows_them_is_told() {
 }
 
 #[tokio::test]
-async fn a_large_deletion_goes_in_pieces_between_which_its_counts_are_true() {
+async fn a_large_deletion_is_pruned_in_pieces_and_its_counts_stay_true() {
     on_each_store(async |ledger| {
         let ids: Vec<String> = (0..2_500).map(|n| format!("p{n}")).collect();
         let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-        running(ledger, "large", &ports(&steps)).await;
-        one(ledger, cancel("large", at(1))).await;
-        running(ledger, "new", &ports(&[("b", &[])])).await;
+        start_deletion(ledger, "large", &ports(&steps)).await;
+        commit_one(ledger, cancel("large", at(1))).await;
+        start_deletion(ledger, "new", &ports(&[("b", &[])])).await;
         let mut left = Vec::new();
         loop {
             let piece = Change::Prune {
@@ -142,7 +152,7 @@ async fn a_large_deletion_goes_in_pieces_between_which_its_counts_are_true() {
                 audit: None,
                 now: at(1_000),
             };
-            if one(ledger, piece).await == Applied::Moved(0) {
+            if commit_one(ledger, piece).await == Applied::Moved(0) {
                 break;
             }
             let large = ledger.deletion(&id("large")).await.unwrap();

@@ -19,11 +19,14 @@ async fn phase(ledger: &dyn Ledger, resource: &str) -> Phase {
         id: Some(resource.to_owned()),
         ..TombstoneFilter::default()
     };
-    ledger.tombstones(filter, all()).await.unwrap().rows[0].phase
+    ledger.tombstones(filter, first_page()).await.unwrap().rows[0].phase
 }
 
 async fn error_of(ledger: &dyn Ledger, resource: &str) -> (String, String) {
-    let steps = ledger.steps(StepFilter::default(), all()).await.unwrap();
+    let steps = ledger
+        .steps(StepFilter::default(), first_page())
+        .await
+        .unwrap();
     let steps = steps.rows.into_iter();
     let mut found = steps.filter(|step| step.resource.key.id == resource);
     let error = found.next().unwrap().last_error.unwrap();
@@ -38,24 +41,27 @@ async fn stuck(ledger: &dyn Ledger) {
         ("network", &[1]),
         ("other", &[]),
     ]);
-    running(ledger, "one", &plan).await;
+    start_deletion(ledger, "one", &plan).await;
     for step in claim(ledger, 10).await {
         let change = match step.key.id.as_str() {
-            "balancer" => failed(&step, StepState::Stuck, ErrorClass::Blocked, at(2)),
+            "balancer" => failure(&step, StepState::Stuck, ErrorClass::Blocked, at(2)),
             _ => outcome(&step, StepState::Gone, at(2)),
         };
-        assert_eq!(one(ledger, settle(change)).await, Applied::Done);
+        assert_eq!(
+            commit_one(ledger, record_outcome(change)).await,
+            Applied::Done
+        );
     }
 }
 
 async fn forget(ledger: &dyn Ledger, resource: &str) -> Applied {
     let step = step_id(ledger, "one", resource).await;
     let what = Selection::Steps(vec![step]);
-    one(ledger, purge(what, PurgeAction::Forget, at(3))).await
+    commit_one(ledger, purge(what, PurgeAction::Forget, at(3))).await
 }
 
 #[tokio::test]
-async fn p03_a_forgotten_step_and_its_tombstone_are_purged_and_nothing_that_waited_is_sent() {
+async fn p03_abandoning_a_step_purges_its_tombstone_and_leaves_its_dependents_stuck() {
     on_each_store(async |ledger| {
         stuck(ledger).await;
         assert_eq!(forget(ledger, "balancer").await, Applied::Moved(1));
@@ -84,9 +90,9 @@ async fn p03_a_forgotten_step_and_its_tombstone_are_purged_and_nothing_that_wait
             gone::domain::model::Origin::Cli,
             at(4),
         );
-        assert_eq!(one(ledger, again).await, Applied::Moved(1));
-        claim_all_to(ledger, StepState::Gone).await;
-        claim_all_to(ledger, StepState::Gone).await;
+        assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
+        claim_all_and_move_to(ledger, StepState::Gone).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Purged);
         assert_eq!((deletion.counts.gone, deletion.counts.purged), (3, 1));
@@ -96,18 +102,18 @@ async fn p03_a_forgotten_step_and_its_tombstone_are_purged_and_nothing_that_wait
 }
 
 #[tokio::test]
-async fn p03_a_deletion_is_forgotten_whole() {
+async fn p03_abandoning_a_deletion_makes_all_its_stuck_steps_orphans() {
     on_each_store(async |ledger| {
         stuck(ledger).await;
         let what = Selection::Deletion(id("one"));
-        let applied = one(ledger, purge(what, PurgeAction::Forget, at(3))).await;
+        let applied = commit_one(ledger, purge(what, PurgeAction::Forget, at(3))).await;
         assert_eq!(applied, Applied::Moved(3));
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Purged);
         for resource in ["balancer", "port", "network"] {
             assert_eq!(phase(ledger, resource).await, Phase::Purged, "{resource}");
         }
-        let orphans = ledger.orphans(all()).await.unwrap().rows;
+        let orphans = ledger.orphans(first_page()).await.unwrap().rows;
         let ids: Vec<&str> = orphans.iter().map(|it| it.step.key.id.as_str()).collect();
         assert_eq!(ids, ["balancer", "port", "network"]);
         assert_eq!(orphans[0].since, at(3));
@@ -120,13 +126,16 @@ async fn p03_a_deletion_is_forgotten_whole() {
 }
 
 #[tokio::test]
-async fn p11_a_blocked_step_is_forgotten_and_is_never_sent_again() {
+async fn p11_an_abandoned_blocked_step_is_never_sent_again() {
     on_each_store(async |ledger| {
         let plan = ports(&[("locked", &[]), ("network", &[0])]);
-        running(ledger, "one", &plan).await;
+        start_deletion(ledger, "one", &plan).await;
         let step = claim(ledger, 10).await.remove(0);
-        let change = failed(&step, StepState::Blocked, ErrorClass::Blocked, at(2));
-        assert_eq!(one(ledger, settle(change)).await, Applied::Done);
+        let change = failure(&step, StepState::Blocked, ErrorClass::Blocked, at(2));
+        assert_eq!(
+            commit_one(ledger, record_outcome(change)).await,
+            Applied::Done
+        );
         assert_eq!(forget(ledger, "locked").await, Applied::Moved(1));
         assert_eq!(phase(ledger, "locked").await, Phase::Purged);
         assert_eq!(error_of(ledger, "network").await.0, DEPENDENCY_ABANDONED);
@@ -134,14 +143,14 @@ async fn p11_a_blocked_step_is_forgotten_and_is_never_sent_again() {
         let counts = (deletion.counts.blocked, deletion.counts.purged);
         assert_eq!((deletion.state, counts), (DeletionState::Stuck, (0, 1)));
         let now = at(24 * 3600);
-        one(ledger, Change::WakeDue { now }).await;
+        commit_one(ledger, Change::WakeDue { now }).await;
         assert!(claim(ledger, 10).await.is_empty());
     })
     .await;
 }
 
 #[tokio::test]
-async fn p03_only_what_is_stuck_or_blocked_can_be_forgotten() {
+async fn p03_a_gone_or_purged_step_cannot_be_abandoned() {
     on_each_store(async |ledger| {
         stuck(ledger).await;
         let refused = forget(ledger, "other").await;
@@ -156,11 +165,11 @@ async fn p03_only_what_is_stuck_or_blocked_can_be_forgotten() {
 }
 
 #[tokio::test]
-async fn p03_what_waits_for_something_else_that_is_stuck_waits_for_that_when_it_is_retried() {
+async fn p03_a_retried_dependent_of_an_abandoned_step_waits_for_its_other_stuck_dependency() {
     on_each_store(async |ledger| {
         let plan = ports(&[("a", &[]), ("b", &[]), ("both", &[0, 1])]);
-        running(ledger, "one", &plan).await;
-        claim_all_to(ledger, StepState::Stuck).await;
+        start_deletion(ledger, "one", &plan).await;
+        claim_all_and_move_to(ledger, StepState::Stuck).await;
         forget(ledger, "a").await;
         assert_eq!(error_of(ledger, "both").await.0, DEPENDENCY_ABANDONED);
         let both = step_id(ledger, "one", "both").await;
@@ -169,7 +178,10 @@ async fn p03_what_waits_for_something_else_that_is_stuck_waits_for_that_when_it_
             gone::domain::model::Origin::Cli,
             at(4),
         );
-        assert!(matches!(one(ledger, again).await, Applied::Refused(_)));
+        assert!(matches!(
+            commit_one(ledger, again).await,
+            Applied::Refused(_)
+        ));
         assert_eq!(state_of(ledger, "one", "both").await, StepState::Stuck);
         assert_eq!(error_of(ledger, "both").await.0, DEPENDENCY_STUCK);
         let all_again = retry(
@@ -177,19 +189,19 @@ async fn p03_what_waits_for_something_else_that_is_stuck_waits_for_that_when_it_
             gone::domain::model::Origin::Cli,
             at(5),
         );
-        one(ledger, all_again).await;
+        commit_one(ledger, all_again).await;
         assert_eq!(state_of(ledger, "one", "both").await, StepState::Waiting);
     })
     .await;
 }
 
 #[tokio::test]
-async fn p03_each_rung_is_in_the_audit_and_among_the_events() {
+async fn p03_each_rung_adds_an_audit_row_and_an_event() {
     on_each_store(async |ledger| {
         stuck(ledger).await;
         let balancer = step_id(ledger, "one", "balancer").await;
         let steps = || Selection::Steps(vec![balancer]);
-        let unpins = wanted("two", vec![target("port", "pin")], at(3));
+        let unpins = new_deletion("two", vec![target("port", "pin")], at(3));
         let actions = [
             PurgeAction::Runbook,
             PurgeAction::Unpin(Box::new(unpins)),
@@ -198,10 +210,10 @@ async fn p03_each_rung_is_in_the_audit_and_among_the_events() {
         for action in actions {
             let rung = action.rung();
             if rung == gone::domain::ladder::Rung::Forget {
-                claim_all_to(ledger, StepState::Stuck).await;
+                claim_all_and_move_to(ledger, StepState::Stuck).await;
             }
             let before = ledger.audit(0, 500).await.unwrap().len();
-            let applied = one(ledger, purge(steps(), action, at(4))).await;
+            let applied = commit_one(ledger, purge(steps(), action, at(4))).await;
             assert!(!matches!(applied, Applied::Refused(_)), "{applied:?}");
             let rows = ledger.audit(0, 500).await.unwrap();
             let new: Vec<&str> = rows[before..]
@@ -224,12 +236,12 @@ async fn p03_each_rung_is_in_the_audit_and_among_the_events() {
 }
 
 #[tokio::test]
-async fn p03_an_unpinning_that_is_refused_is_no_half_of_a_rung() {
+async fn p03_a_refused_unpin_accepts_no_deletion() {
     on_each_store(async |ledger| {
         stuck(ledger).await;
         let what = Selection::Steps(vec![step_id(ledger, "one", "network").await]);
-        let unpins = wanted("two", vec![target("port", "pin")], at(3));
-        let applied = one(
+        let unpins = new_deletion("two", vec![target("port", "pin")], at(3));
+        let applied = commit_one(
             ledger,
             purge(what, PurgeAction::Unpin(Box::new(unpins)), at(3)),
         )
@@ -245,7 +257,7 @@ async fn t08_a_tombstone_is_released_only_after_its_end() {
     on_each_store(async |ledger| {
         stuck(ledger).await;
         for (resource, released) in [("balancer", false), ("port", false), ("other", true)] {
-            let applied = one(ledger, release("port", resource, at(4))).await;
+            let applied = commit_one(ledger, release("port", resource, at(4))).await;
             assert_eq!(
                 applied == Applied::Done,
                 released,
@@ -255,10 +267,10 @@ async fn t08_a_tombstone_is_released_only_after_its_end() {
         assert_eq!(phase(ledger, "other").await, Phase::Released);
         forget(ledger, "balancer").await;
         assert_eq!(
-            one(ledger, release("port", "balancer", at(5))).await,
+            commit_one(ledger, release("port", "balancer", at(5))).await,
             Applied::Done
         );
-        assert!(ledger.orphans(all()).await.unwrap().rows.is_empty());
+        assert!(ledger.orphans(first_page()).await.unwrap().rows.is_empty());
         let rows = ledger.audit(0, 500).await.unwrap();
         assert_eq!(rows.iter().filter(|row| row.action == "release").count(), 2);
     })
@@ -266,19 +278,19 @@ async fn t08_a_tombstone_is_released_only_after_its_end() {
 }
 
 #[tokio::test]
-async fn what_was_forgotten_and_is_deleted_again_is_no_orphan() {
+async fn an_abandoned_resource_that_is_deleted_again_is_no_orphan() {
     on_each_store(async |ledger| {
         stuck(ledger).await;
         forget(ledger, "balancer").await;
-        running(ledger, "two", &ports(&[("balancer", &[])])).await;
-        assert!(ledger.orphans(all()).await.unwrap().rows.is_empty());
+        start_deletion(ledger, "two", &ports(&[("balancer", &[])])).await;
+        assert!(ledger.orphans(first_page()).await.unwrap().rows.is_empty());
         assert_eq!(phase(ledger, "balancer").await, Phase::Deleting);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_site_that_a_person_paused_is_paused_for_the_engine_that_comes_next() {
+async fn the_pause_of_a_site_is_kept_for_the_next_engine() {
     let folder = Folder::new();
     let open = || InlineLedger::new(Store::open(&folder.ledger(), Options::default()).unwrap());
     let pausing = |site: Site, paused| Change::PauseSite {
@@ -288,8 +300,11 @@ async fn a_site_that_a_person_paused_is_paused_for_the_engine_that_comes_next() 
         now: at(1),
     };
     let ledger = open();
-    assert_eq!(one(&ledger, pausing(site(), true)).await, Applied::Done);
-    let again = one(&ledger, pausing(site(), true)).await;
+    assert_eq!(
+        commit_one(&ledger, pausing(site(), true)).await,
+        Applied::Done
+    );
+    let again = commit_one(&ledger, pausing(site(), true)).await;
     assert!(matches!(again, Applied::Refused(_)), "{again:?}");
     drop(ledger);
     let ledger = open();
@@ -306,14 +321,17 @@ async fn a_site_that_a_person_paused_is_paused_for_the_engine_that_comes_next() 
         ),
         (&site(), "ada", "clean up", at(1))
     );
-    assert_eq!(one(&ledger, pausing(site(), false)).await, Applied::Done);
+    assert_eq!(
+        commit_one(&ledger, pausing(site(), false)).await,
+        Applied::Done
+    );
     assert!(ledger.site_pauses().await.unwrap().is_empty());
-    let again = one(&ledger, pausing(site(), false)).await;
+    let again = commit_one(&ledger, pausing(site(), false)).await;
     assert!(matches!(again, Applied::Refused(_)), "{again:?}");
 }
 
 #[tokio::test]
-async fn m01_what_was_created_anew_is_another_incarnation_once_it_had_ended() {
+async fn m01_recreating_an_ended_resource_revives_its_record_as_the_next_incarnation() {
     on_each_store(async |ledger| {
         stuck(ledger).await;
         forget(ledger, "balancer").await;
@@ -323,12 +341,21 @@ async fn m01_what_was_created_anew_is_another_incarnation_once_it_had_ended() {
                 audit: entry("create anew", resource, Origin::Gate),
                 now: at(9),
             };
-            assert_eq!(one(ledger, change).await, Applied::Done, "{resource}");
+            assert_eq!(
+                commit_one(ledger, change).await,
+                Applied::Done,
+                "{resource}"
+            );
             let filter = TombstoneFilter {
                 id: Some(resource.to_owned()),
                 ..TombstoneFilter::default()
             };
-            let found = ledger.tombstones(filter, all()).await.unwrap().rows.pop();
+            let found = ledger
+                .tombstones(filter, first_page())
+                .await
+                .unwrap()
+                .rows
+                .pop();
             found.map(|it| (it.phase, it.incarnation, it.deleted_at.is_some()))
         };
         for ended in ["other", "balancer"] {

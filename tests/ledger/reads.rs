@@ -16,9 +16,9 @@ async fn pages_of_deletions_are_newest_first_and_complete() {
     on_each_store(async |ledger| {
         for n in 0..7 {
             let name = format!("n{n}");
-            running(ledger, &name, &ports(&[(&name, &[])])).await;
+            start_deletion(ledger, &name, &ports(&[(&name, &[])])).await;
         }
-        one(ledger, pause("n3", true, at(1))).await;
+        commit_one(ledger, pause("n3", true, at(1))).await;
         let mut seen = Vec::new();
         let mut after = None;
         loop {
@@ -41,7 +41,14 @@ async fn pages_of_deletions_are_newest_first_and_complete() {
                 .collect::<Vec<_>>()
         );
 
-        let filtered = |filter| async { ledger.deletions(filter, all()).await.unwrap().rows.len() };
+        let filtered = |filter| async {
+            ledger
+                .deletions(filter, first_page())
+                .await
+                .unwrap()
+                .rows
+                .len()
+        };
         let states = vec![DeletionState::Paused, DeletionState::Gone];
         assert_eq!(
             filtered(DeletionFilter {
@@ -91,13 +98,13 @@ async fn pages_of_deletions_are_newest_first_and_complete() {
 }
 
 #[tokio::test]
-async fn pages_of_steps_cross_deletions_and_states() {
+async fn pages_of_steps_continue_across_deletions_and_states() {
     on_each_store(async |ledger| {
         for name in ["aa", "bb"] {
             let ids: Vec<String> = (0..5).map(|n| format!("{name}{n}")).collect();
             let steps: Vec<(&str, &[u32])> =
                 ids.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
-            running(ledger, name, &ports(&steps)).await;
+            start_deletion(ledger, name, &ports(&steps)).await;
         }
         claim_some_gone(ledger).await;
         let mut seen = Vec::new();
@@ -119,28 +126,45 @@ async fn pages_of_steps_cross_deletions_and_states() {
             deletion_id: Some(id("aa")),
             ..Default::default()
         };
-        assert_eq!(ledger.steps(gone, all()).await.unwrap().rows.len(), 2);
+        assert_eq!(
+            ledger.steps(gone, first_page()).await.unwrap().rows.len(),
+            2
+        );
         let none = StepFilter {
             deletion_id: Some(id("none")),
             ..Default::default()
         };
-        assert!(ledger.steps(none, all()).await.unwrap().rows.is_empty());
+        assert!(
+            ledger
+                .steps(none, first_page())
+                .await
+                .unwrap()
+                .rows
+                .is_empty()
+        );
         let other = StepFilter {
             kind: Some(KindName::new("router")),
             ..Default::default()
         };
-        assert!(ledger.steps(other, all()).await.unwrap().rows.is_empty());
+        assert!(
+            ledger
+                .steps(other, first_page())
+                .await
+                .unwrap()
+                .rows
+                .is_empty()
+        );
         let old = StepFilter {
             older_than: Some(at(1)),
             ..Default::default()
         };
-        assert_eq!(ledger.steps(old, all()).await.unwrap().rows.len(), 6);
+        assert_eq!(ledger.steps(old, first_page()).await.unwrap().rows.len(), 6);
     })
     .await;
 }
 
 #[tokio::test]
-async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
+async fn steps_that_need_a_person_are_grouped_by_cause() {
     on_each_store(async |ledger| {
         let ids: Vec<String> = (0..8).map(|n| format!("p{n}")).collect();
         let steps: Vec<(&str, &[u32])> =
@@ -148,7 +172,7 @@ async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
         let mut plan = ports(&steps);
         plan.steps
             .push(plan_step(8, Action::Delete, key("network", "n"), &[0]));
-        running(ledger, "aa", &plan).await;
+        start_deletion(ledger, "aa", &plan).await;
         let claimed = claim(ledger, 8).await;
         let blocker = |in_plan| Blocker {
             kind: KindName::new("floating_ip"),
@@ -162,19 +186,19 @@ async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
             holds: None,
         };
         let blocked = |step, in_plan| {
-            with(
-                failed(step, StepState::Blocked, ErrorClass::Blocked, at(7)),
+            with_decision(
+                failure(step, StepState::Blocked, ErrorClass::Blocked, at(7)),
                 |it| it.blockers = vec![blocker(in_plan)],
             )
         };
         let refused = |step, seconds| {
-            let mut change = failed(step, StepState::Stuck, ErrorClass::Fatal, at(seconds));
+            let mut change = failure(step, StepState::Stuck, ErrorClass::Fatal, at(seconds));
             let error = change.decision.error.as_mut().unwrap();
             (error.status, error.kind) = (Some(403), "PolicyNotAuthorized".into());
             change
         };
         for change in [
-            failed(&claimed[0], StepState::Stuck, ErrorClass::Blocked, at(4)),
+            failure(&claimed[0], StepState::Stuck, ErrorClass::Blocked, at(4)),
             refused(&claimed[1], 6),
             refused(&claimed[2], 5),
             refused(&claimed[3], 9),
@@ -185,7 +209,7 @@ async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
             // Nothing was answered.
             outcome(&claimed[7], StepState::Stuck, at(8)),
         ] {
-            one(ledger, settle(change)).await;
+            commit_one(ledger, record_outcome(change)).await;
         }
         let causes = ledger.causes(Vec::new()).await.unwrap();
         assert_eq!(ledger.causes(vec![site()]).await.unwrap(), causes);
@@ -221,7 +245,7 @@ async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
                 cause: Some(cause.cause.clone()),
                 ..Default::default()
             };
-            let steps = ledger.steps(filter, all()).await.unwrap().rows;
+            let steps = ledger.steps(filter, first_page()).await.unwrap().rows;
             assert_eq!(steps.len() as u64, cause.steps, "{cause:?}");
             for step in &steps {
                 assert_eq!(Cause::of(step).as_ref(), Some(&cause.cause));
@@ -235,7 +259,11 @@ async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
 
 async fn claim_some_gone(ledger: &dyn Ledger) {
     for step in claim(ledger, 4).await {
-        one(ledger, settle(outcome(&step, StepState::Gone, at(2)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&step, StepState::Gone, at(2))),
+        )
+        .await;
     }
 }
 
@@ -245,7 +273,7 @@ async fn a_page_is_never_longer_than_500() {
         let ids: Vec<String> = (0..600).map(|n| format!("p{n}")).collect();
         let steps: Vec<(&str, &[u32])> =
             ids.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
-        running(ledger, "one", &ports(&steps)).await;
+        start_deletion(ledger, "one", &ports(&steps)).await;
         for limit in [0, 500, 9999] {
             let steps = ledger
                 .steps(StepFilter::default(), page(None, limit))
@@ -268,7 +296,7 @@ async fn a_page_is_never_longer_than_500() {
 }
 
 #[tokio::test]
-async fn a_foreign_cursor_is_an_error() {
+async fn a_malformed_cursor_is_refused() {
     on_each_store(async |ledger| {
         for text in ["", "x", "1:2:3", "9999999999999999999999"] {
             let page = page(Some(text.to_owned()), 3);
@@ -280,10 +308,10 @@ async fn a_foreign_cursor_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_short_id_is_the_end_of_one_id() {
+async fn a_short_id_finds_the_only_deletion_whose_id_ends_with_it() {
     on_each_store(async |ledger| {
         for name in ["1abcdefgh", "2abcdefgh", "ijklmnop"] {
-            running(ledger, name, &ports(&[(name, &[])])).await;
+            start_deletion(ledger, name, &ports(&[(name, &[])])).await;
         }
         let found =
             |text: &'static str| async { ledger.deletion(text).await.unwrap().map(|d| d.id) };
@@ -299,12 +327,12 @@ async fn a_short_id_is_the_end_of_one_id() {
 }
 
 #[tokio::test]
-async fn the_rate_of_the_last_minute_says_how_long_it_takes() {
+async fn the_remaining_time_is_computed_from_the_rate_of_the_last_minute() {
     on_each_store(async |ledger| {
         let ids: Vec<String> = (0..100).map(|n| format!("p{n}")).collect();
         let steps: Vec<(&str, &[u32])> =
             ids.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
-        running(ledger, "one", &ports(&steps)).await;
+        start_deletion(ledger, "one", &ports(&steps)).await;
         let eta = || async {
             ledger
                 .deletion(&id("one"))
@@ -321,14 +349,18 @@ async fn the_rate_of_the_last_minute_says_how_long_it_takes() {
                 .await
                 .unwrap()
                 .remove(0);
-            one(ledger, settle(outcome(&step, StepState::Gone, at(second)))).await;
+            commit_one(
+                ledger,
+                record_outcome(outcome(&step, StepState::Gone, at(second))),
+            )
+            .await;
         }
         let seconds = eta().await.unwrap();
         assert!((45..=55).contains(&seconds), "{seconds}");
         // The ledger hears nothing of it for more than a minute.
-        one(
+        commit_one(
             ledger,
-            accept(wanted("two", vec![target("port", "x")], at(120))),
+            accept(new_deletion("two", vec![target("port", "x")], at(120))),
         )
         .await;
         assert_eq!(eta().await, None);
@@ -339,9 +371,9 @@ async fn the_rate_of_the_last_minute_says_how_long_it_takes() {
 #[tokio::test]
 async fn the_summary_counts_over_all_deletions() {
     on_each_store(async |ledger| {
-        running(ledger, "aa", &ports(&[("a", &[]), ("b", &[0])])).await;
-        running(ledger, "bb", &ports(&[("c", &[])])).await;
-        claim_all_to(ledger, StepState::Stuck).await;
+        start_deletion(ledger, "aa", &ports(&[("a", &[]), ("b", &[0])])).await;
+        start_deletion(ledger, "bb", &ports(&[("c", &[])])).await;
+        claim_all_and_move_to(ledger, StepState::Stuck).await;
         let summary = ledger.summary().await.unwrap();
         assert_eq!((summary.steps.stuck, summary.steps.total), (3, 3));
         let stuck = summary
@@ -361,12 +393,15 @@ async fn the_summary_counts_over_all_deletions() {
 }
 
 #[tokio::test]
-async fn i16_deletions_that_wait_for_their_plans_are_read_in_the_order_in_which_they_were_accepted()
-{
+async fn i16_deletions_in_planning_are_listed_in_the_order_of_their_acceptance() {
     on_each_store(async |ledger| {
         for n in 0..5 {
             let root = target("port", &format!("p{n}"));
-            one(ledger, accept(wanted(&format!("n{n}"), vec![root], at(n)))).await;
+            commit_one(
+                ledger,
+                accept(new_deletion(&format!("n{n}"), vec![root], at(n))),
+            )
+            .await;
         }
         let mut read = Vec::new();
         let mut after = None;

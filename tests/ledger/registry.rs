@@ -41,7 +41,7 @@ fn pointing(key: ResourceKey, to: &[(&str, ResourceKey)], now: DateTime<Utc>) ->
 }
 
 async fn add(ledger: &dyn Ledger, id: &str, now: DateTime<Utc>) -> Applied {
-    one(ledger, Change::Add(pointing(own("rack", id), &[], now))).await
+    commit_one(ledger, Change::Add(pointing(own("rack", id), &[], now))).await
 }
 
 async fn rack(ledger: &dyn Ledger, id: &str) -> Option<Native> {
@@ -50,13 +50,18 @@ async fn rack(ledger: &dyn Ledger, id: &str) -> Option<Native> {
         kind: KindName::new("rack"),
         by: NativeBy::Ids(vec![id.to_owned()]),
     };
-    ledger.native(filter, all()).await.unwrap().rows.pop()
+    ledger
+        .native(filter, first_page())
+        .await
+        .unwrap()
+        .rows
+        .pop()
 }
 
 /// Deletes it as an engine does: fence, effect, confirmed.
 async fn deleted(ledger: &dyn Ledger, name: &str, id: &str, incarnation: u32) {
     let plan = plan(vec![plan_step(0, Action::Delete, own("rack", id), &[])]);
-    running(ledger, name, &plan).await;
+    start_deletion(ledger, name, &plan).await;
     let capacities = vec![Capacity {
         site: own("rack", id).site,
         now: 10,
@@ -70,13 +75,16 @@ async fn deleted(ledger: &dyn Ledger, name: &str, id: &str, incarnation: u32) {
         unless: [].into(),
         now: at(4),
     };
-    assert_eq!(one(ledger, gone).await, Applied::Done);
+    assert_eq!(commit_one(ledger, gone).await, Applied::Done);
     let change = outcome(&step, StepState::Gone, at(3));
-    assert_eq!(one(ledger, settle(change)).await, Applied::Done);
+    assert_eq!(
+        commit_one(ledger, record_outcome(change)).await,
+        Applied::Done
+    );
 }
 
 #[tokio::test]
-async fn m01_m03_created_again_and_again_it_lives_in_the_same_record() {
+async fn m01_m03_a_resource_that_is_recreated_keeps_its_record() {
     on_each_store(async |ledger| {
         let mut records = Vec::new();
         for life in 1..=4 {
@@ -89,7 +97,7 @@ async fn m01_m03_created_again_and_again_it_lives_in_the_same_record() {
                 id: Some("r1".to_owned()),
                 ..TombstoneFilter::default()
             };
-            let rows = ledger.tombstones(filter, all()).await;
+            let rows = ledger.tombstones(filter, first_page()).await;
             let rows = rows.unwrap().rows;
             assert_eq!(rows.len(), 1);
             assert_eq!((rows[0].phase, rows[0].incarnation), (Phase::Gone, life));
@@ -102,7 +110,7 @@ async fn m01_m03_created_again_and_again_it_lives_in_the_same_record() {
 }
 
 #[tokio::test]
-async fn m02_m05_of_two_that_create_the_same_one_wins_and_nothing_is_changed() {
+async fn m02_m05_a_second_create_of_the_same_id_is_refused_and_changes_nothing() {
     on_each_store(async |ledger| {
         let both = vec![
             Change::Add(pointing(own("rack", "r1"), &[], at(1))),
@@ -119,22 +127,23 @@ async fn m02_m05_of_two_that_create_the_same_one_wins_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn m02_t17_what_is_being_deleted_is_neither_created_nor_changed_nor_referred_to() {
+async fn m02_t17_a_resource_being_deleted_cannot_be_created_changed_or_referred_to() {
     on_each_store(async |ledger| {
         add(ledger, "r1", at(1)).await;
         add(ledger, "r2", at(1)).await;
         let read_at = rack(ledger, "r1").await.unwrap().updated_at;
         let plan = plan(vec![plan_step(0, Action::Delete, own("rack", "r1"), &[])]);
-        running(ledger, "one", &plan).await;
+        start_deletion(ledger, "one", &plan).await;
         assert!(rack(ledger, "r1").await.unwrap().deleting);
         let again = add(ledger, "r1", at(2)).await;
         let new = pointing(own("rack", "r1"), &[], at(2));
-        let changed = one(ledger, Change::Amend { new, read_at }).await;
+        let changed = commit_one(ledger, Change::Amend { new, read_at }).await;
         let to = [("rack", own("rack", "r1"))];
-        let referring = one(ledger, Change::Add(pointing(own("disk", "d1"), &to, at(2)))).await;
+        let referring =
+            commit_one(ledger, Change::Add(pointing(own("disk", "d1"), &to, at(2)))).await;
         let read_at = rack(ledger, "r2").await.unwrap().updated_at;
         let new = pointing(own("rack", "r2"), &to, at(2));
-        let now_referring = one(ledger, Change::Amend { new, read_at }).await;
+        let now_referring = commit_one(ledger, Change::Amend { new, read_at }).await;
         for answer in [again, changed, referring, now_referring] {
             let Applied::Refused(why) = answer else {
                 panic!("{answer:?}");
@@ -149,7 +158,7 @@ async fn m02_t17_what_is_being_deleted_is_neither_created_nor_changed_nor_referr
 }
 
 #[tokio::test]
-async fn i11_an_update_of_what_was_written_meanwhile_is_stale_and_so_is_a_late_delete() {
+async fn i11_an_update_of_an_old_version_and_a_delete_of_another_incarnation_are_stale() {
     on_each_store(async |ledger| {
         add(ledger, "r1", at(1)).await;
         let read_at = rack(ledger, "r1").await.unwrap().updated_at;
@@ -157,8 +166,8 @@ async fn i11_an_update_of_what_was_written_meanwhile_is_stale_and_so_is_a_late_d
             new: pointing(own("rack", "r1"), &[], now),
             read_at,
         };
-        assert_eq!(one(ledger, amend(at(2))).await, Applied::Done);
-        assert_eq!(one(ledger, amend(at(3))).await, Applied::Stale);
+        assert_eq!(commit_one(ledger, amend(at(2))).await, Applied::Done);
+        assert_eq!(commit_one(ledger, amend(at(3))).await, Applied::Stale);
         let key = own("rack", "r1");
         let other = Change::DeleteNative {
             key: key.clone(),
@@ -166,19 +175,19 @@ async fn i11_an_update_of_what_was_written_meanwhile_is_stale_and_so_is_a_late_d
             unless: [].into(),
             now: at(4),
         };
-        assert_eq!(one(ledger, other).await, Applied::Stale);
+        assert_eq!(commit_one(ledger, other).await, Applied::Stale);
         assert!(rack(ledger, "r1").await.is_some());
     })
     .await;
 }
 
 #[tokio::test]
-async fn g06_the_index_of_references_follows_what_is_written_unset_and_deleted() {
+async fn g06_the_reference_index_follows_creates_unsets_and_deletes() {
     on_each_store(async |ledger| {
         add(ledger, "r1", at(1)).await;
         add(ledger, "r2", at(1)).await;
         let to = [("a", own("rack", "r1")), ("b", own("rack", "r2"))];
-        one(ledger, Change::Add(pointing(own("disk", "d1"), &to, at(1)))).await;
+        commit_one(ledger, Change::Add(pointing(own("disk", "d1"), &to, at(1)))).await;
         let pointing_at = async |id: &str| -> Vec<String> {
             let fields = [("disk", "a"), ("disk", "b")];
             let fields = fields.map(|(kind, field)| (KindName::new(kind), field.to_owned()));
@@ -197,7 +206,7 @@ async fn g06_the_index_of_references_follows_what_is_written_unset_and_deleted()
             references: vec![("a".to_owned(), own("rack", "r1"))],
             now: at(2),
         };
-        assert_eq!(one(ledger, unset).await, Applied::Done);
+        assert_eq!(commit_one(ledger, unset).await, Applied::Done);
         assert_eq!(pointing_at("r1").await, Vec::<String>::new());
         let gone = Change::DeleteNative {
             key: own("disk", "d1"),
@@ -205,7 +214,7 @@ async fn g06_the_index_of_references_follows_what_is_written_unset_and_deleted()
             unless: [].into(),
             now: at(4),
         };
-        one(ledger, gone).await;
+        commit_one(ledger, gone).await;
         assert_eq!(pointing_at("r2").await, Vec::<String>::new());
     })
     .await;

@@ -185,11 +185,11 @@ impl Tale {
             false => ErrorClass::Fatal,
         };
         let change = match to {
-            StepState::Stuck | StepState::Blocked => failed(step, to, class, now),
+            StepState::Stuck | StepState::Blocked => failure(step, to, class, now),
             _ => outcome(step, to, now),
         };
         let due = at(self.seconds + self.dice.i64(1..200));
-        settle(with(change, |it| {
+        record_outcome(with_decision(change, |it| {
             it.next_attempt_at = (to != StepState::Stuck).then_some(due)
         }))
     }
@@ -213,7 +213,7 @@ impl Tale {
         Some(match self.dice.u8(..40) {
             0..4 => {
                 let target = target("port", &self.resource());
-                let mut wanted = wanted(&self.name(), vec![target], now);
+                let mut wanted = new_deletion(&self.name(), vec![target], now);
                 if self.dice.u8(..3) == 0 {
                     wanted.options.on_failure = OnFailure::Stop;
                 }
@@ -235,7 +235,7 @@ impl Tale {
                 self.ended(&step)
             }
             24..28 => {
-                let due = looks(&self.ledger, now, 9).await.unwrap();
+                let due = steps_to_observe(&self.ledger, now, 9).await.unwrap();
                 let step = self.dice.choice(&due)?.clone();
                 self.ended(&step)
             }
@@ -279,7 +279,7 @@ impl Tale {
                 return;
             };
             moves_untold = matches!(change, Change::WakeDue { .. } | Change::Recover { .. });
-            let applied = one(&self.ledger, change).await;
+            let applied = commit_one(&self.ledger, change).await;
             assert!(!matches!(applied, Applied::Refused(why) if why.contains("cannot take")));
         }
         let after = Stood::of(&self.db);
@@ -432,12 +432,12 @@ fn tell_all(seeds: std::ops::Range<u64>) {
 }
 
 #[test]
-fn a_copy_set_to_any_time_shows_what_stood_then() {
+fn a_rewound_copy_shows_the_ledger_as_it_was_at_any_time() {
     tell_all(0..100);
 }
 
 #[test]
-fn a_copy_set_to_any_time_shows_what_stood_then_of_more_tales() {
+fn a_rewound_copy_shows_the_ledger_as_it_was_at_any_time_for_more_seeds() {
     let bound = |name: &str, usual| std::env::var(name).map_or(usual, |s| s.parse().unwrap());
     tell_all(bound("FROM", 100)..bound("SEEDS", 200));
 }

@@ -31,7 +31,7 @@ fn record(store: &mut Store, names: &[&str]) {
     for name in names {
         let root = target("port", name);
         store
-            .apply(vec![accept(wanted(name, vec![root], at(0)))])
+            .apply(vec![accept(new_deletion(name, vec![root], at(0)))])
             .unwrap();
     }
 }
@@ -63,19 +63,19 @@ fn unset(of: &str, field: &str) -> Plan {
 }
 
 #[tokio::test]
-async fn i09_t01_a_ledger_with_what_only_loses_references_is_healthy() {
+async fn i09_t01_a_check_accepts_two_unset_steps_of_one_resource() {
     let folder = Folder::new();
     let ledger = InlineLedger::new(open(&folder));
     // Two deletions take away what one contract refers to, by two of its fields.
-    running(&ledger, "one", &unset("c", "network")).await;
-    running(&ledger, "two", &unset("c", "port")).await;
+    start_deletion(&ledger, "one", &unset("c", "network")).await;
+    start_deletion(&ledger, "two", &unset("c", "port")).await;
     assert_eq!(claim(&ledger, 10).await.len(), 2);
     drop(ledger);
     assert_eq!(broken(&folder), Vec::<String>::new());
 }
 
 #[test]
-fn p06_rows_that_are_cut_from_the_end_of_the_audit_are_noticed() {
+fn p06_a_check_finds_rows_cut_from_the_end_of_the_audit() {
     for cut in [
         "DELETE FROM audit WHERE seq = 4",
         "DELETE FROM audit WHERE seq > 1",
@@ -95,7 +95,7 @@ fn p06_rows_that_are_cut_from_the_end_of_the_audit_are_noticed() {
 }
 
 #[test]
-fn p06_rows_that_are_written_anew_with_right_hashes_are_noticed() {
+fn p06_a_check_finds_changed_audit_rows_with_recomputed_hashes() {
     for change in [
         // One is removed, and the others are numbered anew.
         "DELETE FROM audit WHERE seq = 2; UPDATE audit SET seq = seq - 1 WHERE seq > 2;",
@@ -110,7 +110,7 @@ fn p06_rows_that_are_written_anew_with_right_hashes_are_noticed() {
 }
 
 #[test]
-fn p06_a_row_in_the_middle_that_was_changed_breaks_the_chain() {
+fn p06_a_removed_audit_row_breaks_the_chain_and_the_seal() {
     let folder = Folder::new();
     record(&mut open(&folder), &["a", "b", "c"]);
     by_hand(&folder, "DELETE FROM audit WHERE seq = 1");
@@ -118,7 +118,7 @@ fn p06_a_row_in_the_middle_that_was_changed_breaks_the_chain() {
 }
 
 #[test]
-fn p06_a_seal_that_was_removed_or_forged_is_noticed_and_not_made_anew() {
+fn p06_a_check_finds_a_removed_or_forged_seal_and_an_engine_does_not_replace_it() {
     for change in [
         "DELETE FROM audit_seal; DELETE FROM audit WHERE seq = 3;",
         // As if it were a ledger of the version before seals.
@@ -141,7 +141,7 @@ fn p06_a_seal_that_was_removed_or_forged_is_noticed_and_not_made_anew() {
 }
 
 #[test]
-fn p06_what_a_crash_leaves_is_sealed_at_any_moment() {
+fn p06_the_files_that_a_crash_leaves_pass_the_check() {
     let folder = Folder::new();
     let mut store = open(&folder);
     for name in ["a", "b", "c"] {
@@ -158,7 +158,7 @@ fn p06_what_a_crash_leaves_is_sealed_at_any_moment() {
 }
 
 #[test]
-fn p06_a_crash_between_key_and_seal_or_seal_and_mark_is_no_tampering() {
+fn p06_a_crash_while_the_first_seal_is_written_is_not_taken_for_tampering() {
     let folder = Folder::new();
     record(&mut open(&folder), &["a"]);
     let key = seal_key(&folder.ledger());
@@ -180,7 +180,7 @@ fn p06_a_crash_between_key_and_seal_or_seal_and_mark_is_no_tampering() {
 }
 
 #[test]
-fn p06_a_backup_is_checked_and_given_back_with_the_key_of_its_ledger() {
+fn p06_a_backup_is_checked_and_restored_with_the_key_of_its_ledger() {
     let (folder, elsewhere) = (Folder::new(), Folder::new());
     let mut store = open(&folder);
     record(&mut store, &["a", "b"]);
@@ -214,7 +214,7 @@ fn p06_a_backup_is_checked_and_given_back_with_the_key_of_its_ledger() {
 }
 
 #[test]
-fn p06_a_person_seals_anew_on_the_record_what_has_lost_its_key() {
+fn p06_a_person_seals_a_ledger_without_its_key_again_and_the_audit_records_it() {
     let folder = Folder::new();
     record(&mut open(&folder), &["a", "b"]);
     fs::remove_file(seal_key(&folder.ledger())).unwrap();
@@ -232,7 +232,7 @@ fn p06_a_person_seals_anew_on_the_record_what_has_lost_its_key() {
 }
 
 #[test]
-fn an_empty_file_and_a_foreign_one_are_no_ledger() {
+fn an_empty_file_and_the_database_of_another_program_are_refused_and_not_changed() {
     let folder = Folder::new();
     fs::write(folder.ledger(), "").unwrap();
     let opened = Store::open(&folder.ledger(), Options::default());
@@ -258,7 +258,7 @@ fn an_empty_file_and_a_foreign_one_are_no_ledger() {
 
 /// Not only in the tables that are read first.
 #[test]
-fn damage_in_any_table_is_met_before_an_engine_is_ready() {
+fn damage_in_any_table_is_found_when_a_ledger_is_opened() {
     for table in ["events", "requests", "audit", "plans", "steps"] {
         let folder = Folder::new();
         let mut store = open(&folder);
@@ -288,7 +288,7 @@ fn damage_in_any_table_is_met_before_an_engine_is_ready() {
 }
 
 #[test]
-fn a_new_ledger_in_place_of_one_that_was_removed_takes_nothing_from_it() {
+fn a_new_ledger_in_place_of_a_removed_one_ignores_the_log_of_that_one() {
     let folder = Folder::new();
     record(&mut open(&folder), &["a"]);
     // Its log is left, as after a crash.

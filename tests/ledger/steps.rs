@@ -18,10 +18,10 @@ use crate::support::*;
 async fn t09_steps_and_tombstones_end_together() {
     on_each_store(async |ledger| {
         let plan = ports(&[("a", &[]), ("b", &[0]), ("c", &[0, 1])]);
-        running(ledger, "one", &plan).await;
+        start_deletion(ledger, "one", &plan).await;
 
         for round in 0..3 {
-            let claimed = claim_all_to(ledger, StepState::Gone).await;
+            let claimed = claim_all_and_move_to(ledger, StepState::Gone).await;
             assert_eq!(claimed.len(), 1, "round {round}");
             let held = ledger
                 .tombstones_of(vec![claimed[0].key.clone()])
@@ -39,14 +39,14 @@ async fn t09_steps_and_tombstones_end_together() {
 }
 
 #[tokio::test]
-async fn t09_a_step_ends_its_own_tombstone_be_that_new_raised_again_or_anothers() {
+async fn t09_each_step_ends_only_the_tombstone_of_its_own_resource() {
     on_each_store(async |ledger| {
-        running(ledger, "gone", &ports(&[("b", &[])])).await;
-        claim_all_to(ledger, StepState::Gone).await;
-        running(ledger, "live", &ports(&[("c", &[])])).await;
+        start_deletion(ledger, "gone", &ports(&[("b", &[])])).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
+        start_deletion(ledger, "live", &ports(&[("c", &[])])).await;
         let in_flight = claim(ledger, 1).await;
         let names = ["a", "b", "c", "d"];
-        running(ledger, "all", &ports(&names.map(|name| (name, &[][..])))).await;
+        start_deletion(ledger, "all", &ports(&names.map(|name| (name, &[][..])))).await;
         assert_eq!(state_of(ledger, "all", "c").await, StepState::Waiting);
 
         let phases = async || {
@@ -57,7 +57,11 @@ async fn t09_a_step_ends_its_own_tombstone_be_that_new_raised_again_or_anothers(
         let mut wanted = [Phase::Deleting; 4];
         assert_eq!(phases().await, wanted);
         for step in claim(ledger, 10).await.iter().chain(&in_flight) {
-            one(ledger, settle(outcome(step, StepState::Gone, at(2)))).await;
+            commit_one(
+                ledger,
+                record_outcome(outcome(step, StepState::Gone, at(2))),
+            )
+            .await;
             let place = names.iter().position(|name| *name == step.key.id);
             wanted[place.unwrap()] = Phase::Gone;
             assert_eq!(phases().await, wanted);
@@ -68,9 +72,9 @@ async fn t09_a_step_ends_its_own_tombstone_be_that_new_raised_again_or_anothers(
 }
 
 #[tokio::test]
-async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
+async fn i02_a_blocked_step_keeps_its_error_its_blockers_and_its_next_attempt() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let claimed = claim(ledger, 1).await;
         let blocker = Blocker {
             kind: KindName::new("router"),
@@ -83,8 +87,8 @@ async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
             in_plan: false,
             holds: None,
         };
-        let change = with(
-            failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2)),
+        let change = with_decision(
+            failure(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2)),
             |it| {
                 it.next_attempt_at = Some(at(60));
                 it.blocked_since = Some(at(2));
@@ -92,7 +96,7 @@ async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
             },
         );
         let error = change.decision.error.clone();
-        one(ledger, settle(change)).await;
+        commit_one(ledger, record_outcome(change)).await;
 
         let step = ledger.step(claimed[0].id).await.unwrap().unwrap();
         assert_eq!(step.resource.key, key("port", "a"));
@@ -108,21 +112,21 @@ async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
 }
 
 #[tokio::test]
-async fn i05_only_what_is_due_wakes() {
+async fn i05_only_blocked_steps_that_are_due_become_ready() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
         for (step, due) in claim(ledger, 2).await.iter().zip([60, 120]) {
-            let change = with(
-                failed(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
+            let change = with_decision(
+                failure(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
                 |it| it.next_attempt_at = Some(at(due)),
             );
-            one(ledger, settle(change)).await;
+            commit_one(ledger, record_outcome(change)).await;
         }
         let next = || async { ledger.next_due(at(90)).await.unwrap() };
         assert_eq!(next().await.attempt, Some(at(60)));
         let wake = |seconds| Change::WakeDue { now: at(seconds) };
-        assert_eq!(one(ledger, wake(59)).await, Applied::Moved(0));
-        assert_eq!(one(ledger, wake(60)).await, Applied::Moved(1));
+        assert_eq!(commit_one(ledger, wake(59)).await, Applied::Moved(0));
+        assert_eq!(commit_one(ledger, wake(60)).await, Applied::Moved(1));
         assert_eq!(next().await.attempt, Some(at(120)));
         let claimed = claim(ledger, 2).await;
         assert_eq!(
@@ -135,11 +139,11 @@ async fn i05_only_what_is_due_wakes() {
 }
 
 #[tokio::test]
-async fn n14_looks_are_told_by_rank_with_what_else_can_be_sent() {
+async fn n14_due_observations_come_by_rank_with_the_ranks_of_ready_and_running_steps() {
     on_each_store(async |ledger| {
-        one(
+        commit_one(
             ledger,
-            accept(wanted("one", vec![target("port", "c")], at(0))),
+            accept(new_deletion("one", vec![target("port", "c")], at(0))),
         )
         .await;
         let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[0])]);
@@ -147,7 +151,7 @@ async fn n14_looks_are_told_by_rank_with_what_else_can_be_sent() {
         if let Change::Start { ranks, .. } = &mut start {
             *ranks = vec![2, 1, 0];
         }
-        assert_eq!(one(ledger, start).await, Applied::Done);
+        assert_eq!(commit_one(ledger, start).await, Applied::Done);
         let told = || async {
             let due = ledger.observations_due(at(3)).await.unwrap();
             let told = |due: ObservationsDue| {
@@ -156,34 +160,35 @@ async fn n14_looks_are_told_by_rank_with_what_else_can_be_sent() {
             due.into_iter().map(told).collect::<Vec<_>>()
         };
         let taken = |step: &ClaimedStep| {
-            with(outcome(step, StepState::Verifying, at(2)), |it| {
+            with_decision(outcome(step, StepState::Verifying, at(2)), |it| {
                 it.next_attempt_at = Some(at(2))
             })
         };
         let first = claim(ledger, 1).await.remove(0);
         assert_eq!(told().await, []);
-        one(ledger, settle(taken(&first))).await;
+        commit_one(ledger, record_outcome(taken(&first))).await;
         assert_eq!(told().await, [(2, Some(1), None)]);
         let second = claim(ledger, 1).await.remove(0);
         assert_eq!(told().await, [(2, None, Some(1))]);
-        one(ledger, settle(taken(&second))).await;
+        commit_one(ledger, record_outcome(taken(&second))).await;
         assert_eq!(told().await, [(1, None, None), (2, None, None)]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn n14_looks_are_told_whether_they_fill_a_list() {
+async fn n14_due_observations_say_whether_they_are_enough_for_a_list() {
     on_each_store(async |ledger| {
         let names: Vec<String> = (0..139).map(|n| format!("p{n}")).collect();
         let steps: Vec<(&str, &[u32])> =
             names.iter().map(|name| (name.as_str(), &[][..])).collect();
-        running(ledger, "one", &ports(&steps)).await;
+        start_deletion(ledger, "one", &ports(&steps)).await;
         let claimed = claim(ledger, 139).await;
         let take = |step: &ClaimedStep, due| {
-            settle(with(outcome(step, StepState::Verifying, at(2)), |it| {
-                it.next_attempt_at = Some(at(due))
-            }))
+            record_outcome(with_decision(
+                outcome(step, StepState::Verifying, at(2)),
+                |it| it.next_attempt_at = Some(at(due)),
+            ))
         };
         let told = || async {
             let gathered = ledger
@@ -195,10 +200,10 @@ async fn n14_looks_are_told_whether_they_fill_a_list() {
             (gathered.fills_a_list, gathered.verifying, gathered.unsent)
         };
         for step in &claimed[1..] {
-            one(ledger, take(step, 2)).await;
+            commit_one(ledger, take(step, 2)).await;
         }
         assert_eq!(told().await, (false, 138, 1));
-        one(ledger, take(&claimed[0], 4)).await;
+        commit_one(ledger, take(&claimed[0], 4)).await;
         assert_eq!(told().await, (false, 139, 0), "one is not due yet");
         let due = ledger.observations_due(at(4)).await.unwrap();
         assert!(due[0].gathered.fills_a_list);
@@ -207,14 +212,14 @@ async fn n14_looks_are_told_whether_they_fill_a_list() {
 }
 
 #[tokio::test]
-async fn i12_a_look_that_is_held_up_hides_no_later_one() {
+async fn i12_an_overdue_observation_does_not_hide_a_later_one() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
         for (step, due) in claim(ledger, 2).await.iter().zip([60, 120]) {
-            let change = with(outcome(step, StepState::Verifying, at(2)), |it| {
+            let change = with_decision(outcome(step, StepState::Verifying, at(2)), |it| {
                 it.next_attempt_at = Some(at(due))
             });
-            one(ledger, settle(change)).await;
+            commit_one(ledger, record_outcome(change)).await;
         }
         let look = |now| ledger.next_due(now);
         assert_eq!(look(at(59)).await.unwrap().look, Some(at(60)));
@@ -225,9 +230,9 @@ async fn i12_a_look_that_is_held_up_hides_no_later_one() {
 }
 
 #[tokio::test]
-async fn waits_that_began_in_the_future_begin_at_the_start_of_the_next_engine() {
+async fn waits_that_began_in_the_future_restart_when_an_engine_recovers() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
         // A clock that is an hour ahead.
         let ahead = |seconds: i64| at(3600 + seconds);
         let capacity = Capacity {
@@ -239,12 +244,12 @@ async fn waits_that_began_in_the_future_begin_at_the_start_of_the_next_engine() 
             .iter()
             .zip([(StepState::Verifying, 2), (StepState::Blocked, 60)])
         {
-            let change = with(outcome(step, to, ahead(0)), |it| {
+            let change = with_decision(outcome(step, to, ahead(0)), |it| {
                 it.next_attempt_at = Some(ahead(wait))
             });
-            one(ledger, settle(change)).await;
+            commit_one(ledger, record_outcome(change)).await;
         }
-        one(ledger, Change::Recover { now: at(3) }).await;
+        commit_one(ledger, Change::Recover { now: at(3) }).await;
         let due = ledger.next_due(at(3)).await.unwrap();
         assert_eq!((due.look, due.attempt), (Some(at(5)), Some(at(63))));
     })
@@ -262,10 +267,10 @@ async fn told(ledger: &dyn Ledger) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn i07_stuck_is_kept_and_told_once() {
+async fn i07_a_stuck_step_stays_stuck_and_causes_one_notification() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
-        let steps: Vec<i64> = claim_all_to(ledger, StepState::Stuck)
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        let steps: Vec<i64> = claim_all_and_move_to(ledger, StepState::Stuck)
             .await
             .iter()
             .map(|step| step.id)
@@ -277,38 +282,42 @@ async fn i07_stuck_is_kept_and_told_once() {
             (DeletionState::Stuck, 2)
         );
         assert_eq!(deletion.note, "2 steps; port name-a: still in use");
-        one(ledger, pause("one", true, at(5))).await;
-        one(ledger, Change::WakeDue { now: at(9999) }).await;
+        commit_one(ledger, pause("one", true, at(5))).await;
+        commit_one(ledger, Change::WakeDue { now: at(9999) }).await;
         assert_eq!(told(ledger).await, steps);
         assert_eq!(ledger.summary().await.unwrap().attention.len(), 2);
 
         // Put back to work and stuck again: that is news.
-        one(
+        commit_one(
             ledger,
             retry(Selection::Deletion(id("one")), Origin::Cli, at(10)),
         )
         .await;
-        claim_all_to(ledger, StepState::Stuck).await;
+        claim_all_and_move_to(ledger, StepState::Stuck).await;
         assert_eq!(told(ledger).await, [steps.clone(), steps].concat());
     })
     .await;
 }
 
 #[tokio::test]
-async fn i07_a_step_is_told_of_while_others_of_its_deletion_go_on() {
+async fn i07_a_stuck_step_causes_a_notification_while_other_steps_of_its_deletion_run() {
     on_each_store(async |ledger| {
         let plan = ports(&[("a", &[]), ("b", &[]), ("held", &[0])]);
-        running(ledger, "one", &plan).await;
+        start_deletion(ledger, "one", &plan).await;
         let steps = claim(ledger, 2).await;
-        let stuck = failed(&steps[0], StepState::Stuck, ErrorClass::Blocked, at(2));
-        one(ledger, settle(stuck)).await;
+        let stuck = failure(&steps[0], StepState::Stuck, ErrorClass::Blocked, at(2));
+        commit_one(ledger, record_outcome(stuck)).await;
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Running, "b is at work");
         assert_eq!(told(ledger).await, [steps[0].id]);
         assert_eq!(state_of(ledger, "one", "held").await, StepState::Stuck);
 
         // The rest ends, and so the deletion is stuck: of that step a person was told.
-        one(ledger, settle(outcome(&steps[1], StepState::Gone, at(9)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&steps[1], StepState::Gone, at(9))),
+        )
+        .await;
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Stuck);
         assert_eq!(told(ledger).await, [steps[0].id]);
@@ -317,18 +326,18 @@ async fn i07_a_step_is_told_of_while_others_of_its_deletion_go_on() {
 }
 
 #[tokio::test]
-async fn i07_t06_a_delete_that_is_repeated_is_no_news() {
+async fn i07_t06_repeated_deletes_cause_no_further_notification() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
-        let step = claim_all_to(ledger, StepState::Stuck).await[0].id;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
+        let step = claim_all_and_move_to(ledger, StepState::Stuck).await[0].id;
         for minute in 1..=3 {
             let again = retry(
                 Selection::Deletion(id("one")),
                 Origin::Gate,
                 at(100 * minute),
             );
-            assert_eq!(one(ledger, again).await, Applied::Moved(1));
-            claim_all_to(ledger, StepState::Stuck).await;
+            assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
+            claim_all_and_move_to(ledger, StepState::Stuck).await;
         }
         assert_eq!(told(ledger).await, [step]);
     })
@@ -336,7 +345,7 @@ async fn i07_t06_a_delete_that_is_repeated_is_no_news() {
 }
 
 #[tokio::test]
-async fn i07_a_site_is_told_of_when_its_state_changes_whoever_saw_it() {
+async fn i07_a_site_event_is_recorded_only_when_the_state_of_the_site_changes() {
     on_each_store(async |ledger| {
         let says = |site: &str, state: &str| Change::Note {
             event: NewEvent {
@@ -357,7 +366,7 @@ async fn i07_a_site_is_told_of_when_its_state_changes_whoever_saw_it() {
             ("a", "reachable"),
             ("a", "paused"),
         ] {
-            one(ledger, says(site, state)).await;
+            commit_one(ledger, says(site, state)).await;
         }
         let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
         let lines: Vec<&str> = page.events.iter().map(|line| &*line.message).collect();
@@ -371,9 +380,9 @@ async fn i07_a_site_is_told_of_when_its_state_changes_whoever_saw_it() {
 }
 
 #[tokio::test]
-async fn i07_each_channel_keeps_its_own_mark() {
+async fn i07_each_channel_has_its_own_notification_cursor() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let fresh = ledger.notification_cursor("mail").await.unwrap();
         assert_eq!((fresh.mark, fresh.ledger_id.len()), (None, 32));
         let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
@@ -387,7 +396,7 @@ async fn i07_each_channel_keeps_its_own_mark() {
             channel: channel.to_owned(),
             mark,
         };
-        one(ledger, told("mail", Some(mark.clone()))).await;
+        commit_one(ledger, told("mail", Some(mark.clone()))).await;
         assert_eq!(
             ledger.notification_cursor("mail").await.unwrap().mark,
             Some(mark)
@@ -396,29 +405,33 @@ async fn i07_each_channel_keeps_its_own_mark() {
             ledger.notification_cursor("webhook").await.unwrap().mark,
             None
         );
-        one(ledger, told("mail", None)).await;
+        commit_one(ledger, told("mail", None)).await;
         assert_eq!(ledger.notification_cursor("mail").await.unwrap().mark, None);
     })
     .await;
 }
 
 #[tokio::test]
-async fn i11_late_worker_cannot_overwrite() {
+async fn i11_a_late_worker_cannot_overwrite_a_newer_claim() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let first = claim(ledger, 1).await.remove(0);
         assert!(
             claim(ledger, 1).await.is_empty(),
             "two workers never have one step"
         );
-        one(ledger, settle(outcome(&first, StepState::Ready, at(2)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&first, StepState::Ready, at(2))),
+        )
+        .await;
         let second = claim(ledger, 1).await.remove(0);
         assert!(second.fence.claim > first.fence.claim);
 
         let late = ledger
             .commit(vec![
-                settle(outcome(&first, StepState::Gone, at(3))),
-                settle(outcome(&second, StepState::Verifying, at(3))),
+                record_outcome(outcome(&first, StepState::Gone, at(3))),
+                record_outcome(outcome(&second, StepState::Verifying, at(3))),
             ])
             .await
             .unwrap();
@@ -428,26 +441,29 @@ async fn i11_late_worker_cannot_overwrite() {
             step_id: 999,
             ..outcome(&first, StepState::Gone, at(3))
         };
-        assert_eq!(one(ledger, settle(unknown)).await, Applied::Stale);
+        assert_eq!(
+            commit_one(ledger, record_outcome(unknown)).await,
+            Applied::Stale
+        );
     })
     .await;
 }
 
 #[tokio::test]
-async fn i11_what_was_in_flight_at_a_crash_is_looked_at_first() {
+async fn i11_a_step_in_flight_at_a_crash_is_observed_and_not_sent_again() {
     let folder = Folder::new();
     let open = || InlineLedger::new(Store::open(&folder.ledger(), Options::default()).unwrap());
     let before = open();
-    running(&before, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+    start_deletion(&before, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
     let lost = claim(&before, 1).await.remove(0);
     drop(before);
 
     let after = open();
     assert_eq!(
-        one(&after, Change::Recover { now: at(9) }).await,
+        commit_one(&after, Change::Recover { now: at(9) }).await,
         Applied::Moved(1)
     );
-    let looked = looks(&after, at(9), 10).await.unwrap();
+    let looked = steps_to_observe(&after, at(9), 10).await.unwrap();
     assert_eq!((looked.len(), looked[0].id), (1, lost.id));
     assert_eq!(looked[0].fence.epoch, after.epoch());
     assert!(claim(&after, 10).await.is_empty(), "nothing is sent twice");
@@ -458,8 +474,15 @@ async fn i11_what_was_in_flight_at_a_crash_is_looked_at_first() {
         },
         ..outcome(&lost, StepState::Gone, at(10))
     };
-    assert_eq!(one(&after, settle(late)).await, Applied::Stale);
-    one(&after, settle(outcome(&looked[0], StepState::Gone, at(10)))).await;
+    assert_eq!(
+        commit_one(&after, record_outcome(late)).await,
+        Applied::Stale
+    );
+    commit_one(
+        &after,
+        record_outcome(outcome(&looked[0], StepState::Gone, at(10))),
+    )
+    .await;
     assert_eq!(state_of(&after, "one", "b").await, StepState::Ready);
 }
 
@@ -469,11 +492,11 @@ async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
         let many: Vec<String> = (0..20).map(|n| format!("many{n}")).collect();
         let many: Vec<(&str, &[u32])> =
             many.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
-        running(ledger, "big", &ports(&many)).await;
+        start_deletion(ledger, "big", &ports(&many)).await;
         let small = ports(&[("low", &[]), ("high", &[])]);
-        one(
+        commit_one(
             ledger,
-            accept(wanted("small", vec![target("port", "low")], at(0))),
+            accept(new_deletion("small", vec![target("port", "low")], at(0))),
         )
         .await;
         let ranked = Change::Start {
@@ -483,7 +506,7 @@ async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
             max_attempts: vec![8; 2],
             now: at(0),
         };
-        one(ledger, ranked).await;
+        commit_one(ledger, ranked).await;
 
         let first = claim(ledger, 2).await;
         let mut of: Vec<&str> = first.iter().map(|s| s.deletion_id.as_str()).collect();
@@ -502,27 +525,27 @@ async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
 }
 
 #[tokio::test]
-async fn i12_one_at_a_time_goes_round() {
+async fn i12_single_claims_rotate_between_deletions() {
     on_each_store(async |ledger| {
         for name in ["aa", "bb", "cc"] {
             let ids = [format!("{name}0"), format!("{name}1")];
-            running(ledger, name, &ports(&[(&ids[0], &[]), (&ids[1], &[])])).await;
+            start_deletion(ledger, name, &ports(&[(&ids[0], &[]), (&ids[1], &[])])).await;
         }
-        one(ledger, pause("bb", true, at(1))).await;
+        commit_one(ledger, pause("bb", true, at(1))).await;
         let mut served = Vec::new();
         for _ in 0..4 {
             served.push(claim(ledger, 1).await.remove(0).deletion_id);
         }
         assert_eq!(served, [id("aa"), id("cc"), id("aa"), id("cc")]);
         assert!(claim(ledger, 1).await.is_empty());
-        one(ledger, pause("bb", false, at(2))).await;
+        commit_one(ledger, pause("bb", false, at(2))).await;
         assert_eq!(claim(ledger, 9).await.len(), 2);
     })
     .await;
 }
 
 #[tokio::test]
-async fn n12_dependents_of_stuck_are_stuck() {
+async fn n12_dependents_of_a_stuck_step_are_stuck_and_a_retry_releases_them() {
     on_each_store(async |ledger| {
         // d waits for a and b; e for d; f for nothing.
         let plan = ports(&[
@@ -533,13 +556,13 @@ async fn n12_dependents_of_stuck_are_stuck() {
             ("e", &[3]),
             ("f", &[]),
         ]);
-        running(ledger, "one", &plan).await;
+        start_deletion(ledger, "one", &plan).await;
         let claimed = claim(ledger, 10).await;
         let by_id = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
         let a = by_id("a");
-        one(
+        commit_one(
             ledger,
-            settle(failed(&a, StepState::Stuck, ErrorClass::Fatal, at(2))),
+            record_outcome(failure(&a, StepState::Stuck, ErrorClass::Fatal, at(2))),
         )
         .await;
         for resource in ["c", "d", "e"] {
@@ -557,9 +580,9 @@ async fn n12_dependents_of_stuck_are_stuck() {
         // Only the root needs a person, and what is independent goes on (N11).
         assert_eq!(ledger.summary().await.unwrap().attention.len(), 1);
         assert_eq!(state_of(ledger, "one", "f").await, StepState::Running);
-        one(
+        commit_one(
             ledger,
-            settle(failed(
+            record_outcome(failure(
                 &by_id("b"),
                 StepState::Stuck,
                 ErrorClass::Blocked,
@@ -567,7 +590,11 @@ async fn n12_dependents_of_stuck_are_stuck() {
             )),
         )
         .await;
-        one(ledger, settle(outcome(&by_id("f"), StepState::Gone, at(3)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&by_id("f"), StepState::Gone, at(3))),
+        )
+        .await;
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(
             (deletion.state, deletion.counts.stuck),
@@ -575,7 +602,7 @@ async fn n12_dependents_of_stuck_are_stuck() {
         );
 
         // Retrying one root frees what only it held.
-        one(
+        commit_one(
             ledger,
             retry(Selection::Steps(vec![a.id]), Origin::Cli, at(4)),
         )
@@ -593,16 +620,20 @@ async fn n12_dependents_of_stuck_are_stuck() {
         let d = step_id(ledger, "one", "d").await;
         let held = ledger.step(d).await.unwrap().unwrap().last_error.unwrap();
         assert!(held.message.contains("name-b"), "{held:?}");
-        let refused = one(ledger, retry(Selection::Steps(vec![d]), Origin::Cli, at(5))).await;
+        let refused =
+            commit_one(ledger, retry(Selection::Steps(vec![d]), Origin::Cli, at(5))).await;
         assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
 
         // And when all is retried, all goes.
-        one(
+        commit_one(
             ledger,
             retry(Selection::Deletion(id("one")), Origin::Cli, at(6)),
         )
         .await;
-        while !claim_all_to(ledger, StepState::Gone).await.is_empty() {}
+        while !claim_all_and_move_to(ledger, StepState::Gone)
+            .await
+            .is_empty()
+        {}
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(
             (deletion.state, deletion.counts.gone),
@@ -613,16 +644,16 @@ async fn n12_dependents_of_stuck_are_stuck() {
 }
 
 #[tokio::test]
-async fn n11_n12_what_two_failures_stopped_waits_for_the_one_that_is_left() {
+async fn n11_n12_a_step_stopped_by_two_failures_stays_stuck_until_both_are_retried() {
     on_each_store(async |ledger| {
         let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[])]);
-        let mut stopping = wanted("one", vec![target("port", "a")], at(0));
+        let mut stopping = new_deletion("one", vec![target("port", "a")], at(0));
         stopping.options.on_failure = OnFailure::Stop;
         let begin = vec![accept(stopping), start("one", &plan, at(0))];
         ledger.commit(begin).await.unwrap();
         for step in claim(ledger, 2).await {
-            let stuck = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
-            one(ledger, settle(stuck)).await;
+            let stuck = failure(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
+            commit_one(ledger, record_outcome(stuck)).await;
         }
         let held_by = async |name: &str| {
             let id = step_id(ledger, "one", name).await;
@@ -633,36 +664,40 @@ async fn n11_n12_what_two_failures_stopped_waits_for_the_one_that_is_left() {
         assert_eq!(held_by("c").await, Some(first));
 
         let again = |step| retry(Selection::Steps(vec![step]), Origin::Cli, at(4));
-        one(ledger, again(first)).await;
+        commit_one(ledger, again(first)).await;
         assert_eq!(held_by("c").await, Some(second));
-        one(ledger, again(second)).await;
+        commit_one(ledger, again(second)).await;
         assert_eq!(state_of(ledger, "one", "c").await, StepState::Ready);
     })
     .await;
 }
 
 #[tokio::test]
-async fn n11_a_resource_that_exists_again_stops_its_deletion_until_it_is_retried() {
+async fn n11_a_recreated_resource_stops_its_deletion_until_it_is_retried() {
     on_each_store(async |ledger| {
         let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[1])]);
-        let mut stopping = wanted("one", vec![target("port", "a")], at(0));
+        let mut stopping = new_deletion("one", vec![target("port", "a")], at(0));
         stopping.options.on_failure = OnFailure::Stop;
         let begin = vec![accept(stopping), start("one", &plan, at(0))];
         ledger.commit(begin).await.unwrap();
         let sent = claim(ledger, 1).await;
-        one(ledger, settle(outcome(&sent[0], StepState::Gone, at(2)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&sent[0], StepState::Gone, at(2))),
+        )
+        .await;
         let back = Change::Recreated {
             key: key("port", "a"),
             copy: None,
             stuck: Some(StuckAgain::TooOften),
             now: at(3),
         };
-        assert_eq!(one(ledger, back).await, Applied::Done);
+        assert_eq!(commit_one(ledger, back).await, Applied::Done);
         let all = states(ledger, "one").await.into_iter();
         assert!(all.map(|(_, state)| state).eq([StepState::Stuck; 3]));
         assert!(claim(ledger, 9).await.is_empty());
         let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
-        one(ledger, again).await;
+        commit_one(ledger, again).await;
         let all = states(ledger, "one").await.into_iter();
         let ready = [StepState::Ready, StepState::Ready, StepState::Waiting];
         assert!(all.map(|(_, state)| state).eq(ready));
@@ -671,19 +706,19 @@ async fn n11_a_resource_that_exists_again_stops_its_deletion_until_it_is_retried
 }
 
 #[tokio::test]
-async fn n11_stop_holds_all_that_was_not_sent() {
+async fn n11_a_failure_makes_all_unsent_steps_stuck_if_the_deletion_stops_on_failure() {
     on_each_store(async |ledger| {
         let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &[2])]);
-        let mut stopping = wanted("one", vec![target("port", "a")], at(0));
+        let mut stopping = new_deletion("one", vec![target("port", "a")], at(0));
         stopping.options.on_failure = OnFailure::Stop;
         ledger
             .commit(vec![accept(stopping), start("one", &plan, at(0))])
             .await
             .unwrap();
         let claimed = claim(ledger, 2).await;
-        one(
+        commit_one(
             ledger,
-            settle(failed(
+            record_outcome(failure(
                 &claimed[0],
                 StepState::Stuck,
                 ErrorClass::Fatal,
@@ -703,12 +738,12 @@ async fn n11_stop_holds_all_that_was_not_sent() {
             states(ledger, "one").await,
             expected([Stuck, Running, Stuck, Stuck])
         );
-        one(ledger, settle(outcome(&claimed[1], Gone, at(3)))).await;
+        commit_one(ledger, record_outcome(outcome(&claimed[1], Gone, at(3)))).await;
         assert!(claim(ledger, 10).await.is_empty());
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Stuck);
 
-        one(
+        commit_one(
             ledger,
             retry(Selection::Deletion(id("one")), Origin::Cli, at(4)),
         )
@@ -722,16 +757,16 @@ async fn n11_stop_holds_all_that_was_not_sent() {
 }
 
 #[tokio::test]
-async fn n12_a_plan_that_waits_for_itself_is_refused() {
+async fn n12_a_plan_with_a_cycle_an_unknown_dependency_or_extra_ranks_is_refused() {
     on_each_store(async |ledger| {
         for (name, plan, ranks) in [
             ("circle", ports(&[("a", &[1]), ("b", &[0])]), 2),
             ("beyond", ports(&[("a", &[7])]), 1),
             ("ranks", ports(&[("a", &[])]), 3),
         ] {
-            one(
+            commit_one(
                 ledger,
-                accept(wanted(name, vec![target("port", name)], at(0))),
+                accept(new_deletion(name, vec![target("port", name)], at(0))),
             )
             .await;
             let change = Change::Start {
@@ -741,7 +776,7 @@ async fn n12_a_plan_that_waits_for_itself_is_refused() {
                 max_attempts: vec![8; ranks],
                 now: at(0),
             };
-            let applied = one(ledger, change).await;
+            let applied = commit_one(ledger, change).await;
             assert!(
                 matches!(applied, Applied::Refused(_)),
                 "{name}: {applied:?}"
@@ -754,11 +789,11 @@ async fn n12_a_plan_that_waits_for_itself_is_refused() {
 #[tokio::test]
 async fn n10_the_timeline_has_a_line_for_each_attempt() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let step = claim(ledger, 1).await.remove(0);
-        one(
+        commit_one(
             ledger,
-            settle(failed(
+            record_outcome(failure(
                 &step,
                 StepState::Blocked,
                 ErrorClass::Blocked,
@@ -766,7 +801,7 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
             )),
         )
         .await;
-        one(ledger, Change::WakeDue { now: at(3) }).await;
+        commit_one(ledger, Change::WakeDue { now: at(3) }).await;
         let step = claim(ledger, 1).await.remove(0);
         let accepted = StepChange {
             answer: Some(Answer {
@@ -775,17 +810,21 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
             }),
             ..outcome(&step, StepState::Verifying, at(3))
         };
-        one(ledger, settle(accepted)).await;
+        commit_one(ledger, record_outcome(accepted)).await;
         for look in 0..3 {
-            let step = looks(ledger, at(4), 1).await.unwrap().remove(0);
+            let step = steps_to_observe(ledger, at(4), 1).await.unwrap().remove(0);
             assert_eq!(step.observations, look);
-            let change = with(outcome(&step, StepState::Verifying, at(4)), |it| {
+            let change = with_decision(outcome(&step, StepState::Verifying, at(4)), |it| {
                 it.observed_again = true
             });
-            one(ledger, settle(change)).await;
+            commit_one(ledger, record_outcome(change)).await;
         }
-        let step = looks(ledger, at(4), 1).await.unwrap().remove(0);
-        one(ledger, settle(outcome(&step, StepState::Gone, at(5)))).await;
+        let step = steps_to_observe(ledger, at(4), 1).await.unwrap().remove(0);
+        commit_one(
+            ledger,
+            record_outcome(outcome(&step, StepState::Gone, at(5))),
+        )
+        .await;
 
         let filter = EventFilter {
             step_id: Some(step.id),
@@ -824,12 +863,12 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
 }
 
 #[tokio::test]
-async fn an_outcome_that_is_none_is_refused() {
+async fn an_impossible_outcome_is_refused() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
         let step = claim(ledger, 1).await.remove(0);
         for to in [StepState::Waiting, StepState::Running] {
-            let applied = one(ledger, settle(outcome(&step, to, at(2)))).await;
+            let applied = commit_one(ledger, record_outcome(outcome(&step, to, at(2)))).await;
             assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
         }
         let waiting = StepChange {
@@ -841,16 +880,16 @@ async fn an_outcome_that_is_none_is_refused() {
             },
             ..outcome(&step, StepState::Ready, at(2))
         };
-        let applied = one(ledger, settle(waiting)).await;
+        let applied = commit_one(ledger, record_outcome(waiting)).await;
         assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
     })
     .await;
 }
 
 #[tokio::test]
-async fn n12_a_retry_frees_no_one_who_is_stuck_by_himself() {
+async fn n12_a_retry_does_not_release_a_dependent_that_is_stuck_for_its_own_reason() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
         let step = claim(ledger, 1).await.remove(0);
         let drifted = StepChange {
             step_id: step_id(ledger, "one", "b").await,
@@ -859,20 +898,23 @@ async fn n12_a_retry_frees_no_one_who_is_stuck_by_himself() {
                 claim: 0,
                 epoch: 0,
             },
-            ..failed(&step, StepState::Stuck, ErrorClass::Drift, at(2))
+            ..failure(&step, StepState::Stuck, ErrorClass::Drift, at(2))
         };
-        assert_eq!(one(ledger, settle(drifted)).await, Applied::Done);
-        let given_up = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
-        one(ledger, settle(given_up)).await;
-        one(
+        assert_eq!(
+            commit_one(ledger, record_outcome(drifted)).await,
+            Applied::Done
+        );
+        let given_up = failure(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
+        commit_one(ledger, record_outcome(given_up)).await;
+        commit_one(
             ledger,
             retry(Selection::Steps(vec![step.id]), Origin::Cli, at(3)),
         )
         .await;
         assert_eq!(state_of(ledger, "one", "b").await, StepState::Stuck);
-        claim_all_to(ledger, StepState::Gone).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         assert_eq!(state_of(ledger, "one", "b").await, StepState::Stuck);
-        one(
+        commit_one(
             ledger,
             retry(Selection::Deletion(id("one")), Origin::Cli, at(4)),
         )

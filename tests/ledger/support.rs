@@ -55,7 +55,7 @@ pub fn id(name: &str) -> String {
     format!("01890000-0000-7000-8000-{name:0>12}")
 }
 
-pub fn wanted(name: &str, targets: Vec<Target>, now: DateTime<Utc>) -> NewDeletion {
+pub fn new_deletion(name: &str, targets: Vec<Target>, now: DateTime<Utc>) -> NewDeletion {
     NewDeletion {
         reason: "clean up".to_owned(),
         audit: entry("delete", name, Origin::Cli),
@@ -133,13 +133,13 @@ pub fn outcome(step: &ClaimedStep, to: StepState, now: DateTime<Utc>) -> StepCha
     }
 }
 
-pub fn failed(
+pub fn failure(
     step: &ClaimedStep,
     to: StepState,
     class: ErrorClass,
     now: DateTime<Utc>,
 ) -> StepChange {
-    with(outcome(step, to, now), |it| {
+    with_decision(outcome(step, to, now), |it| {
         it.error = Some(StepError {
             class,
             status: Some(409),
@@ -152,12 +152,12 @@ pub fn failed(
 }
 
 /// The same outcome with another decision.
-pub fn with(mut change: StepChange, decide: impl FnOnce(&mut Decision)) -> StepChange {
+pub fn with_decision(mut change: StepChange, decide: impl FnOnce(&mut Decision)) -> StepChange {
     decide(&mut change.decision);
     change
 }
 
-pub fn settle(change: StepChange) -> Change {
+pub fn record_outcome(change: StepChange) -> Change {
     Change::Step(Box::new(change))
 }
 
@@ -208,7 +208,7 @@ pub fn release(kind: &str, id: &str, now: DateTime<Utc>) -> Change {
     }
 }
 
-pub fn all() -> Cursor {
+pub fn first_page() -> Cursor {
     Cursor::default()
 }
 
@@ -230,16 +230,16 @@ impl Folder {
     }
 }
 
-pub async fn one(ledger: &dyn Ledger, change: Change) -> Applied {
+pub async fn commit_one(ledger: &dyn Ledger, change: Change) -> Applied {
     ledger.commit(vec![change]).await.unwrap().pop().unwrap()
 }
 
 /// Accepts a deletion of its own root and starts the plan.
-pub async fn running(ledger: &dyn Ledger, name: &str, plan: &Plan) {
+pub async fn start_deletion(ledger: &dyn Ledger, name: &str, plan: &Plan) {
     let root = target("port", &format!("root-{name}"));
     let applied = ledger
         .commit(vec![
-            accept(wanted(name, vec![root], at(0))),
+            accept(new_deletion(name, vec![root], at(0))),
             start(name, plan, at(0)),
         ])
         .await
@@ -261,14 +261,17 @@ pub async fn claim(ledger: &dyn Ledger, limit: usize) -> Vec<ClaimedStep> {
 }
 
 /// Claims everything that is ready and gives each the same end.
-pub async fn claim_all_to(ledger: &dyn Ledger, to: StepState) -> Vec<ClaimedStep> {
+pub async fn claim_all_and_move_to(ledger: &dyn Ledger, to: StepState) -> Vec<ClaimedStep> {
     let steps = claim(ledger, 1000).await;
     for step in &steps {
         let change = match to {
-            StepState::Stuck | StepState::Blocked => failed(step, to, ErrorClass::Blocked, at(2)),
+            StepState::Stuck | StepState::Blocked => failure(step, to, ErrorClass::Blocked, at(2)),
             _ => outcome(step, to, at(2)),
         };
-        assert_eq!(one(ledger, settle(change)).await, Applied::Done);
+        assert_eq!(
+            commit_one(ledger, record_outcome(change)).await,
+            Applied::Done
+        );
     }
     steps
 }
@@ -279,7 +282,7 @@ pub async fn states(ledger: &dyn Ledger, name: &str) -> Vec<(String, StepState)>
         deletion_id: Some(id(name)),
         ..StepFilter::default()
     };
-    let page = ledger.steps(filter, all()).await.unwrap();
+    let page = ledger.steps(filter, first_page()).await.unwrap();
     page.rows
         .into_iter()
         .map(|step| (step.resource.key.id, step.state))
@@ -296,7 +299,7 @@ pub async fn step_id(ledger: &dyn Ledger, name: &str, resource: &str) -> i64 {
         deletion_id: Some(id(name)),
         ..StepFilter::default()
     };
-    let page = ledger.steps(filter, all()).await.unwrap();
+    let page = ledger.steps(filter, first_page()).await.unwrap();
     page.rows
         .iter()
         .find(|step| step.resource.key.id == resource)
@@ -305,7 +308,7 @@ pub async fn step_id(ledger: &dyn Ledger, name: &str, resource: &str) -> i64 {
 }
 
 /// The steps whose look is due, as an engine takes them.
-pub async fn looks(
+pub async fn steps_to_observe(
     ledger: &dyn Ledger,
     now: DateTime<Utc>,
     limit: usize,

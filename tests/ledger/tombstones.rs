@@ -21,7 +21,7 @@ async fn steps_of(ledger: &dyn Ledger, name: &str) -> Vec<Step> {
         deletion_id: Some(id(name)),
         ..StepFilter::default()
     };
-    ledger.steps(filter, all()).await.unwrap().rows
+    ledger.steps(filter, first_page()).await.unwrap().rows
 }
 
 fn accepted(name: &str, existing: bool) -> Applied {
@@ -36,17 +36,17 @@ async fn tombstone(ledger: &dyn Ledger, resource: &str) -> gone::domain::model::
         id: Some(resource.to_owned()),
         ..TombstoneFilter::default()
     };
-    let mut page = ledger.tombstones(filter, all()).await.unwrap();
+    let mut page = ledger.tombstones(filter, first_page()).await.unwrap();
     assert_eq!(page.rows.len(), 1, "one row per identity");
     page.rows.remove(0)
 }
 
 #[tokio::test]
-async fn t01_tombstone_stands_before_any_step_can_be_claimed() {
+async fn t01_a_tombstone_exists_before_any_step_can_be_claimed() {
     on_each_store(async |ledger| {
-        one(
+        commit_one(
             ledger,
-            accept(wanted("one", vec![target("port", "a")], at(0))),
+            accept(new_deletion("one", vec![target("port", "a")], at(0))),
         )
         .await;
         let held = tombstone(ledger, "a").await;
@@ -55,7 +55,7 @@ async fn t01_tombstone_stands_before_any_step_can_be_claimed() {
         assert_eq!(held.deleted_at, Some(at(0)));
         assert!(claim(ledger, 10).await.is_empty());
 
-        one(
+        commit_one(
             ledger,
             start("one", &ports(&[("a", &[]), ("b", &[])]), at(5)),
         )
@@ -69,7 +69,7 @@ async fn t01_tombstone_stands_before_any_step_can_be_claimed() {
 }
 
 #[tokio::test]
-async fn t03_automatic_enable_and_unset_have_no_tombstone() {
+async fn t03_enable_and_unset_steps_have_no_tombstone() {
     on_each_store(async |ledger| {
         let plan = plan(vec![
             plan_step(0, Action::Enable, key("trunk", "t"), &[]),
@@ -77,14 +77,14 @@ async fn t03_automatic_enable_and_unset_have_no_tombstone() {
             plan_step(2, Action::Detach, key("subport", "t,p"), &[0]),
             plan_step(3, Action::Delete, key("trunk", "t"), &[2]),
         ]);
-        running(ledger, "one", &plan).await;
+        start_deletion(ledger, "one", &plan).await;
         let page = ledger
             .tombstones(
                 TombstoneFilter {
                     phases: vec![Phase::Deleting],
                     ..Default::default()
                 },
-                all(),
+                first_page(),
             )
             .await
             .unwrap();
@@ -96,11 +96,11 @@ async fn t03_automatic_enable_and_unset_have_no_tombstone() {
 }
 
 #[tokio::test]
-async fn t03_refused_releases_what_was_only_checked() {
+async fn t03_a_refused_deletion_releases_its_tombstone_and_can_be_retried() {
     on_each_store(async |ledger| {
-        one(
+        commit_one(
             ledger,
-            accept(wanted("one", vec![target("port", "a")], at(0))),
+            accept(new_deletion("one", vec![target("port", "a")], at(0))),
         )
         .await;
         let refusal = Refusal {
@@ -116,7 +116,7 @@ async fn t03_refused_releases_what_was_only_checked() {
             note: "in use".to_owned(),
             now,
         };
-        assert_eq!(one(ledger, refuse(at(1))).await, Applied::Done);
+        assert_eq!(commit_one(ledger, refuse(at(1))).await, Applied::Done);
         assert_eq!(tombstone(ledger, "a").await.phase, Phase::Released);
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Refused);
@@ -132,17 +132,17 @@ async fn t03_refused_releases_what_was_only_checked() {
         );
 
         // The plan may not start now, and nothing holds the resource any more.
-        let late = one(ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
+        let late = commit_one(ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
         assert!(matches!(late, Applied::Refused(_)), "{late:?}");
-        let again = accept(wanted("two", vec![target("port", "a")], at(3)));
-        assert_eq!(one(ledger, again).await, accepted("two", false));
+        let again = accept(new_deletion("two", vec![target("port", "a")], at(3)));
+        assert_eq!(commit_one(ledger, again).await, accepted("two", false));
 
         // A person may ask to plan the first again, but not while the second has the resource.
         let retry_it = || retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
-        let taken = one(ledger, retry_it()).await;
+        let taken = commit_one(ledger, retry_it()).await;
         assert!(matches!(taken, Applied::Refused(_)), "{taken:?}");
-        one(ledger, cancel("two", at(5))).await;
-        assert_eq!(one(ledger, retry_it()).await, Applied::Moved(1));
+        commit_one(ledger, cancel("two", at(5))).await;
+        assert_eq!(commit_one(ledger, retry_it()).await, Applied::Moved(1));
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(
             (deletion.state, deletion.finished_at),
@@ -155,14 +155,14 @@ async fn t03_refused_releases_what_was_only_checked() {
 }
 
 #[tokio::test]
-async fn t06_deleting_again_answers_with_the_deletion_that_stands() {
+async fn t06_a_repeated_delete_returns_the_existing_deletion_and_records_nothing() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let events = ledger.summary().await.unwrap().last_event;
         let audit = ledger.audit(0, 100).await.unwrap().len();
 
-        let again = accept(wanted("two", vec![target("port", "a")], at(9)));
-        assert_eq!(one(ledger, again).await, accepted("one", true));
+        let again = accept(new_deletion("two", vec![target("port", "a")], at(9)));
+        assert_eq!(commit_one(ledger, again).await, accepted("one", true));
         assert_eq!(ledger.deletion(&id("two")).await.unwrap(), None);
         assert_eq!(ledger.summary().await.unwrap().last_event, events);
         assert_eq!(ledger.audit(0, 100).await.unwrap().len(), audit);
@@ -171,16 +171,16 @@ async fn t06_deleting_again_answers_with_the_deletion_that_stands() {
 }
 
 #[tokio::test]
-async fn p09_t06_what_is_deleted_together_with_what_is_going_already_is_deleted_too() {
+async fn p09_t06_a_new_target_beside_one_already_being_deleted_gets_its_own_deletion() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let both = vec![target("port", "x"), target("port", "a")];
-        let two = accept(wanted("two", both, at(9)));
-        assert_eq!(one(ledger, two).await, accepted("two", false));
+        let two = accept(new_deletion("two", both, at(9)));
+        assert_eq!(commit_one(ledger, two).await, accepted("two", false));
         assert_eq!(tombstone(ledger, "x").await.phase, Phase::Checking);
         assert_eq!(tombstone(ledger, "a").await.deletion_id, id("one"));
 
-        one(
+        commit_one(
             ledger,
             start("two", &ports(&[("x", &[]), ("a", &[])]), at(9)),
         )
@@ -203,30 +203,34 @@ async fn p09_t06_what_is_deleted_together_with_what_is_going_already_is_deleted_
 }
 
 #[tokio::test]
-async fn t01_t15_a_refused_deletion_of_what_is_gone_leaves_its_tombstone() {
+async fn t01_t15_a_refused_or_cancelled_deletion_of_a_gone_resource_keeps_its_tombstone() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let claimed = claim(ledger, 1).await;
-        one(ledger, settle(outcome(&claimed[0], StepState::Gone, at(2)))).await;
+        commit_one(
+            ledger,
+            record_outcome(outcome(&claimed[0], StepState::Gone, at(2))),
+        )
+        .await;
         let before = tombstone(ledger, "a").await;
         assert_eq!(before.phase, Phase::Gone);
 
         for (name, ends) in [("two", "refused"), ("three", "cancelled")] {
-            one(
+            commit_one(
                 ledger,
-                accept(wanted(name, vec![target("port", "a")], at(4))),
+                accept(new_deletion(name, vec![target("port", "a")], at(4))),
             )
             .await;
             // It is still the one deletion that a repeated request starts (T6), and counts no return (T14).
-            let again = accept(wanted("again", vec![target("port", "a")], at(5)));
-            assert_eq!(one(ledger, again).await, accepted(name, true));
+            let again = accept(new_deletion("again", vec![target("port", "a")], at(5)));
+            assert_eq!(commit_one(ledger, again).await, accepted(name, true));
             let back = Change::Recreated {
                 key: key("port", "a"),
                 copy: None,
                 stuck: None,
                 now: at(5),
             };
-            let back = one(ledger, back).await;
+            let back = commit_one(ledger, back).await;
             assert!(matches!(back, Applied::Refused(_)), "{back:?}");
             let end = match ends {
                 "refused" => Change::Refuse {
@@ -237,17 +241,17 @@ async fn t01_t15_a_refused_deletion_of_what_is_gone_leaves_its_tombstone() {
                 },
                 _ => cancel(name, at(6)),
             };
-            assert_eq!(one(ledger, end).await, Applied::Done);
+            assert_eq!(commit_one(ledger, end).await, Applied::Done);
             assert_eq!(tombstone(ledger, "a").await, before, "{ends}");
         }
 
         // A plan that finds it again is about another incarnation (M1).
-        one(
+        commit_one(
             ledger,
-            accept(wanted("four", vec![target("port", "a")], at(7))),
+            accept(new_deletion("four", vec![target("port", "a")], at(7))),
         )
         .await;
-        one(ledger, start("four", &ports(&[("a", &[])]), at(8))).await;
+        commit_one(ledger, start("four", &ports(&[("a", &[])]), at(8))).await;
         let now = tombstone(ledger, "a").await;
         assert_eq!(
             (now.phase, now.deletion_id, now.incarnation),
@@ -258,26 +262,26 @@ async fn t01_t15_a_refused_deletion_of_what_is_gone_leaves_its_tombstone() {
 }
 
 #[tokio::test]
-async fn i09_what_another_deletion_deletes_by_force_is_left_to_it() {
+async fn i09_a_resource_deleted_by_force_in_another_deletion_is_left_to_that_deletion() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let claimed = claim(ledger, 1).await;
-        one(
+        commit_one(
             ledger,
-            settle(outcome(&claimed[0], StepState::Stuck, at(2))),
+            record_outcome(outcome(&claimed[0], StepState::Stuck, at(2))),
         )
         .await;
         let what = Selection::Steps(vec![claimed[0].id]);
-        one(ledger, purge(what, PurgeAction::Force, at(3))).await;
+        commit_one(ledger, purge(what, PurgeAction::Force, at(3))).await;
         assert_eq!(steps_of(ledger, "one").await[0].action, Action::Force);
 
-        one(
+        commit_one(
             ledger,
-            accept(wanted("two", vec![target("port", "x")], at(4))),
+            accept(new_deletion("two", vec![target("port", "x")], at(4))),
         )
         .await;
         let started = start("two", &ports(&[("x", &[]), ("a", &[])]), at(4));
-        assert_eq!(one(ledger, started).await, Applied::Done);
+        assert_eq!(commit_one(ledger, started).await, Applied::Done);
         let states: Vec<StepState> = steps_of(ledger, "two")
             .await
             .iter()
@@ -289,20 +293,20 @@ async fn i09_what_another_deletion_deletes_by_force_is_left_to_it() {
 }
 
 #[tokio::test]
-async fn t06_deleting_again_while_a_cancelled_call_is_in_flight_is_the_same_deletion() {
+async fn t06_a_repeated_delete_returns_the_cancelled_deletion_while_its_call_is_in_flight() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let claimed = claim(ledger, 1).await;
-        one(ledger, cancel("one", at(2))).await;
-        let again = || accept(wanted("two", vec![target("port", "a")], at(3)));
-        assert_eq!(one(ledger, again()).await, accepted("one", true));
+        commit_one(ledger, cancel("one", at(2))).await;
+        let again = || accept(new_deletion("two", vec![target("port", "a")], at(3)));
+        assert_eq!(commit_one(ledger, again()).await, accepted("one", true));
 
-        one(
+        commit_one(
             ledger,
-            settle(outcome(&claimed[0], StepState::Ready, at(4))),
+            record_outcome(outcome(&claimed[0], StepState::Ready, at(4))),
         )
         .await;
-        assert_eq!(one(ledger, again()).await, accepted("two", false));
+        assert_eq!(commit_one(ledger, again()).await, accepted("two", false));
     })
     .await;
 }
@@ -310,41 +314,45 @@ async fn t06_deleting_again_while_a_cancelled_call_is_in_flight_is_the_same_dele
 #[tokio::test]
 async fn t15_deleted_at_is_set_once() {
     on_each_store(async |ledger| {
-        one(
+        commit_one(
             ledger,
-            accept(wanted("one", vec![target("port", "a")], at(10))),
+            accept(new_deletion("one", vec![target("port", "a")], at(10))),
         )
         .await;
-        one(ledger, start("one", &ports(&[("a", &[])]), at(20))).await;
-        one(
+        commit_one(ledger, start("one", &ports(&[("a", &[])]), at(20))).await;
+        commit_one(
             ledger,
-            accept(wanted("two", vec![target("port", "a")], at(30))),
+            accept(new_deletion("two", vec![target("port", "a")], at(30))),
         )
         .await;
         assert_eq!(tombstone(ledger, "a").await.deleted_at, Some(at(10)));
-        claim_all_to(ledger, StepState::Gone).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         assert_eq!(tombstone(ledger, "a").await.deleted_at, Some(at(10)));
     })
     .await;
 }
 
 #[tokio::test]
-async fn m01_m03_a_revived_identity_keeps_its_row() {
+async fn m01_m03_a_revived_identity_keeps_its_record() {
     on_each_store(async |ledger| {
         let member = target("image_member", "image,project");
         let mut record = None;
         for round in 0..4 {
             let name = format!("round{round}");
             let raised = at(100 * i64::from(round));
-            one(ledger, accept(wanted(&name, vec![member.clone()], raised))).await;
+            commit_one(
+                ledger,
+                accept(new_deletion(&name, vec![member.clone()], raised)),
+            )
+            .await;
             let step = plan_step(0, Action::Delete, member.key.clone(), &[]);
-            one(ledger, start(&name, &plan(vec![step]), raised)).await;
+            commit_one(ledger, start(&name, &plan(vec![step]), raised)).await;
             let held = tombstone(ledger, "image,project").await;
             assert_eq!(held.incarnation, round + 1);
             assert_eq!((held.deleted_at, held.gone_at), (Some(raised), None));
             assert_eq!(held.record_id, *record.get_or_insert(held.record_id));
             assert_eq!(held.deletion_id, id(&name));
-            claim_all_to(ledger, StepState::Gone).await;
+            claim_all_and_move_to(ledger, StepState::Gone).await;
             assert_eq!(tombstone(ledger, "image,project").await.phase, Phase::Gone);
         }
     })
@@ -352,14 +360,14 @@ async fn m01_m03_a_revived_identity_keeps_its_row() {
 }
 
 #[tokio::test]
-async fn m01_a_released_identity_is_the_same_incarnation() {
+async fn m01_deleting_a_released_identity_again_keeps_its_incarnation() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
-        one(ledger, cancel("one", at(1))).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
+        commit_one(ledger, cancel("one", at(1))).await;
         assert_eq!(tombstone(ledger, "a").await.phase, Phase::Released);
-        one(
+        commit_one(
             ledger,
-            accept(wanted("two", vec![target("port", "a")], at(50))),
+            accept(new_deletion("two", vec![target("port", "a")], at(50))),
         )
         .await;
         let held = tombstone(ledger, "a").await;
@@ -369,20 +377,20 @@ async fn m01_a_released_identity_is_the_same_incarnation() {
 }
 
 #[tokio::test]
-async fn t14_what_came_back_is_counted_and_swept_only_in_hold_down() {
+async fn t14_recreations_are_counted_and_only_tombstones_in_hold_down_are_swept() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
         let recreated = |now| Change::Recreated {
             key: key("port", "a"),
             copy: None,
             stuck: None,
             now,
         };
-        let early = one(ledger, recreated(at(0))).await;
+        let early = commit_one(ledger, recreated(at(0))).await;
         assert!(matches!(early, Applied::Refused(_)), "{early:?}");
-        claim_all_to(ledger, StepState::Gone).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         for _ in 0..3 {
-            assert_eq!(one(ledger, recreated(at(5))).await, Applied::Done);
+            assert_eq!(commit_one(ledger, recreated(at(5))).await, Applied::Done);
         }
         let swept = ledger.held_down(at(2), 0, 10).await.unwrap();
         assert_eq!(swept.len(), 1);
@@ -400,17 +408,17 @@ async fn t14_what_came_back_is_counted_and_swept_only_in_hold_down() {
 }
 
 #[tokio::test]
-async fn t14_what_comes_back_too_often_is_stuck_and_no_longer_swept() {
+async fn t14_a_resource_recreated_too_often_is_stuck_and_no_longer_swept() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
-        claim_all_to(ledger, StepState::Gone).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         let change = Change::Recreated {
             key: key("port", "a"),
             copy: None,
             stuck: Some(StuckAgain::TooOften),
             now: at(5),
         };
-        assert_eq!(one(ledger, change).await, Applied::Done);
+        assert_eq!(commit_one(ledger, change).await, Applied::Done);
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Stuck);
         let summary = ledger.summary().await.unwrap();
@@ -423,13 +431,17 @@ async fn t14_what_comes_back_too_often_is_stuck_and_no_longer_swept() {
 }
 
 #[tokio::test]
-async fn t14_what_is_swept_for_comes_in_pages_by_when_it_went() {
+async fn t14_tombstones_to_sweep_are_paged_in_the_order_of_their_gone_at() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[]), ("c", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[]), ("c", &[])])).await;
         let mut steps = claim(ledger, 3).await;
         steps.sort_by(|one, other| one.key.cmp(&other.key));
         for (step, went) in steps.iter().zip([7, 5, 7]) {
-            one(ledger, settle(outcome(step, StepState::Gone, at(went)))).await;
+            commit_one(
+                ledger,
+                record_outcome(outcome(step, StepState::Gone, at(went))),
+            )
+            .await;
         }
         let (mut since, mut after) = (at(5), 0);
         let mut found = Vec::new();
@@ -443,7 +455,7 @@ async fn t14_what_is_swept_for_comes_in_pages_by_when_it_went() {
 }
 
 #[tokio::test]
-async fn t14_t12_what_has_copies_is_known_with_their_sites_while_it_goes_and_in_its_hold_down() {
+async fn t14_t12_originals_are_listed_with_the_sites_of_their_copies_until_hold_down_ends() {
     on_each_store(async |ledger| {
         let mapped = |id: &str, by| Mapped {
             original: key("port", id),
@@ -456,7 +468,7 @@ async fn t14_t12_what_has_copies_is_known_with_their_sites_while_it_goes_and_in_
         };
         let mut plan = ports(&[("a", &[]), ("b", &[])]);
         plan.mapping = vec![mapped("a", CopiedBy::Tag), mapped("b", CopiedBy::Name)];
-        running(ledger, "one", &plan).await;
+        start_deletion(ledger, "one", &plan).await;
         let originals = async |since| ledger.originals(at(since), 0, 10).await.unwrap();
         let found = originals(9).await;
         // Only of what is known by its name alone the name is kept: a person is told of its like.
@@ -470,12 +482,12 @@ async fn t14_t12_what_has_copies_is_known_with_their_sites_while_it_goes_and_in_
             stuck: None,
             now,
         };
-        assert_eq!(one(ledger, back(at(1))).await, Applied::Done);
+        assert_eq!(commit_one(ledger, back(at(1))).await, Applied::Done);
         assert_eq!(originals(9).await[0].tombstone.recreated, 1);
-        one(ledger, pause("one", true, at(1))).await;
+        commit_one(ledger, pause("one", true, at(1))).await;
         assert!(originals(9).await.is_empty(), "a pause sends nothing");
-        one(ledger, pause("one", false, at(1))).await;
-        claim_all_to(ledger, StepState::Gone).await;
+        commit_one(ledger, pause("one", false, at(1))).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         assert_eq!(originals(2).await.len(), 2);
         assert!(originals(3).await.is_empty());
     })
@@ -483,10 +495,10 @@ async fn t14_t12_what_has_copies_is_known_with_their_sites_while_it_goes_and_in_
 }
 
 #[tokio::test]
-async fn i09_a_resource_of_two_deletions_is_one_step() {
+async fn i09_a_resource_of_two_deletions_is_claimed_once() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("shared", &[]), ("a", &[0])])).await;
-        running(ledger, "two", &ports(&[("shared", &[]), ("b", &[0])])).await;
+        start_deletion(ledger, "one", &ports(&[("shared", &[]), ("a", &[0])])).await;
+        start_deletion(ledger, "two", &ports(&[("shared", &[]), ("b", &[0])])).await;
         assert_eq!(
             states(ledger, "two").await,
             [
@@ -500,23 +512,23 @@ async fn i09_a_resource_of_two_deletions_is_one_step() {
         assert_eq!(tombstone(ledger, "shared").await.deletion_id, id("one"));
 
         // Cancelling the second leaves the first one's fence alone.
-        one(ledger, cancel("two", at(5))).await;
+        commit_one(ledger, cancel("two", at(5))).await;
         assert_eq!(tombstone(ledger, "shared").await.phase, Phase::Deleting);
     })
     .await;
 }
 
 #[tokio::test]
-async fn i09_a_plan_that_names_a_step_twice_is_refused_alone() {
+async fn i09_a_plan_with_the_same_step_twice_is_refused_without_failing_its_batch() {
     on_each_store(async |ledger| {
-        one(
+        commit_one(
             ledger,
-            accept(wanted("one", vec![target("port", "a")], at(0))),
+            accept(new_deletion("one", vec![target("port", "a")], at(0))),
         )
         .await;
         let applied = ledger
             .commit(vec![
-                accept(wanted("two", vec![target("port", "z")], at(0))),
+                accept(new_deletion("two", vec![target("port", "z")], at(0))),
                 start("one", &ports(&[("a", &[]), ("a", &[])]), at(1)),
                 start("two", &ports(&[("z", &[])]), at(1)),
             ])
@@ -536,10 +548,10 @@ async fn i09_a_plan_that_names_a_step_twice_is_refused_alone() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_is_one_request_for_a_day() {
+async fn an_idempotency_key_stands_for_one_request_of_one_actor_for_a_day() {
     on_each_store(async |ledger| {
         let keyed = |name: &str, resource: &str, now| {
-            let new = wanted(name, vec![target("port", resource)], now);
+            let new = new_deletion(name, vec![target("port", resource)], now);
             let request = KeyedRequest {
                 actor: new.actor.clone(),
                 key: "k1".to_owned(),
@@ -551,27 +563,27 @@ async fn an_idempotency_key_is_one_request_for_a_day() {
             }
         };
         assert_eq!(
-            one(ledger, accept(keyed("one", "a", at(0)))).await,
+            commit_one(ledger, accept(keyed("one", "a", at(0)))).await,
             accepted("one", false)
         );
-        one(ledger, cancel("one", at(1))).await;
+        commit_one(ledger, cancel("one", at(1))).await;
         assert_eq!(
-            one(ledger, accept(keyed("two", "a", at(2)))).await,
+            commit_one(ledger, accept(keyed("two", "a", at(2)))).await,
             accepted("one", true)
         );
-        let other = one(ledger, accept(keyed("three", "b", at(3)))).await;
+        let other = commit_one(ledger, accept(keyed("three", "b", at(3)))).await;
         assert!(matches!(other, Applied::KeyReused(_)), "{other:?}");
         let mut someone_else = keyed("four", "b", at(4));
         someone_else.actor = actor(Origin::Api);
         let request = someone_else.request.as_mut().unwrap();
         request.actor = actor(Origin::Api);
         assert_eq!(
-            one(ledger, accept(someone_else)).await,
+            commit_one(ledger, accept(someone_else)).await,
             accepted("four", false)
         );
         let next_day = at(24 * 3600);
         assert_eq!(
-            one(ledger, accept(keyed("five", "c", next_day))).await,
+            commit_one(ledger, accept(keyed("five", "c", next_day))).await,
             accepted("five", false)
         );
     })
@@ -579,15 +591,15 @@ async fn an_idempotency_key_is_one_request_for_a_day() {
 }
 
 #[tokio::test]
-async fn a_plan_without_steps_is_gone_at_once() {
+async fn a_deletion_with_an_empty_plan_is_gone_at_once() {
     on_each_store(async |ledger| {
-        one(
+        commit_one(
             ledger,
-            accept(wanted("one", vec![target("port", "root")], at(0))),
+            accept(new_deletion("one", vec![target("port", "root")], at(0))),
         )
         .await;
         assert_eq!(
-            one(ledger, start("one", &plan(Vec::new()), at(1))).await,
+            commit_one(ledger, start("one", &plan(Vec::new()), at(1))).await,
             Applied::Done
         );
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
@@ -601,15 +613,15 @@ async fn a_plan_without_steps_is_gone_at_once() {
 }
 
 #[tokio::test]
-async fn p01_the_plan_is_kept_as_it_was_frozen() {
+async fn p01_a_started_plan_and_a_saved_plan_are_read_back_unchanged() {
     on_each_store(async |ledger| {
         let mut plan = ports(&[("a", &[]), ("b", &[0]), ("c", &[0, 1])]);
         let vars = Arc::make_mut(&mut plan.steps[1].vars);
         vars.insert("router_id".to_owned(), "r".to_owned());
         plan.unset = vec![plan_step(3, Action::Unset, key("floating_ip", "f"), &[])];
         assert_eq!(ledger.frozen(&id("one"), true).await.unwrap(), None);
-        running(ledger, "one", &plan).await;
-        claim_all_to(ledger, StepState::Gone).await;
+        start_deletion(ledger, "one", &plan).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
         assert_eq!(
             ledger.frozen(&id("one"), true).await.unwrap().as_deref(),
             Some(&plan)
@@ -619,7 +631,7 @@ async fn p01_the_plan_is_kept_as_it_was_frozen() {
             plan: std::sync::Arc::new(plan.clone()),
             now: at(0),
         };
-        one(ledger, save).await;
+        commit_one(ledger, save).await;
         let day = 24 * 3600;
         assert_eq!(
             ledger
@@ -646,13 +658,13 @@ fn mirrored(folder: &Folder) -> (InlineLedger, Arc<Tombstones>) {
 }
 
 #[tokio::test]
-async fn t03_the_fence_is_in_memory_when_its_commit_returns_and_at_the_next_start() {
+async fn t03_a_tombstone_is_in_the_memory_index_when_its_commit_returns_and_after_a_restart() {
     const UUID: &str = "0C7BF79B-64c4-4ad9-a0a3-1059a152d7d3";
     let folder = Folder::new();
     let phase = |index: &Tombstones, id: &str| index.phase(&site(), &KindName::new("port"), id);
     let (ledger, index) = mirrored(&folder);
     let targets = vec![target("port", UUID), target("port", "Image,Project")];
-    one(&ledger, accept(wanted("one", targets, at(0)))).await;
+    commit_one(&ledger, accept(new_deletion("one", targets, at(0)))).await;
     for id in [UUID, &UUID.to_lowercase(), "image,project"] {
         assert_eq!(phase(&index, id), Some(Phase::Checking), "{id}");
     }
@@ -669,12 +681,12 @@ async fn t03_the_fence_is_in_memory_when_its_commit_returns_and_at_the_next_star
         note: String::new(),
         now: at(1),
     };
-    one(&ledger, refuse).await;
+    commit_one(&ledger, refuse).await;
     assert!(index.is_empty());
 }
 
 #[tokio::test]
-async fn t14_a_fence_waits_for_the_writes_that_began_before_it_and_for_no_others() {
+async fn t14_a_write_guard_waits_only_for_writes_of_its_site_that_began_before_it() {
     let index = Arc::<Tombstones>::default();
     let elsewhere = Site::region("sandbox", "RegionTwo");
     let here = site();
@@ -689,19 +701,19 @@ async fn t14_a_fence_waits_for_the_writes_that_began_before_it_and_for_no_others
 }
 
 #[tokio::test]
-async fn t07_what_was_shown_is_kept_until_the_end_and_no_longer() {
+async fn t07_the_snapshot_of_a_resource_is_kept_until_its_step_ends() {
     let folder = Folder::new();
     let (ledger, _) = mirrored(&folder);
     let shown = serde_json::json!({"id": "a", "name": "web", "mtu": 1450});
     let before = async || ledger.shown_before(key("port", "a")).await.unwrap();
-    let mut asked = wanted("one", vec![target("port", "a")], at(0));
+    let mut asked = new_deletion("one", vec![target("port", "a")], at(0));
     asked.shown = vec![(key("port", "a"), shown.clone())];
-    one(&ledger, accept(asked)).await;
+    commit_one(&ledger, accept(asked)).await;
     assert_eq!(before().await, Some(shown.clone()));
-    one(&ledger, start("one", &ports(&[("a", &[])]), at(1))).await;
+    commit_one(&ledger, start("one", &ports(&[("a", &[])]), at(1))).await;
     assert_eq!(before().await, Some(shown));
     assert_eq!(ledger.shown_before(key("port", "b")).await.unwrap(), None);
-    claim_all_to(&ledger, StepState::Gone).await;
+    claim_all_and_move_to(&ledger, StepState::Gone).await;
     assert_eq!(before().await, None);
     let db = rusqlite::Connection::open(folder.ledger()).unwrap();
     let kept: i64 = db

@@ -230,7 +230,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[test]
-fn each_state_of_a_step_and_trigger_has_a_next_state_or_none() {
+fn each_trigger_moves_each_step_state_to_the_listed_state_or_is_refused() {
     for (trigger, facts, row) in rows() {
         for (from, wanted) in StepState::ALL.into_iter().zip(row) {
             let next = after(from, trigger, facts);
@@ -245,7 +245,7 @@ fn each_state_of_a_step_and_trigger_has_a_next_state_or_none() {
 
 /// The compiler asks for a row here when a trigger is added.
 #[test]
-fn each_trigger_of_a_step_has_a_row() {
+fn each_step_trigger_has_a_row_in_the_table() {
     let number = |trigger: Trigger| match trigger {
         Trigger::DependenciesEnded => 0,
         Trigger::Claimed => 1,
@@ -275,7 +275,7 @@ fn each_trigger_of_a_step_has_a_row() {
 }
 
 #[test]
-fn what_else_a_move_changes() {
+fn each_step_move_has_the_listed_effects() {
     let ended = |phase| Effects {
         tombstone: Some(phase),
         dependents: Some(Trigger::DependenciesEnded),
@@ -398,7 +398,7 @@ fn counts(states: &[StepState]) -> Counts {
 }
 
 #[test]
-fn a_deletions_state_is_the_first_that_holds() {
+fn the_state_of_a_deletion_is_derived_from_its_flags_and_step_counts() {
     use DeletionState as D;
     let all = StepState::ALL;
     let rows: [(bool, bool, &[StepState], D); 14] = [
@@ -428,7 +428,7 @@ fn a_deletions_state_is_the_first_that_holds() {
 }
 
 #[test]
-fn each_state_of_a_deletion_and_trigger_has_a_next_state_or_none() {
+fn each_trigger_moves_each_deletion_state_to_the_listed_state_or_is_refused() {
     use DeletionState as D;
     use DeletionState::{AwaitingApproval, Cancelled, Paused, Planning, Refused};
     use deletion::Trigger as T;

@@ -99,7 +99,7 @@ fn states(rows: &MemoryRows) -> Vec<StepState> {
 }
 
 #[test]
-fn a_step_that_waits_for_many_is_loaded_and_saved_once() {
+fn a_common_dependent_of_a_batch_of_outcomes_is_loaded_and_saved_once() {
     let mut steps = vec![(Verifying, &[][..]); 100];
     let before: Vec<i64> = (1..=100).collect();
     steps.push((Waiting, &before));
@@ -129,7 +129,7 @@ fn the_outcomes_of_several_requests_are_loaded_together() {
 }
 
 #[test]
-fn an_outcome_under_another_fence_changes_nothing() {
+fn an_outcome_with_another_fencing_token_changes_nothing() {
     let rows = rows(&[(Verifying, &[]), (Waiting, &[1])]);
     let mut late = outcome(1, Gone);
     late.fence.epoch = 0;
@@ -142,7 +142,7 @@ fn an_outcome_under_another_fence_changes_nothing() {
 }
 
 #[test]
-fn n12_all_that_waits_for_a_stuck_step_names_it_and_its_retry_releases_them() {
+fn n12_all_dependents_of_a_stuck_step_point_to_it_and_are_released_by_its_retry() {
     let diamond: [(StepState, &[i64]); 4] = [
         (Verifying, &[]),
         (Waiting, &[1]),
@@ -166,7 +166,7 @@ fn n12_all_that_waits_for_a_stuck_step_names_it_and_its_retry_releases_them() {
 }
 
 #[test]
-fn p03_what_waited_for_an_abandoned_step_stays_stuck_and_names_it() {
+fn p03_a_dependent_of_an_abandoned_step_stays_stuck_and_names_it() {
     let rows = rows(&[(Verifying, &[]), (Waiting, &[1])]);
     apply(&rows, &[outcome(1, Stuck)]);
     let mut set = WorkingSet::new(rows.clone());
@@ -182,7 +182,7 @@ fn p03_what_waited_for_an_abandoned_step_stays_stuck_and_names_it() {
 }
 
 #[test]
-fn p09_a_step_that_is_left_shares_the_fate_of_its_owner() {
+fn p09_a_left_step_becomes_gone_or_stuck_with_its_owner() {
     for (fate, expected) in [(Gone, Gone), (Stuck, Stuck)] {
         let rows = rows(&[(Verifying, &[])]);
         add(&rows, 2, 2, Waiting, 0);

@@ -23,7 +23,7 @@ use gone::ledger::working_set::WorkingSet;
 use gone::ledger::{Drive, Engines, Job, LedgerError, Membership, Outcome, answer, fails_alone};
 
 #[allow(unused_imports)] // Not each target makes rows of its own.
-pub use tables::{EngineSeat, Tables, deletion, step};
+pub use tables::{EngineRow, Tables, deletion, step};
 
 type Answer<T = ()> = Result<T, String>;
 

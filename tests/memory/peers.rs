@@ -8,24 +8,27 @@ use gone::domain::peers::{Answered, DeletionNotice, Deployment, PendingClearance
 use gone::ledger::store::{PeerReads, PeerRows, StoredNotice, TombstoneRow};
 use gone::ledger::{UnhandledDeletion, WatchCursor};
 
-use super::tables::Elsewhere;
+use super::tables::PeerDeletion;
 use super::{Answer, MemoryRows, Tables};
 
 impl Tables {
     /// The steps after this one that have not ended and wait for the clearance of an importer.
-    fn awaited_by(&self, importer: &str, after: i64) -> Vec<i64> {
-        let awaited = self.awaited.keys().filter(|(by, _)| by == importer);
+    fn steps_awaiting(&self, importer: &str, after: i64) -> Vec<i64> {
+        let awaited = self
+            .pending_clearances
+            .keys()
+            .filter(|(by, _)| by == importer);
         let live = |step: &i64| self.steps.get(step).is_some_and(|it| it.ended_at.is_none());
         let steps = awaited.map(|(_, step)| *step);
         steps.filter(|step| *step > after && live(step)).collect()
     }
 
     /// The notices of resources that are being deleted and not handled, by root and age.
-    fn unhandled(&self) -> Vec<&Elsewhere> {
-        let all = self.elsewhere.values();
+    fn unhandled(&self) -> Vec<&PeerDeletion> {
+        let all = self.peer_deletions.values();
         let unhandled =
             all.filter(|it| it.notice.phase == Phase::Deleting && it.handled_by.is_none());
-        let mut unhandled: Vec<&Elsewhere> = unhandled.collect();
+        let mut unhandled: Vec<&PeerDeletion> = unhandled.collect();
         unhandled.sort_by_key(|it| (&it.notice.root, it.num));
         unhandled
     }
@@ -41,7 +44,7 @@ impl PeerReads for MemoryRows {
     }
 
     fn count_awaited(&self, importer: &str) -> Answer<u64> {
-        Ok(self.tables().awaited_by(importer, 0).len() as u64)
+        Ok(self.tables().steps_awaiting(importer, 0).len() as u64)
     }
 
     fn find_awaited(&self, importer: &str, after: i64, limit: usize) -> Answer<Vec<(i64, i64)>> {
@@ -52,13 +55,13 @@ impl PeerReads for MemoryRows {
             let noted = notices.find(|(_, noted)| Some(**noted) == record);
             (step, noted.map_or(0, |(seq, _)| *seq))
         };
-        let steps = tables.awaited_by(importer, after).into_iter();
+        let steps = tables.steps_awaiting(importer, after).into_iter();
         Ok(steps.take(limit).map(notified).collect())
     }
 
     fn load_pending(&self, step: i64) -> Answer<Vec<PendingClearance>> {
         let tables = self.tables();
-        let pending = tables.awaited.iter();
+        let pending = tables.pending_clearances.iter();
         let pending = pending.filter(|((_, awaiting), _)| *awaiting == step);
         let pending = pending.map(|((importer, _), said)| PendingClearance {
             importer: importer.clone(),
@@ -104,13 +107,16 @@ impl PeerReads for MemoryRows {
 
     fn find_handler(&self, key: &ResourceKey) -> Answer<Option<i64>> {
         let tables = self.tables();
-        let handled_by = tables.elsewhere.get(key).and_then(|it| it.handled_by);
+        let handled_by = tables.peer_deletions.get(key).and_then(|it| it.handled_by);
         Ok(handled_by.filter(|num| *num > 0))
     }
 
     fn load_owners_going(&self) -> Answer<BTreeSet<String>> {
         let tables = self.tables();
-        let going = tables.elsewhere.values().filter(|it| it.notice.is_going());
+        let going = tables
+            .peer_deletions
+            .values()
+            .filter(|it| it.notice.is_going());
         Ok(going.map(|it| it.owner.clone()).collect())
     }
 }
@@ -131,7 +137,7 @@ impl PeerRows for MemoryRows {
             .importer_kinds
             .retain(|(_, importer)| importer != name);
         let mut waited = Vec::new();
-        tables.awaited.retain(|(importer, step), _| {
+        tables.pending_clearances.retain(|(importer, step), _| {
             if importer == name {
                 waited.push(*step);
             }
@@ -163,7 +169,7 @@ impl PeerRows for MemoryRows {
         });
         for step in live {
             tables
-                .awaited
+                .pending_clearances
                 .entry((importer.to_owned(), step))
                 .or_default();
         }
@@ -177,7 +183,7 @@ impl PeerRows for MemoryRows {
     }
 
     fn save_answer(&self, importer: &str, step: i64, answer: &Answered) -> Answer<bool> {
-        let awaited = &mut self.tables().awaited;
+        let awaited = &mut self.tables().pending_clearances;
         let wait = (importer.to_owned(), step);
         if answer.clear {
             return Ok(awaited.remove(&wait).is_some());
@@ -198,7 +204,7 @@ impl PeerRows for MemoryRows {
 
     fn load_notice(&self, key: &ResourceKey) -> Answer<Option<StoredNotice>> {
         let tables = self.tables();
-        Ok(tables.elsewhere.get(key).map(|it| StoredNotice {
+        Ok(tables.peer_deletions.get(key).map(|it| StoredNotice {
             deletion: it.notice.deletion.clone(),
             owner: it.owner.clone(),
             is_gone: it.notice.phase == Phase::Gone,
@@ -212,40 +218,42 @@ impl PeerRows for MemoryRows {
         gone_at: Option<DateTime<Utc>>,
     ) -> Answer {
         let tables = &mut *self.tables();
-        let before = tables.elsewhere.get(&notice.key);
+        let before = tables.peer_deletions.get(&notice.key);
         if before.is_some_and(|before| before.owner != owner) {
             return Ok(());
         }
         let same = before.filter(|before| before.notice.deletion == notice.deletion);
         let handled_by = same.and_then(|before| before.handled_by);
-        let num = before.map_or(tables.last_elsewhere + 1, |before| before.num);
-        tables.last_elsewhere = tables.last_elsewhere.max(num);
-        let row = Elsewhere {
+        let num = before.map_or(tables.last_peer_deletion + 1, |before| before.num);
+        tables.last_peer_deletion = tables.last_peer_deletion.max(num);
+        let row = PeerDeletion {
             num,
             owner: owner.to_owned(),
             notice: notice.clone(),
             gone_at,
             handled_by,
         };
-        tables.elsewhere.insert(notice.key.clone(), row);
+        tables.peer_deletions.insert(notice.key.clone(), row);
         Ok(())
     }
 
     fn remove_notice(&self, owner: &str, key: &ResourceKey) -> Answer {
-        let elsewhere = &mut self.tables().elsewhere;
-        elsewhere.retain(|its, it| its != key || it.owner != owner);
+        let peer_deletions = &mut self.tables().peer_deletions;
+        peer_deletions.retain(|its, it| its != key || it.owner != owner);
         Ok(())
     }
 
     fn remove_notices_of(&self, owner: &str) -> Answer {
-        self.tables().elsewhere.retain(|_, it| it.owner != owner);
+        self.tables()
+            .peer_deletions
+            .retain(|_, it| it.owner != owner);
         Ok(())
     }
 
     fn save_handled(&self, keys: &[ResourceKey], by: Option<i64>) -> Answer {
-        let elsewhere = &mut self.tables().elsewhere;
+        let peer_deletions = &mut self.tables().peer_deletions;
         for key in keys {
-            if let Some(it) = elsewhere.get_mut(key) {
+            if let Some(it) = peer_deletions.get_mut(key) {
                 it.handled_by = Some(by.unwrap_or(0));
             }
         }

@@ -32,7 +32,7 @@ impl RequestRows for MemoryRows {
             deletion: deletion.to_owned(),
             answer: answer.cloned(),
         };
-        let all = &mut self.tables().kept;
+        let all = &mut self.tables().kept_requests;
         all.retain(|(_, _, at)| *at > now - KEPT);
         let is_same = |it: &KeyedRequest| (&it.actor, &it.key) == (&request.actor, &request.key);
         if all.iter().any(|(it, ..)| is_same(it)) {

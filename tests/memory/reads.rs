@@ -45,7 +45,7 @@ impl RequestReads for MemoryRows {
     ) -> Answer<Option<KeptRequest>> {
         let tables = self.tables();
         let found = tables
-            .kept
+            .kept_requests
             .iter()
             .find(|(request, _, at)| request.actor == *actor && request.key == key && *at > since);
         Ok(found.map(|(_, kept, _)| kept.clone()))
@@ -284,7 +284,7 @@ impl LogReads for MemoryRows {
     }
 
     fn load_mark(&self, channel: &str) -> Answer<Option<Mark>> {
-        Ok(self.tables().marks.get(channel).cloned())
+        Ok(self.tables().notification_cursors.get(channel).cloned())
     }
 
     fn load_site_pauses(&self) -> Answer<Vec<SitePause>> {

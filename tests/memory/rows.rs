@@ -127,7 +127,7 @@ impl SiteRows for MemoryRows {
     }
 
     fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Answer {
-        let marks = &mut self.tables().marks;
+        let marks = &mut self.tables().notification_cursors;
         match mark {
             Some(mark) => marks.insert(channel.to_owned(), mark.clone()),
             None => marks.remove(channel),
@@ -243,7 +243,7 @@ impl RowStore for MemoryRows {
     fn await_clearances(&self, awaited: &[(String, i64)]) -> Answer {
         let tables = &mut *self.tables();
         for wait in awaited {
-            tables.awaited.entry(wait.clone()).or_default();
+            tables.pending_clearances.entry(wait.clone()).or_default();
         }
         Ok(())
     }
@@ -290,7 +290,7 @@ impl RowStore for MemoryRows {
             }
         }
         tables
-            .awaited
+            .pending_clearances
             .retain(|(_, step), _| !unsaved.cleared.contains(step));
         for (entry, at) in &unsaved.audit {
             tables.audit(entry, *at);
@@ -325,7 +325,7 @@ impl PruneRows for MemoryRows {
             tombstones.contains_key(record)
         });
         tables
-            .elsewhere
+            .peer_deletions
             .retain(|_, it| it.gone_at.is_none_or(|gone_at| gone_at >= before));
         Ok(())
     }

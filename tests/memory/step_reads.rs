@@ -44,7 +44,7 @@ fn group(step: &StoredStep) -> StepGroup {
 }
 
 /// Groups are listed by what they are called.
-fn called(group: &StepGroup) -> (String, String, &'static str) {
+fn sort_key(group: &StepGroup) -> (String, String, &'static str) {
     let (site, kind) = (group.site.to_string(), group.kind.to_string());
     (site, kind, group.action.as_str())
 }
@@ -403,7 +403,7 @@ impl StepReads for MemoryRows {
             };
             let column = (offset / width).min(columns - 1);
             let group = group(step);
-            let cell = cells.entry((called(&group), column)).or_insert_with(|| {
+            let cell = cells.entry((sort_key(&group), column)).or_insert_with(|| {
                 let column = u32::try_from(column).unwrap();
                 (
                     group,
@@ -467,7 +467,7 @@ impl StepReads for MemoryRows {
         let tables = self.tables();
         let mut groups: BTreeMap<_, Vec<&StoredStep>> = BTreeMap::new();
         for step in tables.steps.values().filter(|it| it.deletion == deletion) {
-            groups.entry(called(&group(step))).or_default().push(step);
+            groups.entry(sort_key(&group(step))).or_default().push(step);
         }
         let progress = groups.into_values().map(|steps| {
             let order = |it: &&&StoredStep| (it.ended_at.is_none(), it.ended_at, Reverse(it.id));

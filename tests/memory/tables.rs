@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 /// A deletion elsewhere, as its owner tells it.
 #[derive(Clone)]
-pub struct Elsewhere {
+pub struct PeerDeletion {
     pub num: i64,
     pub owner: String,
     pub notice: DeletionNotice,
@@ -34,7 +34,7 @@ pub struct Elsewhere {
 
 /// An engine among several.
 #[derive(Clone, Debug)]
-pub struct EngineSeat {
+pub struct EngineRow {
     pub epoch: i64,
     pub works: bool,
     pub has_gates: bool,
@@ -47,7 +47,7 @@ pub struct EngineSeat {
     pub has_ended: bool,
 }
 
-impl EngineSeat {
+impl EngineRow {
     pub fn renewed_ago_ms(&self) -> i64 {
         let ago = self.renewed.map(|at| at.elapsed().as_millis() as i64);
         ago.unwrap_or(i64::MAX)
@@ -63,7 +63,7 @@ pub struct Tables {
     /// The epoch of the engine that opened the ledger last.
     pub(super) epoch: i64,
     /// The engines, in the order of their epochs; none if the ledger has only one.
-    pub engines: Vec<EngineSeat>,
+    pub engines: Vec<EngineRow>,
     /// What changed of the tombstones, in its order, for the engines that share the ledger.
     pub tombstone_changes: Vec<Changed>,
     pub steps: BTreeMap<i64, StoredStep>,
@@ -84,24 +84,24 @@ pub struct Tables {
     pub(super) requests: BTreeMap<i64, StoredRequest>,
     pub(super) frozen: BTreeMap<i64, Plan>,
     pub(super) saved_plans: BTreeMap<String, (Plan, DateTime<Utc>)>,
-    pub(super) kept: Vec<(KeyedRequest, KeptRequest, DateTime<Utc>)>,
+    pub(super) kept_requests: Vec<(KeyedRequest, KeptRequest, DateTime<Utc>)>,
     /// With the number of the deletion.
     pub(super) branches: BTreeMap<i64, (i64, Branch)>,
     pub(super) snapshots: BTreeMap<i64, Value>,
     pub(super) copies: BTreeMap<i64, OriginalCopies>,
     pub(super) sites: BTreeMap<String, String>,
     pub(super) pauses: BTreeMap<Site, SitePause>,
-    pub(super) marks: BTreeMap<String, Mark>,
+    pub(super) notification_cursors: BTreeMap<String, Mark>,
     pub(super) importers: BTreeMap<String, (Deployment, DateTime<Utc>)>,
     pub(super) importer_kinds: BTreeSet<(KindName, String)>,
     /// Importer and step, with what the importer said last.
-    pub(super) awaited: BTreeMap<(String, i64), Option<Answered>>,
+    pub(super) pending_clearances: BTreeMap<(String, i64), Option<Answered>>,
     /// The records of the notices to importers, by their sequences.
     pub(super) notices: BTreeMap<i64, i64>,
     pub(super) last_notice: i64,
     pub(super) watches: Vec<WatchCursor>,
-    pub(super) elsewhere: BTreeMap<ResourceKey, Elsewhere>,
-    pub(super) last_elsewhere: i64,
+    pub(super) peer_deletions: BTreeMap<ResourceKey, PeerDeletion>,
+    pub(super) last_peer_deletion: i64,
     pub(super) natives: BTreeMap<i64, Native>,
     /// Number of the resource, field, and the resource to which it refers.
     pub(super) references: BTreeSet<(i64, String, ResourceKey)>,

@@ -9,7 +9,7 @@ use crate::server::OwnServer;
 const PASSWORD: &str = "p:w-Zc8Yb2";
 
 #[test]
-fn a_server_shows_its_certificate_and_the_password_comes_from_a_private_file() {
+fn a_connection_needs_a_trusted_certificate_and_a_password_from_a_private_file() {
     let folder = tempfile::tempdir().unwrap();
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());

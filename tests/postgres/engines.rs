@@ -18,8 +18,8 @@ use crate::pooler;
 use crate::server;
 use crate::stores::off_the_runtime;
 use crate::support::{
-    accept, at, capacity, claim, entry, id, key, one, outcome, ports, retry, running, settle, site,
-    start, states, target, wanted,
+    accept, at, capacity, claim, commit_one, entry, id, key, new_deletion, outcome, ports,
+    record_outcome, retry, site, start, start_deletion, states, target,
 };
 
 /// Nothing here takes longer, unless it hangs.
@@ -82,7 +82,7 @@ async fn drain(ledger: &PostgresLedger, name: &str, is_drained: bool) -> Applied
         audit: entry("pause engine", name, Origin::Cli),
         now: at(1),
     };
-    one(ledger, change).await
+    commit_one(ledger, change).await
 }
 
 #[tokio::test]
@@ -140,13 +140,13 @@ async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
         membership.leads && membership.is_takeover_due
     })
     .await;
-    one(&second, Change::TakeOver { now: at(1) }).await;
+    commit_one(&second, Change::TakeOver { now: at(1) }).await;
     await_membership(&second, |membership| !membership.is_takeover_due).await;
     assert_eq!(second.engines().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn g12_an_engine_that_hears_other_deployments_shares_its_ledger_with_no_other() {
+async fn g12_an_engine_that_must_be_alone_shares_its_ledger_with_no_other() {
     let address = new_schema().await;
     let open = |is_alone| {
         let address = address.clone();
@@ -167,7 +167,7 @@ async fn g12_an_engine_that_hears_other_deployments_shares_its_ledger_with_no_ot
 }
 
 #[tokio::test]
-async fn i11_two_engines_claim_each_step_once_whatever_both_ask_for() {
+async fn i11_two_engines_that_claim_at_the_same_time_claim_each_step_once() {
     const STEPS: usize = 200;
     let address = new_schema().await;
     let (first, second) = (
@@ -176,7 +176,7 @@ async fn i11_two_engines_claim_each_step_once_whatever_both_ask_for() {
     );
     let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
     let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    running(&first, "one", &ports(&steps)).await;
+    start_deletion(&first, "one", &ports(&steps)).await;
     let work = async |ledger: &PostgresLedger| {
         let mut claimed = Vec::new();
         loop {
@@ -185,7 +185,11 @@ async fn i11_two_engines_claim_each_step_once_whatever_both_ask_for() {
                 return claimed;
             }
             for step in some {
-                one(ledger, settle(outcome(&step, StepState::Gone, at(2)))).await;
+                commit_one(
+                    ledger,
+                    record_outcome(outcome(&step, StepState::Gone, at(2))),
+                )
+                .await;
                 claimed.push(step.key.id);
             }
         }
@@ -202,28 +206,28 @@ async fn i11_two_engines_claim_each_step_once_whatever_both_ask_for() {
 }
 
 #[tokio::test]
-async fn i11_what_a_lost_engine_has_in_flight_is_taken_over_and_its_late_outcomes_do_not_count() {
+async fn i11_the_steps_in_flight_of_a_lost_engine_are_taken_over_and_its_outcomes_are_stale() {
     let address = new_schema().await;
     let (first, second) = (
         engine(&address, "first").await,
         engine(&address, "second").await,
     );
-    running(&first, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+    start_deletion(&first, "one", &ports(&[("a", &[]), ("b", &[])])).await;
     let of_first = claim(&first, 1).await;
     let of_second = claim(&second, 1).await;
     drain(&second, "first", true).await;
     end_lease(&address, 1).await;
-    let taken = one(&second, Change::TakeOver { now: at(2) }).await;
+    let taken = commit_one(&second, Change::TakeOver { now: at(2) }).await;
     assert_eq!(taken, Applied::Moved(1));
     let verifying = (of_first[0].key.id.clone(), StepState::Verifying);
     assert!(states(&second, "one").await.contains(&verifying));
 
     // The lost engine begins a new epoch by itself. What it had claimed is no longer its own.
-    let late = settle(outcome(&of_first[0], StepState::Gone, at(3)));
-    assert_eq!(one(&first, late).await, Applied::Stale);
+    let late = record_outcome(outcome(&of_first[0], StepState::Gone, at(3)));
+    assert_eq!(commit_one(&first, late).await, Applied::Stale);
     assert_eq!(first.epoch(), 3);
-    let own = settle(outcome(&of_second[0], StepState::Gone, at(3)));
-    assert_eq!(one(&second, own).await, Applied::Done);
+    let own = record_outcome(outcome(&of_second[0], StepState::Gone, at(3)));
+    assert_eq!(commit_one(&second, own).await, Applied::Done);
     assert!(states(&first, "one").await.contains(&verifying));
     await_membership(&first, |membership| {
         membership.epoch == 3 && membership.working == 1 && membership.place.is_none()
@@ -232,7 +236,7 @@ async fn i11_what_a_lost_engine_has_in_flight_is_taken_over_and_its_late_outcome
 }
 
 #[tokio::test]
-async fn t03_the_gates_of_all_engines_have_a_write_guard_before_its_deletion_is_acknowledged() {
+async fn t03_the_gates_of_all_engines_have_the_write_guard_before_a_deletion_is_acknowledged() {
     let address = new_schema().await;
     let (before, after) = (Arc::<Tombstones>::default(), Arc::<Tombstones>::default());
     let gates = with_gates(&address, "gates", Some(before.clone())).await;
@@ -242,13 +246,13 @@ async fn t03_the_gates_of_all_engines_have_a_write_guard_before_its_deletion_is_
     let phase = |index: &Tombstones, id: &str| index.phase(&site(), &key("port", id).kind, id);
     for n in 0..20 {
         let (name, id) = (format!("d{n}"), format!("p{n}"));
-        let wanted = wanted(&name, vec![target("port", &id)], at(n));
-        one(&accepts, accept(wanted)).await;
+        let wanted = new_deletion(&name, vec![target("port", &id)], at(n));
+        commit_one(&accepts, accept(wanted)).await;
         for index in [&before, &after] {
             assert!(!index.is_lost());
             assert_eq!(phase(index, &id), Some(Phase::Checking), "{id}");
         }
-        one(&accepts, start(&name, &ports(&[(&id, &[])]), at(n))).await;
+        commit_one(&accepts, start(&name, &ports(&[(&id, &[])]), at(n))).await;
         for index in [&before, &after] {
             assert_eq!(phase(index, &id), Some(Phase::Deleting), "{id}");
         }
@@ -262,7 +266,7 @@ async fn t03_the_gates_of_all_engines_have_a_write_guard_before_its_deletion_is_
 
 /// A refused deletion guards nothing; its retry raises the guards again.
 #[tokio::test]
-async fn t03_the_gates_of_all_engines_have_a_write_guard_before_a_retry_is_acknowledged() {
+async fn t03_the_gates_of_all_engines_have_the_write_guard_before_a_retry_is_acknowledged() {
     let address = new_schema().await;
     let index = Arc::<Tombstones>::default();
     let gates = with_gates(&address, "gates", Some(index.clone())).await;
@@ -270,9 +274,9 @@ async fn t03_the_gates_of_all_engines_have_a_write_guard_before_a_retry_is_ackno
     await_membership(&accepts, |membership| membership.working == 2).await;
     let port = key("port", "p");
     let phase = || index.phase(&port.site, &port.kind, &port.id);
-    one(
+    commit_one(
         &accepts,
-        accept(wanted("d", vec![target("port", "p")], at(0))),
+        accept(new_deletion("d", vec![target("port", "p")], at(0))),
     )
     .await;
     for n in 1..20 {
@@ -282,9 +286,9 @@ async fn t03_the_gates_of_all_engines_have_a_write_guard_before_a_retry_is_ackno
             note: "refused".to_owned(),
             now: at(n),
         };
-        assert_eq!(one(&accepts, refuse).await, Applied::Done);
+        assert_eq!(commit_one(&accepts, refuse).await, Applied::Done);
         let again = retry(Selection::Deletion(id("d")), Origin::Cli, at(n));
-        assert_eq!(one(&accepts, again).await, Applied::Moved(1));
+        assert_eq!(commit_one(&accepts, again).await, Applied::Moved(1));
         assert!(!index.is_lost());
         assert_eq!(phase(), Some(Phase::Checking), "retry {n}");
     }
@@ -293,7 +297,7 @@ async fn t03_the_gates_of_all_engines_have_a_write_guard_before_a_retry_is_ackno
 
 /// An engine that has just begun, and of which the others have not heard yet, is as good as any.
 #[tokio::test]
-async fn t03_an_engine_that_begins_is_waited_for_and_waits_at_once() {
+async fn t03_a_new_engine_exchanges_write_guards_with_the_others_from_the_start() {
     let address = new_schema().await;
     let index = Arc::<Tombstones>::default();
     let first = with_gates(&address, "first", Some(index.clone())).await;
@@ -302,11 +306,11 @@ async fn t03_an_engine_that_begins_is_waited_for_and_waits_at_once() {
         let (id, own) = (format!("p{n}"), format!("q{n}"));
         let second_index = Arc::<Tombstones>::default();
         let second = with_gates(&address, "second", Some(second_index.clone())).await;
-        let of_second = wanted(&format!("d{n}"), vec![target("port", &id)], at(n));
-        let of_first = wanted(&format!("e{n}"), vec![target("port", &own)], at(n));
+        let of_second = new_deletion(&format!("d{n}"), vec![target("port", &id)], at(n));
+        let of_first = new_deletion(&format!("e{n}"), vec![target("port", &own)], at(n));
         let (_, _) = tokio::join!(
-            one(&second, accept(of_second)),
-            one(&first, accept(of_first))
+            commit_one(&second, accept(of_second)),
+            commit_one(&first, accept(of_first))
         );
         for index in [&index, &second_index] {
             let phases = [phase(index, &id), phase(index, &own)];
@@ -317,7 +321,7 @@ async fn t03_an_engine_that_begins_is_waited_for_and_waits_at_once() {
 }
 
 #[tokio::test]
-async fn t14_whoever_plans_waits_for_writes_that_the_gates_of_others_let_through_before_a_guard() {
+async fn t14_planning_waits_for_writes_that_gates_of_other_engines_passed_before_the_guard() {
     let address = new_schema().await;
     let index = Arc::<Tombstones>::default();
     let plans = engine(&address, "plans").await;
@@ -325,9 +329,9 @@ async fn t14_whoever_plans_waits_for_writes_that_the_gates_of_others_let_through
     let accepts = engine(&address, "accepts").await;
     await_membership(&plans, |membership| membership.working == 3).await;
     let write = index.begin_write(&site());
-    one(
+    commit_one(
         &accepts,
-        accept(wanted("one", vec![target("port", "a")], at(0))),
+        accept(new_deletion("one", vec![target("port", "a")], at(0))),
     )
     .await;
     let waiting = plans.guards_reached_gates();
@@ -343,7 +347,7 @@ async fn t14_whoever_plans_waits_for_writes_that_the_gates_of_others_let_through
 /// The argument of T3 at its weakest point: an engine with gates that hangs. Its gates may answer from what they know
 /// until their lease ends; until then nobody is told that a deletion was accepted, and from then on they answer nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t03_a_gate_that_hangs_answers_nothing_by_the_time_a_deletion_is_acknowledged_without_it() {
+async fn t03_a_hung_gate_answers_nothing_once_a_deletion_is_acknowledged_without_it() {
     let address = new_schema().await;
     let index = Arc::<Tombstones>::default();
     let hung = with_gates(&address, "hung", Some(index.clone())).await;
@@ -358,8 +362,8 @@ async fn t03_a_gate_that_hangs_answers_nothing_by_the_time_a_deletion_is_acknowl
         ))
     })
     .await;
-    let wanted = wanted("one", vec![target("port", "a")], at(0));
-    let mut accepting = pin!(one(&accepts, accept(wanted)));
+    let wanted = new_deletion("one", vec![target("port", "a")], at(0));
+    let mut accepting = pin!(commit_one(&accepts, accept(wanted)));
     let began = Instant::now();
     while tokio::time::timeout(Duration::from_millis(5), &mut accepting)
         .await

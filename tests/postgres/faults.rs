@@ -14,8 +14,8 @@ use crate::pooler;
 use crate::server::{self, OwnServer};
 use crate::stores::off_the_runtime;
 use crate::support::{
-    accept, at, capacity, claim, key, one, outcome, ports, running, settle, site, start, states,
-    target, wanted,
+    accept, at, capacity, claim, commit_one, key, new_deletion, outcome, ports, record_outcome,
+    site, start, start_deletion, states, target,
 };
 
 /// The tables of version 1, and what version 2 changed.
@@ -30,7 +30,7 @@ async fn open(address: &Address) -> Result<PostgresLedger, LedgerError> {
 }
 
 #[tokio::test]
-async fn an_engine_that_has_ended_is_no_holder_and_the_next_one_has_a_greater_epoch() {
+async fn the_next_engine_of_a_released_ledger_has_a_greater_epoch_and_the_first_is_closed() {
     let address = off_the_runtime(pooler::address).await;
     assert_eq!(holder(&address), None);
     let first = open(&address).await.unwrap();
@@ -47,7 +47,7 @@ async fn an_engine_that_has_ended_is_no_holder_and_the_next_one_has_a_greater_ep
 
 /// A ledger of version 1 goes on, but not while an engine of that version, which holds its lock, still runs.
 #[tokio::test]
-async fn a_ledger_of_the_version_before_waits_for_its_engine_and_is_brought_up_to_date() {
+async fn a_ledger_of_version_1_is_upgraded_once_its_engine_has_ended() {
     let address = off_the_runtime(pooler::address).await;
     let schema = address.schema().to_owned();
     let first = VERSIONS[0];
@@ -67,9 +67,9 @@ async fn a_ledger_of_the_version_before_waits_for_its_engine_and_is_brought_up_t
     off_the_runtime(move || drop(old)).await;
     let ledger = open(&address).await.unwrap();
     assert_eq!(ledger.epoch(), 8);
-    one(
+    commit_one(
         &ledger,
-        accept(wanted("one", vec![target("port", "a")], at(0))),
+        accept(new_deletion("one", vec![target("port", "a")], at(0))),
     )
     .await;
 }
@@ -77,7 +77,7 @@ async fn a_ledger_of_the_version_before_waits_for_its_engine_and_is_brought_up_t
 /// A ledger of version 2 is brought up to date when its engines have ended, wherever they were; what was paused or had
 /// no lease meanwhile does not write tables that it does not know.
 #[tokio::test]
-async fn the_tables_are_changed_only_while_no_engine_is_alive() {
+async fn tables_are_upgraded_only_while_no_engine_is_alive_and_an_older_engine_stops_writing() {
     let address = off_the_runtime(pooler::address).await;
     let schema = address.schema().to_owned();
     let tables = format!(
@@ -123,7 +123,7 @@ async fn the_tables_are_changed_only_while_no_engine_is_alive() {
 }
 
 #[tokio::test]
-async fn a_schema_of_something_else_and_a_newer_ledger_are_refused() {
+async fn the_schema_of_another_program_and_a_newer_ledger_are_refused() {
     let (foreign, newer) = off_the_runtime(|| {
         let server = server::shared();
         let foreign = server.address();
@@ -158,7 +158,7 @@ async fn a_schema_of_something_else_and_a_newer_ledger_are_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named_with_why() {
+async fn an_unreachable_server_is_named_with_the_reason() {
     let address = Address::parse("postgres://u@127.0.0.1:1/d?sslmode=disable").unwrap();
     let error = open(&address).await.unwrap_err().to_string();
     assert!(error.contains("postgres://u@127.0.0.1:1/d"), "{error}");
@@ -166,7 +166,7 @@ async fn a_server_that_is_not_there_is_named_with_why() {
 }
 
 #[tokio::test]
-async fn t03_tombstones_are_in_memory_when_their_commit_returns_and_at_the_next_start() {
+async fn t03_tombstones_are_in_the_memory_index_when_their_commit_returns_and_after_a_restart() {
     let address = off_the_runtime(pooler::address).await;
     let follow = |address: Address| {
         off_the_runtime(move || {
@@ -180,27 +180,31 @@ async fn t03_tombstones_are_in_memory_when_their_commit_returns_and_at_the_next_
     };
     let (ledger, index) = follow(address.clone()).await;
     let phase = |index: &Tombstones, id: &str| index.phase(&site(), &key("port", id).kind, id);
-    one(
+    commit_one(
         &ledger,
-        accept(wanted("one", vec![target("port", "a")], at(0))),
+        accept(new_deletion("one", vec![target("port", "a")], at(0))),
     )
     .await;
     assert_eq!(phase(&index, "a"), Some(Phase::Checking));
-    one(
+    commit_one(
         &ledger,
         start("one", &ports(&[("a", &[]), ("b", &[])]), at(1)),
     )
     .await;
     assert_eq!(phase(&index, "b"), Some(Phase::Deleting));
     for step in claim(&ledger, 1).await {
-        one(&ledger, settle(outcome(&step, StepState::Gone, at(2)))).await;
+        commit_one(
+            &ledger,
+            record_outcome(outcome(&step, StepState::Gone, at(2))),
+        )
+        .await;
         assert_eq!(phase(&index, &step.key.id), Some(Phase::Gone));
     }
     // A change that is refused leaves no trace, and neither does one that fails half-way.
     let twice = start("two", &ports(&[("c", &[]), ("c", &[])]), at(3));
     let applied = ledger
         .commit(vec![
-            accept(wanted("two", vec![target("port", "z")], at(3))),
+            accept(new_deletion("two", vec![target("port", "z")], at(3))),
             twice,
         ])
         .await
@@ -228,7 +232,7 @@ pub async fn end_each_once(engines: &[&PostgresLedger], steps: usize) {
             for step in claimed {
                 let is_new = !ended.contains(&step.key.id);
                 assert!(is_new, "{} was claimed twice", step.key);
-                let gone = settle(outcome(&step, StepState::Gone, at(2)));
+                let gone = record_outcome(outcome(&step, StepState::Gone, at(2)));
                 while ledger.commit(vec![gone.clone()]).await.is_err() {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -241,7 +245,7 @@ pub async fn end_each_once(engines: &[&PostgresLedger], steps: usize) {
 
 /// A primary with a synchronous standby is lost, and the standby is promoted: it has whatever was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_answered_survives_a_primary_that_is_lost_and_its_standby_goes_on() {
+async fn committed_outcomes_survive_a_lost_primary_when_its_standby_is_promoted() {
     const STEPS: usize = 40;
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let [first, second] = folders.each_ref().map(|folder| folder.path().to_owned());
@@ -259,7 +263,7 @@ async fn what_was_answered_survives_a_primary_that_is_lost_and_its_standby_goes_
     let ledger = open(&Address::parse(&url).unwrap()).await.unwrap();
     let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
     let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    running(&ledger, "one", &ports(&steps)).await;
+    start_deletion(&ledger, "one", &ports(&steps)).await;
     let failing = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(150));
         primary.kill();
@@ -280,7 +284,7 @@ async fn what_was_answered_survives_a_primary_that_is_lost_and_its_standby_goes_
 /// The server is killed again and again while steps are claimed and end. What was answered is there, and nothing is
 /// there twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_answered_survives_a_server_that_is_killed() {
+async fn committed_outcomes_survive_a_server_that_is_killed_repeatedly() {
     const STEPS: usize = 60;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
@@ -289,7 +293,7 @@ async fn what_was_answered_survives_a_server_that_is_killed() {
     let ledger = open(&address).await.unwrap();
     let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
     let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    running(&ledger, "one", &ports(&steps)).await;
+    start_deletion(&ledger, "one", &ports(&steps)).await;
 
     let killer = std::thread::spawn(move || {
         for _ in 0..3 {

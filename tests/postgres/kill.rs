@@ -14,7 +14,7 @@ const SENT_BEFORE: usize = 6;
 const CONCURRENCY: usize = 4;
 
 #[test]
-fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and_repeats_nothing() {
+fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = OwnServer::start(folder.path());
     let address = server.address_of("practice");
@@ -73,8 +73,7 @@ fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and
 
 /// Story 20: the engine that leads is killed in the middle of a deletion, and the other one goes on within the lease.
 #[test]
-fn i11_an_engine_that_is_killed_is_replaced_within_its_lease_and_only_calls_in_flight_are_repeated()
-{
+fn i11_a_killed_engine_is_replaced_and_only_its_calls_in_flight_are_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let server = OwnServer::start(folder.path());
     let address = server.address_of("practice");

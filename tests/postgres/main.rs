@@ -15,13 +15,14 @@
 
 #[path = "../ledger/commands.rs"]
 mod commands;
+mod connection;
 mod engines;
 mod faults;
 #[path = "../ledger/gantt.rs"]
 mod gantt;
 mod kill;
-#[path = "../ledger/left.rs"]
-mod left;
+#[path = "../ledger/left_steps.rs"]
+mod left_steps;
 #[path = "../ledger/membership.rs"]
 mod membership;
 #[path = "../ledger/migrate.rs"]
@@ -35,18 +36,17 @@ mod pooler;
 mod prune;
 #[path = "../ledger/purge.rs"]
 mod purge;
-mod reach;
 #[path = "../ledger/reads.rs"]
 mod reads;
 #[path = "../ledger/registry.rs"]
 mod registry;
-#[path = "../ledger/rules.rs"]
-mod rules;
 #[allow(dead_code)] // The bench of the ledger needs it, too.
 mod server;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../bad_days/support.rs"]
 mod stage;
+#[path = "../ledger/steps.rs"]
+mod steps;
 mod stores;
 mod story_20;
 #[path = "../ledger/support.rs"]

@@ -19,7 +19,9 @@ use crate::faults::end_each_once;
 use crate::server::{self, OwnServer};
 use crate::stage::Stage;
 use crate::stores::off_the_runtime;
-use crate::support::{Folder, at, capacity, one, outcome, ports, running, settle, states};
+use crate::support::{
+    Folder, at, capacity, commit_one, outcome, ports, record_outcome, start_deletion, states,
+};
 
 /// The pooler takes no port; its socket is named after this one.
 const PORT: u16 = 6432;
@@ -152,7 +154,7 @@ async fn engine(address: &Address, name: &str) -> Result<PostgresLedger, LedgerE
 /// Two engines, whose twelve connections have three sessions between them, end all steps while the pooler and the
 /// server are killed in turns. What was answered is there, and no step is claimed twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn engines_behind_a_pooler_go_on_after_it_or_the_server_is_killed() {
+async fn engines_behind_a_pooler_continue_after_the_pooler_or_the_server_is_killed() {
     const STEPS: usize = 60;
     let (mut server, mut pooler, _folders) = off_the_runtime(|| behind_a_pooler(3)).await;
     let address = Address::parse(&pooler.url("pooled")).unwrap();
@@ -160,7 +162,7 @@ async fn engines_behind_a_pooler_go_on_after_it_or_the_server_is_killed() {
     let second = engine(&address, "second").await.unwrap();
     let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
     let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    running(&first, "one", &ports(&steps)).await;
+    start_deletion(&first, "one", &ports(&steps)).await;
 
     let killer = std::thread::spawn(move || {
         for round in 0..4 {
@@ -195,13 +197,17 @@ async fn engines_behind_a_pooler_go_on_after_it_or_the_server_is_killed() {
 /// Sessions that clients share keep nothing of gone's: another client finds the server's own settings, and no prepared
 /// statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_in_the_sessions_of_a_pooler() {
+async fn a_ledger_leaves_no_settings_or_statements_in_the_sessions_of_a_pooler() {
     let (_server, pooler, _folders) = off_the_runtime(|| behind_a_pooler(1)).await;
     let address = Address::parse(&pooler.url("pooled")).unwrap();
     let ledger = engine(&address, "first").await.unwrap();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    start_deletion(&ledger, "one", &ports(&[("a", &[])])).await;
     for step in ledger.claim(vec![capacity(1)], at(1)).await.unwrap() {
-        one(&ledger, settle(outcome(&step, StepState::Gone, at(2)))).await;
+        commit_one(
+            &ledger,
+            record_outcome(outcome(&step, StepState::Gone, at(2))),
+        )
+        .await;
     }
     let left = "SELECT current_setting('search_path'), current_setting('enable_seqscan'),
          (SELECT count(*) FROM pg_prepared_statements), count(*) FROM pg_listening_channels()";
@@ -217,7 +223,7 @@ async fn nothing_is_left_in_the_sessions_of_a_pooler() {
 
 /// A session in which another client has prepared statements of the same names.
 #[test]
-fn a_pooler_that_the_url_does_not_tell_of_is_guessed_from_what_fails() {
+fn the_error_of_a_statement_behind_an_undeclared_pooler_names_the_url_option() {
     let (_server, pooler, _folders) = behind_a_pooler(1);
     pooler.run_sql("DO 'BEGIN FOR n IN 0..99 LOOP EXECUTE format(''PREPARE s%s AS SELECT 1'', n); END LOOP; END'");
     let url = pooler.url("pooled").replace("&pooler=transaction", "");
@@ -228,7 +234,7 @@ fn a_pooler_that_the_url_does_not_tell_of_is_guessed_from_what_fails() {
 }
 
 #[test]
-fn the_commands_of_the_server_itself_are_not_for_its_pooler() {
+fn the_backup_command_names_the_server_and_says_that_a_pooler_does_not_work() {
     let stage = Stage::new();
     let url = "postgres://gone@db.example:6432/gone?pooler=transaction";
     stage.settings(&format!("[ledger]\npath = '{url}'\n"));

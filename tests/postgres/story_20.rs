@@ -57,7 +57,7 @@ impl Client {
 }
 
 #[test]
-fn story_20_two_engines_and_two_gates_go_on_through_a_restart_of_the_server_and_a_kill() {
+fn story_20_two_engines_and_two_gates_survive_a_server_restart_and_a_killed_engine() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = OwnServer::start(folder.path());
     let address = server.address_of("shared");

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::server::{self, OwnServer};
 use crate::stage::{Stage, text, wait_for};
-use crate::support::{accept, at, ports, start, target, wanted};
+use crate::support::{accept, at, new_deletion, ports, start, target};
 
 const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes --reason ticket -o json";
 
@@ -24,7 +24,7 @@ fn broken(checks: &Value) -> Vec<String> {
 }
 
 #[test]
-fn p06_a_ledger_on_a_server_is_checked_its_audit_read_and_its_past_shown() {
+fn p06_check_audit_export_and_replay_work_on_a_ledger_on_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = OwnServer::start(folder.path());
     let address = server.address_of("practice");
@@ -80,7 +80,7 @@ fn p06_a_ledger_on_a_server_is_checked_its_audit_read_and_its_past_shown() {
 
 /// The command that `ledger backup` names works as it is, and what it makes is given back by the other one.
 #[test]
-fn a_dump_by_the_commands_that_are_named_is_given_back() {
+fn the_suggested_dump_and_restore_commands_preserve_a_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let server = OwnServer::start(folder.path());
     let address = server.address_of("kept");
@@ -111,7 +111,7 @@ fn exported(address: &Address) -> Vec<u8> {
 }
 
 #[test]
-fn n13_a_copy_whose_process_is_killed_is_gone_on_with_and_no_engine_takes_it_before() {
+fn n13_a_killed_copy_is_resumed_and_no_engine_opens_it_before() {
     const STEPS: usize = 10_000;
     let folder = tempfile::tempdir().unwrap();
     let server = OwnServer::start(folder.path());
@@ -175,14 +175,14 @@ fn large(path: &Path, steps: usize) {
     let plan = ports(&steps);
     store
         .apply(vec![
-            accept(wanted("one", root, at(0))),
+            accept(new_deletion("one", root, at(0))),
             start("one", &plan, at(0)),
         ])
         .unwrap();
 }
 
 #[test]
-fn the_description_of_the_tables_is_that_of_the_server() {
+fn the_table_descriptions_match_the_columns_and_types_on_a_server() {
     let server = server::shared();
     drop(
         PostgresLedger::open(
