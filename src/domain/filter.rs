@@ -436,7 +436,7 @@ mod tests {
             ("state=blocked,gone", false),
             ("state=gone,", false),
             ("!state=blocked,gone", true),
-            // Not yet typed to its end: no row disappears meanwhile.
+            // A word that is not typed to its end hides no row.
             ("age>", true),
             ("!age>", true),
             ("~^web-[", true),

@@ -267,7 +267,7 @@ mod tests {
             }
         }
 
-        fn that_swings(workers: usize, seed: u64) -> Self {
+        fn of_varying_speed(workers: usize, seed: u64) -> Self {
             let random = Some(fastrand::Rng::with_seed(seed));
             let cloud = Self::of(workers);
             Self { random, ..cloud }
@@ -308,10 +308,10 @@ mod tests {
 
     #[test]
     fn the_limit_doubles_while_throughput_grows_and_falls_back_when_the_cloud_is_full() {
-        for (workers, settled) in [(1, 8), (8, 8), (16, 16), (32, 32), (64, 64), (500, 64)] {
+        for (workers, expected) in [(1, 8), (8, 8), (16, 16), (32, 32), (64, 64), (500, 64)] {
             let mut limit = Limit::new(8, 64);
             Cloud::of(workers).serve(&mut limit, 3_000);
-            assert_eq!(limit.now(), settled, "{workers} workers");
+            assert_eq!(limit.now(), expected, "{workers} workers");
         }
     }
 
@@ -385,7 +385,7 @@ mod tests {
     fn clouds_with(workers: usize, answers: u32, like: impl Fn(usize) -> bool) -> usize {
         let ended = (0..100).map(|seed| {
             let mut limit = Limit::new(8, 64);
-            Cloud::that_swings(workers, seed).serve(&mut limit, answers);
+            Cloud::of_varying_speed(workers, seed).serve(&mut limit, answers);
             limit.now()
         });
         ended.filter(|now| like(*now)).count()

@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_path_that_another_account_could_have_placed_is_not_trusted() {
-        for (above, found, believed) in [
+        for (above, found, is_trusted) in [
             ((0, 0o755), 0, true),
             ((US, 0o700), US, true),
             ((0, 0o755), US, true),
@@ -449,19 +449,23 @@ mod tests {
             ((0, 0o1777), 0, true),
             ((0, 0o1777), MALLORY, false),
         ] {
-            assert_eq!(judged(above, found, None), believed, "{above:?} {found}");
+            assert_eq!(judged(above, found, None), is_trusted, "{above:?} {found}");
         }
     }
 
     #[test]
     fn a_further_account_is_trusted_only_where_no_other_account_can_write() {
-        for (above, believed) in [
+        for (above, is_trusted) in [
             ((0, 0o755), true),
             ((MALLORY, 0o755), true),
             ((0, 0o1777), false),
             ((US, 0o777), false),
         ] {
-            assert_eq!(judged(above, MALLORY, Some(MALLORY)), believed, "{above:?}");
+            assert_eq!(
+                judged(above, MALLORY, Some(MALLORY)),
+                is_trusted,
+                "{above:?}"
+            );
         }
     }
 

@@ -295,7 +295,7 @@ mod tests {
         };
         assert_eq!(allowed(1003), [true, false, false, false], "view");
         assert_eq!(allowed(1001), [true, true, false, false], "operate");
-        assert_eq!(allowed(1000), [true; 4], "our own");
+        assert_eq!(allowed(1000), [true; 4], "the uid of the engine");
         assert_eq!(allowed(0), [true; 4], "root");
     }
 

@@ -201,7 +201,7 @@ mod tests {
     fn an_unknown_word_gets_a_suggestion() {
         for typed in ["netwrok", "NETWROK"] {
             let Place::Unknown(text) = place(typed, &kinds()) else {
-                panic!("a known place");
+                panic!("{typed} is known");
             };
             assert_eq!(
                 text,

@@ -203,11 +203,11 @@ mod tests {
             fixed("E", 11).from(90),
         ];
         for screen in 40..300 {
-            let room = screen - GUTTER - 1;
-            let widths = widths(&columns, room, gap(screen));
+            let available = screen - GUTTER - 1;
+            let widths = widths(&columns, available, gap(screen));
             let shown: Vec<u16> = widths.iter().copied().filter(|w| *w > 0).collect();
             let used: u16 = shown.iter().map(|w| w + gap(screen)).sum();
-            assert!(used <= room, "{used} of {room}");
+            assert!(used <= available, "{used} of {available}");
             assert_eq!(widths[4] == 0, screen < 90, "at {screen}");
             assert!(widths[0] >= FIXED_MIN);
         }

@@ -287,10 +287,10 @@ mod tests {
                     let opened = forest.unfold(row);
                     forest.layout();
                     prop_assert_eq!(forest.len() > before, opened);
-                } else if let Some(held) = forest.fold(row) {
+                } else if let Some(folded) = forest.fold(row) {
                     forest.layout();
                     prop_assert!(forest.len() <= before);
-                    prop_assert!(forest.row_of(held).is_some_and(|held| held <= row));
+                    prop_assert!(forest.row_of(folded).is_some_and(|folded| folded <= row));
                 }
                 let mut steps = std::collections::HashSet::new();
                 for row in 0..forest.len() {
