@@ -1,9 +1,9 @@
-//! A ledger in memory, for tests and for the simulation: what a store must do, without SQL.
+//! A ledger in memory, for tests and for the simulation. It does what a store must do, without SQL.
 //!
 //! `tests/ledger` shows that it does what the other stores do; `tests/engine` runs half of its seeds on it.
 //!
-//! It is written to be seen to be right, so each read goes through whole tables, and each transaction begins with
-//! a copy of them.
+//! It is written to be obviously right, so each read goes through whole tables, and each transaction begins with a
+//! copy of them.
 
 mod natives;
 mod peers;
@@ -22,7 +22,7 @@ use gone::ledger::transitions::Rotation;
 use gone::ledger::working_set::WorkingSet;
 use gone::ledger::{Drive, Engines, Job, LedgerError, Membership, Outcome, answer, fails_alone};
 
-#[allow(unused_imports)] // Not each target makes rows of its own.
+#[allow(unused_imports)] // Not every target builds rows of its own.
 pub use tables::{EngineRow, Tables, deletion, step};
 
 type Answer<T = ()> = Result<T, String>;
@@ -62,7 +62,7 @@ impl MemoryRows {
         self.epoch = self.tables.lock().unwrap().next_epoch();
     }
 
-    /// The same rows as the engine of this epoch has them.
+    /// The same rows, as the engine with this epoch uses them.
     pub fn of_epoch(&self, epoch: i64) -> Self {
         Self {
             epoch,

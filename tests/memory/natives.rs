@@ -1,4 +1,4 @@
-//! The registry.
+//! Rows of the registry.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::tables::{micros, same};
 use super::{Answer, MemoryRows, Tables};
 
 impl Tables {
-    /// A resource with whether it is being deleted.
+    /// The resource, with `deleting` set if it is being deleted.
     fn shown_native(&self, native: &Native) -> Native {
         let record = self.record_of.get(&native.key);
         let deleting = record.is_some_and(|it| self.tombstones[it].1.phase == Phase::Deleting);

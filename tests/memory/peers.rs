@@ -151,11 +151,11 @@ impl PeerRows for MemoryRows {
         tables
             .importer_kinds
             .insert((kind.clone(), importer.to_owned()));
-        let told = tables.records_where(|key, row| {
+        let existing = tables.records_where(|key, row| {
             key.kind == *kind
                 && matches!(row.phase, Phase::Checking | Phase::Deleting | Phase::Gone)
         });
-        for row in told {
+        for row in existing {
             if !tables
                 .notices
                 .values()

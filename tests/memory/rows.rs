@@ -16,7 +16,7 @@ use gone::ledger::store::{
 
 use super::{Answer, MemoryRows, Tables};
 
-/// The first of a step's dependencies of which this holds.
+/// The first wanted dependency of a step.
 fn dependency(
     tables: &Tables,
     step: i64,
@@ -127,10 +127,10 @@ impl SiteRows for MemoryRows {
     }
 
     fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Answer {
-        let marks = &mut self.tables().notification_cursors;
+        let cursors = &mut self.tables().notification_cursors;
         match mark {
-            Some(mark) => marks.insert(channel.to_owned(), mark.clone()),
-            None => marks.remove(channel),
+            Some(mark) => cursors.insert(channel.to_owned(), mark.clone()),
+            None => cursors.remove(channel),
         };
         Ok(())
     }

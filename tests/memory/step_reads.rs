@@ -1,4 +1,4 @@
-//! Reads of steps, and of what is counted over them.
+//! Reads of steps, and counts over steps.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ fn group(step: &StoredStep) -> StepGroup {
     }
 }
 
-/// Groups are listed by what they are called.
+/// The order in which groups are listed: by site, kind and action.
 fn sort_key(group: &StepGroup) -> (String, String, &'static str) {
     let (site, kind) = (group.site.to_string(), group.kind.to_string());
     (site, kind, group.action.as_str())

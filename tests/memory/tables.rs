@@ -1,4 +1,4 @@
-//! The tables, and rows of them for tests.
+//! The tables, and functions that build rows for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,18 +21,18 @@ use gone::ledger::{AuditEntry, AuditRow, KeptRequest, KeyedRequest, WatchCursor,
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// A deletion elsewhere, as its owner tells it.
+/// A resource of another deployment that is being deleted, as its owner's last notice describes it.
 #[derive(Clone)]
 pub struct PeerDeletion {
     pub num: i64,
     pub owner: String,
     pub notice: DeletionNotice,
     pub gone_at: Option<DateTime<Utc>>,
-    /// The deletion that handles it; 0: nothing here refers to it; none: it is not handled.
+    /// The deletion that handles the notice; 0 if nothing here refers to the resource; none if it is not handled yet.
     pub handled_by: Option<i64>,
 }
 
-/// An engine among several.
+/// One of several engines that share the ledger.
 #[derive(Clone, Debug)]
 pub struct EngineRow {
     pub epoch: i64,
@@ -43,7 +43,7 @@ pub struct EngineRow {
     /// When it last renewed its lease; none once its process is known to have ended.
     pub renewed: Option<Instant>,
     pub lease: Duration,
-    /// For good: others have taken over what it had in flight.
+    /// Whether other engines have taken over its steps in flight. It never becomes false again.
     pub has_ended: bool,
 }
 
@@ -64,16 +64,16 @@ pub struct Tables {
     pub(super) epoch: i64,
     /// The engines, in the order of their epochs; none if the ledger has only one.
     pub engines: Vec<EngineRow>,
-    /// What changed of the tombstones, in its order, for the engines that share the ledger.
+    /// The changes of tombstones, in their order, for the engines that share the ledger.
     pub tombstone_changes: Vec<Changed>,
     pub steps: BTreeMap<i64, StoredStep>,
-    /// What the plan says of each step; steps that a test inserts have nothing.
+    /// The part of each step that its plan fixes; the default for steps that a test inserts.
     pub plans: BTreeMap<i64, StepPlan>,
     pub deletions: BTreeMap<i64, StoredDeletion>,
     pub tombstones: BTreeMap<i64, (ResourceKey, StoredTombstone)>,
     /// (dependency, dependent)
     pub edges: BTreeSet<(i64, i64)>,
-    /// By their numbers.
+    /// By their sequences.
     pub events: BTreeMap<i64, UnsavedEvent>,
     pub audit: Vec<AuditRow>,
     pub(super) steps_of: BTreeMap<ResourceKey, BTreeSet<i64>>,
@@ -85,7 +85,7 @@ pub struct Tables {
     pub(super) frozen: BTreeMap<i64, Plan>,
     pub(super) saved_plans: BTreeMap<String, (Plan, DateTime<Utc>)>,
     pub(super) kept_requests: Vec<(KeyedRequest, KeptRequest, DateTime<Utc>)>,
-    /// With the number of the deletion.
+    /// Each with the number of its deletion.
     pub(super) branches: BTreeMap<i64, (i64, Branch)>,
     pub(super) snapshots: BTreeMap<i64, Value>,
     pub(super) copies: BTreeMap<i64, OriginalCopies>,
@@ -94,7 +94,7 @@ pub struct Tables {
     pub(super) notification_cursors: BTreeMap<String, Mark>,
     pub(super) importers: BTreeMap<String, (Deployment, DateTime<Utc>)>,
     pub(super) importer_kinds: BTreeSet<(KindName, String)>,
-    /// Importer and step, with what the importer said last.
+    /// By importer and step, with the importer's last answer.
     pub(super) pending_clearances: BTreeMap<(String, i64), Option<Answered>>,
     /// The records of the notices to importers, by their sequences.
     pub(super) notices: BTreeMap<i64, i64>,
@@ -117,7 +117,7 @@ impl Tables {
         self.last_event
     }
 
-    /// Inserts a step with its place in the index of resources.
+    /// Inserts a step, also into the index of resources.
     pub fn insert_step(&mut self, step: StoredStep, plan: StepPlan) {
         let of = self.steps_of.entry(step.key.clone()).or_default();
         of.insert(step.id);
@@ -134,7 +134,7 @@ impl Tables {
         Some(step)
     }
 
-    /// Inserts a tombstone with its place in the index of resources.
+    /// Inserts a tombstone, also into the index of resources.
     pub fn insert_tombstone(&mut self, key: ResourceKey, row: StoredTombstone) {
         self.record_of.insert(key.clone(), row.record);
         self.tombstones.insert(row.record, (key, row));
@@ -171,7 +171,7 @@ impl Tables {
         self.audit.push(row);
     }
 
-    /// The ids of the steps of which this holds, in their order.
+    /// The ids of the wanted steps, in their order.
     pub(super) fn steps_where(&self, is_wanted: impl Fn(&StoredStep) -> bool) -> Vec<i64> {
         let found = self.steps.values().filter(|step| is_wanted(step));
         found.map(|step| step.id).collect()
@@ -192,7 +192,7 @@ impl Tables {
         })
     }
 
-    /// The tombstones of which this holds, in the order of their records.
+    /// The wanted tombstones, in the order of their records.
     pub(super) fn records_where(
         &self,
         is_wanted: impl Fn(&ResourceKey, &StoredTombstone) -> bool,
@@ -204,7 +204,7 @@ impl Tables {
             .collect()
     }
 
-    /// Notes a notice about the tombstone, if an importer refers to its kind.
+    /// Adds a notice about the tombstone, if an importer refers to its kind.
     pub(super) fn notify_importers(&mut self, record: i64) {
         let Some((key, _)) = self.tombstones.get(&record) else {
             return;
@@ -220,7 +220,7 @@ impl Tables {
         }
     }
 
-    /// Removes a tombstone and what is kept with it.
+    /// Removes a tombstone and its notice.
     pub(super) fn remove_tombstone(&mut self, record: i64) {
         if let Some((key, _)) = self.tombstones.remove(&record) {
             self.record_of.remove(&key);
@@ -234,7 +234,7 @@ pub(super) fn same(a: &ResourceKey, b: &ResourceKey) -> bool {
     (&a.site, &a.kind) == (&b.site, &b.kind) && a.id.eq_ignore_ascii_case(&b.id)
 }
 
-/// In the precision of times that a ledger keeps.
+/// The time, truncated to microseconds as in a ledger.
 pub(super) fn micros(at: DateTime<Utc>) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(at.timestamp_micros()).unwrap()
 }
@@ -256,7 +256,7 @@ pub fn deletion(num: i64, id: &str, stops: bool) -> StoredDeletion {
     }
 }
 
-/// A step that deletes a resource, whose record has the step's number. It is in its state since this time.
+/// A step that deletes a resource and has had this state since `since`. The record of its tombstone has the step's id.
 pub fn step(
     id: i64,
     deletion: i64,
