@@ -1,4 +1,5 @@
-//! What people ask of a deletion that runs: cancel, pause, retry; and what a program may.
+//! Commands for a deletion, from people and programs: cancel, pause, retry. Also its events, and steps that enable a
+//! resource before it is deleted.
 
 use gone::domain::model::{
     Action, DeletionState, ErrorClass, EventKind, Origin, Phase, Plan, StepState,
@@ -51,7 +52,7 @@ async fn p08_a_cancelled_deletion_releases_unsent_steps_and_observes_sent_ones()
         start_deletion(ledger, "one", &plan).await;
         let claimed = claim(ledger, 4).await;
         let of = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
-        // Given back before it was tried, "ready" still counts as sent: the claim was durable.
+        // The steps "ready" and "running" stay in flight.
         let blocked = with_decision(
             failure(
                 &of("blocked"),
@@ -82,17 +83,18 @@ async fn p08_a_cancelled_deletion_releases_unsent_steps_and_observes_sent_ones()
         );
         assert_eq!(state_of(ledger, "one", "waiting").await, StepState::Skipped);
         assert_eq!(phase(ledger, "waiting").await, Phase::Released);
-        let looked = steps_to_observe(ledger, at(3), 10).await.unwrap();
-        assert_eq!(looked.len(), 2);
-        assert!(looked.iter().all(|step| step.cancelled));
+        let observed = steps_to_observe(ledger, at(3), 10).await.unwrap();
+        assert_eq!(observed.len(), 2);
+        assert!(observed.iter().all(|step| step.cancelled));
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(
             (deletion.state, deletion.finished_at),
             (DeletionState::Cancelled, None)
         );
 
-        // Found present, it is released; found gone, it is gone; in flight, it ends by itself.
-        for step in &looked {
+        // A step whose resource still exists is released, one whose resource is gone ends as gone, and one in flight
+        // ends with its own outcome.
+        for step in &observed {
             let to = if step.key.id == "blocked" {
                 StepState::Ready
             } else {
@@ -197,14 +199,14 @@ async fn a_retry_by_a_person_resets_the_attempt_count() {
     on_each_store(async |ledger| {
         start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let step = claim(ledger, 1).await.remove(0);
-        let given_up = with_decision(
+        let exhausted = with_decision(
             failure(&step, StepState::Stuck, ErrorClass::Fatal, at(2)),
             |it| {
                 it.attempts = 8;
                 it.blocked_since = Some(at(0));
             },
         );
-        commit_one(ledger, record_outcome(given_up)).await;
+        commit_one(ledger, record_outcome(exhausted)).await;
         let audit = ledger.audit(0, 99).await.unwrap().len();
         let again = retry(Selection::Deletion(id("one")), Origin::Console, at(3));
         assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
@@ -216,7 +218,7 @@ async fn a_retry_by_a_person_resets_the_attempt_count() {
         );
         let step = claim(ledger, 1).await.remove(0);
         assert_eq!((step.attempts, step.blocked_since), (0, None));
-        assert!(step.last_error.is_some(), "what went wrong is still told");
+        assert!(step.last_error.is_some(), "the last error is kept");
     })
     .await;
 }
@@ -373,7 +375,7 @@ async fn a_note_becomes_an_event_without_a_deletion_or_step() {
     .await;
 }
 
-/// A trunk that is enabled first, and its parent port after it.
+/// A plan that enables a trunk, deletes it, and then deletes its parent port.
 fn trunk() -> Plan {
     plan(vec![
         plan_step(0, Action::Enable, key("trunk", "t"), &[]),
@@ -382,18 +384,18 @@ fn trunk() -> Plan {
     ])
 }
 
-async fn of_all(ledger: &dyn Ledger) -> Vec<StepState> {
+async fn all_states(ledger: &dyn Ledger) -> Vec<StepState> {
     let states = states(ledger, "one").await;
     states.into_iter().map(|(_, state)| state).collect()
 }
 
-/// Enabled, as the cloud said, and then refused for good.
-async fn refused_although_enabled(ledger: &dyn Ledger) {
+/// Starts the plan of [`trunk`]. The trunk is enabled, and its deletion is then refused for good.
+async fn start_trunk_refused_after_enable(ledger: &dyn Ledger) {
     start_deletion(ledger, "one", &trunk()).await;
     claim_all_and_move_to(ledger, StepState::Gone).await;
     claim_all_and_move_to(ledger, StepState::Stuck).await;
     let stuck = [StepState::Gone, StepState::Stuck, StepState::Stuck];
-    assert_eq!(of_all(ledger).await, stuck);
+    assert_eq!(all_states(ledger).await, stuck);
 }
 
 #[tokio::test]
@@ -401,19 +403,19 @@ async fn n12_a_retry_repeats_the_enable_step_before_the_steps_that_need_it() {
     let waits = [StepState::Ready, StepState::Waiting, StepState::Waiting];
     for origin in [Origin::Console, Origin::Gate] {
         on_each_store(async |ledger| {
-            refused_although_enabled(ledger).await;
+            start_trunk_refused_after_enable(ledger).await;
             let again = retry(Selection::Deletion(id("one")), origin, at(3));
             assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
-            assert_eq!(of_all(ledger).await, waits);
-            // Refused this time: what waits for it is stuck with it, and is retried with it.
+            assert_eq!(all_states(ledger).await, waits);
+            // The repeated enable step is refused: its dependents are stuck with it, and are retried with it.
             assert_eq!(
                 claim_all_and_move_to(ledger, StepState::Stuck).await.len(),
                 1
             );
-            assert_eq!(of_all(ledger).await, [StepState::Stuck; 3]);
+            assert_eq!(all_states(ledger).await, [StepState::Stuck; 3]);
             let again = retry(Selection::Deletion(id("one")), origin, at(99));
             assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
-            assert_eq!(of_all(ledger).await, waits);
+            assert_eq!(all_states(ledger).await, waits);
             for step in [Action::Enable, Action::Delete, Action::Delete] {
                 let claimed = claim_all_and_move_to(ledger, StepState::Gone).await;
                 assert_eq!(claimed.len(), 1);
@@ -430,24 +432,24 @@ async fn n12_a_retry_repeats_the_enable_step_before_the_steps_that_need_it() {
 #[tokio::test]
 async fn p08_cancelling_while_an_enable_step_is_repeated_observes_sent_steps() {
     on_each_store(async |ledger| {
-        refused_although_enabled(ledger).await;
+        start_trunk_refused_after_enable(ledger).await;
         let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
         commit_one(ledger, again).await;
         commit_one(ledger, cancel("one", at(4))).await;
-        let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
-        assert_eq!(of_all(ledger).await, looked_at);
-        // Both are there: the cancelled deletion leaves them, one after the other, and sends nothing.
+        let expected = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
+        assert_eq!(all_states(ledger).await, expected);
+        // The trunk still exists: the cancelled deletion skips both steps, one after the other, and sends nothing.
         for _ in 0..2 {
             let due = steps_to_observe(ledger, at(5), 9).await.unwrap();
             assert_eq!(due.len(), 1);
-            let there = outcome(&due[0], StepState::Ready, at(5));
+            let exists = outcome(&due[0], StepState::Ready, at(5));
             assert_eq!(
-                commit_one(ledger, record_outcome(there)).await,
+                commit_one(ledger, record_outcome(exists)).await,
                 Applied::Done
             );
             assert!(claim(ledger, 9).await.is_empty());
         }
-        assert_eq!(of_all(ledger).await, [StepState::Skipped; 3]);
+        assert_eq!(all_states(ledger).await, [StepState::Skipped; 3]);
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Cancelled);
         assert!(deletion.finished_at.is_some());
@@ -458,13 +460,13 @@ async fn p08_cancelling_while_an_enable_step_is_repeated_observes_sent_steps() {
 #[tokio::test]
 async fn p08_cancelling_after_a_repeated_enable_step_failed_observes_sent_steps() {
     on_each_store(async |ledger| {
-        refused_although_enabled(ledger).await;
+        start_trunk_refused_after_enable(ledger).await;
         let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
         commit_one(ledger, again).await;
         claim_all_and_move_to(ledger, StepState::Stuck).await;
         commit_one(ledger, cancel("one", at(4))).await;
-        let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
-        assert_eq!(of_all(ledger).await, looked_at);
+        let expected = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
+        assert_eq!(all_states(ledger).await, expected);
         let due = steps_to_observe(ledger, at(5), 9).await.unwrap();
         commit_one(
             ledger,
@@ -478,7 +480,7 @@ async fn p08_cancelling_after_a_repeated_enable_step_failed_observes_sent_steps(
         )
         .await;
         let ended = [StepState::Gone, StepState::Gone, StepState::Skipped];
-        assert_eq!(of_all(ledger).await, ended);
+        assert_eq!(all_states(ledger).await, ended);
     })
     .await;
 }
@@ -498,7 +500,7 @@ async fn n12_an_enable_step_with_several_dependents_is_not_repeated_for_one_of_t
         let again = retry(Selection::Steps(vec![first]), Origin::Cli, at(3));
         assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
         let ready = [StepState::Gone, StepState::Ready, StepState::Stuck];
-        assert_eq!(of_all(ledger).await, ready);
+        assert_eq!(all_states(ledger).await, ready);
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Crashes, owners, versions, damage and full disks.
+//! The files of a ledger: crashes, the lock of an engine, versions, damage, and full disks.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,8 +16,8 @@ fn open(folder: &Folder) -> InlineLedger {
     InlineLedger::new(Store::open(&folder.ledger(), Options::default()).unwrap())
 }
 
-/// What the disk would hold if the process ended now: the file and its log, copied.
-fn crash(folder: &Folder) -> Folder {
+/// Copies the ledger and its log as a crash would leave them now.
+fn copy_as_after_crash(folder: &Folder) -> Folder {
     let after = Folder::new();
     fs::copy(folder.ledger(), after.ledger()).unwrap();
     fs::copy(folder.path("ledger.db-wal"), after.path("ledger.db-wal")).unwrap();
@@ -31,15 +31,15 @@ async fn t08_tombstones_survive_a_crash() {
     start_deletion(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
     claim_all_and_move_to(&ledger, StepState::Stuck).await;
 
-    let after = crash(&folder);
+    let after = copy_as_after_crash(&folder);
     let recovered = open(&after);
     assert!(recovered.epoch() > ledger.epoch());
     for resource in ["a", "b"] {
-        let held = recovered
+        let tombstones = recovered
             .tombstones_of(vec![key("port", resource)])
             .await
             .unwrap();
-        assert_eq!(held[0].phase, Phase::Deleting, "{resource}");
+        assert_eq!(tombstones[0].phase, Phase::Deleting, "{resource}");
     }
     assert_eq!(
         recovered.summary().await.unwrap(),
@@ -82,7 +82,7 @@ async fn a_reader_works_beside_the_engine_and_after_it() {
     let folder = Folder::new();
     let missing = SqliteLedger::open_reader(&folder.ledger());
     assert!(matches!(missing, Err(LedgerError::Io { .. })));
-    assert!(!folder.ledger().exists(), "reading makes nothing");
+    assert!(!folder.ledger().exists(), "a reader creates no file");
 
     let engine = SqliteLedger::open(&folder.ledger(), Options::default()).unwrap();
     let reader = SqliteLedger::open_reader(&folder.ledger()).unwrap();
@@ -121,7 +121,7 @@ async fn a_ledger_of_the_first_version_is_upgraded_and_its_deletion_continues() 
     let old = rusqlite::Connection::open(folder.ledger()).unwrap();
     old.execute_batch(include_str!("version_1.sql")).unwrap();
     drop(old);
-    // Before any engine has it, too.
+    // The check also passes before an engine has upgraded the ledger.
     for rule in upkeep::check(&folder.ledger(), &[]).unwrap() {
         assert_eq!(rule.broken, 0, "{rule:?}");
     }
@@ -130,7 +130,7 @@ async fn a_ledger_of_the_first_version_is_upgraded_and_its_deletion_continues() 
         .deletions(DeletionFilter::default(), first_page())
         .await;
     let id = deletions.unwrap().rows[0].id.clone();
-    // Its blocked port falls due, is deleted, and is seen to be gone.
+    // Its blocked port becomes due, is deleted, and is confirmed gone.
     let now = at(0);
     commit_one(&ledger, Change::WakeDue { now }).await;
     let sandbox = Capacity {
@@ -146,9 +146,9 @@ async fn a_ledger_of_the_first_version_is_upgraded_and_its_deletion_continues() 
         commit_one(&ledger, record_outcome(accepted)).await,
         Applied::Done
     );
-    let looked = steps_to_observe(&ledger, now, 8).await.unwrap();
-    assert_eq!(looked.len(), 1);
-    let gone = record_outcome(outcome(&looked[0], StepState::Gone, now));
+    let observed = steps_to_observe(&ledger, now, 8).await.unwrap();
+    assert_eq!(observed.len(), 1);
+    let gone = record_outcome(outcome(&observed[0], StepState::Gone, now));
     assert_eq!(commit_one(&ledger, gone).await, Applied::Done);
     let counts = ledger.deletion(&id).await.unwrap().unwrap().counts;
     assert_eq!((counts.gone, counts.ready, counts.total), (3, 1, 4));
@@ -163,7 +163,7 @@ async fn a_ledger_of_the_first_version_is_upgraded_and_its_deletion_continues() 
     }
 }
 
-/// What no ledger of ours has, but one that was mended by hand may: one id in several spellings.
+/// A ledger that was repaired by hand may have one id in several spellings.
 #[tokio::test]
 async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
     const DELETING: &str = "27bded44-41c2-4aea-8bee-3f2894bc3daa";
@@ -205,7 +205,7 @@ async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
     };
-    // What is on its way stands before what ended later.
+    // A tombstone in phase deleting takes precedence over one that ended later.
     let merged = of(DELETING).await;
     assert_eq!(
         (merged.record_id, merged.phase),
@@ -216,7 +216,7 @@ async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
     let merged = of(GONE).await;
     assert_eq!((merged.record_id, merged.phase), (gone.0, Phase::Released));
     assert_eq!((merged.incarnation, merged.gone_at), (3, None));
-    // A number that was given is not given again.
+    // The number of a record is not used again.
     start_deletion(&ledger, "new", &ports(&[("a", &[])])).await;
     let new = ledger.tombstones_of(vec![key("port", "a")]).await.unwrap();
     assert!(new[0].record_id > highest, "{new:?}");
@@ -226,7 +226,7 @@ async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
     }
 }
 
-/// Version 19 compared ids of parts without their case, and noted the owners that move by triggers.
+/// Version 19 compared the ids of parts without regard to case, and noted by triggers which owners had moved.
 #[test]
 fn t20_an_upgrade_spells_the_ids_of_parts_as_their_cloud_does() {
     let folder = Folder::new();
@@ -278,7 +278,7 @@ fn a_ledger_with_a_newer_schema_is_refused_and_not_changed() {
     assert_eq!(
         holder(&folder.ledger()),
         None,
-        "a failed opening holds nothing"
+        "a failed opening leaves no lock"
     );
 }
 
@@ -289,7 +289,7 @@ async fn a_damaged_ledger_file_is_reported_as_corrupt() {
     let error = Store::open(&folder.ledger(), Options::default()).unwrap_err();
     assert!(matches!(error, LedgerError::Corrupt { .. }), "{error}");
 
-    // A file that opens and is damaged within fails where it is read, not silently.
+    // A file with a valid first page and damage in the others is refused, too.
     let folder = Folder::new();
     let ledger = open(&folder);
     start_deletion(&ledger, "one", &ports(&[("a", &[])])).await;
@@ -320,10 +320,10 @@ async fn a_full_disk_loses_no_accepted_deletion_and_writes_succeed_once_there_is
             Ok(_) => accepted += 1,
             Err(error) => break error,
         }
-        assert!(accepted < 10_000, "the limit was never met");
+        assert!(accepted < 10_000, "the limit was never reached");
     };
     assert!(matches!(error, LedgerError::Io { .. }), "{error}");
-    // Everything of a batch fails together, also what came before what did not fit.
+    // A batch fails as a whole, including the changes that would have fitted.
     let batch = (0..50)
         .map(|n| {
             accept(new_deletion(
@@ -381,7 +381,7 @@ async fn p06_tampering_with_the_audit_is_found() {
     assert_eq!(rows.len(), 3);
     let head = audit::verify(audit::GENESIS, &rows).unwrap();
     assert_eq!(head, rows[2].hash);
-    // In pages, each after the hash of the one before.
+    // An audit can be verified in pages, each with the last hash of the page before.
     let page = audit::verify(audit::GENESIS, &rows[..1]).unwrap();
     assert_eq!(audit::verify(&page, &rows[1..]).unwrap(), head);
 
@@ -409,10 +409,10 @@ async fn i12_an_unreadable_row_fails_only_the_change_that_reads_it() {
     }
     claim_all_and_move_to(&ledger, StepState::Stuck).await;
     let db = rusqlite::Connection::open(folder.ledger()).unwrap();
-    let spoil = "UPDATE steps SET last_error = '{nonsense' WHERE resource = 'bb'";
-    assert_eq!(db.execute(spoil, ()).unwrap(), 1);
+    let corrupt = "UPDATE steps SET last_error = '{nonsense' WHERE resource = 'bb'";
+    assert_eq!(db.execute(corrupt, ()).unwrap(), 1);
 
-    // The first deletion is moved before the second is found unreadable: both or none.
+    // The first step is moved before the second is found unreadable, so the change must be undone as a whole.
     let (first, second) = (step_id_raw(&db, "aa"), step_id_raw(&db, "bb"));
     let applied = ledger
         .commit(vec![
@@ -445,8 +445,8 @@ async fn i12_an_outcome_of_an_unreadable_step_is_refused_alone() {
     .await;
     let claimed = claim(&ledger, 3).await;
     let db = rusqlite::Connection::open(folder.ledger()).unwrap();
-    let spoil = "UPDATE steps SET state = 'nonsense' WHERE resource = 'b'";
-    assert_eq!(db.execute(spoil, ()).unwrap(), 1);
+    let corrupt = "UPDATE steps SET state = 'nonsense' WHERE resource = 'b'";
+    assert_eq!(db.execute(corrupt, ()).unwrap(), 1);
 
     let gone = |step| record_outcome(outcome(step, StepState::Gone, at(3)));
     let applied = ledger.commit(claimed.iter().map(gone).collect()).await;

@@ -1,4 +1,5 @@
-//! What ran when, and what is due when: counted from the events and the index, by columns of time.
+//! Gantt charts, due steps, and the calls of the last hour and day, counted from the events and the rows by columns of
+//! time.
 
 use chrono::TimeDelta;
 use gone::domain::gantt::{DUE_WITHIN, GanttCell, Mark};
@@ -20,7 +21,7 @@ fn cell(column: u32, sent: u64, refused: u64, ended: u64) -> GanttCell {
     }
 }
 
-/// Two ports, of which one is refused at first, and behind them their network.
+/// Two ports, one of which is refused at first, and a network that waits for both.
 #[tokio::test]
 async fn a_gantt_chart_shows_the_calls_of_a_deletion_and_the_step_it_waited_for() {
     on_each_store(async |ledger| {
@@ -69,7 +70,7 @@ async fn a_gantt_chart_shows_the_calls_of_a_deletion_and_the_step_it_waited_for(
         )
         .await;
 
-        // It has ended: later looks at it draw the same time.
+        // The deletion has ended, so a later chart covers the same time.
         let whole = ledger
             .gantt(&id("web"), 10, at(999))
             .await
@@ -77,7 +78,7 @@ async fn a_gantt_chart_shows_the_calls_of_a_deletion_and_the_step_it_waited_for(
             .unwrap();
         assert_eq!(whole.until, at(10));
         assert_eq!(whole.rows[0].cells[2], cell(8, 1, 0, 1));
-        // What happened at its very end belongs to the last column.
+        // An event at the very end belongs to the last column.
         assert_eq!(whole.rows[1].cells, [cell(9, 1, 0, 1)]);
         let waited = whole.rows[1].last.waited_for.as_ref().unwrap();
         assert_eq!(
@@ -125,7 +126,7 @@ fn minute(minute: u32, calls: u64, refused: u64) -> SiteMinute {
     }
 }
 
-/// One deletion a minute for two hours, and none of them is left out.
+/// One deletion each minute for two hours.
 #[tokio::test]
 async fn the_last_hour_counts_the_calls_of_all_deletions_by_minute() {
     on_each_store(async |ledger| {
@@ -146,7 +147,7 @@ async fn the_last_hour_counts_the_calls_of_all_deletions_by_minute() {
         assert_eq!(hour.until, at(120 * 60));
         let each: Vec<SiteMinute> = (0..60).map(|n| minute(n, 1, 0)).collect();
         assert_eq!(hour.minutes, each);
-        // Half an hour later, half of it is over; then all of it.
+        // Half an hour later, half of the calls are older than an hour; then all of them are.
         let hour = ledger
             .last_hour(now + TimeDelta::minutes(30))
             .await
@@ -161,7 +162,7 @@ async fn the_last_hour_counts_the_calls_of_all_deletions_by_minute() {
     .await;
 }
 
-/// That the step is stuck is told three times: by its answer, to a person, and for those that wait for it.
+/// A stuck step has three events: its outcome, that it needs a person, and that its dependent is stuck.
 #[tokio::test]
 async fn a_refused_call_is_counted_once_and_its_stuck_dependent_is_not() {
     on_each_store(async |ledger| {
@@ -207,7 +208,7 @@ async fn the_last_day_counts_the_ended_deletions_and_their_gone_steps() {
         };
         ends("early", &[StepState::Gone, StepState::Gone], at(0)).await;
         ends("late", &[StepState::Gone, StepState::Skipped], at(3_600)).await;
-        // Neither what is stuck nor what is under way has ended.
+        // A stuck or running deletion has not ended.
         ends("stuck", &[StepState::Gone, StepState::Stuck], at(3_600)).await;
         start_deletion(ledger, "waits", &ports(&[("w", &[])])).await;
 
@@ -250,7 +251,7 @@ async fn a_gantt_chart_also_shows_a_rung_that_moves_no_step() {
     .await;
 }
 
-/// A copy has its events and its steps in other tables.
+/// A rewound copy has its events and its steps in other tables.
 #[tokio::test]
 async fn a_rewound_copy_has_the_gantt_chart_of_its_time() {
     let folder = Folder::new();

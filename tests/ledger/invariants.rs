@@ -1,5 +1,5 @@
-//! Any sequence of changes and claims, on both drivers and on a store in memory: the same answers, the same rows,
-//! and a ledger in which everything that is maintained equals what a recount over the tables gives.
+//! Random sequences of changes and claims, on both drivers of the SQLite store and on a store in memory. All give the
+//! same answers and the same rows, and everything that a ledger maintains equals a recount over its tables.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,8 +28,7 @@ enum Op {
         resource: u8,
         stops: bool,
     },
-    /// Steps over these resources; each may wait for those before it whose bit is set, and be
-    /// enabled first.
+    /// Starts the plan that [`graph`] makes of these resources and bits.
     Start {
         deletion: u8,
         resources: Vec<(u8, u8)>,
@@ -41,13 +40,13 @@ enum Op {
         now: usize,
         ahead: usize,
     },
-    /// An outcome under a fence that was ever handed out, counted from the newest.
-    Settle {
-        handle: usize,
+    /// An outcome with the fencing token of a claim, counted from the newest claim.
+    End {
+        claim: usize,
         to: StepState,
     },
-    /// An outcome of what is looked for now.
-    Look {
+    /// An outcome of a step whose observation is due.
+    Observe {
         nth: usize,
         to: StepState,
     },
@@ -70,7 +69,7 @@ enum Op {
     Recreated {
         resource: u8,
     },
-    /// Retry and runbook are the others' work: of a deletion, or of one step.
+    /// Abandons the steps of a deletion, or one step.
     Forget {
         deletion: u8,
         step: Option<i64>,
@@ -80,7 +79,7 @@ enum Op {
         step: i64,
         force: bool,
     },
-    /// Another deletion of this resource, and a retry of the step.
+    /// Unpins a step: accepts another deletion of this resource, and retries the step.
     Unpin {
         step: i64,
         deletion: u8,
@@ -89,14 +88,15 @@ enum Op {
     Release {
         resource: u8,
     },
-    /// What is older than so many operations.
+    /// Prunes what is older than this many operations.
     Prune {
         age: i64,
     },
 }
 
 const DELETIONS: u8 = 4;
-/// Seconds between two operations: enough that the gate's one wake-up a minute happens and does not.
+/// Seconds between two operations. Some repeated deletes of a gate then come within a minute of the one before, and
+/// some do not.
 const SECONDS: i64 = 25;
 const RESOURCES: u8 = 7;
 
@@ -123,9 +123,9 @@ fn ops() -> impl Strategy<Value = Op> {
             .prop_map(|(deletion, resources)| Op::Start { deletion, resources }),
         1 => deletion.clone().prop_map(|deletion| Op::Refuse { deletion }),
         5 => (0usize..3, 0usize..3).prop_map(|(now, ahead)| Op::Claim { now, ahead }),
-        9 => (0usize..4, outcomes()).prop_map(|(handle, to)| Op::Settle { handle, to }),
-        2 => (any::<usize>(), outcomes()).prop_map(|(handle, to)| Op::Settle { handle, to }),
-        3 => (any::<usize>(), outcomes()).prop_map(|(nth, to)| Op::Look { nth, to }),
+        9 => (0usize..4, outcomes()).prop_map(|(claim, to)| Op::End { claim, to }),
+        2 => (any::<usize>(), outcomes()).prop_map(|(claim, to)| Op::End { claim, to }),
+        3 => (any::<usize>(), outcomes()).prop_map(|(nth, to)| Op::Observe { nth, to }),
         2 => Just(Op::Wake),
         2 => (deletion.clone(), any::<bool>())
             .prop_map(|(deletion, by_gate)| Op::Retry { deletion, by_gate }),
@@ -146,7 +146,8 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Some deletions that have begun, and then anything: few sequences without such a beginning get far.
+/// Some deletions that are accepted and started, and then random operations, few of which have an effect without a
+/// started deletion.
 fn sequences() -> impl Strategy<Value = Vec<Op>> {
     let resources = prop::collection::btree_map(0..RESOURCES, any::<u8>(), 1..6);
     let begun = (0..RESOURCES, any::<bool>(), resources);
@@ -175,7 +176,7 @@ fn name(deletion: u8) -> String {
     format!("d{deletion}")
 }
 
-/// Some are UUIDs, whose records are let go in the end.
+/// Every second id is a UUID.
 fn resource_id(resource: u8) -> String {
     match resource % 2 {
         0 => format!("r{resource}"),
@@ -183,7 +184,8 @@ fn resource_id(resource: u8) -> String {
     }
 }
 
-/// The topmost bit: enabled first.
+/// A plan that deletes these resources. Each waits for the earlier resources whose positions are the numbers of its set
+/// bits. If its topmost bit is set, it is enabled first.
 fn graph(resources: &[(u8, u8)]) -> Plan {
     let mut steps = Vec::new();
     let mut deletes: Vec<u32> = Vec::new();
@@ -202,8 +204,8 @@ fn graph(resources: &[(u8, u8)]) -> Plan {
     plan(steps)
 }
 
-/// A change for one operation; none if it means nothing now.
-fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> Option<Change> {
+/// The change for an operation; none if the operation does not apply now.
+fn change(op: &Op, claims: &[ClaimedStep], due: &[ClaimedStep], now: i64) -> Option<Change> {
     let now = at(now);
     let ended = |step: &ClaimedStep, to: StepState| {
         let change = match to {
@@ -220,11 +222,11 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
             stops,
         } => {
             let root = vec![target("port", &resource_id(*resource))];
-            let mut wanted = new_deletion(&name(*deletion), root, now);
+            let mut deletion = new_deletion(&name(*deletion), root, now);
             if *stops {
-                wanted.options.on_failure = OnFailure::Stop;
+                deletion.options.on_failure = OnFailure::Stop;
             }
-            accept(wanted)
+            accept(deletion)
         }
         Op::Start {
             deletion,
@@ -236,10 +238,8 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
             note: "no".to_owned(),
             now,
         },
-        Op::Settle { handle, to } => {
-            ended(handles.iter().nth_back(handle % handles.len().max(1))?, *to)
-        }
-        Op::Look { nth, to } => ended(looks.get(nth % looks.len().max(1))?, *to),
+        Op::End { claim, to } => ended(claims.iter().nth_back(claim % claims.len().max(1))?, *to),
+        Op::Observe { nth, to } => ended(due.get(nth % due.len().max(1))?, *to),
         Op::Wake => Change::WakeDue { now },
         Op::Retry { deletion, by_gate } => {
             let origin = if *by_gate { Origin::Gate } else { Origin::Cli };
@@ -313,7 +313,7 @@ fn check(db: &Connection, after: &Op) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What a gate asks is what the table has, also of what was let go.
+/// Checks that the index which the gates read equals the table, also after tombstones were pruned.
 fn check_index(db: &Connection, index: &Tombstones, after: &Op) -> Result<(), TestCaseError> {
     let phase_in_table = |id: &str| -> Option<String> {
         let phase =
@@ -332,8 +332,8 @@ fn check_index(db: &Connection, index: &Tombstones, after: &Op) -> Result<(), Te
     Ok(())
 }
 
-/// The words of a refusal that no transition decided are a store's own.
-fn answer(applied: &Applied) -> Applied {
+/// The answer without the text of a refusal by the store itself, since each store has its own.
+fn without_store_text(applied: &Applied) -> Applied {
     match applied {
         Applied::Refused(why) if why.starts_with("the ledger cannot store this") => {
             Applied::Refused(String::new())
@@ -342,8 +342,8 @@ fn answer(applied: &Applied) -> Applied {
     }
 }
 
-/// A timeline without the names of the steps that ended last: of several, any is named.
-fn unnamed(mut gantt: Gantt) -> Gantt {
+/// A Gantt chart without the names of the steps that ended last: if several ended at once, a store names any of them.
+fn without_names(mut gantt: Gantt) -> Gantt {
     for row in &mut gantt.rows {
         row.last.name.clear();
         row.last.waited_for = None;
@@ -351,7 +351,7 @@ fn unnamed(mut gantt: Gantt) -> Gantt {
     gantt
 }
 
-/// Checks that both stores answer the same.
+/// Checks that both stores return the same from each read.
 async fn check_rows(
     ledger: &dyn Ledger,
     memory: &dyn Ledger,
@@ -375,7 +375,7 @@ async fn check_rows(
     same!(next_due(now));
     same!(observations_due(now));
     same!(held_down(at(0), 0, 0));
-    // One deletion after the other: all of them each time would take longer than all the rest.
+    // One deletion each time: to compare all of them would take longer than everything else.
     let turn = now.timestamp() / SECONDS % i64::from(DELETIONS);
     let deletion = id(&name(u8::try_from(turn).unwrap()));
     same!(progress(&deletion));
@@ -383,17 +383,13 @@ async fn check_rows(
     let found = ledger.gantt(&deletion, 7, now).await.unwrap();
     let in_memory = memory.gantt(&deletion, 7, now).await.unwrap();
     prop_assert_eq!(
-        found.map(unnamed),
-        in_memory.map(unnamed),
+        found.map(without_names),
+        in_memory.map(without_names),
         "(after {:?})",
         after
     );
     same!(outline(&deletion, vec![None]));
     Ok(())
-}
-
-async fn apply(ledger: &dyn Ledger, change: Change) -> Applied {
-    commit_one(ledger, change).await
 }
 
 async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseError> {
@@ -407,7 +403,7 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
     let memory = MemoryLedger::default();
     let db = Connection::open(folder.ledger()).unwrap();
     db.set_prepared_statement_cache_capacity(32);
-    let mut handles: Vec<ClaimedStep> = Vec::new();
+    let mut claims: Vec<ClaimedStep> = Vec::new();
     let mut in_flight = BTreeSet::new();
     for (op, now) in ops.iter().zip(1i64..) {
         let now = now * SECONDS;
@@ -426,26 +422,35 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
                 &threaded.claim(capacities.clone(), at(now)).await.unwrap()
             );
             prop_assert!(claimed.len() <= at_once + ahead);
-            // N11: of what stops at a failure only what starts at once.
+            // N11: no step of a deletion that stops at a failure is claimed ahead.
             prop_assert!(claimed.len() <= at_once || !any_stops(&db, &claimed));
             for step in &claimed {
-                prop_assert!(in_flight.insert(step.id), "step {} runs twice", step.id);
+                prop_assert!(
+                    in_flight.insert(step.id),
+                    "step {} was claimed while in flight",
+                    step.id
+                );
             }
             prop_assert_eq!(&claimed, &memory.claim(capacities, at(now)).await.unwrap());
-            handles.extend(claimed);
+            claims.extend(claimed);
         } else {
             let due = steps_to_observe(&inline, at(now), 9).await.unwrap();
             prop_assert_eq!(
                 &due,
                 &steps_to_observe(&threaded, at(now), 9).await.unwrap()
             );
-            let Some(change) = change(op, &handles, &due, now) else {
+            let Some(change) = change(op, &claims, &due, now) else {
                 continue;
             };
-            let applied = apply(&inline, change.clone()).await;
-            prop_assert_eq!(&applied, &apply(&threaded, change.clone()).await);
-            let in_memory = apply(&memory, change.clone()).await;
-            prop_assert_eq!(answer(&applied), answer(&in_memory), "{:?}", in_memory);
+            let applied = commit_one(&inline, change.clone()).await;
+            prop_assert_eq!(&applied, &commit_one(&threaded, change.clone()).await);
+            let in_memory = commit_one(&memory, change.clone()).await;
+            prop_assert_eq!(
+                without_store_text(&applied),
+                without_store_text(&in_memory),
+                "{:?}",
+                in_memory
+            );
             match (&change, &applied) {
                 (Change::Step(step), Applied::Done) if step.fence.state == StepState::Running => {
                     prop_assert!(

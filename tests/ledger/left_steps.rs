@@ -1,4 +1,4 @@
-//! A step that is left to another deletion has that deletion's fate (P9).
+//! A step that is left to another deletion becomes gone or stuck with the step of that deletion (P9).
 
 use gone::domain::model::{DeletionState, ErrorClass, Origin, Phase, StepState, short_id};
 use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection};
@@ -9,8 +9,9 @@ use crate::support::{
     retry, start_deletion, state_of, step_id,
 };
 
-/// The deletion `one` deletes a port, and `two` was approved to delete it too.
-async fn one_port_of_two(ledger: &dyn Ledger) -> ClaimedStep {
+/// Starts the deletions `one` and `two` of the same port. Returns the claimed step, which is that of `one`; the step of
+/// `two` is left to it.
+async fn claim_shared_port(ledger: &dyn Ledger) -> ClaimedStep {
     start_deletion(ledger, "one", &ports(&[("shared", &[])])).await;
     start_deletion(ledger, "two", &ports(&[("shared", &[])])).await;
     let mut claimed = claim(ledger, 10).await;
@@ -18,11 +19,12 @@ async fn one_port_of_two(ledger: &dyn Ledger) -> ClaimedStep {
     claimed.remove(0)
 }
 
-async fn deletion_of(ledger: &dyn Ledger, name: &str) -> DeletionState {
+async fn deletion_state(ledger: &dyn Ledger, name: &str) -> DeletionState {
     ledger.deletion(&id(name)).await.unwrap().unwrap().state
 }
 
-async fn phase(ledger: &dyn Ledger) -> (Phase, String) {
+/// The phase of the shared port and the deletion that has its tombstone.
+async fn shared_tombstone(ledger: &dyn Ledger) -> (Phase, String) {
     let found = ledger
         .tombstones_of(vec![key("port", "shared")])
         .await
@@ -33,16 +35,16 @@ async fn phase(ledger: &dyn Ledger) -> (Phase, String) {
 #[tokio::test]
 async fn p09_a_step_left_to_another_deletion_is_gone_when_that_deletion_confirms_it() {
     on_each_store(async |ledger| {
-        let owner = one_port_of_two(ledger).await;
+        let owner = claim_shared_port(ledger).await;
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
-        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Running);
+        assert_eq!(deletion_state(ledger, "two").await, DeletionState::Running);
         commit_one(
             ledger,
             record_outcome(outcome(&owner, StepState::Gone, at(2))),
         )
         .await;
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Gone);
-        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Gone);
+        assert_eq!(deletion_state(ledger, "two").await, DeletionState::Gone);
     })
     .await;
 }
@@ -50,13 +52,13 @@ async fn p09_a_step_left_to_another_deletion_is_gone_when_that_deletion_confirms
 #[tokio::test]
 async fn p09_a_step_left_to_a_stuck_step_is_stuck_and_names_the_deletion_to_retry() {
     on_each_store(async |ledger| {
-        let owner = one_port_of_two(ledger).await;
+        let owner = claim_shared_port(ledger).await;
         commit_one(
             ledger,
             record_outcome(failure(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
         )
         .await;
-        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Stuck);
+        assert_eq!(deletion_state(ledger, "two").await, DeletionState::Stuck);
         let left = step_id(ledger, "two", "shared").await;
         let error = ledger
             .step(left)
@@ -73,10 +75,10 @@ async fn p09_a_step_left_to_a_stuck_step_is_stuck_and_names_the_deletion_to_retr
             error.message
         );
 
-        // A retry of the wrong one says which is the right one, and sends nothing twice.
+        // A retry of the deletion that left its step is refused with the one to retry, and sends nothing.
         let own = retry(Selection::Deletion(id("two")), Origin::Cli, at(3));
         let Applied::Refused(why) = commit_one(ledger, own).await else {
-            panic!("the step was put to work beside its owner");
+            panic!("the left step was retried beside its owner");
         };
         assert!(why.contains(&format!("gone retry {by}")), "{why}");
         assert!(claim(ledger, 10).await.is_empty());
@@ -84,7 +86,7 @@ async fn p09_a_step_left_to_a_stuck_step_is_stuck_and_names_the_deletion_to_retr
         let owners = retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
         assert_eq!(commit_one(ledger, owners).await, Applied::Moved(1));
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
-        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Running);
+        assert_eq!(deletion_state(ledger, "two").await, DeletionState::Running);
     })
     .await;
 }
@@ -100,7 +102,7 @@ async fn p09_a_step_left_to_a_step_that_is_already_stuck_starts_stuck() {
         )
         .await;
         start_deletion(ledger, "two", &ports(&[("shared", &[]), ("after", &[0])])).await;
-        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Stuck);
+        assert_eq!(deletion_state(ledger, "two").await, DeletionState::Stuck);
         assert_eq!(state_of(ledger, "two", "after").await, StepState::Stuck);
     })
     .await;
@@ -116,7 +118,7 @@ async fn p09_an_unsent_step_of_a_cancelled_deletion_is_taken_over_by_another_del
             commit_one(ledger, cancel("one", at(2))).await,
             Applied::Done
         );
-        assert_eq!(phase(ledger).await, (Phase::Deleting, id("two")));
+        assert_eq!(shared_tombstone(ledger).await, (Phase::Deleting, id("two")));
         let mut claimed = claim(ledger, 10).await;
         assert_eq!(claimed.len(), 1, "one step for each resource (I9)");
         assert_eq!(claimed[0].deletion_id, id("two"));
@@ -125,9 +127,12 @@ async fn p09_an_unsent_step_of_a_cancelled_deletion_is_taken_over_by_another_del
             record_outcome(outcome(&claimed.remove(0), StepState::Gone, at(3))),
         )
         .await;
-        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Gone);
-        assert_eq!(deletion_of(ledger, "three").await, DeletionState::Gone);
-        assert_eq!(deletion_of(ledger, "one").await, DeletionState::Cancelled);
+        assert_eq!(deletion_state(ledger, "two").await, DeletionState::Gone);
+        assert_eq!(deletion_state(ledger, "three").await, DeletionState::Gone);
+        assert_eq!(
+            deletion_state(ledger, "one").await,
+            DeletionState::Cancelled
+        );
     })
     .await;
 }
@@ -135,18 +140,18 @@ async fn p09_an_unsent_step_of_a_cancelled_deletion_is_taken_over_by_another_del
 #[tokio::test]
 async fn p09_a_step_left_to_an_abandoned_step_is_stuck_until_a_person_retries_it() {
     on_each_store(async |ledger| {
-        let owner = one_port_of_two(ledger).await;
+        let owner = claim_shared_port(ledger).await;
         commit_one(
             ledger,
             record_outcome(failure(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
         )
         .await;
-        let forget = purge(Selection::Deletion(id("one")), PurgeAction::Forget, at(3));
-        assert_eq!(commit_one(ledger, forget).await, Applied::Moved(1));
-        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Stuck);
+        let abandon = purge(Selection::Deletion(id("one")), PurgeAction::Forget, at(3));
+        assert_eq!(commit_one(ledger, abandon).await, Applied::Moved(1));
+        assert_eq!(deletion_state(ledger, "two").await, DeletionState::Stuck);
         assert!(
             claim(ledger, 10).await.is_empty(),
-            "nothing is sent by itself"
+            "nothing is sent before a person retries it"
         );
         let again = Change::Retry {
             selection: Selection::Deletion(id("two")),
@@ -184,7 +189,7 @@ async fn p09_a_left_step_keeps_following_its_owner_after_its_own_dependency_is_a
         );
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
 
-        // Taken over, it is for a person: what it waited for may hold it still.
+        // After it is taken over, the step needs a person, because its abandoned dependency may still block it.
         assert_eq!(
             commit_one(ledger, cancel("one", at(4))).await,
             Applied::Done
@@ -192,7 +197,7 @@ async fn p09_a_left_step_keeps_following_its_owner_after_its_own_dependency_is_a
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Stuck);
         assert!(
             claim(ledger, 10).await.is_empty(),
-            "nothing is sent by itself"
+            "nothing is sent before a person retries it"
         );
         let again = retry(Selection::Deletion(id("two")), Origin::Cli, at(5));
         assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));

@@ -1,4 +1,4 @@
-//! ledger
+//! The tests of the ledger on SQLite and in memory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,7 +28,7 @@ mod seal;
 mod steps;
 mod stores;
 mod support;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No module needs all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;
 mod tombstones;

@@ -1,4 +1,4 @@
-//! What one engine may do among the engines of its ledger.
+//! What an engine may do while other engines share its ledger.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A ledger is copied to another place, and back: every row, every number, and whatever interrupts it.
+//! Copies of a ledger to another location and back: they keep all rows and numbers, and an interrupted copy is
+//! resumed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,12 +14,12 @@ use gone::ledger::{Applied, EngineTerms, LedgerError, Location, Opened, open, up
 
 use serde_json::Value;
 
-use crate::stores::place;
+use crate::stores::new_location;
 use crate::support::*;
 
-/// Rows in tables that the changes below do not fill, with texts whose order differs between languages, and numbers of
-/// rows that are gone.
-const MORE: &str = r#"
+/// Rows for the tables that the changes in [`filled`] leave empty. The order of their texts differs between collations,
+/// and some numbers belong to rows that were deleted.
+const MORE_ROWS: &str = r#"
 INSERT INTO told VALUES('b', '{}'), ('A', '{}'), ('ä', '{}'), ('Z', '{}');
 INSERT INTO sites VALUES('cloud/one', 'x'), ('Cloud/two', 'y''z');
 INSERT INTO site_pauses SELECT 'cloud/two', actor, 'why', 5 FROM audit LIMIT 1;
@@ -45,7 +46,7 @@ fn file(path: impl AsRef<Path>) -> Location {
     Location::File(path.as_ref().to_owned())
 }
 
-/// A ledger in a file with rows in every table: steps of every sort, and what other deployments ask.
+/// A ledger in a file, with rows in every table.
 fn filled(folder: &Folder, name: &str) -> Location {
     let path = folder.path(name);
     let mut store = Store::open(&path, Options::default()).unwrap();
@@ -57,7 +58,7 @@ fn filled(folder: &Folder, name: &str) -> Location {
         start("one", &ports, at(0)),
     ]);
     assert_eq!(applied.unwrap().last(), Some(&Applied::Done));
-    // An importer of the kind hears of each tombstone that changes from here on.
+    // From here on, each change of the tombstone of a port adds a notice for this importer.
     db.execute_batch(
         "INSERT INTO importers VALUES('shop', 'orders', 'eu', 1);
          INSERT INTO importer_kinds VALUES('port', 'shop');",
@@ -74,12 +75,12 @@ fn filled(folder: &Folder, name: &str) -> Location {
     store
         .apply(vec![accept(new_deletion("two", waiting, at(3)))])
         .unwrap();
-    db.execute_batch(MORE).unwrap();
+    db.execute_batch(MORE_ROWS).unwrap();
     file(path)
 }
 
 fn copy(from: &Location, to: &Location) -> Result<Copied, NotCopied> {
-    // The session of one that was interrupted may still live for a moment.
+    // The session of an interrupted copy may still exist for a moment.
     loop {
         match migrate(from, to, &[], &mut |_| {}) {
             Err(NotCopied::Ledger(LedgerError::Held { .. })) => {
@@ -90,8 +91,8 @@ fn copy(from: &Location, to: &Location) -> Result<Copied, NotCopied> {
     }
 }
 
-/// Copies until this many batches are copied, and ends as a kill does. False if it was done before.
-fn interrupted(from: &Location, to: &Location, after: usize) -> bool {
+/// Copies this many batches and then stops as if it were killed. Returns false if the copy was finished before.
+fn copy_interrupted(from: &Location, to: &Location, after: usize) -> bool {
     let mut batches = 0;
     let mut count = |progress: Progress| {
         batches += 1;
@@ -131,12 +132,12 @@ fn release(opened: Opened) {
     wait(opened.hold.release());
 }
 
-/// The rows of an export, but for what only a file has.
+/// The rows of an export, without the seal of the audit, which only a file has.
 fn exported(location: &Location) -> BTreeSet<String> {
     let mut text = Vec::new();
     upkeep::export(location, &mut text).unwrap();
     let rows = String::from_utf8(text).unwrap();
-    // A file's columns are in the order in which they were added.
+    // The keys are sorted, because the columns of a file are in the order in which they were added.
     let rows = rows
         .lines()
         .map(|line| serde_json::from_str::<BTreeMap<String, Value>>(line).unwrap());
@@ -160,7 +161,7 @@ fn assert_sound(location: &Location) {
 #[test]
 fn a_copy_to_another_ledger_and_back_keeps_each_row_its_numbers_and_the_epoch() {
     let folder = Folder::new();
-    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
+    let (from, to) = (filled(&folder, "from.db"), new_location(&folder, "to.db"));
     let counted = count(&from, &to).unwrap();
     let there = copy(&from, &to).unwrap();
     assert!(
@@ -184,30 +185,30 @@ fn a_copy_to_another_ledger_and_back_keeps_each_row_its_numbers_and_the_epoch() 
     let original = upkeep::verify_audit(&from, &[]).unwrap().unwrap();
     assert_eq!(original, returned.audit);
 
-    // The next engine goes on: greater epochs and numbers, also than those of rows that are gone.
-    for place in [&to, &back] {
-        let opened = open_as_engine(place).unwrap();
-        assert_eq!(opened.epoch, 2, "{place}");
+    // The next engine continues with a greater epoch, and with numbers that no row had, not even a deleted one.
+    for location in [&to, &back] {
+        let opened = open_as_engine(location).unwrap();
+        assert_eq!(opened.epoch, 2, "{location}");
         wait(async {
             let ledger = &*opened.ledger;
             let start = start("two", &ports(&[("z", &[])]), at(4));
             assert_eq!(commit_one(ledger, start).await, Applied::Done);
             let events = ledger.events(0, Default::default(), 1_000).await.unwrap();
-            assert!(events.events.last().unwrap().seq > 5_000, "{place}");
+            assert!(events.events.last().unwrap().seq > 5_000, "{location}");
             assert_eq!(state_of(ledger, "one", "a").await, StepState::Gone);
         });
         release(opened);
-        assert_sound(place);
+        assert_sound(location);
     }
 }
 
 #[test]
 fn an_interrupted_copy_cannot_be_opened_and_is_resumed() {
     let folder = Folder::new();
-    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
+    let (from, to) = (filled(&folder, "from.db"), new_location(&folder, "to.db"));
     let mut times = 0;
-    // Each attempt gets one batch further, so each place is tried.
-    while interrupted(&from, &to, 0) {
+    // Each attempt copies one more batch, so the copy is interrupted after each batch.
+    while copy_interrupted(&from, &to, 0) {
         times += 1;
         let refused = open_as_engine(&to).err().unwrap();
         assert!(
@@ -224,8 +225,8 @@ fn an_interrupted_copy_cannot_be_opened_and_is_resumed() {
 #[test]
 fn a_copy_starts_over_if_an_engine_has_opened_its_source_since() {
     let folder = Folder::new();
-    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
-    assert!(interrupted(&from, &to, 8));
+    let (from, to) = (filled(&folder, "from.db"), new_location(&folder, "to.db"));
+    assert!(copy_interrupted(&from, &to, 8));
     let opened = open_as_engine(&from).unwrap();
     wait(commit_one(&*opened.ledger, cancel("two", at(9))));
     release(opened);
@@ -239,8 +240,8 @@ fn a_copy_starts_over_if_an_engine_has_opened_its_source_since() {
 #[test]
 fn a_copy_is_refused_while_an_engine_holds_a_ledger_or_if_the_target_was_used() {
     let folder = Folder::new();
-    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
-    let held = |done: Result<Copied, NotCopied>| {
+    let (from, to) = (filled(&folder, "from.db"), new_location(&folder, "to.db"));
+    let assert_held = |done: Result<Copied, NotCopied>| {
         let error = done.unwrap_err();
         assert!(
             matches!(&error, NotCopied::Ledger(LedgerError::Held { .. })),
@@ -248,12 +249,12 @@ fn a_copy_is_refused_while_an_engine_holds_a_ledger_or_if_the_target_was_used() 
         );
     };
     let opened = open_as_engine(&from).unwrap();
-    held(migrate(&from, &to, &[], &mut |_| {}));
+    assert_held(migrate(&from, &to, &[], &mut |_| {}));
     assert_eq!(count(&from, &to).unwrap().len(), TABLES.len());
     release(opened);
 
     let opened = open_as_engine(&to).unwrap();
-    held(migrate(&from, &to, &[], &mut |_| {}));
+    assert_held(migrate(&from, &to, &[], &mut |_| {}));
     release(opened);
     for error in [copy(&from, &to).err(), count(&from, &to).err()] {
         let error = error.unwrap();
@@ -267,8 +268,8 @@ fn a_copy_is_refused_while_an_engine_holds_a_ledger_or_if_the_target_was_used() 
 fn an_unfinished_copy_of_another_ledger_is_not_overwritten() {
     let folder = Folder::new();
     let (one, two) = (filled(&folder, "one.db"), filled(&folder, "two.db"));
-    let to = place(&folder, "to.db");
-    assert!(interrupted(&one, &to, 8));
+    let to = new_location(&folder, "to.db");
+    assert!(copy_interrupted(&one, &to, 8));
     let error = copy(&two, &to).unwrap_err();
     assert!(matches!(&error, NotCopied::OfAnother { .. }), "{error}");
     copy(&one, &to).unwrap();
@@ -278,7 +279,7 @@ fn an_unfinished_copy_of_another_ledger_is_not_overwritten() {
 #[test]
 fn p06_a_ledger_with_a_tampered_audit_is_not_copied_until_it_is_sealed_again() {
     let folder = Folder::new();
-    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
+    let (from, to) = (filled(&folder, "from.db"), new_location(&folder, "to.db"));
     let cut = "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)";
     let db = rusqlite::Connection::open(from.file().unwrap()).unwrap();
     db.execute(cut, ()).unwrap();
@@ -299,7 +300,7 @@ fn p06_a_ledger_with_a_tampered_audit_is_not_copied_until_it_is_sealed_again() {
 #[test]
 fn an_older_ledger_is_not_copied_until_an_engine_has_opened_it() {
     let folder = Folder::new();
-    let (path, to) = (folder.path("old.db"), place(&folder, "to.db"));
+    let (path, to) = (folder.path("old.db"), new_location(&folder, "to.db"));
     let db = rusqlite::Connection::open(&path).unwrap();
     db.execute_batch(include_str!("version_1.sql")).unwrap();
     drop(db);
@@ -319,8 +320,8 @@ fn an_older_ledger_is_not_copied_until_an_engine_has_opened_it() {
 #[test]
 fn the_table_descriptions_match_the_columns_of_a_ledger_file() {
     let folder = Folder::new();
-    let place = filled(&folder, "ledger.db");
-    let db = rusqlite::Connection::open(place.file().unwrap()).unwrap();
+    let location = filled(&folder, "ledger.db");
+    let db = rusqlite::Connection::open(location.file().unwrap()).unwrap();
     let all = "SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c
          WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name <> 'audit_seal'
          ORDER BY 1";

@@ -1,4 +1,4 @@
-//! The tree of a deletion, read where it is looked at; and steps that are looked for by their text.
+//! The outline of a deletion, which is read branch by branch, and the search for steps by text.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use gone::ledger::{Applied, Change, Cursor, Ledger, StepFilter};
 use crate::stores::on_each_store;
 use crate::support::*;
 
-/// Networks with a subnet and so many ports each, which wait as a cloud makes them wait.
+/// A plan for networks that each have a subnet and this number of ports. A subnet waits for its ports, and a network
+/// for its subnet and ports.
 fn networks(networks: usize, ports: usize) -> Plan {
     let mut steps = Vec::new();
     for n in 0..networks {
@@ -35,7 +36,7 @@ async fn below(ledger: &dyn Ledger, name: &str, step: Option<i64>) -> Vec<Branch
     outline.branches
 }
 
-async fn all_of(ledger: &dyn Ledger, name: &str, branch: &BranchRead) -> Vec<Step> {
+async fn steps_of_branch(ledger: &dyn Ledger, name: &str, branch: &BranchRead) -> Vec<Step> {
     let (deletion, branch) = (id(name), &branch.branch);
     let all = ledger.branch_steps(&deletion, branch.id, branch.counts, 0, 500);
     all.await.unwrap()
@@ -72,15 +73,15 @@ async fn an_outline_has_the_counts_of_each_branch_and_the_steps_of_short_ones() 
             (ports.branch.counts.ready, ports.branch.counts.total),
             (10, 10)
         );
-        // Of no other deletion, whatever it is asked by.
-        start_deletion(ledger, "two", &networks_of("two")).await;
+        // A deletion has no branch below a step of another, and no steps in a branch of another.
+        start_deletion(ledger, "two", &single_network("two")).await;
         assert_eq!(below(ledger, "two", Some(networks.steps[0].id)).await, []);
-        assert_eq!(all_of(ledger, "two", ports).await, []);
+        assert_eq!(steps_of_branch(ledger, "two", ports).await, []);
     })
     .await;
 }
 
-fn networks_of(name: &str) -> Plan {
+fn single_network(name: &str) -> Plan {
     let step = plan_step(0, Action::Delete, key("network", name), &[]);
     plan(vec![step])
 }
@@ -109,7 +110,7 @@ async fn the_steps_of_a_branch_are_sorted_by_urgency_and_read_from_any_index() {
         let network = below(ledger, "one", None).await[0].steps[0].id;
         let subnet = below(ledger, "one", Some(network)).await[0].steps[0].id;
         let ports = below(ledger, "one", Some(subnet)).await.remove(0);
-        let all = all_of(ledger, "one", &ports).await;
+        let all = steps_of_branch(ledger, "one", &ports).await;
         let order = |step: &Step| {
             let urgency = BY_URGENCY.iter().position(|state| *state == step.state);
             (urgency, step.id)
@@ -135,7 +136,7 @@ async fn the_steps_of_a_branch_are_sorted_by_urgency_and_read_from_any_index() {
             let wanted: Vec<Step> = all.iter().skip(from).take(limit).cloned().collect();
             assert_eq!(some.await.unwrap(), wanted, "{limit} from {from}");
         }
-        // A step below which someone looks is found at its index.
+        // The outline below a step says at which index of its branch the step is.
         for (index, step) in (0..).zip(&all) {
             let outline = ledger
                 .outline(&id("one"), vec![Some(step.id)])
@@ -151,7 +152,7 @@ async fn the_steps_of_a_branch_are_sorted_by_urgency_and_read_from_any_index() {
 
 #[tokio::test]
 async fn a_step_search_finds_and_counts_all_matches_across_pages() {
-    // More than one page looks through.
+    // More steps than a search reads for one page.
     const PORTS: usize = 30_000;
     on_each_store(async |ledger| {
         start_deletion(ledger, "one", &networks(1, PORTS)).await;
@@ -161,7 +162,7 @@ async fn a_step_search_finds_and_counts_all_matches_across_pages() {
             .map(|step| record_outcome(outcome(step, StepState::Gone, at(2))));
         let applied = ledger.commit(gone.collect()).await.unwrap();
         assert!(applied.iter().all(|it| *it == Applied::Done));
-        start_deletion(ledger, "two", &networks_of("port-0-29999-of-another")).await;
+        start_deletion(ledger, "two", &single_network("port-0-29999-of-another")).await;
         for (text, wanted) in [
             ("port-0-29999", 1),
             ("PORT-0-29999", 1),
@@ -234,8 +235,8 @@ async fn branches_are_pruned_with_their_steps() {
     for _ in 0..3 {
         claim_all_and_move_to(&ledger, StepState::Gone).await;
     }
-    // The last steps are kept, so that their numbers are not given again.
-    start_deletion(&ledger, "two", &networks_of("two")).await;
+    // The newest steps are kept, so that their ids are not used again.
+    start_deletion(&ledger, "two", &single_network("two")).await;
     let piece = || Change::Prune {
         before: at(10),
         never_again: never_again(),
@@ -248,7 +249,7 @@ async fn branches_are_pruned_with_their_steps() {
     let left: i64 = db
         .query_row("SELECT count(*) FROM branches", (), |row| row.get(0))
         .unwrap();
-    assert_eq!(left, 1, "those of the one that is left");
+    assert_eq!(left, 1, "the branches of the deletion that is left");
     for rule in upkeep::check(&folder.ledger(), &[]).unwrap() {
         assert_eq!(rule.broken, 0, "{rule:?}");
     }

@@ -1,4 +1,5 @@
-//! Other deployments in the ledger: who is on record, whose word a step waits for, what is told (G).
+//! Other deployments in the ledger: registered importers, the clearances for which steps wait, and notices about
+//! deletions (G).
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ fn importer(name: &str) -> Deployment {
     }
 }
 
-fn watched(name: &str, kinds: &[&str]) -> Change {
+fn register_importer(name: &str, kinds: &[&str]) -> Change {
     Change::Watched {
         importer: importer(name),
         kinds: kinds.iter().map(|kind| KindName::new(kind)).collect(),
@@ -31,8 +32,8 @@ fn home() -> Site {
     Site::Deployment { name: "d1".into() }
 }
 
-/// What an importer said of the step that waits for its word.
-async fn said(ledger: &dyn Ledger, name: &str, clear: bool) -> Applied {
+/// Answers each step that waits for the clearance of this importer: clear, or held by a contract.
+async fn answer_steps(ledger: &dyn Ledger, name: &str, clear: bool) -> Applied {
     let (asked, _) = ledger.awaited(home(), name, 0, 10).await.unwrap();
     let answers = asked.into_iter().map(|(step, asked)| {
         let holder = Holder {
@@ -60,14 +61,14 @@ async fn said(ledger: &dyn Ledger, name: &str, clear: bool) -> Applied {
     commit_one(ledger, answered).await
 }
 
-fn awaiting(step: &ClaimedStep, to: StepState) -> Change {
+fn awaiting_clearance(step: &ClaimedStep, to: StepState) -> Change {
     let mut change: StepChange = failure(step, to, ErrorClass::Blocked, at(3));
     change.decision.error.as_mut().unwrap().kind = AWAITED.to_owned();
     change.decision.next_attempt_at = Some(at(600));
     record_outcome(change)
 }
 
-async fn told(ledger: &dyn Ledger, after: i64, kinds: &[&str]) -> DeletionNotices {
+async fn notices_after(ledger: &dyn Ledger, after: i64, kinds: &[&str]) -> DeletionNotices {
     let kinds: BTreeSet<KindName> = kinds.iter().map(|kind| KindName::new(kind)).collect();
     let (id, _) = ledger.importers_cursor().await.unwrap();
     let notices = ledger.notices(importer("d1"), (id, after), kinds, 10);
@@ -83,37 +84,37 @@ fn phases(notices: &DeletionNotices) -> Vec<(&str, Phase)> {
 async fn g04_an_importer_gets_each_tombstone_change_of_its_kinds_once_and_in_order() {
     on_each_store(async |ledger| {
         start_deletion(ledger, "before", &ports(&[("p0", &[])])).await;
-        commit_one(ledger, watched("d0", &["port"])).await;
-        // What was going before it came on record, it hears first.
-        let notices = told(ledger, 0, &["port"]).await;
+        commit_one(ledger, register_importer("d0", &["port"])).await;
+        // A new importer first gets the deletions that began before it registered.
+        let notices = notices_after(ledger, 0, &["port"]).await;
         assert_eq!(phases(&notices), [("p0", Phase::Deleting)]);
         start_deletion(ledger, "x", &ports(&[("p1", &[]), ("p2", &[])])).await;
-        let more = told(ledger, notices.seq, &["port"]).await;
+        let more = notices_after(ledger, notices.seq, &["port"]).await;
         assert_eq!(
             phases(&more),
             [
                 ("p1", Phase::Deleting),
                 ("p2", Phase::Deleting),
-                // Its target was only checked.
+                // The target is not in the plan, so its tombstone is released.
                 ("root-x", Phase::Released)
             ]
         );
         assert_eq!(more.changes[0].root, format!("d1/{}", id("x")));
-        let none = told(ledger, more.seq, &["port"]).await;
+        let none = notices_after(ledger, more.seq, &["port"]).await;
         assert_eq!((none.seq, none.changes.len()), (more.seq, 0));
-        assert_eq!(phases(&told(ledger, 0, &["network"]).await), []);
+        assert_eq!(phases(&notices_after(ledger, 0, &["network"]).await), []);
         for step in claim(ledger, 10).await {
-            said(ledger, "d0", true).await;
+            answer_steps(ledger, "d0", true).await;
             commit_one(
                 ledger,
                 record_outcome(outcome(&step, StepState::Verifying, at(3))),
             )
             .await;
         }
-        let looked = claim_all_and_move_to(ledger, StepState::Gone).await;
-        assert!(looked.is_empty());
-        // Of another ledger, or a time that this one has not seen: from the start.
-        let anew = told(ledger, 1_000, &["port"]).await;
+        let claimed = claim_all_and_move_to(ledger, StepState::Gone).await;
+        assert!(claimed.is_empty());
+        // A cursor beyond the newest notice starts from the beginning.
+        let anew = notices_after(ledger, 1_000, &["port"]).await;
         assert_eq!(anew.changes.len(), 4);
     })
     .await;
@@ -122,9 +123,9 @@ async fn g04_an_importer_gets_each_tombstone_change_of_its_kinds_once_and_in_ord
 #[tokio::test]
 async fn g07_a_step_waits_for_the_clearance_of_each_importer_of_its_kind_and_no_other() {
     on_each_store(async |ledger| {
-        commit_one(ledger, watched("d0", &["port"])).await;
-        commit_one(ledger, watched("d2", &["port", "network"])).await;
-        commit_one(ledger, watched("d3", &["network"])).await;
+        commit_one(ledger, register_importer("d0", &["port"])).await;
+        commit_one(ledger, register_importer("d2", &["port", "network"])).await;
+        commit_one(ledger, register_importer("d3", &["network"])).await;
         start_deletion(ledger, "x", &ports(&[("p1", &[])])).await;
         let step = claim(ledger, 1).await.remove(0);
         let awaited = async || -> Vec<String> {
@@ -132,13 +133,13 @@ async fn g07_a_step_waits_for_the_clearance_of_each_importer_of_its_kind_and_no_
             awaited.into_iter().map(|it| it.importer).collect()
         };
         assert_eq!(awaited().await, ["d0", "d2"]);
-        commit_one(ledger, awaiting(&step, StepState::Blocked)).await;
-        assert_eq!(said(ledger, "d0", false).await, Applied::Moved(1));
-        // The same again is no notices.
-        assert_eq!(said(ledger, "d0", false).await, Applied::Moved(0));
-        said(ledger, "d2", true).await;
+        commit_one(ledger, awaiting_clearance(&step, StepState::Blocked)).await;
+        assert_eq!(answer_steps(ledger, "d0", false).await, Applied::Moved(1));
+        // The same answer again changes nothing.
+        assert_eq!(answer_steps(ledger, "d0", false).await, Applied::Moved(0));
+        answer_steps(ledger, "d2", true).await;
         assert_eq!(awaited().await, ["d0"]);
-        said(ledger, "d0", true).await;
+        answer_steps(ledger, "d0", true).await;
         commit_one(ledger, Change::WakeDue { now: at(6) }).await;
         assert_eq!(state_of(ledger, "x", "p1").await, StepState::Ready);
     })
@@ -148,11 +149,11 @@ async fn g07_a_step_waits_for_the_clearance_of_each_importer_of_its_kind_and_no_
 #[tokio::test]
 async fn g07_a_clearance_that_arrives_before_its_step_waits_for_it_counts() {
     on_each_store(async |ledger| {
-        commit_one(ledger, watched("d0", &["port"])).await;
+        commit_one(ledger, register_importer("d0", &["port"])).await;
         start_deletion(ledger, "x", &ports(&[("p1", &[])])).await;
         let step = claim(ledger, 1).await.remove(0);
-        said(ledger, "d0", true).await;
-        commit_one(ledger, awaiting(&step, StepState::Blocked)).await;
+        answer_steps(ledger, "d0", true).await;
+        commit_one(ledger, awaiting_clearance(&step, StepState::Blocked)).await;
         assert_eq!(state_of(ledger, "x", "p1").await, StepState::Ready);
     })
     .await;
@@ -162,10 +163,10 @@ async fn g07_a_clearance_that_arrives_before_its_step_waits_for_it_counts() {
 async fn g12_a_clearance_or_the_release_of_its_importer_makes_a_stuck_step_ready() {
     for release in [false, true] {
         on_each_store(async |ledger| {
-            commit_one(ledger, watched("d0", &["port"])).await;
+            commit_one(ledger, register_importer("d0", &["port"])).await;
             start_deletion(ledger, "x", &ports(&[("p1", &[])])).await;
             let step = claim(ledger, 1).await.remove(0);
-            commit_one(ledger, awaiting(&step, StepState::Stuck)).await;
+            commit_one(ledger, awaiting_clearance(&step, StepState::Stuck)).await;
             match release {
                 true => {
                     let release = Change::ReleaseImporter {
@@ -176,7 +177,7 @@ async fn g12_a_clearance_or_the_release_of_its_importer_makes_a_stuck_step_ready
                     assert_eq!(commit_one(ledger, release).await, Applied::Done);
                     assert_eq!(ledger.importers().await.unwrap(), []);
                 }
-                false => drop(said(ledger, "d0", true).await),
+                false => drop(answer_steps(ledger, "d0", true).await),
             }
             assert_eq!(state_of(ledger, "x", "p1").await, StepState::Ready);
         })
@@ -188,10 +189,10 @@ async fn g12_a_clearance_or_the_release_of_its_importer_makes_a_stuck_step_ready
 async fn g12_a_running_deletion_waits_for_an_importer_that_registers_later() {
     on_each_store(async |ledger| {
         start_deletion(ledger, "x", &ports(&[("p1", &[])])).await;
-        commit_one(ledger, watched("d0", &["port"])).await;
+        commit_one(ledger, register_importer("d0", &["port"])).await;
         let importers = ledger.importers().await.unwrap();
         assert_eq!((importers.len(), importers[0].awaited), (1, 1));
-        // Under its name nobody else comes on record.
+        // Another deployment cannot register under the same name.
         let other = Change::Watched {
             importer: Deployment {
                 region: "elsewhere".into(),
@@ -210,8 +211,8 @@ async fn g12_a_running_deletion_waits_for_an_importer_that_registers_later() {
     .await;
 }
 
-fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
-    let going = DeletionNotice {
+fn receive_notice(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
+    let notice = DeletionNotice {
         key: ResourceKey {
             site: home(),
             kind: KindName::new("rx"),
@@ -233,7 +234,7 @@ fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
             },
             ledger: "one".into(),
             seq,
-            changes: vec![going],
+            changes: vec![notice],
             more: false,
         },
         now: at(1),
@@ -250,9 +251,9 @@ async fn g05_a_repeated_notice_is_handled_once_and_one_of_another_deletion_again
                 .unwrap()
                 .map(|it| it.keys.len())
         };
-        commit_one(ledger, heard(1, "x", Phase::Checking, "a")).await;
+        commit_one(ledger, receive_notice(1, "x", Phase::Checking, "a")).await;
         assert_eq!(unhandled_deletions().await, None);
-        commit_one(ledger, heard(2, "x", Phase::Deleting, "a")).await;
+        commit_one(ledger, receive_notice(2, "x", Phase::Deleting, "a")).await;
         let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
         assert_eq!((next.root.as_str(), next.owner.as_str()), ("d1/a", "d1"));
         let none = Change::MarkHandled {
@@ -260,14 +261,14 @@ async fn g05_a_repeated_notice_is_handled_once_and_one_of_another_deletion_again
             deletion: None,
         };
         commit_one(ledger, none).await;
-        commit_one(ledger, heard(2, "x", Phase::Deleting, "a")).await;
+        commit_one(ledger, receive_notice(2, "x", Phase::Deleting, "a")).await;
         assert_eq!(unhandled_deletions().await, None);
-        commit_one(ledger, heard(3, "x", Phase::Released, "a")).await;
+        commit_one(ledger, receive_notice(3, "x", Phase::Released, "a")).await;
         assert_eq!(ledger.owners_going().await.unwrap(), BTreeSet::new());
-        commit_one(ledger, heard(4, "x", Phase::Deleting, "b")).await;
+        commit_one(ledger, receive_notice(4, "x", Phase::Deleting, "b")).await;
         assert_eq!(unhandled_deletions().await, Some(1));
         // Its ledger was restored from a backup, so earlier notices no longer count.
-        commit_one(ledger, heard(2, "y", Phase::Deleting, "c")).await;
+        commit_one(ledger, receive_notice(2, "y", Phase::Deleting, "c")).await;
         let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
         assert_eq!(next.root, "d1/c");
         assert_eq!(next.keys.len(), 1);

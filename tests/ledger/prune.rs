@@ -1,4 +1,4 @@
-//! What is no longer kept goes, and what somebody may still ask for stays.
+//! Pruning removes old events, deletions and tombstones, and keeps what somebody may still ask for.
 
 use gone::domain::model::{DeletionState, KindName, Phase, StepState};
 use gone::ledger::{
@@ -8,7 +8,7 @@ use gone::ledger::{
 use crate::stores::on_each_store;
 use crate::support::*;
 
-/// Piece by piece; how many rows went.
+/// Prunes piece by piece until nothing is left to prune. Returns the number of removed rows.
 async fn prune(ledger: &dyn Ledger, before: i64) -> u64 {
     let mut rows = 0;
     loop {
@@ -51,7 +51,7 @@ async fn m01_an_old_deletion_is_pruned_and_a_natural_key_keeps_its_record() {
         prune(ledger, 2).await;
         assert!(
             ledger.deletion(&id("old")).await.unwrap().is_some(),
-            "it ended then"
+            "it ended at this time, not before"
         );
         prune(ledger, 10).await;
         assert!(ledger.deletion(&id("old")).await.unwrap().is_none());
@@ -69,12 +69,16 @@ async fn m01_an_old_deletion_is_pruned_and_a_natural_key_keeps_its_record() {
         );
         assert_eq!(phase_of(ledger, "p").await, None);
         assert_eq!(phase_of(ledger, "router,subnet").await, Some(Phase::Gone));
-        assert_eq!(ledger.audit(0, 100).await.unwrap(), before, "kept for ever");
+        assert_eq!(
+            ledger.audit(0, 100).await.unwrap(),
+            before,
+            "the audit is never pruned"
+        );
         assert_eq!(states(ledger, "new").await.len(), 1);
         let summary = ledger.summary().await.unwrap();
         assert_eq!((summary.steps.total, summary.steps.gone), (1, 0));
 
-        // Made anew, it is deleted again under the record that it had.
+        // The re-created resource is deleted again under the record that it had.
         let mut again = ports(&[("router,subnet", &[])]);
         again.steps[0].kind = KindName::new("router_interface");
         start_deletion(ledger, "again", &again).await;
@@ -126,7 +130,7 @@ async fn old_events_are_pruned_and_readers_get_the_oldest_sequence_that_is_left(
         claim_all_and_move_to(ledger, StepState::Gone).await;
         prune(ledger, 1).await;
         let page = events().await;
-        assert_eq!(page.oldest, newest + 1, "{count} were of second 0");
+        assert_eq!(page.oldest, newest + 1, "{count} events were of second 0");
         assert!(page.events.iter().all(|event| event.at >= at(1)));
         prune(ledger, 1_000).await;
         let page = events().await;

@@ -1,5 +1,5 @@
-//! The ladder in the ledger: what is given up, what becomes of what waited for it, what is let go, and
-//! sites that a person paused.
+//! The purge ladder in the ledger: abandoned steps, their dependents, orphans, and released tombstones. Also pauses of
+//! sites, and re-created resources.
 
 use gone::domain::ladder::{DEPENDENCY_ABANDONED, DEPENDENCY_STUCK};
 use gone::domain::model::{
@@ -33,8 +33,9 @@ async fn error_of(ledger: &dyn Ledger, resource: &str) -> (String, String) {
     (error.kind, error.message)
 }
 
-/// `balancer`, which is stuck; `port` after it, `network` after that, and `other`, which is gone.
-async fn stuck(ledger: &dyn Ledger) {
+/// Starts a deletion in which `balancer` is stuck, `port` waits for it, `network` waits for `port`, and `other` is
+/// gone.
+async fn start_with_stuck_balancer(ledger: &dyn Ledger) {
     let plan = ports(&[
         ("balancer", &[]),
         ("port", &[0]),
@@ -54,7 +55,7 @@ async fn stuck(ledger: &dyn Ledger) {
     }
 }
 
-async fn forget(ledger: &dyn Ledger, resource: &str) -> Applied {
+async fn abandon(ledger: &dyn Ledger, resource: &str) -> Applied {
     let step = step_id(ledger, "one", resource).await;
     let what = Selection::Steps(vec![step]);
     commit_one(ledger, purge(what, PurgeAction::Forget, at(3))).await
@@ -63,8 +64,8 @@ async fn forget(ledger: &dyn Ledger, resource: &str) -> Applied {
 #[tokio::test]
 async fn p03_abandoning_a_step_purges_its_tombstone_and_leaves_its_dependents_stuck() {
     on_each_store(async |ledger| {
-        stuck(ledger).await;
-        assert_eq!(forget(ledger, "balancer").await, Applied::Moved(1));
+        start_with_stuck_balancer(ledger).await;
+        assert_eq!(abandon(ledger, "balancer").await, Applied::Moved(1));
         assert_eq!(
             states(ledger, "one").await,
             [
@@ -83,7 +84,7 @@ async fn p03_abandoning_a_step_purges_its_tombstone_and_leaves_its_dependents_st
         assert!(claim(ledger, 10).await.is_empty());
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Stuck);
-        // A person decides on what waited: then it goes on, in order.
+        // A person retries the dependent: then the deletion continues, in order.
         let port = step_id(ledger, "one", "port").await;
         let again = retry(
             Selection::Steps(vec![port]),
@@ -104,7 +105,7 @@ async fn p03_abandoning_a_step_purges_its_tombstone_and_leaves_its_dependents_st
 #[tokio::test]
 async fn p03_abandoning_a_deletion_makes_all_its_stuck_steps_orphans() {
     on_each_store(async |ledger| {
-        stuck(ledger).await;
+        start_with_stuck_balancer(ledger).await;
         let what = Selection::Deletion(id("one"));
         let applied = commit_one(ledger, purge(what, PurgeAction::Forget, at(3))).await;
         assert_eq!(applied, Applied::Moved(3));
@@ -136,7 +137,7 @@ async fn p11_an_abandoned_blocked_step_is_never_sent_again() {
             commit_one(ledger, record_outcome(change)).await,
             Applied::Done
         );
-        assert_eq!(forget(ledger, "locked").await, Applied::Moved(1));
+        assert_eq!(abandon(ledger, "locked").await, Applied::Moved(1));
         assert_eq!(phase(ledger, "locked").await, Phase::Purged);
         assert_eq!(error_of(ledger, "network").await.0, DEPENDENCY_ABANDONED);
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
@@ -152,12 +153,12 @@ async fn p11_an_abandoned_blocked_step_is_never_sent_again() {
 #[tokio::test]
 async fn p03_a_gone_or_purged_step_cannot_be_abandoned() {
     on_each_store(async |ledger| {
-        stuck(ledger).await;
-        let refused = forget(ledger, "other").await;
+        start_with_stuck_balancer(ledger).await;
+        let refused = abandon(ledger, "other").await;
         assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
         let before = ledger.audit(0, 500).await.unwrap().len();
-        forget(ledger, "balancer").await;
-        let refused = forget(ledger, "balancer").await;
+        abandon(ledger, "balancer").await;
+        let refused = abandon(ledger, "balancer").await;
         assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
         assert_eq!(ledger.audit(0, 500).await.unwrap().len(), before + 1);
     })
@@ -170,7 +171,7 @@ async fn p03_a_retried_dependent_of_an_abandoned_step_waits_for_its_other_stuck_
         let plan = ports(&[("a", &[]), ("b", &[]), ("both", &[0, 1])]);
         start_deletion(ledger, "one", &plan).await;
         claim_all_and_move_to(ledger, StepState::Stuck).await;
-        forget(ledger, "a").await;
+        abandon(ledger, "a").await;
         assert_eq!(error_of(ledger, "both").await.0, DEPENDENCY_ABANDONED);
         let both = step_id(ledger, "one", "both").await;
         let again = retry(
@@ -198,7 +199,7 @@ async fn p03_a_retried_dependent_of_an_abandoned_step_waits_for_its_other_stuck_
 #[tokio::test]
 async fn p03_each_rung_adds_an_audit_row_and_an_event() {
     on_each_store(async |ledger| {
-        stuck(ledger).await;
+        start_with_stuck_balancer(ledger).await;
         let balancer = step_id(ledger, "one", "balancer").await;
         let steps = || Selection::Steps(vec![balancer]);
         let unpins = new_deletion("two", vec![target("port", "pin")], at(3));
@@ -223,13 +224,13 @@ async fn p03_each_rung_adds_an_audit_row_and_an_event() {
             let purges = format!("purge {}", rung.as_str());
             assert!(new.contains(&purges.as_str()), "{new:?}");
             let events = ledger.events(0, EventFilter::default(), 500).await.unwrap();
-            let told = events
+            let purge = events
                 .events
                 .iter()
                 .rfind(|event| event.kind == EventKind::Purge);
-            let told = told.unwrap();
-            assert_eq!(told.data["rung"], rung.as_str());
-            assert_eq!(told.step_id, Some(balancer));
+            let purge = purge.unwrap();
+            assert_eq!(purge.data["rung"], rung.as_str());
+            assert_eq!(purge.step_id, Some(balancer));
         }
     })
     .await;
@@ -238,7 +239,7 @@ async fn p03_each_rung_adds_an_audit_row_and_an_event() {
 #[tokio::test]
 async fn p03_a_refused_unpin_accepts_no_deletion() {
     on_each_store(async |ledger| {
-        stuck(ledger).await;
+        start_with_stuck_balancer(ledger).await;
         let what = Selection::Steps(vec![step_id(ledger, "one", "network").await]);
         let unpins = new_deletion("two", vec![target("port", "pin")], at(3));
         let applied = commit_one(
@@ -255,7 +256,7 @@ async fn p03_a_refused_unpin_accepts_no_deletion() {
 #[tokio::test]
 async fn t08_a_tombstone_is_released_only_after_its_end() {
     on_each_store(async |ledger| {
-        stuck(ledger).await;
+        start_with_stuck_balancer(ledger).await;
         for (resource, released) in [("balancer", false), ("port", false), ("other", true)] {
             let applied = commit_one(ledger, release("port", resource, at(4))).await;
             assert_eq!(
@@ -265,7 +266,7 @@ async fn t08_a_tombstone_is_released_only_after_its_end() {
             );
         }
         assert_eq!(phase(ledger, "other").await, Phase::Released);
-        forget(ledger, "balancer").await;
+        abandon(ledger, "balancer").await;
         assert_eq!(
             commit_one(ledger, release("port", "balancer", at(5))).await,
             Applied::Done
@@ -280,8 +281,8 @@ async fn t08_a_tombstone_is_released_only_after_its_end() {
 #[tokio::test]
 async fn an_abandoned_resource_that_is_deleted_again_is_no_orphan() {
     on_each_store(async |ledger| {
-        stuck(ledger).await;
-        forget(ledger, "balancer").await;
+        start_with_stuck_balancer(ledger).await;
+        abandon(ledger, "balancer").await;
         start_deletion(ledger, "two", &ports(&[("balancer", &[])])).await;
         assert!(ledger.orphans(first_page()).await.unwrap().rows.is_empty());
         assert_eq!(phase(ledger, "balancer").await, Phase::Deleting);
@@ -333,8 +334,8 @@ async fn the_pause_of_a_site_is_kept_for_the_next_engine() {
 #[tokio::test]
 async fn m01_recreating_an_ended_resource_revives_its_record_as_the_next_incarnation() {
     on_each_store(async |ledger| {
-        stuck(ledger).await;
-        forget(ledger, "balancer").await;
+        start_with_stuck_balancer(ledger).await;
+        abandon(ledger, "balancer").await;
         let revive = async |resource: &str| {
             let change = Change::Revive {
                 key: key("port", resource),
@@ -361,18 +362,22 @@ async fn m01_recreating_an_ended_resource_revives_its_record_as_the_next_incarna
         for ended in ["other", "balancer"] {
             let alive = Some((Phase::Released, 2, false));
             assert_eq!(revive(ended).await, alive, "{ended}");
-            assert_eq!(revive(ended).await, alive, "{ended} lives already");
+            assert_eq!(revive(ended).await, alive, "{ended} was revived before");
         }
-        let going = revive("network").await;
-        assert_eq!(going, Some((Phase::Deleting, 1, true)));
+        let deleting = revive("network").await;
+        assert_eq!(deleting, Some((Phase::Deleting, 1, true)));
         assert_eq!(revive("unheard-of").await, None);
         let audit = ledger.audit(0, 100).await.unwrap();
-        let anew = audit.iter().filter(|row| row.action == "create anew");
-        assert_eq!(anew.count(), 2, "what changed nothing is no action");
+        let recreated = audit.iter().filter(|row| row.action == "create anew");
+        assert_eq!(
+            recreated.count(),
+            2,
+            "a revive without an effect adds no row"
+        );
         let filter = EventFilter::default();
         let events = ledger.events(0, filter, 1_000).await.unwrap().events;
-        let told = events.iter().filter(|it| it.kind == EventKind::Revived);
-        assert_eq!(told.count(), 2);
+        let revived = events.iter().filter(|it| it.kind == EventKind::Revived);
+        assert_eq!(revived.count(), 2);
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Pages, short ids, rates: what screens and scripts read.
+//! Reads for screens and scripts: pages, short ids, causes, rates, and the summary.
 
 use gone::domain::attention::Cause;
 use gone::domain::model::{Action, Blocker, DeletionState, ErrorClass, KindName, Site, StepState};
@@ -19,7 +19,7 @@ async fn pages_of_deletions_are_newest_first_and_complete() {
             start_deletion(ledger, &name, &ports(&[(&name, &[])])).await;
         }
         commit_one(ledger, pause("n3", true, at(1))).await;
-        let mut seen = Vec::new();
+        let mut ids = Vec::new();
         let mut after = None;
         loop {
             let page = ledger
@@ -27,14 +27,14 @@ async fn pages_of_deletions_are_newest_first_and_complete() {
                 .await
                 .unwrap();
             assert!(page.rows.len() <= 3);
-            seen.extend(page.rows.into_iter().map(|d| d.id));
+            ids.extend(page.rows.into_iter().map(|d| d.id));
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
         assert_eq!(
-            seen,
+            ids,
             (0..7)
                 .rev()
                 .map(|n| id(&format!("n{n}")))
@@ -107,20 +107,20 @@ async fn pages_of_steps_continue_across_deletions_and_states() {
             start_deletion(ledger, name, &ports(&steps)).await;
         }
         claim_some_gone(ledger).await;
-        let mut seen = Vec::new();
+        let mut ids = Vec::new();
         let mut after = None;
         loop {
             let page = ledger
                 .steps(StepFilter::default(), page(after, 3))
                 .await
                 .unwrap();
-            seen.extend(page.rows.into_iter().map(|s| s.id));
+            ids.extend(page.rows.into_iter().map(|s| s.id));
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
-        assert_eq!(seen, (1..=10).collect::<Vec<i64>>());
+        assert_eq!(ids, (1..=10).collect::<Vec<i64>>());
         let gone = StepFilter {
             states: vec![StepState::Gone],
             deletion_id: Some(id("aa")),
@@ -204,9 +204,9 @@ async fn steps_that_need_a_person_are_grouped_by_cause() {
             refused(&claimed[3], 9),
             blocked(&claimed[4], false),
             blocked(&claimed[5], false),
-            // By itself it goes on when that is gone.
+            // It continues by itself once its blocker, which is in the plan, is gone.
             blocked(&claimed[6], true),
-            // Nothing was answered.
+            // It has no error.
             outcome(&claimed[7], StepState::Stuck, at(8)),
         ] {
             commit_one(ledger, record_outcome(change)).await;
@@ -237,7 +237,7 @@ async fn steps_that_need_a_person_are_grouped_by_cause() {
             (causes[0].since, &*causes[0].message),
             (at(5), "still in use")
         );
-        // Each is what its steps say of themselves, and finds just these.
+        // Each cause equals the cause of each of its steps, and a filter by it finds just these steps.
         let mut found = 0;
         for cause in causes {
             let filter = StepFilter {
@@ -342,7 +342,7 @@ async fn the_remaining_time_is_computed_from_the_rate_of_the_last_minute() {
                 .eta_seconds
         };
         assert_eq!(eta().await, None);
-        // One a second.
+        // One step ends each second.
         for second in 1..=50 {
             let step = ledger
                 .claim(vec![capacity(1)], at(second))
@@ -357,7 +357,7 @@ async fn the_remaining_time_is_computed_from_the_rate_of_the_last_minute() {
         }
         let seconds = eta().await.unwrap();
         assert!((45..=55).contains(&seconds), "{seconds}");
-        // The ledger hears nothing of it for more than a minute.
+        // No step ends for more than a minute.
         commit_one(
             ledger,
             accept(new_deletion("two", vec![target("port", "x")], at(120))),
@@ -381,7 +381,7 @@ async fn the_summary_counts_over_all_deletions() {
             .iter()
             .find(|(s, _)| *s == DeletionState::Stuck);
         assert_eq!(stuck.unwrap().1, 2);
-        assert!(summary.deletions.is_empty(), "all are settled");
+        assert!(summary.deletions.is_empty(), "no deletion is active");
         let attention: Vec<_> = summary
             .attention
             .iter()

@@ -1,4 +1,4 @@
-//! The registry in the ledger: one record per identity, and what is created beside a deletion.
+//! The registry in the ledger: one record for each identity, and creates and updates during a deletion.
 
 use chrono::{DateTime, Utc};
 use gone::domain::model::{Action, KindName, Origin, Phase, ResourceKey, Site, StepState};
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::stores::on_each_store;
 use crate::support::*;
 
-fn own(kind: &str, id: &str) -> ResourceKey {
+fn registry_key(kind: &str, id: &str) -> ResourceKey {
     ResourceKey {
         site: Site::Deployment {
             name: "home".into(),
@@ -21,7 +21,7 @@ fn own(kind: &str, id: &str) -> ResourceKey {
     }
 }
 
-fn pointing(key: ResourceKey, to: &[(&str, ResourceKey)], now: DateTime<Utc>) -> Box<NewNative> {
+fn new_native(key: ResourceKey, to: &[(&str, ResourceKey)], now: DateTime<Utc>) -> Box<NewNative> {
     let mut fields = serde_json::Map::new();
     let references = to.iter().map(|(field, to)| {
         fields.insert((*field).to_owned(), json!(to.id));
@@ -40,13 +40,17 @@ fn pointing(key: ResourceKey, to: &[(&str, ResourceKey)], now: DateTime<Utc>) ->
     })
 }
 
-async fn add(ledger: &dyn Ledger, id: &str, now: DateTime<Utc>) -> Applied {
-    commit_one(ledger, Change::Add(pointing(own("rack", id), &[], now))).await
+async fn add_rack(ledger: &dyn Ledger, id: &str, now: DateTime<Utc>) -> Applied {
+    commit_one(
+        ledger,
+        Change::Add(new_native(registry_key("rack", id), &[], now)),
+    )
+    .await
 }
 
 async fn rack(ledger: &dyn Ledger, id: &str) -> Option<Native> {
     let filter = NativeFilter {
-        site: own("rack", id).site,
+        site: registry_key("rack", id).site,
         kind: KindName::new("rack"),
         by: NativeBy::Ids(vec![id.to_owned()]),
     };
@@ -58,17 +62,22 @@ async fn rack(ledger: &dyn Ledger, id: &str) -> Option<Native> {
         .pop()
 }
 
-/// Deletes it as an engine does: fence, effect, confirmed.
-async fn deleted(ledger: &dyn Ledger, name: &str, id: &str, incarnation: u32) {
-    let plan = plan(vec![plan_step(0, Action::Delete, own("rack", id), &[])]);
+/// Deletes a rack as an engine does: starts a deletion, removes the resource, and records that it is gone.
+async fn delete_rack(ledger: &dyn Ledger, name: &str, id: &str, incarnation: u32) {
+    let plan = plan(vec![plan_step(
+        0,
+        Action::Delete,
+        registry_key("rack", id),
+        &[],
+    )]);
     start_deletion(ledger, name, &plan).await;
     let capacities = vec![Capacity {
-        site: own("rack", id).site,
+        site: registry_key("rack", id).site,
         now: 10,
         ahead: 0,
     }];
     let step = ledger.claim(capacities, at(2)).await.unwrap().remove(0);
-    let key = own("rack", id);
+    let key = registry_key("rack", id);
     let gone = Change::DeleteNative {
         key,
         incarnation,
@@ -88,10 +97,10 @@ async fn m01_m03_a_resource_that_is_recreated_keeps_its_record() {
     on_each_store(async |ledger| {
         let mut records = Vec::new();
         for life in 1..=4 {
-            assert_eq!(add(ledger, "r1", at(1)).await, Applied::Done);
+            assert_eq!(add_rack(ledger, "r1", at(1)).await, Applied::Done);
             let found = rack(ledger, "r1").await.unwrap();
             assert_eq!((found.incarnation, found.deleting), (life, false));
-            deleted(ledger, &format!("deletion-{life}"), "r1", life).await;
+            delete_rack(ledger, &format!("deletion-{life}"), "r1", life).await;
             assert_eq!(rack(ledger, "r1").await, None);
             let filter = TombstoneFilter {
                 id: Some("r1".to_owned()),
@@ -113,8 +122,8 @@ async fn m01_m03_a_resource_that_is_recreated_keeps_its_record() {
 async fn m02_m05_a_second_create_of_the_same_id_is_refused_and_changes_nothing() {
     on_each_store(async |ledger| {
         let both = vec![
-            Change::Add(pointing(own("rack", "r1"), &[], at(1))),
-            Change::Add(pointing(own("rack", "R1"), &[], at(2))),
+            Change::Add(new_native(registry_key("rack", "r1"), &[], at(1))),
+            Change::Add(new_native(registry_key("rack", "R1"), &[], at(2))),
         ];
         let answers = ledger.commit(both).await.unwrap();
         assert_eq!(answers[0], Applied::Done);
@@ -129,22 +138,30 @@ async fn m02_m05_a_second_create_of_the_same_id_is_refused_and_changes_nothing()
 #[tokio::test]
 async fn m02_t17_a_resource_being_deleted_cannot_be_created_changed_or_referred_to() {
     on_each_store(async |ledger| {
-        add(ledger, "r1", at(1)).await;
-        add(ledger, "r2", at(1)).await;
+        add_rack(ledger, "r1", at(1)).await;
+        add_rack(ledger, "r2", at(1)).await;
         let read_at = rack(ledger, "r1").await.unwrap().updated_at;
-        let plan = plan(vec![plan_step(0, Action::Delete, own("rack", "r1"), &[])]);
+        let plan = plan(vec![plan_step(
+            0,
+            Action::Delete,
+            registry_key("rack", "r1"),
+            &[],
+        )]);
         start_deletion(ledger, "one", &plan).await;
         assert!(rack(ledger, "r1").await.unwrap().deleting);
-        let again = add(ledger, "r1", at(2)).await;
-        let new = pointing(own("rack", "r1"), &[], at(2));
+        let again = add_rack(ledger, "r1", at(2)).await;
+        let new = new_native(registry_key("rack", "r1"), &[], at(2));
         let changed = commit_one(ledger, Change::Amend { new, read_at }).await;
-        let to = [("rack", own("rack", "r1"))];
-        let referring =
-            commit_one(ledger, Change::Add(pointing(own("disk", "d1"), &to, at(2)))).await;
+        let to = [("rack", registry_key("rack", "r1"))];
+        let referring = commit_one(
+            ledger,
+            Change::Add(new_native(registry_key("disk", "d1"), &to, at(2))),
+        )
+        .await;
         let read_at = rack(ledger, "r2").await.unwrap().updated_at;
-        let new = pointing(own("rack", "r2"), &to, at(2));
-        let now_referring = commit_one(ledger, Change::Amend { new, read_at }).await;
-        for answer in [again, changed, referring, now_referring] {
+        let new = new_native(registry_key("rack", "r2"), &to, at(2));
+        let amended = commit_one(ledger, Change::Amend { new, read_at }).await;
+        for answer in [again, changed, referring, amended] {
             let Applied::Refused(why) = answer else {
                 panic!("{answer:?}");
             };
@@ -160,15 +177,15 @@ async fn m02_t17_a_resource_being_deleted_cannot_be_created_changed_or_referred_
 #[tokio::test]
 async fn i11_an_update_of_an_old_version_and_a_delete_of_another_incarnation_are_stale() {
     on_each_store(async |ledger| {
-        add(ledger, "r1", at(1)).await;
+        add_rack(ledger, "r1", at(1)).await;
         let read_at = rack(ledger, "r1").await.unwrap().updated_at;
         let amend = |now| Change::Amend {
-            new: pointing(own("rack", "r1"), &[], now),
+            new: new_native(registry_key("rack", "r1"), &[], now),
             read_at,
         };
         assert_eq!(commit_one(ledger, amend(at(2))).await, Applied::Done);
         assert_eq!(commit_one(ledger, amend(at(3))).await, Applied::Stale);
-        let key = own("rack", "r1");
+        let key = registry_key("rack", "r1");
         let other = Change::DeleteNative {
             key: key.clone(),
             incarnation: 2,
@@ -184,14 +201,21 @@ async fn i11_an_update_of_an_old_version_and_a_delete_of_another_incarnation_are
 #[tokio::test]
 async fn g06_the_reference_index_follows_creates_unsets_and_deletes() {
     on_each_store(async |ledger| {
-        add(ledger, "r1", at(1)).await;
-        add(ledger, "r2", at(1)).await;
-        let to = [("a", own("rack", "r1")), ("b", own("rack", "r2"))];
-        commit_one(ledger, Change::Add(pointing(own("disk", "d1"), &to, at(1)))).await;
-        let pointing_at = async |id: &str| -> Vec<String> {
+        add_rack(ledger, "r1", at(1)).await;
+        add_rack(ledger, "r2", at(1)).await;
+        let to = [
+            ("a", registry_key("rack", "r1")),
+            ("b", registry_key("rack", "r2")),
+        ];
+        commit_one(
+            ledger,
+            Change::Add(new_native(registry_key("disk", "d1"), &to, at(1))),
+        )
+        .await;
+        let referrers_of = async |id: &str| -> Vec<String> {
             let fields = [("disk", "a"), ("disk", "b")];
             let fields = fields.map(|(kind, field)| (KindName::new(kind), field.to_owned()));
-            let to = vec![own("rack", id)];
+            let to = vec![registry_key("rack", id)];
             let found = ledger.pointed_at(to, fields.into(), 10).await.unwrap();
             found
                 .into_iter()
@@ -199,23 +223,23 @@ async fn g06_the_reference_index_follows_creates_unsets_and_deletes() {
                 .map(|it| format!("{} {}", it.key.id, it.field))
                 .collect()
         };
-        assert_eq!(pointing_at("r1").await, ["d1 a"]);
-        assert_eq!(pointing_at("R2").await, ["d1 b"]);
+        assert_eq!(referrers_of("r1").await, ["d1 a"]);
+        assert_eq!(referrers_of("R2").await, ["d1 b"]);
         let unset = Change::Unset {
-            key: own("disk", "d1"),
-            references: vec![("a".to_owned(), own("rack", "r1"))],
+            key: registry_key("disk", "d1"),
+            references: vec![("a".to_owned(), registry_key("rack", "r1"))],
             now: at(2),
         };
         assert_eq!(commit_one(ledger, unset).await, Applied::Done);
-        assert_eq!(pointing_at("r1").await, Vec::<String>::new());
+        assert_eq!(referrers_of("r1").await, Vec::<String>::new());
         let gone = Change::DeleteNative {
-            key: own("disk", "d1"),
+            key: registry_key("disk", "d1"),
             incarnation: 1,
             unless: [].into(),
             now: at(4),
         };
         commit_one(ledger, gone).await;
-        assert_eq!(pointing_at("r2").await, Vec::<String>::new());
+        assert_eq!(referrers_of("r2").await, Vec::<String>::new());
     })
     .await;
 }

@@ -1,5 +1,5 @@
-//! A ledger of chance is driven, and what stood there is noted; then a copy is set to each of these times,
-//! in any order.
+//! Random ledgers are driven, and their states are noted. Then a copy is rewound to each of these times, in any order,
+//! and must show the state of that time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,23 +18,23 @@ use crate::support::*;
 
 const DELETIONS: u64 = 5;
 const RESOURCES: u64 = 8;
-/// Seconds from one change to the next: a repeated DELETE wakes once a minute.
+/// Seconds between two changes. A repeated DELETE wakes steps once a minute.
 const BETWEEN: i64 = 25;
 
-/// Of a step that does not go: attempts, error, next attempt in milliseconds.
-type Why = (i64, Option<String>, Option<i64>);
+/// The attempts, the error, and the next attempt in milliseconds of a blocked or stuck step.
+type StepFailure = (i64, Option<String>, Option<i64>);
 
 const STOPPING: &str = "SELECT count(*) FROM deletions WHERE stops";
 
-/// What stood in a ledger, as its tables have it.
+/// The state of a ledger, from its tables.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Stood {
-    /// Its state, whether another holds it, and of which deletion it is.
+struct LedgerState {
+    /// State, whether another step keeps it stuck, and deletion.
     steps: BTreeMap<i64, (String, bool, i64)>,
-    why: BTreeMap<i64, Why>,
+    failures: BTreeMap<i64, StepFailure>,
     /// State, whether it has ended, and why it was refused.
     deletions: BTreeMap<i64, (String, bool, Option<String>)>,
-    /// Phase, deletion, and when it was gone.
+    /// Phase, deletion, and the time at which it was gone.
     tombstones: BTreeMap<i64, (String, i64, Option<i64>)>,
     last_event: i64,
 }
@@ -49,7 +49,7 @@ fn read<T>(
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-impl Stood {
+impl LedgerState {
     fn of(db: &Connection) -> Self {
         Self {
             steps: read(
@@ -57,7 +57,7 @@ impl Stood {
                 "SELECT id, state, held_by IS NOT NULL, deletion FROM steps",
                 |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?))),
             ),
-            why: read(
+            failures: read(
                 db,
                 "SELECT id, attempts, last_error, next_attempt_at / 1000 FROM steps
                  WHERE state IN ('blocked', 'stuck') AND last_error ->> 'type' = 'PortInUse'",
@@ -83,20 +83,21 @@ fn one_number(db: &Connection, sql: &str) -> i64 {
     db.query_row(sql, (), |row| row.get(0)).unwrap()
 }
 
-/// A ledger that is driven, and what is known of it.
-struct Tale {
+/// A ledger that is driven at random, and the states that it had.
+struct History {
     folder: Folder,
     ledger: InlineLedger,
     db: Connection,
-    dice: fastrand::Rng,
+    random: fastrand::Rng,
     seconds: i64,
-    handles: Vec<ClaimedStep>,
-    /// Steps whose state has no event: what was due, and what an earlier engine had in flight.
-    untold: BTreeSet<i64>,
-    notes: Vec<(i64, Stood, BTreeSet<i64>)>,
+    claims: Vec<ClaimedStep>,
+    /// Steps whose last move has no event: they became due, were claimed, or were in flight when an engine recovered.
+    without_event: BTreeSet<i64>,
+    /// Seconds, the state at that time, and the steps without an event.
+    notes: Vec<(i64, LedgerState, BTreeSet<i64>)>,
 }
 
-impl Tale {
+impl History {
     fn begin(seed: u64) -> Self {
         let folder = Folder::new();
         let store = Store::open(&folder.ledger(), Options::default()).unwrap();
@@ -106,32 +107,32 @@ impl Tale {
             folder,
             ledger: InlineLedger::new(store),
             db,
-            dice: fastrand::Rng::with_seed(seed),
+            random: fastrand::Rng::with_seed(seed),
             seconds: 0,
-            handles: Vec::new(),
-            untold: BTreeSet::new(),
+            claims: Vec::new(),
+            without_event: BTreeSet::new(),
             notes: Vec::new(),
         }
     }
 
     fn name(&mut self) -> String {
-        format!("d{}", self.dice.u64(..DELETIONS))
+        format!("d{}", self.random.u64(..DELETIONS))
     }
 
     fn resource(&mut self) -> String {
-        format!("r{}", self.dice.u64(..RESOURCES))
+        format!("r{}", self.random.u64(..RESOURCES))
     }
 
-    /// As an engine asks for it: the audit names what is meant.
+    /// A retry as an engine writes it: the audit entry names the deletion or the resource.
     fn retry(&mut self) -> Option<Change> {
         let name = self.name();
-        let repeat = self.dice.u8(..3) == 0;
-        let stuck = self.stuck();
-        let (selection, target, action) = match self.dice.bool() {
+        let repeat = self.random.u8(..3) == 0;
+        let stuck = self.stuck_steps();
+        let (selection, target, action) = match self.random.bool() {
             true if repeat => (Selection::Deletion(id(&name)), id(&name), "delete again"),
             true => (Selection::Deletion(id(&name)), id(&name), "retry"),
             false => {
-                let step = *self.dice.choice(&stuck)?;
+                let step = *self.random.choice(&stuck)?;
                 let resource = self.resource_of(step);
                 let target = key("port", &resource).to_string();
                 (Selection::Steps(vec![step]), target, "retry")
@@ -151,7 +152,7 @@ impl Tale {
         })
     }
 
-    fn stuck(&self) -> Vec<i64> {
+    fn stuck_steps(&self) -> Vec<i64> {
         let stuck = "SELECT id, 0 FROM steps WHERE state = 'stuck' AND held_by IS NULL";
         let stuck = read(&self.db, stuck, |row| {
             Ok((row.get(0)?, row.get::<_, i64>(1)?))
@@ -165,9 +166,9 @@ impl Tale {
         resource.query_row([step], |row| row.get(0)).unwrap()
     }
 
-    fn ended(&mut self, step: &ClaimedStep) -> Change {
+    fn outcome_of(&mut self, step: &ClaimedStep) -> Change {
         let to = *self
-            .dice
+            .random
             .choice(&[
                 StepState::Gone,
                 StepState::Gone,
@@ -180,7 +181,7 @@ impl Tale {
             ])
             .unwrap();
         let now = at(self.seconds);
-        let class = match self.dice.bool() {
+        let class = match self.random.bool() {
             true => ErrorClass::Blocked,
             false => ErrorClass::Fatal,
         };
@@ -188,20 +189,20 @@ impl Tale {
             StepState::Stuck | StepState::Blocked => failure(step, to, class, now),
             _ => outcome(step, to, now),
         };
-        let due = at(self.seconds + self.dice.i64(1..200));
+        let due = at(self.seconds + self.random.i64(1..200));
         record_outcome(with_decision(change, |it| {
             it.next_attempt_at = (to != StepState::Stuck).then_some(due)
         }))
     }
 
-    /// A plan over some resources, each after some of those before it.
+    /// A plan that deletes some resources. Each waits for some of those before it.
     fn plan(&mut self) -> gone::domain::model::Plan {
         let mut resources: Vec<u64> = (0..RESOURCES).collect();
-        self.dice.shuffle(&mut resources);
-        resources.truncate(self.dice.usize(1..6));
+        self.random.shuffle(&mut resources);
+        resources.truncate(self.random.usize(1..6));
         let steps = resources.iter().enumerate().map(|(position, resource)| {
             let before = 0..u32::try_from(position).unwrap();
-            let after: Vec<u32> = before.filter(|_| self.dice.u8(..3) == 0).collect();
+            let after: Vec<u32> = before.filter(|_| self.random.u8(..3) == 0).collect();
             let key = key("port", &format!("r{resource}"));
             plan_step(position, gone::domain::model::Action::Delete, key, &after)
         });
@@ -210,14 +211,14 @@ impl Tale {
 
     async fn change(&mut self) -> Option<Change> {
         let now = at(self.seconds);
-        Some(match self.dice.u8(..40) {
+        Some(match self.random.u8(..40) {
             0..4 => {
                 let target = target("port", &self.resource());
-                let mut wanted = new_deletion(&self.name(), vec![target], now);
-                if self.dice.u8(..3) == 0 {
-                    wanted.options.on_failure = OnFailure::Stop;
+                let mut deletion = new_deletion(&self.name(), vec![target], now);
+                if self.random.u8(..3) == 0 {
+                    deletion.options.on_failure = OnFailure::Stop;
                 }
-                accept(wanted)
+                accept(deletion)
             }
             4..9 => {
                 let plan = self.plan();
@@ -230,35 +231,35 @@ impl Tale {
                 now,
             },
             10..24 => {
-                let newest = self.handles.len().checked_sub(1 + self.dice.usize(..4))?;
-                let step = self.handles[newest].clone();
-                self.ended(&step)
+                let newest = self.claims.len().checked_sub(1 + self.random.usize(..4))?;
+                let step = self.claims[newest].clone();
+                self.outcome_of(&step)
             }
             24..28 => {
                 let due = steps_to_observe(&self.ledger, now, 9).await.unwrap();
-                let step = self.dice.choice(&due)?.clone();
-                self.ended(&step)
+                let step = self.random.choice(&due)?.clone();
+                self.outcome_of(&step)
             }
             28 | 29 => Change::WakeDue { now },
             30..34 => self.retry()?,
             34 => cancel(&self.name(), now),
             35 => {
-                let paused = self.dice.bool();
+                let paused = self.random.bool();
                 pause(&self.name(), paused, now)
             }
             36 => Change::Recover { now },
             37 => Change::Recreated {
                 key: key("port", &self.resource()),
                 copy: None,
-                // Not if one stops at a failure: of what was in flight then, a replay only guesses.
-                stuck: (self.dice.bool() && one_number(&self.db, STOPPING) == 0)
+                // Not if a deletion stops at a failure: a replay only guesses which of its steps were in flight.
+                stuck: (self.random.bool() && one_number(&self.db, STOPPING) == 0)
                     .then_some(StuckAgain::TooOften),
                 now,
             },
             38 => {
-                let what = match self.dice.bool() {
+                let what = match self.random.bool() {
                     true => Selection::Deletion(id(&self.name())),
-                    false => Selection::Steps(vec![*self.dice.choice(&self.stuck())?]),
+                    false => Selection::Steps(vec![*self.random.choice(&self.stuck_steps())?]),
                 };
                 purge(what, PurgeAction::Forget, now)
             }
@@ -266,48 +267,54 @@ impl Tale {
         })
     }
 
-    async fn go_on(&mut self) {
+    async fn advance(&mut self) {
         self.seconds += BETWEEN;
-        let before = Stood::of(&self.db);
-        let mut moves_untold = false;
-        if self.dice.u8(..4) == 0 {
-            let capacity = capacity(self.dice.usize(1..3));
+        let before = LedgerState::of(&self.db);
+        let mut moves_without_event = false;
+        if self.random.u8(..4) == 0 {
+            let capacity = capacity(self.random.usize(1..3));
             let claimed = self.ledger.claim(vec![capacity], at(self.seconds)).await;
-            self.handles.extend(claimed.unwrap());
+            self.claims.extend(claimed.unwrap());
         } else {
             let Some(change) = self.change().await else {
                 return;
             };
-            moves_untold = matches!(change, Change::WakeDue { .. } | Change::Recover { .. });
+            moves_without_event = matches!(change, Change::WakeDue { .. } | Change::Recover { .. });
             let applied = commit_one(&self.ledger, change).await;
             assert!(!matches!(applied, Applied::Refused(why) if why.contains("cannot take")));
         }
-        let after = Stood::of(&self.db);
+        let after = LedgerState::of(&self.db);
         for (step, (state, ..)) in &after.steps {
             let was = before.steps.get(step).map(|(state, ..)| state);
             if was != Some(state) {
-                match moves_untold || state == "running" {
-                    true => self.untold.insert(*step),
-                    false => self.untold.remove(step),
+                match moves_without_event || state == "running" {
+                    true => self.without_event.insert(*step),
+                    false => self.without_event.remove(step),
                 };
             }
         }
-        self.notes.push((self.seconds, after, self.untold.clone()));
+        self.notes
+            .push((self.seconds, after, self.without_event.clone()));
     }
 }
 
-/// Whether a step that was in one state may be shown in another: what has no event is not told apart.
-fn may_show(was: &str, shown: &str, untold: bool) -> bool {
+/// Whether a step that was in one state may be shown in another. States between which a step moves without an event
+/// cannot be distinguished.
+fn may_show(was: &str, shown: &str, has_no_event: bool) -> bool {
     let before_answer = ["ready", "blocked", "running"];
     match was {
         "running" => before_answer.contains(&shown) || shown == "verifying",
-        "ready" if untold => before_answer.contains(&shown),
-        "verifying" if untold => before_answer.contains(&shown) || shown == was,
+        "ready" if has_no_event => before_answer.contains(&shown),
+        "verifying" if has_no_event => before_answer.contains(&shown) || shown == was,
         _ => was == shown,
     }
 }
 
-fn compare(was: &Stood, shown: &Stood, untold: &BTreeSet<i64>) -> Result<(), String> {
+fn compare(
+    was: &LedgerState,
+    shown: &LedgerState,
+    without_event: &BTreeSet<i64>,
+) -> Result<(), String> {
     let same = |what: &str, was: &dyn std::fmt::Debug, shown: &dyn std::fmt::Debug| {
         let (was, shown) = (format!("{was:?}"), format!("{shown:?}"));
         (was == shown)
@@ -316,29 +323,29 @@ fn compare(was: &Stood, shown: &Stood, untold: &BTreeSet<i64>) -> Result<(), Str
     };
     same("events", &was.last_event, &shown.last_event)?;
     same("deletions", &was.deletions, &shown.deletions)?;
-    let ids = |stood: &Stood| stood.steps.keys().copied().collect::<Vec<_>>();
-    same("which steps", &ids(was), &ids(shown))?;
+    let ids = |state: &LedgerState| state.steps.keys().copied().collect::<Vec<_>>();
+    same("step ids", &ids(was), &ids(shown))?;
     for (step, (state, held, _)) in &was.steps {
         let (shown, shown_held, _) = &shown.steps[step];
-        // Of a deletion that stops at a failure: sent before it, or held by it and retried.
-        let in_flight = state == "running" || state == "verifying" && untold.contains(step);
+        // In a deletion that stops at a failure, a step was sent before it, or was kept stuck by it and retried.
+        let in_flight = state == "running" || state == "verifying" && without_event.contains(step);
         let may_be_held = in_flight && *shown_held || *held && shown == "running";
-        let may_show = may_show(state, shown, untold.contains(step)) && held == shown_held;
+        let may_show = may_show(state, shown, without_event.contains(step)) && held == shown_held;
         if !may_show && !may_be_held {
             return Err(format!(
-                "step {step}: was {state} {held}, shown {shown} {shown_held}"
+                "step {step}: was {state}, held {held}; shown {shown}, held {shown_held}"
             ));
         }
     }
-    for (step, (attempts, error, next)) in &was.why {
-        let (shown_attempts, shown_error, shown_next) = &shown.why[step];
+    for (step, (attempts, error, next)) in &was.failures {
+        let (shown_attempts, shown_error, shown_next) = &shown.failures[step];
         let parsed = |error: &Option<String>| -> Option<Value> {
             error
                 .as_ref()
                 .map(|text| serde_json::from_str(text).unwrap())
         };
         same(
-            &format!("why {step}"),
+            &format!("failure of step {step}"),
             &(attempts, parsed(error), next),
             &(shown_attempts, parsed(shown_error), shown_next),
         )?;
@@ -346,7 +353,7 @@ fn compare(was: &Stood, shown: &Stood, untold: &BTreeSet<i64>) -> Result<(), Str
     same("tombstones", &was.tombstones, &shown.tombstones)
 }
 
-/// The rules that a ledger keeps hold of what is shown, too.
+/// Checks that the rules of a ledger hold in the rewound copy, too.
 fn check_rules(db: &Connection) -> Result<(), String> {
     for (rule, sql) in rules(i64::MAX) {
         let broken = one_number(db, &sql);
@@ -364,15 +371,15 @@ fn check_end(db: &Connection) -> Result<(), String> {
                 "SELECT count(*) FROM (SELECT * FROM {one}{table} EXCEPT SELECT * FROM {other}{table})"
             );
             if one_number(db, &sql) != 0 {
-                return Err(format!("{table} are not as they stood at the end"));
+                return Err(format!("{table} differ from those at the end"));
             }
         }
     }
     Ok(())
 }
 
-/// A third of the ledgers lose their words, which nothing reads; a third lose the fields that older versions
-/// did not write, whose facts are read from the words.
+/// A third of the ledgers lose the messages of their events, which a replay does not need. Another third lose the
+/// fields that older versions did not write; a replay then reads those facts from the messages.
 fn change_events(db: &Connection, seed: u64) {
     let change = match seed % 3 {
         0 => return,
@@ -384,44 +391,44 @@ fn change_events(db: &Connection, seed: u64) {
     db.execute(change, ()).unwrap();
 }
 
-async fn tell(seed: u64) -> Result<(), String> {
-    let mut tale = Tale::begin(seed);
+async fn check_seed(seed: u64) -> Result<(), String> {
+    let mut history = History::begin(seed);
     for _ in 0..60 {
-        tale.go_on().await;
+        history.advance().await;
     }
-    change_events(&tale.db, seed);
-    let Some(first) = tale
+    change_events(&history.db, seed);
+    let Some(first) = history
         .notes
         .iter()
-        .position(|(_, stood, _)| stood.last_event > 0)
+        .position(|(_, state, _)| state.last_event > 0)
     else {
         return Ok(());
     };
-    let original = std::fs::read(tale.folder.ledger()).unwrap();
+    let original = std::fs::read(history.folder.ledger()).unwrap();
     let copy = Folder::new();
-    let mut rewind = Rewind::open(&tale.folder.ledger(), &copy.path("")).unwrap();
+    let mut rewind = Rewind::open(&history.folder.ledger(), &copy.path("")).unwrap();
     let db = Connection::open(copy.ledger()).unwrap();
-    let mut notes = tale.notes.split_off(first);
-    tale.dice.shuffle(&mut notes);
-    for (seconds, was, untold) in &notes {
+    let mut notes = history.notes.split_off(first);
+    history.random.shuffle(&mut notes);
+    for (seconds, was, without_event) in &notes {
         rewind.seek(at(*seconds)).unwrap();
-        let shown = Stood::of(&db);
+        let shown = LedgerState::of(&db);
         let at = format!("seed {seed}, {seconds} s: ");
-        compare(was, &shown, untold).map_err(|why| format!("{at}{why}"))?;
+        compare(was, &shown, without_event).map_err(|why| format!("{at}{why}"))?;
         check_rules(&db).map_err(|why| format!("{at}{why}"))?;
     }
     let (_, last) = rewind.span();
     rewind.seek(last).unwrap();
     check_end(&db).map_err(|why| format!("seed {seed}: {why}"))?;
-    assert_eq!(std::fs::read(tale.folder.ledger()).unwrap(), original);
+    assert_eq!(std::fs::read(history.folder.ledger()).unwrap(), original);
     Ok(())
 }
 
-fn tell_all(seeds: std::ops::Range<u64>) {
+fn check_seeds(seeds: std::ops::Range<u64>) {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.build().unwrap();
     let wrong: Vec<String> = seeds
-        .filter_map(|seed| runtime.block_on(tell(seed)).err())
+        .filter_map(|seed| runtime.block_on(check_seed(seed)).err())
         .collect();
     assert!(
         wrong.is_empty(),
@@ -433,11 +440,11 @@ fn tell_all(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn a_rewound_copy_shows_the_ledger_as_it_was_at_any_time() {
-    tell_all(0..100);
+    check_seeds(0..100);
 }
 
 #[test]
 fn a_rewound_copy_shows_the_ledger_as_it_was_at_any_time_for_more_seeds() {
     let bound = |name: &str, usual| std::env::var(name).map_or(usual, |s| s.parse().unwrap());
-    tell_all(bound("FROM", 100)..bound("SEEDS", 200));
+    check_seeds(bound("FROM", 100)..bound("SEEDS", 200));
 }

@@ -1,4 +1,4 @@
-//! `gone ledger check` tells a healthy ledger from one that was changed by hand.
+//! `gone ledger check` distinguishes a healthy ledger from one that was changed by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,8 +26,8 @@ fn broken(folder: &Folder) -> Vec<String> {
     broken.map(|rule| rule.rule).collect()
 }
 
-/// Writes so many rows of the audit.
-fn record(store: &mut Store, names: &[&str]) {
+/// Adds a row to the audit for each of these names.
+fn add_audit_rows(store: &mut Store, names: &[&str]) {
     for name in names {
         let root = target("port", name);
         store
@@ -36,13 +36,13 @@ fn record(store: &mut Store, names: &[&str]) {
     }
 }
 
-fn by_hand(folder: &Folder, sql: &str) {
+fn change_by_hand(folder: &Folder, sql: &str) {
     let db = rusqlite::Connection::open(folder.ledger()).unwrap();
     db.execute_batch(sql).unwrap();
 }
 
-/// Computes every hash anew, as whoever knows the format can.
-fn chain_anew(folder: &Folder) {
+/// Recomputes every hash, as anybody who knows the format can.
+fn recompute_hashes(folder: &Folder) {
     let rows = upkeep::audit(&folder.ledger(), 0, 1_000).unwrap();
     let db = rusqlite::Connection::open(folder.ledger()).unwrap();
     let mut last = audit::GENESIS.to_owned();
@@ -56,7 +56,8 @@ fn chain_anew(folder: &Folder) {
     }
 }
 
-fn unset(of: &str, field: &str) -> Plan {
+/// A plan that unsets a field of this contract.
+fn unset_plan(of: &str, field: &str) -> Plan {
     let mut step = plan_step(0, Action::Unset, key("contract", of), &[]);
     step.vars = Arc::new(BTreeMap::from([("field".to_owned(), field.to_owned())]));
     plan(vec![step])
@@ -66,9 +67,9 @@ fn unset(of: &str, field: &str) -> Plan {
 async fn i09_t01_a_check_accepts_two_unset_steps_of_one_resource() {
     let folder = Folder::new();
     let ledger = InlineLedger::new(open(&folder));
-    // Two deletions take away what one contract refers to, by two of its fields.
-    start_deletion(&ledger, "one", &unset("c", "network")).await;
-    start_deletion(&ledger, "two", &unset("c", "port")).await;
+    // Two deletions unset two fields of one contract.
+    start_deletion(&ledger, "one", &unset_plan("c", "network")).await;
+    start_deletion(&ledger, "two", &unset_plan("c", "port")).await;
     assert_eq!(claim(&ledger, 10).await.len(), 2);
     drop(ledger);
     assert_eq!(broken(&folder), Vec::<String>::new());
@@ -83,28 +84,28 @@ fn p06_a_check_finds_rows_cut_from_the_end_of_the_audit() {
     ] {
         let folder = Folder::new();
         let mut store = open(&folder);
-        record(&mut store, &["a", "b", "c", "d"]);
+        add_audit_rows(&mut store, &["a", "b", "c", "d"]);
         drop(store);
         assert_eq!(broken(&folder), Vec::<String>::new());
-        by_hand(&folder, cut);
+        change_by_hand(&folder, cut);
         assert_eq!(broken(&folder), [SEAL], "{cut}");
-        // An engine that goes on does not cover it up, however many rows it adds.
-        record(&mut open(&folder), &["e", "f", "g", "h"]);
-        assert_eq!(broken(&folder), [SEAL], "{cut}, and the engine went on");
+        // An engine does not hide the cut, however many rows it adds.
+        add_audit_rows(&mut open(&folder), &["e", "f", "g", "h"]);
+        assert_eq!(broken(&folder), [SEAL], "{cut}, after an engine added rows");
     }
 }
 
 #[test]
 fn p06_a_check_finds_changed_audit_rows_with_recomputed_hashes() {
     for change in [
-        // One is removed, and the others are numbered anew.
+        // One row is removed, and the others are renumbered.
         "DELETE FROM audit WHERE seq = 2; UPDATE audit SET seq = seq - 1 WHERE seq > 2;",
         "UPDATE audit SET reason = 'another' WHERE seq = 4;",
     ] {
         let folder = Folder::new();
-        record(&mut open(&folder), &["a", "b", "c", "d"]);
-        by_hand(&folder, change);
-        chain_anew(&folder);
+        add_audit_rows(&mut open(&folder), &["a", "b", "c", "d"]);
+        change_by_hand(&folder, change);
+        recompute_hashes(&folder);
         assert_eq!(broken(&folder), [SEAL], "{change}");
     }
 }
@@ -112,8 +113,8 @@ fn p06_a_check_finds_changed_audit_rows_with_recomputed_hashes() {
 #[test]
 fn p06_a_removed_audit_row_breaks_the_chain_and_the_seal() {
     let folder = Folder::new();
-    record(&mut open(&folder), &["a", "b", "c"]);
-    by_hand(&folder, "DELETE FROM audit WHERE seq = 1");
+    add_audit_rows(&mut open(&folder), &["a", "b", "c"]);
+    change_by_hand(&folder, "DELETE FROM audit WHERE seq = 1");
     assert_eq!(broken(&folder), [CHAIN, SEAL]);
 }
 
@@ -132,11 +133,11 @@ fn p06_a_check_finds_a_removed_or_forged_seal_and_an_engine_does_not_replace_it(
              hash = (SELECT hash FROM audit WHERE seq = 2);",
     ] {
         let folder = Folder::new();
-        record(&mut open(&folder), &["a", "b", "c"]);
-        by_hand(&folder, change);
+        add_audit_rows(&mut open(&folder), &["a", "b", "c"]);
+        change_by_hand(&folder, change);
         assert_eq!(broken(&folder), [SEAL], "{change}");
-        record(&mut open(&folder), &["d", "e"]);
-        assert_eq!(broken(&folder), [SEAL], "{change}, and the engine went on");
+        add_audit_rows(&mut open(&folder), &["d", "e"]);
+        assert_eq!(broken(&folder), [SEAL], "{change}, after an engine added rows");
     }
 }
 
@@ -145,37 +146,41 @@ fn p06_the_files_that_a_crash_leaves_pass_the_check() {
     let folder = Folder::new();
     let mut store = open(&folder);
     for name in ["a", "b", "c"] {
-        record(&mut store, &[name]);
+        add_audit_rows(&mut store, &[name]);
         // What the disk holds if the process is killed now.
         let after = Folder::new();
         for file in ["ledger.db", "ledger.db-wal", "ledger.db.key"] {
             fs::copy(folder.path(file), after.path(file)).unwrap();
         }
         assert_eq!(broken(&after), Vec::<String>::new(), "after {name}");
-        record(&mut open(&after), &["z"]);
-        assert_eq!(broken(&after), Vec::<String>::new(), "and it went on");
+        add_audit_rows(&mut open(&after), &["z"]);
+        assert_eq!(
+            broken(&after),
+            Vec::<String>::new(),
+            "after {name}, and after an engine added rows"
+        );
     }
 }
 
 #[test]
 fn p06_a_crash_while_the_first_seal_is_written_is_not_taken_for_tampering() {
     let folder = Folder::new();
-    record(&mut open(&folder), &["a"]);
+    add_audit_rows(&mut open(&folder), &["a"]);
     let key = seal_key(&folder.ledger());
     let secret = fs::read_to_string(&key).unwrap();
     let secret = secret.lines().next().unwrap().to_owned() + "\n";
-    // The seal is written, its key does not say so yet.
+    // The seal is written, but its key file does not say so yet.
     fs::write(&key, &secret).unwrap();
     assert_eq!(broken(&folder), Vec::<String>::new());
-    record(&mut open(&folder), &["b"]);
+    add_audit_rows(&mut open(&folder), &["b"]);
     assert!(fs::read_to_string(&key).unwrap().ends_with("sealed\n"));
-    // The key is made, nothing is sealed yet.
+    // The key is written, but nothing is sealed yet.
     fs::write(&key, &secret).unwrap();
-    by_hand(&folder, "DELETE FROM audit_seal");
+    change_by_hand(&folder, "DELETE FROM audit_seal");
     assert_eq!(broken(&folder), Vec::<String>::new());
-    record(&mut open(&folder), &["c"]);
+    add_audit_rows(&mut open(&folder), &["c"]);
     assert_eq!(broken(&folder), Vec::<String>::new());
-    by_hand(&folder, "DELETE FROM audit WHERE seq = 3");
+    change_by_hand(&folder, "DELETE FROM audit WHERE seq = 3");
     assert_eq!(broken(&folder), [SEAL]);
 }
 
@@ -183,10 +188,10 @@ fn p06_a_crash_while_the_first_seal_is_written_is_not_taken_for_tampering() {
 fn p06_a_backup_is_checked_and_restored_with_the_key_of_its_ledger() {
     let (folder, elsewhere) = (Folder::new(), Folder::new());
     let mut store = open(&folder);
-    record(&mut store, &["a", "b"]);
+    add_audit_rows(&mut store, &["a", "b"]);
     let copy = elsewhere.ledger();
     upkeep::backup(&folder.ledger(), &copy).unwrap();
-    record(&mut store, &["c"]);
+    add_audit_rows(&mut store, &["c"]);
     drop(store);
     let keys = [seal_key(&folder.ledger())];
     let sealed = |keys: &[PathBuf]| {
@@ -194,18 +199,18 @@ fn p06_a_backup_is_checked_and_restored_with_the_key_of_its_ledger() {
         checked.into_iter().find(|rule| rule.rule == SEAL).unwrap()
     };
     assert_eq!(sealed(&keys).broken, 0);
-    // Without its key nothing is vouched for, and it says which one is missing.
+    // Without the key the audit cannot be checked, and the rule fails.
     let unknown = sealed(&[]);
     assert!(unknown.detail.contains("cannot be checked"), "{unknown:?}");
     assert_eq!(unknown.broken, 1);
-    // An engine on the copy seals on with that key.
+    // An engine on the backup continues to seal with that key.
     let options = Options {
         seal_keys: keys.to_vec(),
         ..Options::default()
     };
-    record(&mut Store::open(&copy, options).unwrap(), &["d"]);
+    add_audit_rows(&mut Store::open(&copy, options).unwrap(), &["d"]);
     assert_eq!(sealed(&keys).broken, 0);
-    // In place of the ledger it has its key beside it.
+    // In place of the ledger, the backup has the key beside it.
     for log in ["ledger.db-wal", "ledger.db-shm"] {
         let _ = fs::remove_file(folder.path(log));
     }
@@ -216,15 +221,15 @@ fn p06_a_backup_is_checked_and_restored_with_the_key_of_its_ledger() {
 #[test]
 fn p06_a_person_seals_a_ledger_without_its_key_again_and_the_audit_records_it() {
     let folder = Folder::new();
-    record(&mut open(&folder), &["a", "b"]);
+    add_audit_rows(&mut open(&folder), &["a", "b"]);
     fs::remove_file(seal_key(&folder.ledger())).unwrap();
-    record(&mut open(&folder), &["c"]);
+    add_audit_rows(&mut open(&folder), &["c"]);
     assert_eq!(broken(&folder), [SEAL]);
     let entry = entry("seal", "audit", Origin::Cli);
     let mut store = open(&folder);
     let head = store.seal_anew(&folder.ledger(), &entry, at(5)).unwrap();
     assert_eq!(head.unwrap().length, 4);
-    record(&mut store, &["d"]);
+    add_audit_rows(&mut store, &["d"]);
     drop(store);
     assert_eq!(broken(&folder), Vec::<String>::new());
     let rows = upkeep::audit(&folder.ledger(), 3, 1).unwrap();
@@ -244,7 +249,7 @@ fn an_empty_file_and_the_database_of_another_program_are_refused_and_not_changed
     assert!(matches!(checked, Err(LedgerError::Empty { .. })));
     assert_eq!(fs::read(folder.ledger()).unwrap(), b"");
 
-    by_hand(&folder, "CREATE TABLE theirs(a)");
+    change_by_hand(&folder, "CREATE TABLE theirs(a)");
     let before = fs::read(folder.ledger()).unwrap();
     let opened = Store::open(&folder.ledger(), Options::default());
     assert!(
@@ -256,13 +261,13 @@ fn an_empty_file_and_the_database_of_another_program_are_refused_and_not_changed
     assert_eq!(fs::read(folder.ledger()).unwrap(), before);
 }
 
-/// Not only in the tables that are read first.
+/// Damage is also found in tables that are not read first.
 #[test]
 fn damage_in_any_table_is_found_when_a_ledger_is_opened() {
     for table in ["events", "requests", "audit", "plans", "steps"] {
         let folder = Folder::new();
         let mut store = open(&folder);
-        record(&mut store, &["a", "b", "c"]);
+        add_audit_rows(&mut store, &["a", "b", "c"]);
         drop(store);
         let db = rusqlite::Connection::open(folder.ledger()).unwrap();
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
@@ -290,11 +295,11 @@ fn damage_in_any_table_is_found_when_a_ledger_is_opened() {
 #[test]
 fn a_new_ledger_in_place_of_a_removed_one_ignores_the_log_of_that_one() {
     let folder = Folder::new();
-    record(&mut open(&folder), &["a"]);
+    add_audit_rows(&mut open(&folder), &["a"]);
     // Its log is left, as after a crash.
     fs::write(folder.path("ledger.db-wal"), "what another ledger logged").unwrap();
     fs::remove_file(folder.ledger()).unwrap();
-    record(&mut open(&folder), &["b"]);
+    add_audit_rows(&mut open(&folder), &["b"]);
     assert_eq!(broken(&folder), Vec::<String>::new());
     assert_eq!(upkeep::audit(&folder.ledger(), 0, 9).unwrap().len(), 1);
 }

@@ -1,4 +1,5 @@
-//! Steps and deletions: who waits for whom, who may write, when all is over.
+//! Steps and their deletions: dependencies, due times, observations, notifications, fencing tokens, and the order of
+//! claims.
 
 use gone::domain::model::{
     Answer, Blocker, DeletionState, ErrorClass, EventKind, KindName, OnFailure, Origin, Phase,
@@ -23,12 +24,12 @@ async fn t09_steps_and_tombstones_end_together() {
         for round in 0..3 {
             let claimed = claim_all_and_move_to(ledger, StepState::Gone).await;
             assert_eq!(claimed.len(), 1, "round {round}");
-            let held = ledger
+            let tombstones = ledger
                 .tombstones_of(vec![claimed[0].key.clone()])
                 .await
                 .unwrap();
-            assert_eq!(held[0].phase, Phase::Gone);
-            assert_eq!(held[0].gone_at, Some(at(2)));
+            assert_eq!(tombstones[0].phase, Phase::Gone);
+            assert_eq!(tombstones[0].gone_at, Some(at(2)));
         }
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Gone);
@@ -51,8 +52,8 @@ async fn t09_each_step_ends_only_the_tombstone_of_its_own_resource() {
 
         let phases = async || {
             let keys = names.map(|name| key("port", name)).to_vec();
-            let held = ledger.tombstones_of(keys).await.unwrap();
-            held.iter().map(|one| one.phase).collect::<Vec<_>>()
+            let tombstones = ledger.tombstones_of(keys).await.unwrap();
+            tombstones.iter().map(|it| it.phase).collect::<Vec<_>>()
         };
         let mut wanted = [Phase::Deleting; 4];
         assert_eq!(phases().await, wanted);
@@ -152,26 +153,26 @@ async fn n14_due_observations_come_by_rank_with_the_ranks_of_ready_and_running_s
             *ranks = vec![2, 1, 0];
         }
         assert_eq!(commit_one(ledger, start).await, Applied::Done);
-        let told = || async {
+        let due_ranks = || async {
             let due = ledger.observations_due(at(3)).await.unwrap();
-            let told = |due: ObservationsDue| {
+            let ranks = |due: ObservationsDue| {
                 (due.gathered.rank, due.gathered.ready, due.gathered.running)
             };
-            due.into_iter().map(told).collect::<Vec<_>>()
+            due.into_iter().map(ranks).collect::<Vec<_>>()
         };
-        let taken = |step: &ClaimedStep| {
+        let verifying = |step: &ClaimedStep| {
             with_decision(outcome(step, StepState::Verifying, at(2)), |it| {
                 it.next_attempt_at = Some(at(2))
             })
         };
         let first = claim(ledger, 1).await.remove(0);
-        assert_eq!(told().await, []);
-        commit_one(ledger, record_outcome(taken(&first))).await;
-        assert_eq!(told().await, [(2, Some(1), None)]);
+        assert_eq!(due_ranks().await, []);
+        commit_one(ledger, record_outcome(verifying(&first))).await;
+        assert_eq!(due_ranks().await, [(2, Some(1), None)]);
         let second = claim(ledger, 1).await.remove(0);
-        assert_eq!(told().await, [(2, None, Some(1))]);
-        commit_one(ledger, record_outcome(taken(&second))).await;
-        assert_eq!(told().await, [(1, None, None), (2, None, None)]);
+        assert_eq!(due_ranks().await, [(2, None, Some(1))]);
+        commit_one(ledger, record_outcome(verifying(&second))).await;
+        assert_eq!(due_ranks().await, [(1, None, None), (2, None, None)]);
     })
     .await;
 }
@@ -184,13 +185,13 @@ async fn n14_due_observations_say_whether_they_are_enough_for_a_list() {
             names.iter().map(|name| (name.as_str(), &[][..])).collect();
         start_deletion(ledger, "one", &ports(&steps)).await;
         let claimed = claim(ledger, 139).await;
-        let take = |step: &ClaimedStep, due| {
+        let observe_at = |step: &ClaimedStep, due| {
             record_outcome(with_decision(
                 outcome(step, StepState::Verifying, at(2)),
                 |it| it.next_attempt_at = Some(at(due)),
             ))
         };
-        let told = || async {
+        let gathered = || async {
             let gathered = ledger
                 .observations_due(at(3))
                 .await
@@ -200,11 +201,11 @@ async fn n14_due_observations_say_whether_they_are_enough_for_a_list() {
             (gathered.fills_a_list, gathered.verifying, gathered.unsent)
         };
         for step in &claimed[1..] {
-            commit_one(ledger, take(step, 2)).await;
+            commit_one(ledger, observe_at(step, 2)).await;
         }
-        assert_eq!(told().await, (false, 138, 1));
-        commit_one(ledger, take(&claimed[0], 4)).await;
-        assert_eq!(told().await, (false, 139, 0), "one is not due yet");
+        assert_eq!(gathered().await, (false, 138, 1));
+        commit_one(ledger, observe_at(&claimed[0], 4)).await;
+        assert_eq!(gathered().await, (false, 139, 0), "one is not due yet");
         let due = ledger.observations_due(at(4)).await.unwrap();
         assert!(due[0].gathered.fills_a_list);
     })
@@ -221,10 +222,10 @@ async fn i12_an_overdue_observation_does_not_hide_a_later_one() {
             });
             commit_one(ledger, record_outcome(change)).await;
         }
-        let look = |now| ledger.next_due(now);
-        assert_eq!(look(at(59)).await.unwrap().look, Some(at(60)));
-        assert_eq!(look(at(60)).await.unwrap().look, Some(at(120)));
-        assert_eq!(look(at(120)).await.unwrap().look, None);
+        let next_due = |now| ledger.next_due(now);
+        assert_eq!(next_due(at(59)).await.unwrap().look, Some(at(60)));
+        assert_eq!(next_due(at(60)).await.unwrap().look, Some(at(120)));
+        assert_eq!(next_due(at(120)).await.unwrap().look, None);
     })
     .await;
 }
@@ -233,7 +234,7 @@ async fn i12_an_overdue_observation_does_not_hide_a_later_one() {
 async fn waits_that_began_in_the_future_restart_when_an_engine_recovers() {
     on_each_store(async |ledger| {
         start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
-        // A clock that is an hour ahead.
+        // The clock of the first engine is an hour ahead.
         let ahead = |seconds: i64| at(3600 + seconds);
         let capacity = Capacity {
             now: 2,
@@ -256,8 +257,8 @@ async fn waits_that_began_in_the_future_restart_when_an_engine_recovers() {
     .await;
 }
 
-/// The steps that a person was told of, in order.
-async fn told(ledger: &dyn Ledger) -> Vec<i64> {
+/// The steps whose events say that they need a person, in the order of the events.
+async fn steps_that_need_a_person(ledger: &dyn Ledger) -> Vec<i64> {
     let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
     page.events
         .iter()
@@ -275,7 +276,11 @@ async fn i07_a_stuck_step_stays_stuck_and_causes_one_notification() {
             .iter()
             .map(|step| step.id)
             .collect();
-        assert_eq!(told(ledger).await, steps, "of each step once");
+        assert_eq!(
+            steps_that_need_a_person(ledger).await,
+            steps,
+            "one event for each step"
+        );
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(
             (deletion.state, deletion.counts.stuck),
@@ -284,17 +289,20 @@ async fn i07_a_stuck_step_stays_stuck_and_causes_one_notification() {
         assert_eq!(deletion.note, "2 steps; port name-a: still in use");
         commit_one(ledger, pause("one", true, at(5))).await;
         commit_one(ledger, Change::WakeDue { now: at(9999) }).await;
-        assert_eq!(told(ledger).await, steps);
+        assert_eq!(steps_that_need_a_person(ledger).await, steps);
         assert_eq!(ledger.summary().await.unwrap().attention.len(), 2);
 
-        // Put back to work and stuck again: that is news.
+        // A step that is retried by a person and stuck again has another event.
         commit_one(
             ledger,
             retry(Selection::Deletion(id("one")), Origin::Cli, at(10)),
         )
         .await;
         claim_all_and_move_to(ledger, StepState::Stuck).await;
-        assert_eq!(told(ledger).await, [steps.clone(), steps].concat());
+        assert_eq!(
+            steps_that_need_a_person(ledger).await,
+            [steps.clone(), steps].concat()
+        );
     })
     .await;
 }
@@ -308,11 +316,11 @@ async fn i07_a_stuck_step_causes_a_notification_while_other_steps_of_its_deletio
         let stuck = failure(&steps[0], StepState::Stuck, ErrorClass::Blocked, at(2));
         commit_one(ledger, record_outcome(stuck)).await;
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-        assert_eq!(deletion.state, DeletionState::Running, "b is at work");
-        assert_eq!(told(ledger).await, [steps[0].id]);
+        assert_eq!(deletion.state, DeletionState::Running, "b is in flight");
+        assert_eq!(steps_that_need_a_person(ledger).await, [steps[0].id]);
         assert_eq!(state_of(ledger, "one", "held").await, StepState::Stuck);
 
-        // The rest ends, and so the deletion is stuck: of that step a person was told.
+        // The other step ends, so the deletion is stuck. The stuck step has no second event.
         commit_one(
             ledger,
             record_outcome(outcome(&steps[1], StepState::Gone, at(9))),
@@ -320,7 +328,7 @@ async fn i07_a_stuck_step_causes_a_notification_while_other_steps_of_its_deletio
         .await;
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Stuck);
-        assert_eq!(told(ledger).await, [steps[0].id]);
+        assert_eq!(steps_that_need_a_person(ledger).await, [steps[0].id]);
     })
     .await;
 }
@@ -339,7 +347,7 @@ async fn i07_t06_repeated_deletes_cause_no_further_notification() {
             assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));
             claim_all_and_move_to(ledger, StepState::Stuck).await;
         }
-        assert_eq!(told(ledger).await, [step]);
+        assert_eq!(steps_that_need_a_person(ledger).await, [step]);
     })
     .await;
 }
@@ -347,7 +355,7 @@ async fn i07_t06_repeated_deletes_cause_no_further_notification() {
 #[tokio::test]
 async fn i07_a_site_event_is_recorded_only_when_the_state_of_the_site_changes() {
     on_each_store(async |ledger| {
-        let says = |site: &str, state: &str| Change::Note {
+        let note = |site: &str, state: &str| Change::Note {
             event: NewEvent {
                 deletion_id: None,
                 step_id: None,
@@ -366,14 +374,14 @@ async fn i07_a_site_event_is_recorded_only_when_the_state_of_the_site_changes() 
             ("a", "reachable"),
             ("a", "paused"),
         ] {
-            commit_one(ledger, says(site, state)).await;
+            commit_one(ledger, note(site, state)).await;
         }
         let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
         let lines: Vec<&str> = page.events.iter().map(|line| &*line.message).collect();
         assert_eq!(
             lines,
             ["a paused", "b paused", "a reachable", "a paused"],
-            "the first that works was never lost"
+            "a site that is reachable from the start has no event"
         );
     })
     .await;
@@ -392,11 +400,11 @@ async fn i07_each_channel_has_its_own_notification_cursor() {
             telling: Some(9),
             failing: "no answer".to_owned(),
         };
-        let told = |channel: &str, mark| Change::MoveNotificationCursor {
+        let move_cursor = |channel: &str, mark| Change::MoveNotificationCursor {
             channel: channel.to_owned(),
             mark,
         };
-        commit_one(ledger, told("mail", Some(mark.clone()))).await;
+        commit_one(ledger, move_cursor("mail", Some(mark.clone()))).await;
         assert_eq!(
             ledger.notification_cursor("mail").await.unwrap().mark,
             Some(mark)
@@ -405,7 +413,7 @@ async fn i07_each_channel_has_its_own_notification_cursor() {
             ledger.notification_cursor("webhook").await.unwrap().mark,
             None
         );
-        commit_one(ledger, told("mail", None)).await;
+        commit_one(ledger, move_cursor("mail", None)).await;
         assert_eq!(ledger.notification_cursor("mail").await.unwrap().mark, None);
     })
     .await;
@@ -418,7 +426,7 @@ async fn i11_a_late_worker_cannot_overwrite_a_newer_claim() {
         let first = claim(ledger, 1).await.remove(0);
         assert!(
             claim(ledger, 1).await.is_empty(),
-            "two workers never have one step"
+            "a claimed step is not claimed again"
         );
         commit_one(
             ledger,
@@ -463,9 +471,9 @@ async fn i11_a_step_in_flight_at_a_crash_is_observed_and_not_sent_again() {
         commit_one(&after, Change::Recover { now: at(9) }).await,
         Applied::Moved(1)
     );
-    let looked = steps_to_observe(&after, at(9), 10).await.unwrap();
-    assert_eq!((looked.len(), looked[0].id), (1, lost.id));
-    assert_eq!(looked[0].fence.epoch, after.epoch());
+    let observed = steps_to_observe(&after, at(9), 10).await.unwrap();
+    assert_eq!((observed.len(), observed[0].id), (1, lost.id));
+    assert_eq!(observed[0].fence.epoch, after.epoch());
     assert!(claim(&after, 10).await.is_empty(), "nothing is sent twice");
     let late = StepChange {
         fence: Fence {
@@ -480,7 +488,7 @@ async fn i11_a_step_in_flight_at_a_crash_is_observed_and_not_sent_again() {
     );
     commit_one(
         &after,
-        record_outcome(outcome(&looked[0], StepState::Gone, at(10))),
+        record_outcome(outcome(&observed[0], StepState::Gone, at(10))),
     )
     .await;
     assert_eq!(state_of(&after, "one", "b").await, StepState::Ready);
@@ -513,7 +521,7 @@ async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
         of.sort_unstable();
         assert_eq!(of, [id("big"), id("small")]);
         assert!(first.iter().any(|s| s.key.id == "high"));
-        // What the one has not, the other gets; one at a time, the turns go round.
+        // The deletion with more ready steps gets the capacity that the other one leaves.
         assert_eq!(claim(ledger, 10).await.len(), 10);
         let elsewhere = Capacity {
             site: Site::region("cloud", "two"),
@@ -577,7 +585,7 @@ async fn n12_dependents_of_a_stuck_step_are_stuck_and_a_retry_releases_them() {
                 "{error:?}"
             );
         }
-        // Only the root needs a person, and what is independent goes on (N11).
+        // Only the step that failed needs a person, and independent steps continue (N11).
         assert_eq!(ledger.summary().await.unwrap().attention.len(), 1);
         assert_eq!(state_of(ledger, "one", "f").await, StepState::Running);
         commit_one(
@@ -601,7 +609,7 @@ async fn n12_dependents_of_a_stuck_step_are_stuck_and_a_retry_releases_them() {
             (DeletionState::Stuck, 5)
         );
 
-        // Retrying one root frees what only it held.
+        // A retry of one failed step releases the dependents that only it kept stuck.
         commit_one(
             ledger,
             retry(Selection::Steps(vec![a.id]), Origin::Cli, at(4)),
@@ -618,13 +626,13 @@ async fn n12_dependents_of_a_stuck_step_are_stuck_and_a_retry_releases_them() {
         ];
         assert_eq!(found, expected.map(|(id, state)| (id.to_owned(), state)));
         let d = step_id(ledger, "one", "d").await;
-        let held = ledger.step(d).await.unwrap().unwrap().last_error.unwrap();
-        assert!(held.message.contains("name-b"), "{held:?}");
+        let error = ledger.step(d).await.unwrap().unwrap().last_error.unwrap();
+        assert!(error.message.contains("name-b"), "{error:?}");
         let refused =
             commit_one(ledger, retry(Selection::Steps(vec![d]), Origin::Cli, at(5))).await;
         assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
 
-        // And when all is retried, all goes.
+        // After a retry of the deletion, all of its resources are deleted.
         commit_one(
             ledger,
             retry(Selection::Deletion(id("one")), Origin::Cli, at(6)),
@@ -811,9 +819,9 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
             ..outcome(&step, StepState::Verifying, at(3))
         };
         commit_one(ledger, record_outcome(accepted)).await;
-        for look in 0..3 {
+        for observation in 0..3 {
             let step = steps_to_observe(ledger, at(4), 1).await.unwrap().remove(0);
-            assert_eq!(step.observations, look);
+            assert_eq!(step.observations, observation);
             let change = with_decision(outcome(&step, StepState::Verifying, at(4)), |it| {
                 it.observed_again = true
             });
@@ -854,9 +862,9 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
         assert_eq!(page.events[0].data["request_id"], "req-1");
         assert_eq!(page.events[1].data["status"], 204);
         assert_eq!(page.events[1].data["request_id"], "req-2");
-        // A look is no call, and what was not answered has no key.
-        let looked = page.events[2].data.as_object().unwrap();
-        assert!(looked.keys().eq(["state", "attempts"]), "{looked:?}");
+        // An observation is no call, so its event has no status and no request id.
+        let observed = page.events[2].data.as_object().unwrap();
+        assert!(observed.keys().eq(["state", "attempts"]), "{observed:?}");
         assert_eq!(page.events[0].deletion_id, Some(id("one")));
     })
     .await;

@@ -1,4 +1,4 @@
-//! The stores on which each test of a ledger runs that is not about files.
+//! The stores on which the tests of a ledger run, except for the tests of files.
 
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{Ledger, Location};
@@ -6,7 +6,7 @@ use gone::ledger::{Ledger, Location};
 use crate::memory::MemoryLedger;
 use crate::support::Folder;
 
-/// A ledger of the SQLite store without a file, driven inline.
+/// A SQLite ledger in memory, without a thread of its own.
 fn sqlite() -> InlineLedger {
     InlineLedger::new(Store::in_memory(Options::default()).unwrap())
 }
@@ -23,12 +23,12 @@ pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
     }
 }
 
-/// Where there is no ledger yet.
-pub fn place(folder: &Folder, name: &str) -> Location {
+/// A location at which there is no ledger yet.
+pub fn new_location(folder: &Folder, name: &str) -> Location {
     Location::File(folder.path(name))
 }
 
-/// Says on which store a test fails.
+/// Prints the name of the store on which a test fails.
 struct NamedIfFailing<'n>(&'n str);
 
 impl Drop for NamedIfFailing<'_> {

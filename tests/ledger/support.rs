@@ -1,4 +1,4 @@
-//! Plans, changes and looks that the tests share.
+//! Helpers that the tests of a ledger share: times, keys, plans, changes, and shorthands to commit and read.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub fn entry(action: &str, target: &str, origin: Origin) -> AuditEntry {
     }
 }
 
-/// A full id whose last characters are the name.
+/// The full id of a deletion, which ends with this name.
 pub fn id(name: &str) -> String {
     format!("01890000-0000-7000-8000-{name:0>12}")
 }
@@ -63,8 +63,8 @@ pub fn new_deletion(name: &str, targets: Vec<Target>, now: DateTime<Utc>) -> New
     }
 }
 
-pub fn accept(wanted: NewDeletion) -> Change {
-    Change::Accept(Box::new(wanted))
+pub fn accept(deletion: NewDeletion) -> Change {
+    Change::Accept(Box::new(deletion))
 }
 
 pub fn plan_step(position: usize, action: Action, key: ResourceKey, after: &[u32]) -> PlanStep {
@@ -79,12 +79,12 @@ pub fn plan_step(position: usize, action: Action, key: ResourceKey, after: &[u32
     }
 }
 
-/// The kinds of these tests whose ids are never used again.
+/// The kinds in these tests whose ids a cloud never uses again.
 pub fn never_again() -> std::sync::Arc<[KindName]> {
     ["network", "port", "root"].map(KindName::new).into()
 }
 
-/// Ports by id, each after the ports at these positions.
+/// A plan that deletes ports with these ids. Each waits for the ports at the given positions.
 pub fn ports(steps: &[(&str, &[u32])]) -> Plan {
     let steps = steps
         .iter()
@@ -151,9 +151,12 @@ pub fn failure(
     })
 }
 
-/// The same outcome with another decision.
-pub fn with_decision(mut change: StepChange, decide: impl FnOnce(&mut Decision)) -> StepChange {
-    decide(&mut change.decision);
+/// The same outcome with its decision changed.
+pub fn with_decision(
+    mut change: StepChange,
+    change_decision: impl FnOnce(&mut Decision),
+) -> StepChange {
+    change_decision(&mut change.decision);
     change
 }
 
@@ -234,7 +237,7 @@ pub async fn commit_one(ledger: &dyn Ledger, change: Change) -> Applied {
     ledger.commit(vec![change]).await.unwrap().pop().unwrap()
 }
 
-/// Accepts a deletion of its own root and starts the plan.
+/// Accepts a deletion of a port of its own, and starts this plan for it.
 pub async fn start_deletion(ledger: &dyn Ledger, name: &str, plan: &Plan) {
     let root = target("port", &format!("root-{name}"));
     let applied = ledger
@@ -247,7 +250,7 @@ pub async fn start_deletion(ledger: &dyn Ledger, name: &str, plan: &Plan) {
     assert_eq!(applied.last(), Some(&Applied::Done), "{applied:?}");
 }
 
-/// For so many calls at once, and none that waits.
+/// Capacity for this many calls now and for none ahead.
 pub fn capacity(now: usize) -> Capacity {
     Capacity {
         site: site(),
@@ -260,7 +263,7 @@ pub async fn claim(ledger: &dyn Ledger, limit: usize) -> Vec<ClaimedStep> {
     ledger.claim(vec![capacity(limit)], at(1)).await.unwrap()
 }
 
-/// Claims everything that is ready and gives each the same end.
+/// Claims all ready steps and moves each of them to this state.
 pub async fn claim_all_and_move_to(ledger: &dyn Ledger, to: StepState) -> Vec<ClaimedStep> {
     let steps = claim(ledger, 1000).await;
     for step in &steps {
@@ -276,7 +279,7 @@ pub async fn claim_all_and_move_to(ledger: &dyn Ledger, to: StepState) -> Vec<Cl
     steps
 }
 
-/// Resource ids and states of a deletion's steps, by step id.
+/// The resource id and the state of each step of a deletion, in the order of the step ids.
 pub async fn states(ledger: &dyn Ledger, name: &str) -> Vec<(String, StepState)> {
     let filter = StepFilter {
         deletion_id: Some(id(name)),
@@ -307,7 +310,7 @@ pub async fn step_id(ledger: &dyn Ledger, name: &str, resource: &str) -> i64 {
         .id
 }
 
-/// The steps whose look is due, as an engine takes them.
+/// The steps whose observation is due, as an engine reads them.
 pub async fn steps_to_observe(
     ledger: &dyn Ledger,
     now: DateTime<Utc>,

@@ -1,4 +1,4 @@
-//! The fence: raised before anything else, kept through every failure, one row per identity.
+//! Tombstones are written before anything else, are kept through every failure, and are one row for each identity.
 
 use std::sync::Arc;
 
@@ -49,10 +49,10 @@ async fn t01_a_tombstone_exists_before_any_step_can_be_claimed() {
             accept(new_deletion("one", vec![target("port", "a")], at(0))),
         )
         .await;
-        let held = tombstone(ledger, "a").await;
-        assert_eq!(held.phase, Phase::Checking);
-        assert_eq!(held.key, key("port", "a"));
-        assert_eq!(held.deleted_at, Some(at(0)));
+        let row = tombstone(ledger, "a").await;
+        assert_eq!(row.phase, Phase::Checking);
+        assert_eq!(row.key, key("port", "a"));
+        assert_eq!(row.deleted_at, Some(at(0)));
         assert!(claim(ledger, 10).await.is_empty());
 
         commit_one(
@@ -131,13 +131,13 @@ async fn t03_a_refused_deletion_releases_its_tombstone_and_can_be_retried() {
             "a router uses it"
         );
 
-        // The plan may not start now, and nothing holds the resource any more.
+        // The plan may no longer start, and another deletion may have the resource.
         let late = commit_one(ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
         assert!(matches!(late, Applied::Refused(_)), "{late:?}");
         let again = accept(new_deletion("two", vec![target("port", "a")], at(3)));
         assert_eq!(commit_one(ledger, again).await, accepted("two", false));
 
-        // A person may ask to plan the first again, but not while the second has the resource.
+        // A person may retry the first deletion, but not while the second one has the tombstone.
         let retry_it = || retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
         let taken = commit_one(ledger, retry_it()).await;
         assert!(matches!(taken, Applied::Refused(_)), "{taken:?}");
@@ -221,7 +221,7 @@ async fn t01_t15_a_refused_or_cancelled_deletion_of_a_gone_resource_keeps_its_to
                 accept(new_deletion(name, vec![target("port", "a")], at(4))),
             )
             .await;
-            // It is still the one deletion that a repeated request starts (T6), and counts no return (T14).
+            // A repeated request returns this deletion (T6), and a re-creation is not counted (T14).
             let again = accept(new_deletion("again", vec![target("port", "a")], at(5)));
             assert_eq!(commit_one(ledger, again).await, accepted(name, true));
             let back = Change::Recreated {
@@ -245,7 +245,7 @@ async fn t01_t15_a_refused_or_cancelled_deletion_of_a_gone_resource_keeps_its_to
             assert_eq!(tombstone(ledger, "a").await, before, "{ends}");
         }
 
-        // A plan that finds it again is about another incarnation (M1).
+        // A plan that finds the resource again is about its next incarnation (M1).
         commit_one(
             ledger,
             accept(new_deletion("four", vec![target("port", "a")], at(7))),
@@ -339,19 +339,19 @@ async fn m01_m03_a_revived_identity_keeps_its_record() {
         let mut record = None;
         for round in 0..4 {
             let name = format!("round{round}");
-            let raised = at(100 * i64::from(round));
+            let requested_at = at(100 * i64::from(round));
             commit_one(
                 ledger,
-                accept(new_deletion(&name, vec![member.clone()], raised)),
+                accept(new_deletion(&name, vec![member.clone()], requested_at)),
             )
             .await;
             let step = plan_step(0, Action::Delete, member.key.clone(), &[]);
-            commit_one(ledger, start(&name, &plan(vec![step]), raised)).await;
-            let held = tombstone(ledger, "image,project").await;
-            assert_eq!(held.incarnation, round + 1);
-            assert_eq!((held.deleted_at, held.gone_at), (Some(raised), None));
-            assert_eq!(held.record_id, *record.get_or_insert(held.record_id));
-            assert_eq!(held.deletion_id, id(&name));
+            commit_one(ledger, start(&name, &plan(vec![step]), requested_at)).await;
+            let row = tombstone(ledger, "image,project").await;
+            assert_eq!(row.incarnation, round + 1);
+            assert_eq!((row.deleted_at, row.gone_at), (Some(requested_at), None));
+            assert_eq!(row.record_id, *record.get_or_insert(row.record_id));
+            assert_eq!(row.deletion_id, id(&name));
             claim_all_and_move_to(ledger, StepState::Gone).await;
             assert_eq!(tombstone(ledger, "image,project").await.phase, Phase::Gone);
         }
@@ -370,8 +370,8 @@ async fn m01_deleting_a_released_identity_again_keeps_its_incarnation() {
             accept(new_deletion("two", vec![target("port", "a")], at(50))),
         )
         .await;
-        let held = tombstone(ledger, "a").await;
-        assert_eq!((held.incarnation, held.deleted_at), (1, Some(at(50))));
+        let row = tombstone(ledger, "a").await;
+        assert_eq!((row.incarnation, row.deleted_at), (1, Some(at(50))));
     })
     .await;
 }
@@ -436,10 +436,10 @@ async fn t14_tombstones_to_sweep_are_paged_in_the_order_of_their_gone_at() {
         start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[]), ("c", &[])])).await;
         let mut steps = claim(ledger, 3).await;
         steps.sort_by(|one, other| one.key.cmp(&other.key));
-        for (step, went) in steps.iter().zip([7, 5, 7]) {
+        for (step, gone_at) in steps.iter().zip([7, 5, 7]) {
             commit_one(
                 ledger,
-                record_outcome(outcome(step, StepState::Gone, at(went))),
+                record_outcome(outcome(step, StepState::Gone, at(gone_at))),
             )
             .await;
         }
@@ -471,7 +471,7 @@ async fn t14_t12_originals_are_listed_with_the_sites_of_their_copies_until_hold_
         start_deletion(ledger, "one", &plan).await;
         let originals = async |since| ledger.originals(at(since), 0, 10).await.unwrap();
         let found = originals(9).await;
-        // Only of what is known by its name alone the name is kept: a person is told of its like.
+        // The name is kept only if copies are found by name, so that other resources of that name can be reported.
         let by_name: Vec<bool> = found.iter().map(|it| it.name.is_some()).collect();
         assert_eq!(by_name, [false, true]);
         assert_eq!(found[0].tombstone.key, key("port", "a"));
@@ -485,7 +485,10 @@ async fn t14_t12_originals_are_listed_with_the_sites_of_their_copies_until_hold_
         assert_eq!(commit_one(ledger, back(at(1))).await, Applied::Done);
         assert_eq!(originals(9).await[0].tombstone.recreated, 1);
         commit_one(ledger, pause("one", true, at(1))).await;
-        assert!(originals(9).await.is_empty(), "a pause sends nothing");
+        assert!(
+            originals(9).await.is_empty(),
+            "originals of a paused deletion are not listed"
+        );
         commit_one(ledger, pause("one", false, at(1))).await;
         claim_all_and_move_to(ledger, StepState::Gone).await;
         assert_eq!(originals(2).await.len(), 2);
@@ -511,7 +514,7 @@ async fn i09_a_resource_of_two_deletions_is_claimed_once() {
         assert_eq!(claimed, ["shared"]);
         assert_eq!(tombstone(ledger, "shared").await.deletion_id, id("one"));
 
-        // Cancelling the second leaves the first one's fence alone.
+        // Cancelling the second deletion does not change the tombstone of the first.
         commit_one(ledger, cancel("two", at(5))).await;
         assert_eq!(tombstone(ledger, "shared").await.phase, Phase::Deleting);
     })
@@ -646,8 +649,8 @@ async fn p01_a_started_plan_and_a_saved_plan_are_read_back_unchanged() {
     .await;
 }
 
-/// A ledger in a file, mirrored.
-fn mirrored(folder: &Folder) -> (InlineLedger, Arc<Tombstones>) {
+/// Opens a ledger in a file, with the index of its tombstones in memory.
+fn open_with_index(folder: &Folder) -> (InlineLedger, Arc<Tombstones>) {
     let index = Arc::<Tombstones>::default();
     let options = Options {
         tombstones: Some(index.clone()),
@@ -662,7 +665,7 @@ async fn t03_a_tombstone_is_in_the_memory_index_when_its_commit_returns_and_afte
     const UUID: &str = "0C7BF79B-64c4-4ad9-a0a3-1059a152d7d3";
     let folder = Folder::new();
     let phase = |index: &Tombstones, id: &str| index.phase(&site(), &KindName::new("port"), id);
-    let (ledger, index) = mirrored(&folder);
+    let (ledger, index) = open_with_index(&folder);
     let targets = vec![target("port", UUID), target("port", "Image,Project")];
     commit_one(&ledger, accept(new_deletion("one", targets, at(0)))).await;
     for id in [UUID, &UUID.to_lowercase(), "image,project"] {
@@ -671,7 +674,7 @@ async fn t03_a_tombstone_is_in_the_memory_index_when_its_commit_returns_and_afte
     assert_eq!(phase(&index, &UUID.replace('-', "")), None);
     drop(ledger);
 
-    let (ledger, index) = mirrored(&folder);
+    let (ledger, index) = open_with_index(&folder);
     assert_eq!(phase(&index, UUID), Some(Phase::Checking));
     assert!(index.any(&site(), &KindName::new("port")));
     assert!(!index.any(&site(), &KindName::new("network")));
@@ -703,12 +706,12 @@ async fn t14_a_write_guard_waits_only_for_writes_of_its_site_that_began_before_i
 #[tokio::test]
 async fn t07_the_snapshot_of_a_resource_is_kept_until_its_step_ends() {
     let folder = Folder::new();
-    let (ledger, _) = mirrored(&folder);
+    let (ledger, _) = open_with_index(&folder);
     let shown = serde_json::json!({"id": "a", "name": "web", "mtu": 1450});
     let before = async || ledger.shown_before(key("port", "a")).await.unwrap();
-    let mut asked = new_deletion("one", vec![target("port", "a")], at(0));
-    asked.shown = vec![(key("port", "a"), shown.clone())];
-    commit_one(&ledger, accept(asked)).await;
+    let mut deletion = new_deletion("one", vec![target("port", "a")], at(0));
+    deletion.shown = vec![(key("port", "a"), shown.clone())];
+    commit_one(&ledger, accept(deletion)).await;
     assert_eq!(before().await, Some(shown.clone()));
     commit_one(&ledger, start("one", &ports(&[("a", &[])]), at(1))).await;
     assert_eq!(before().await, Some(shown));

@@ -1,4 +1,5 @@
-//! The state machine, as tables: each state and trigger has a row, also those that must not happen.
+//! The transitions of steps and deletions as tables: each trigger with each state, including the pairs that must be
+//! refused.
 
 use gone::domain::model::{Counts, DeletionState, Phase, StepState};
 use gone::ledger::transitions::deletion::{self, derived};
@@ -44,16 +45,16 @@ fn to(state: StepState) -> Option<StepState> {
     Some(state)
 }
 
-/// One row: a trigger, the facts, and the next state from each state; none where it must not happen.
+/// A trigger, the facts, and the next state from each state; none where the trigger must be refused.
 type Row = (Trigger, Facts, [Option<StepState>; 9]);
 
-/// From waiting, ready, running, verifying, blocked, stuck, gone, skipped, purged.
+/// The rows of the table. The states are: waiting, ready, running, verifying, blocked, stuck, gone, skipped, purged.
 fn rows() -> Vec<Row> {
     use Trigger as T;
     let (ready, waiting, stuck) = (to(Ready), to(Waiting), to(Stuck));
     let (verifying, gone, skipped) = (to(Verifying), to(Gone), to(Skipped));
     let same = [gone, skipped, to(Purged)];
-    // An answer may come to any step that has not ended.
+    // An answer may arrive for any step that has not ended.
     let any = |state| [state, state, state, state, state, state, NO, NO, NO];
     let none = [NO; 9];
     let ended = |from: [Option<StepState>; 6]| {
@@ -243,7 +244,7 @@ fn each_trigger_moves_each_step_state_to_the_listed_state_or_is_refused() {
     }
 }
 
-/// The compiler asks for a row here when a trigger is added.
+/// The match makes the compiler ask for a row when a trigger is added.
 #[test]
 fn each_step_trigger_has_a_row_in_the_table() {
     let number = |trigger: Trigger| match trigger {
@@ -318,7 +319,7 @@ fn each_step_move_has_the_listed_effects() {
                 ..ended(Phase::Gone)
             },
         ),
-        // Nobody is notified of a step that another one holds.
+        // Nobody is notified of a step that is stuck because of another one.
         (Waiting, Trigger::DependencyStuck, WAITS, nothing),
         (Ready, Trigger::DeletionStopped, NONE, nothing),
         (Waiting, Trigger::DependencyAbandoned, NONE, sticks),
@@ -335,7 +336,8 @@ fn each_step_move_has_the_listed_effects() {
                 ..sticks
             },
         ),
-        // What a step held is released with it, but not what its holder still holds.
+        // A step that was stuck by itself releases its dependents. One that another step keeps stuck does so only when
+        // its owner is gone.
         (Stuck, Trigger::Retried, NONE, releases),
         (Blocked, Trigger::Retried, NONE, nothing),
         (Stuck, Trigger::HolderReleased, HELD, nothing),
@@ -351,7 +353,7 @@ fn each_step_move_has_the_listed_effects() {
                 ..ended(Phase::Gone)
             },
         ),
-        // Those that waited for an abandoned step need a person.
+        // The dependents of an abandoned step need a person.
         (
             Stuck,
             Trigger::Abandoned,
@@ -363,7 +365,7 @@ fn each_step_move_has_the_listed_effects() {
                 notifies: false,
             },
         ),
-        // All others of the deletion are cancelled with it.
+        // The other steps of the deletion get the same trigger, so this one passes none on.
         (
             Stuck,
             Trigger::DeletionCancelled,
@@ -436,8 +438,8 @@ fn each_trigger_moves_each_deletion_state_to_the_listed_state_or_is_refused() {
     let live = Some(D::Running);
     let (planning, refused, cancelled) = (Some(Planning), Some(Refused), Some(Cancelled));
     let (paused, approval) = (Some(Paused), Some(AwaitingApproval));
-    // From planning, refused, awaiting approval, running, paused, stuck, gone, cancelled, purged; each with
-    // one ready step once it has started.
+    // The states are: planning, refused, awaiting approval, running, paused, stuck, gone, cancelled, purged. A
+    // deletion that has started has one ready step.
     let rows: [(T, [Option<D>; 9]); 9] = [
         (T::PlanStarted, [live, NO, live, NO, NO, NO, NO, NO, NO]),
         (

@@ -1,4 +1,4 @@
-//! How a server is reached: its certificate, and where the password comes from.
+//! Connections to a server: its certificate, and the file with the password.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -25,30 +25,30 @@ fn a_connection_needs_a_trusted_certificate_and_a_password_from_a_private_file()
     std::fs::write(&passfile, lines).unwrap();
     allow(0o600);
     let (roots, passfile_of) = (roots.display(), passfile.display());
-    let tried = |host: &str, more: &str| {
+    let connect = |host: &str, more: &str| {
         let url = format!("postgres://ada@{host}:{port}/gone?schema=ada{more}");
-        let said = can_write(&Address::parse(&url).unwrap());
-        let said = said.map_err(|error| error.to_string());
-        assert!(!format!("{said:?}").contains("Zc8Yb2"), "{said:?}");
-        said
+        let result = can_write(&Address::parse(&url).unwrap());
+        let result = result.map_err(|error| error.to_string());
+        assert!(!format!("{result:?}").contains("Zc8Yb2"), "{result:?}");
+        result
     };
-    let refused = |host: &str, more: &str, why: &str| {
-        let said = tried(host, more).unwrap_err();
-        assert!(said.contains(why), "{why}: {said}");
+    let assert_refused = |host: &str, more: &str, why: &str| {
+        let error = connect(host, more).unwrap_err();
+        assert!(error.contains(why), "{why}: {error}");
     };
     let (pass, trust) = (
         format!("&passfile={passfile_of}"),
         format!("&sslrootcert={roots}"),
     );
-    tried("localhost", &format!("{pass}{trust}")).unwrap();
-    refused("localhost", &pass, "certificate");
-    refused("127.0.0.1", &format!("{pass}{trust}"), "certificate");
-    refused("localhost", &trust, "password missing");
-    refused(
+    connect("localhost", &format!("{pass}{trust}")).unwrap();
+    assert_refused("localhost", &pass, "certificate");
+    assert_refused("127.0.0.1", &format!("{pass}{trust}"), "certificate");
+    assert_refused("localhost", &trust, "password missing");
+    assert_refused(
         "localhost",
         &format!("{pass}&sslmode=disable"),
         "no encryption",
     );
     allow(0o640);
-    refused("localhost", &format!("{pass}{trust}"), "chmod 600");
+    assert_refused("localhost", &format!("{pass}{trust}"), "chmod 600");
 }

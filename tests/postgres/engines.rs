@@ -1,4 +1,4 @@
-//! Several engines on one ledger: who leads, who takes over, and what gates know.
+//! Several engines on one ledger: the leader, takeovers, shares of a limit, and the write guards at all gates.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -16,24 +16,24 @@ use gone::ledger::{
 
 use crate::pooler;
 use crate::server;
-use crate::stores::off_the_runtime;
+use crate::stores::run_blocking;
 use crate::support::{
     accept, at, capacity, claim, commit_one, entry, id, key, new_deletion, outcome, ports,
     record_outcome, retry, site, start, start_deletion, states, target,
 };
 
-/// Nothing here takes longer, unless it hangs.
+/// No wait takes longer, unless something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn new_schema() -> Address {
-    off_the_runtime(pooler::address).await
+    run_blocking(pooler::address).await
 }
 
 async fn engine(address: &Address, name: &str) -> PostgresLedger {
-    with_gates(address, name, None).await
+    engine_with_gates(address, name, None).await
 }
 
-async fn with_gates(
+async fn engine_with_gates(
     address: &Address,
     name: &str,
     tombstones: Option<Arc<Tombstones>>,
@@ -44,21 +44,21 @@ async fn with_gates(
     };
     let address = address.clone();
     let opening = move || PostgresLedger::open(&address, tombstones, terms).unwrap();
-    let ledger = off_the_runtime(opening).await;
+    let ledger = run_blocking(opening).await;
     ledger.begin_work();
     ledger
 }
 
-/// Waits until the engine stands so.
+/// Waits until the membership of the engine is as expected.
 async fn await_membership(
     ledger: &PostgresLedger,
-    is_so: impl Fn(&Membership) -> bool,
+    is_expected: impl Fn(&Membership) -> bool,
 ) -> Membership {
     let mut changes = ledger.follow_others();
     let since = Instant::now();
     loop {
         let membership = ledger.membership();
-        if is_so(&membership) {
+        if is_expected(&membership) {
             return membership;
         }
         assert!(since.elapsed() < PATIENCE, "{membership:?}");
@@ -66,16 +66,16 @@ async fn await_membership(
     }
 }
 
-/// Ends the lease of an engine as its own end would, although the engine still runs.
+/// Ends the lease of an engine that still runs.
 async fn end_lease(address: &Address, epoch: i64) {
     let schema = address.schema().to_owned();
     let sql = format!(
         "UPDATE \"{schema}\".engines SET renewed_at = to_timestamp(0) WHERE epoch = {epoch}"
     );
-    off_the_runtime(move || server::shared().run_sql(&sql)).await;
+    run_blocking(move || server::shared().run_sql(&sql)).await;
 }
 
-async fn drain(ledger: &PostgresLedger, name: &str, is_drained: bool) -> Applied {
+async fn set_drained(ledger: &PostgresLedger, name: &str, is_drained: bool) -> Applied {
     let change = Change::DrainEngines {
         name: name.to_owned(),
         is_drained,
@@ -103,8 +103,8 @@ async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
     assert_eq!(found.pid, std::process::id());
     assert_eq!(found.socket.as_deref(), Some("/run/first.sock"));
 
-    assert_eq!(drain(&second, "first", true).await, Applied::Moved(0));
-    let refused = drain(&second, "third", true).await;
+    assert_eq!(set_drained(&second, "first", true).await, Applied::Moved(0));
+    let refused = set_drained(&second, "third", true).await;
     assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
     let audited = second.audit(0, 10).await.unwrap();
     let actions: Vec<(&str, &str)> = audited
@@ -132,7 +132,7 @@ async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
             ("first".to_owned(), EngineRole::Drained)
         ]
     );
-    drain(&second, "first", false).await;
+    set_drained(&second, "first", false).await;
     await_membership(&first, |membership| membership.leads).await;
 
     first.close().await;
@@ -154,7 +154,7 @@ async fn g12_an_engine_that_must_be_alone_shares_its_ledger_with_no_other() {
             is_alone,
             ..EngineTerms::default()
         };
-        off_the_runtime(move || PostgresLedger::open(&address, None, terms))
+        run_blocking(move || PostgresLedger::open(&address, None, terms))
     };
     let is_held = |opened: Result<PostgresLedger, LedgerError>| matches!(opened, Err(LedgerError::Held { pid, .. }) if pid == std::process::id());
     let alone = open(true).await.unwrap();
@@ -215,14 +215,14 @@ async fn i11_the_steps_in_flight_of_a_lost_engine_are_taken_over_and_its_outcome
     start_deletion(&first, "one", &ports(&[("a", &[]), ("b", &[])])).await;
     let of_first = claim(&first, 1).await;
     let of_second = claim(&second, 1).await;
-    drain(&second, "first", true).await;
+    set_drained(&second, "first", true).await;
     end_lease(&address, 1).await;
     let taken = commit_one(&second, Change::TakeOver { now: at(2) }).await;
     assert_eq!(taken, Applied::Moved(1));
     let verifying = (of_first[0].key.id.clone(), StepState::Verifying);
     assert!(states(&second, "one").await.contains(&verifying));
 
-    // The lost engine begins a new epoch by itself. What it had claimed is no longer its own.
+    // The lost engine begins a new epoch by itself. Its earlier claims are no longer its own.
     let late = record_outcome(outcome(&of_first[0], StepState::Gone, at(3)));
     assert_eq!(commit_one(&first, late).await, Applied::Stale);
     assert_eq!(first.epoch(), 3);
@@ -239,9 +239,9 @@ async fn i11_the_steps_in_flight_of_a_lost_engine_are_taken_over_and_its_outcome
 async fn t03_the_gates_of_all_engines_have_the_write_guard_before_a_deletion_is_acknowledged() {
     let address = new_schema().await;
     let (before, after) = (Arc::<Tombstones>::default(), Arc::<Tombstones>::default());
-    let gates = with_gates(&address, "gates", Some(before.clone())).await;
+    let gates = engine_with_gates(&address, "gates", Some(before.clone())).await;
     let accepts = engine(&address, "accepts").await;
-    let late = with_gates(&address, "late", Some(after.clone())).await;
+    let late = engine_with_gates(&address, "late", Some(after.clone())).await;
     await_membership(&accepts, |membership| membership.working == 3).await;
     let phase = |index: &Tombstones, id: &str| index.phase(&site(), &key("port", id).kind, id);
     for n in 0..20 {
@@ -257,19 +257,19 @@ async fn t03_the_gates_of_all_engines_have_the_write_guard_before_a_deletion_is_
             assert_eq!(phase(index, &id), Some(Phase::Deleting), "{id}");
         }
     }
-    // Those that began later have what was there before.
+    // An engine that starts later has all earlier tombstones.
     let newest = Arc::<Tombstones>::default();
-    let _newest = with_gates(&address, "newest", Some(newest.clone())).await;
+    let _newest = engine_with_gates(&address, "newest", Some(newest.clone())).await;
     assert_eq!(newest.len(), before.len());
     drop((gates, late));
 }
 
-/// A refused deletion guards nothing; its retry raises the guards again.
+/// A refused deletion has no write guards; its retry sets them again.
 #[tokio::test]
 async fn t03_the_gates_of_all_engines_have_the_write_guard_before_a_retry_is_acknowledged() {
     let address = new_schema().await;
     let index = Arc::<Tombstones>::default();
-    let gates = with_gates(&address, "gates", Some(index.clone())).await;
+    let gates = engine_with_gates(&address, "gates", Some(index.clone())).await;
     let accepts = engine(&address, "accepts").await;
     await_membership(&accepts, |membership| membership.working == 2).await;
     let port = key("port", "p");
@@ -295,17 +295,17 @@ async fn t03_the_gates_of_all_engines_have_the_write_guard_before_a_retry_is_ack
     drop(gates);
 }
 
-/// An engine that has just begun, and of which the others have not heard yet, is as good as any.
+/// Write guards also work with an engine that has just started and that the others do not know yet.
 #[tokio::test]
 async fn t03_a_new_engine_exchanges_write_guards_with_the_others_from_the_start() {
     let address = new_schema().await;
     let index = Arc::<Tombstones>::default();
-    let first = with_gates(&address, "first", Some(index.clone())).await;
+    let first = engine_with_gates(&address, "first", Some(index.clone())).await;
     let phase = |index: &Tombstones, id: &str| index.phase(&site(), &key("port", id).kind, id);
     for n in 0..10 {
         let (id, own) = (format!("p{n}"), format!("q{n}"));
         let second_index = Arc::<Tombstones>::default();
-        let second = with_gates(&address, "second", Some(second_index.clone())).await;
+        let second = engine_with_gates(&address, "second", Some(second_index.clone())).await;
         let of_second = new_deletion(&format!("d{n}"), vec![target("port", &id)], at(n));
         let of_first = new_deletion(&format!("e{n}"), vec![target("port", &own)], at(n));
         let (_, _) = tokio::join!(
@@ -325,7 +325,7 @@ async fn t14_planning_waits_for_writes_that_gates_of_other_engines_passed_before
     let address = new_schema().await;
     let index = Arc::<Tombstones>::default();
     let plans = engine(&address, "plans").await;
-    let gates = with_gates(&address, "gates", Some(index.clone())).await;
+    let gates = engine_with_gates(&address, "gates", Some(index.clone())).await;
     let accepts = engine(&address, "accepts").await;
     await_membership(&plans, |membership| membership.working == 3).await;
     let write = index.begin_write(&site());
@@ -337,27 +337,30 @@ async fn t14_planning_waits_for_writes_that_gates_of_other_engines_passed_before
     let waiting = plans.guards_reached_gates();
     tokio::pin!(waiting);
     let early = tokio::time::timeout(Duration::from_millis(500), &mut waiting).await;
-    assert!(early.is_err(), "a write is in progress");
+    assert!(
+        early.is_err(),
+        "planning did not wait for a write in progress"
+    );
     drop(write);
     let ended = tokio::time::timeout(PATIENCE, waiting).await;
     ended.unwrap().unwrap();
     drop(gates);
 }
 
-/// The argument of T3 at its weakest point: an engine with gates that hangs. Its gates may answer from what they know
-/// until their lease ends; until then nobody is told that a deletion was accepted, and from then on they answer nothing.
+/// The hardest case of T3: an engine with gates hangs. Its gates may answer from their index until their lease ends.
+/// Until then no deletion is acknowledged, and from then on these gates answer nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t03_a_hung_gate_answers_nothing_once_a_deletion_is_acknowledged_without_it() {
     let address = new_schema().await;
     let index = Arc::<Tombstones>::default();
-    let hung = with_gates(&address, "hung", Some(index.clone())).await;
+    let hung = engine_with_gates(&address, "hung", Some(index.clone())).await;
     let accepts = engine(&address, "accepts").await;
     await_membership(&accepts, |membership| membership.working == 2).await;
     assert!(!index.is_lost());
     // The row of the engine is locked, as if its renewals were lost on the way.
     let schema = address.schema().to_owned();
-    let locked = off_the_runtime(move || {
-        server::shared().hold(&format!(
+    let locked = run_blocking(move || {
+        server::shared().open_transaction(&format!(
             "SELECT 1 FROM \"{schema}\".engines WHERE name = 'hung' FOR UPDATE"
         ))
     })
@@ -373,7 +376,7 @@ async fn t03_a_hung_gate_answers_nothing_once_a_deletion_is_acknowledged_without
     }
     assert!(index.is_lost());
     drop(locked);
-    // It renews its lease, and answers again when it knows what it missed.
+    // The engine renews its lease, and its gates answer again once they have the changes that they missed.
     let since = Instant::now();
     while index.is_lost() {
         assert!(since.elapsed() < PATIENCE);

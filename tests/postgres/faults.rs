@@ -1,4 +1,4 @@
-//! A server that goes away, and ledgers that are held, foreign, newer or not reachable.
+//! Servers that are killed or cannot be reached, and ledgers that are held, foreign, older or newer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use gone::ledger::{
 
 use crate::pooler;
 use crate::server::{self, OwnServer};
-use crate::stores::off_the_runtime;
+use crate::stores::run_blocking;
 use crate::support::{
     accept, at, capacity, claim, commit_one, key, new_deletion, outcome, ports, record_outcome,
     site, start, start_deletion, states, target,
@@ -26,12 +26,12 @@ const VERSIONS: [&str; 2] = [
 
 async fn open(address: &Address) -> Result<PostgresLedger, LedgerError> {
     let address = address.clone();
-    off_the_runtime(move || PostgresLedger::open(&address, None, EngineTerms::default())).await
+    run_blocking(move || PostgresLedger::open(&address, None, EngineTerms::default())).await
 }
 
 #[tokio::test]
 async fn the_next_engine_of_a_released_ledger_has_a_greater_epoch_and_the_first_is_closed() {
-    let address = off_the_runtime(pooler::address).await;
+    let address = run_blocking(pooler::address).await;
     assert_eq!(holder(&address), None);
     let first = open(&address).await.unwrap();
     first.announce(Some("/run/first.sock")).unwrap();
@@ -45,10 +45,10 @@ async fn the_next_engine_of_a_released_ledger_has_a_greater_epoch_and_the_first_
     assert!(matches!(late, Err(LedgerError::Closed)), "{late:?}");
 }
 
-/// A ledger of version 1 goes on, but not while an engine of that version, which holds its lock, still runs.
+/// A ledger of version 1 is upgraded, but not while an engine of that version still runs and holds its lock.
 #[tokio::test]
 async fn a_ledger_of_version_1_is_upgraded_once_its_engine_has_ended() {
-    let address = off_the_runtime(pooler::address).await;
+    let address = run_blocking(pooler::address).await;
     let schema = address.schema().to_owned();
     let first = VERSIONS[0];
     let tables = format!(
@@ -56,15 +56,15 @@ async fn a_ledger_of_version_1_is_upgraded_once_its_engine_has_ended() {
          INSERT INTO version(number) VALUES(1);
          INSERT INTO engines(epoch, pid, host) VALUES(7, 1, 'elsewhere')"
     );
-    let old = off_the_runtime(move || {
+    let old = run_blocking(move || {
         server::shared().run_sql(&tables);
         let lock = format!("SELECT pg_advisory_lock(hashtextextended('gone ledger {schema}', 0))");
-        server::shared().hold(&lock)
+        server::shared().open_transaction(&lock)
     })
     .await;
     let error = open(&address).await.unwrap_err();
     assert!(matches!(error, LedgerError::Held { pid: 1, .. }), "{error}");
-    off_the_runtime(move || drop(old)).await;
+    run_blocking(move || drop(old)).await;
     let ledger = open(&address).await.unwrap();
     assert_eq!(ledger.epoch(), 8);
     commit_one(
@@ -74,11 +74,11 @@ async fn a_ledger_of_version_1_is_upgraded_once_its_engine_has_ended() {
     .await;
 }
 
-/// A ledger of version 2 is brought up to date when its engines have ended, wherever they were; what was paused or had
-/// no lease meanwhile does not write tables that it does not know.
+/// A ledger of version 2 is upgraded once its engines on all machines have ended. An engine that lost its lease
+/// meanwhile does not write the tables of a newer version.
 #[tokio::test]
 async fn tables_are_upgraded_only_while_no_engine_is_alive_and_an_older_engine_stops_writing() {
-    let address = off_the_runtime(pooler::address).await;
+    let address = run_blocking(pooler::address).await;
     let schema = address.schema().to_owned();
     let tables = format!(
         "CREATE SCHEMA \"{schema}\"; SET search_path = \"{schema}\"; {}
@@ -87,7 +87,7 @@ async fn tables_are_upgraded_only_while_no_engine_is_alive_and_an_older_engine_s
              VALUES(7, 4711, 'elsewhere', 'another', clock_timestamp(), 60000, false)",
         VERSIONS.concat()
     );
-    let run = |sql: String| off_the_runtime(move || server::shared().run_sql(&sql));
+    let run = |sql: String| run_blocking(move || server::shared().run_sql(&sql));
     run(tables).await;
     let error = open(&address).await.unwrap_err();
     let is_held = matches!(error, LedgerError::Held { pid: 4711, .. });
@@ -124,7 +124,7 @@ async fn tables_are_upgraded_only_while_no_engine_is_alive_and_an_older_engine_s
 
 #[tokio::test]
 async fn the_schema_of_another_program_and_a_newer_ledger_are_refused() {
-    let (foreign, newer) = off_the_runtime(|| {
+    let (foreign, newer) = run_blocking(|| {
         let server = server::shared();
         let foreign = server.address();
         assert!(can_write(&foreign).is_ok());
@@ -167,9 +167,9 @@ async fn an_unreachable_server_is_named_with_the_reason() {
 
 #[tokio::test]
 async fn t03_tombstones_are_in_the_memory_index_when_their_commit_returns_and_after_a_restart() {
-    let address = off_the_runtime(pooler::address).await;
+    let address = run_blocking(pooler::address).await;
     let follow = |address: Address| {
-        off_the_runtime(move || {
+        run_blocking(move || {
             let index = Arc::new(Tombstones::default());
             (
                 PostgresLedger::open(&address, Some(index.clone()), EngineTerms::default())
@@ -200,7 +200,7 @@ async fn t03_tombstones_are_in_the_memory_index_when_their_commit_returns_and_af
         .await;
         assert_eq!(phase(&index, &step.key.id), Some(Phase::Gone));
     }
-    // A change that is refused leaves no trace, and neither does one that fails half-way.
+    // A refused change leaves nothing in the index, not even if it fails half-way.
     let twice = start("two", &ports(&[("c", &[]), ("c", &[])]), at(3));
     let applied = ledger
         .commit(vec![
@@ -219,9 +219,9 @@ async fn t03_tombstones_are_in_the_memory_index_when_their_commit_returns_and_af
     assert!(phases.contains(&Some(Phase::Gone)) && phases.contains(&Some(Phase::Deleting)));
 }
 
-/// Has these engines end so many steps, one at a time, while their server may be away. No step is claimed twice: what is
-/// claimed is claimed by that engine, even if the answer came late.
-pub async fn end_each_once(engines: &[&PostgresLedger], steps: usize) {
+/// Has these engines claim and end this many steps, one at a time, while their server may be down. No step is claimed
+/// twice, even if the answer to a claim was late.
+pub async fn claim_and_end_each_once(engines: &[&PostgresLedger], steps: usize) {
     let mut ended: Vec<String> = Vec::new();
     while ended.len() < steps {
         for ledger in engines {
@@ -243,13 +243,13 @@ pub async fn end_each_once(engines: &[&PostgresLedger], steps: usize) {
     }
 }
 
-/// A primary with a synchronous standby is lost, and the standby is promoted: it has whatever was answered.
+/// A primary with a synchronous standby is killed, and the standby is promoted. It has all acknowledged outcomes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn committed_outcomes_survive_a_lost_primary_when_its_standby_is_promoted() {
     const STEPS: usize = 40;
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let [first, second] = folders.each_ref().map(|folder| folder.path().to_owned());
-    let (mut primary, standby) = off_the_runtime(move || {
+    let (mut primary, standby) = run_blocking(move || {
         let primary = OwnServer::start(&first);
         let standby = primary.with_standby(&second);
         (primary, standby)
@@ -270,8 +270,8 @@ async fn committed_outcomes_survive_a_lost_primary_when_its_standby_is_promoted(
         standby.promote();
         (primary, standby)
     });
-    end_each_once(&[&ledger], STEPS).await;
-    let servers = off_the_runtime(move || failing.join().unwrap()).await;
+    claim_and_end_each_once(&[&ledger], STEPS).await;
+    let servers = run_blocking(move || failing.join().unwrap()).await;
     let states = states(&ledger, "one").await;
     assert!(
         states.iter().all(|(_, state)| *state == StepState::Gone),
@@ -281,14 +281,14 @@ async fn committed_outcomes_survive_a_lost_primary_when_its_standby_is_promoted(
     drop(servers);
 }
 
-/// The server is killed again and again while steps are claimed and end. What was answered is there, and nothing is
-/// there twice.
+/// The server is killed again and again while steps are claimed and end. Acknowledged outcomes are kept, and no step is
+/// claimed twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn committed_outcomes_survive_a_server_that_is_killed_repeatedly() {
     const STEPS: usize = 60;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
-    let mut server = off_the_runtime(move || OwnServer::start(&path)).await;
+    let mut server = run_blocking(move || OwnServer::start(&path)).await;
     let address = server.address();
     let ledger = open(&address).await.unwrap();
     let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
@@ -304,8 +304,8 @@ async fn committed_outcomes_survive_a_server_that_is_killed_repeatedly() {
         }
         server
     });
-    end_each_once(&[&ledger], STEPS).await;
-    let server = off_the_runtime(move || killer.join().unwrap()).await;
+    claim_and_end_each_once(&[&ledger], STEPS).await;
+    let server = run_blocking(move || killer.join().unwrap()).await;
     let states = states(&ledger, "one").await;
     assert!(
         states.iter().all(|(_, state)| *state == StepState::Gone),

@@ -8,9 +8,9 @@ use super::server::OwnServer;
 use super::stage::{Stage, text, wait_for};
 
 const PORTS: u32 = 40;
-/// Calls of the cloud that change it, until the server is killed.
+/// The number of calls that change the cloud before the server or the engine is killed.
 const SENT_BEFORE: usize = 6;
-/// Calls at a time.
+/// The number of calls in flight at a time.
 const CONCURRENCY: usize = 4;
 
 #[test]
@@ -34,7 +34,7 @@ fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
 
     server.kill();
     let at_kill = stage.writes().len();
-    wait_for("the engine says so", || {
+    wait_for("the engine reports that it cannot use the ledger", || {
         engine.err().contains("cannot read or write the ledger")
     });
     let refused = stage.gone(&format!("pause {id} --reason later"));
@@ -43,7 +43,7 @@ fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
         let calls = stage.calls();
         calls.iter().all(|call| call.status.is_some())
     });
-    // What was claimed before waits as well, but for calls that began before the loss was noticed.
+    // Steps that were claimed before wait as well, except for calls that began before the loss was noticed.
     let sent = stage.writes().len();
     assert!(
         sent <= at_kill + 2 * CONCURRENCY,
@@ -71,7 +71,7 @@ fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
     assert!(deletes.values().all(|times| *times == 1), "{deletes:?}");
 }
 
-/// Story 20: the engine that leads is killed in the middle of a deletion, and the other one goes on within the lease.
+/// Story 20: the engine that leads is killed in the middle of a deletion, and the other one continues it.
 #[test]
 fn i11_a_killed_engine_is_replaced_and_only_its_calls_in_flight_are_repeated() {
     let folder = tempfile::tempdir().unwrap();

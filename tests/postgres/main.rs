@@ -1,10 +1,10 @@
-//! The tests of ledgers on a real PostgreSQL: those that every store must pass (`tests/ledger`), and those of a server
-//! that is lost.
+//! The tests of ledgers on a real PostgreSQL server: those that every store must pass (`tests/ledger`), and tests of
+//! several engines, of poolers, and of servers that are killed.
 //!
 //! They are a target of their own, because they need PostgreSQL 14 or newer:
 //! `apt-get install --no-install-recommends postgresql pgbouncer`, or `GONE_POSTGRES_BIN=FOLDER` with `initdb` and
 //! `postgres`.
-//! Without it each of them fails. `cargo test --test postgres` runs them, and so does `.ci/run`.
+//! Without PostgreSQL each of them fails. `cargo test --test postgres` runs them, and so does `.ci/run`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -42,7 +42,7 @@ mod reads;
 mod registry;
 #[allow(dead_code)] // The bench of the ledger needs it, too.
 mod server;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No module needs all of it.
 #[path = "../bad_days/support.rs"]
 mod stage;
 #[path = "../ledger/steps.rs"]
@@ -51,7 +51,7 @@ mod stores;
 mod story_20;
 #[path = "../ledger/support.rs"]
 mod support;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No module needs all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;
 #[path = "../ledger/tombstones.rs"]

@@ -1,7 +1,7 @@
-//! A pgbouncer that tests start: it gives each transaction a session of the server, out of few.
+//! A pgbouncer that tests start. It gives each transaction one of a few sessions of the server.
 //!
 //! It needs `apt-get install --no-install-recommends pgbouncer`. `GONE_POSTGRES_POOLER=transaction cargo test --test
-//! postgres` runs whatever uses the shared server through one.
+//! postgres` runs all tests of the shared server through a pooler.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -15,28 +15,28 @@ use gone::ledger::migrate::migrate;
 use gone::ledger::postgres::{Address, PostgresLedger, can_write, upkeep};
 use gone::ledger::{EngineTerms, Engines as _, LedgerError, Location, WorkQueue as _};
 
-use crate::faults::end_each_once;
+use crate::faults::claim_and_end_each_once;
 use crate::server::{self, OwnServer};
 use crate::stage::Stage;
-use crate::stores::off_the_runtime;
+use crate::stores::run_blocking;
 use crate::support::{
     Folder, at, capacity, commit_one, outcome, ports, record_outcome, start_deletion, states,
 };
 
-/// The pooler takes no port; its socket is named after this one.
+/// The pooler listens on no port; its socket is named after this number.
 const PORT: u16 = 6432;
 const STARTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Ends when it is dropped, and with its test.
+/// A pooler that runs until it is dropped or the process of its test ends.
 pub struct Pooler {
     folder: PathBuf,
     settings: String,
-    /// A shell that kills it and removes its folder as soon as its own input ends.
+    /// A shell that kills the pooler and removes its folder as soon as the shell's input ends.
     child: Child,
 }
 
 impl Pooler {
-    /// One in front of the server with this socket. `sessions`: of the server, for all clients together.
+    /// Starts a pooler in front of the server with this folder. All clients share this number of its sessions.
     pub fn start(folder: &Path, server: &Path, sessions: usize) -> Self {
         let settings = format!(
             "[databases]\n* = host={} port=5432 user=postgres\n[pgbouncer]\n\
@@ -54,7 +54,7 @@ impl Pooler {
         }
     }
 
-    /// The URL of a ledger behind it.
+    /// The URL of a ledger behind the pooler.
     pub fn url(&self, schema: &str) -> String {
         let folder = self.folder.display();
         format!(
@@ -62,7 +62,7 @@ impl Pooler {
         )
     }
 
-    /// Runs statements as another client would. The text of what they answer.
+    /// Runs statements as another client would. Returns the text of their results.
     pub fn run_sql(&self, sql: &str) -> String {
         server::query_at(&self.folder, PORT, sql).unwrap()
     }
@@ -100,7 +100,10 @@ fn spawn(folder: &Path, settings: &str) -> Child {
     let since = Instant::now();
     while UnixStream::connect(&socket).is_err() {
         let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
-        assert!(since.elapsed() < STARTED_WITHIN, "no pooler:\n{log}");
+        assert!(
+            since.elapsed() < STARTED_WITHIN,
+            "the pooler did not start:\n{log}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     child
@@ -108,8 +111,8 @@ fn spawn(folder: &Path, settings: &str) -> Child {
 
 fn program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-    let mut programs = places.map(|folder| folder.join("pgbouncer"));
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    let mut programs = folders.map(|folder| folder.join("pgbouncer"));
     programs
         .find(|program| program.exists())
         .expect("these tests need pgbouncer: apt-get install --no-install-recommends pgbouncer")
@@ -133,7 +136,7 @@ pub fn address() -> Address {
 }
 
 /// A server behind a pooler, each in a folder of its own.
-fn behind_a_pooler(sessions: usize) -> (OwnServer, Pooler, [tempfile::TempDir; 2]) {
+fn start_behind_pooler(sessions: usize) -> (OwnServer, Pooler, [tempfile::TempDir; 2]) {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let server = OwnServer::start(folders[0].path());
     let pooler = Pooler::start(folders[1].path(), server.folder(), sessions);
@@ -146,17 +149,17 @@ async fn engine(address: &Address, name: &str) -> Result<PostgresLedger, LedgerE
         name,
         ..EngineTerms::default()
     };
-    let ledger = off_the_runtime(move || PostgresLedger::open(&address, None, terms)).await?;
+    let ledger = run_blocking(move || PostgresLedger::open(&address, None, terms)).await?;
     ledger.begin_work();
     Ok(ledger)
 }
 
-/// Two engines, whose twelve connections have three sessions between them, end all steps while the pooler and the
-/// server are killed in turns. What was answered is there, and no step is claimed twice.
+/// Two engines with twelve connections share three sessions. They end all steps while the pooler and the server are
+/// killed alternately. Acknowledged outcomes are kept, and no step is claimed twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn engines_behind_a_pooler_continue_after_the_pooler_or_the_server_is_killed() {
     const STEPS: usize = 60;
-    let (mut server, mut pooler, _folders) = off_the_runtime(|| behind_a_pooler(3)).await;
+    let (mut server, mut pooler, _folders) = run_blocking(|| start_behind_pooler(3)).await;
     let address = Address::parse(&pooler.url("pooled")).unwrap();
     let first = engine(&address, "first").await.unwrap();
     let second = engine(&address, "second").await.unwrap();
@@ -179,26 +182,24 @@ async fn engines_behind_a_pooler_continue_after_the_pooler_or_the_server_is_kill
         }
         (server, pooler)
     });
-    end_each_once(&[&first, &second], STEPS).await;
-    let _servers = off_the_runtime(move || killer.join().unwrap()).await;
+    claim_and_end_each_once(&[&first, &second], STEPS).await;
+    let _servers = run_blocking(move || killer.join().unwrap()).await;
     let states = states(&first, "one").await;
     let are_gone = states.iter().all(|(_, state)| *state == StepState::Gone);
     assert!(are_gone && states.len() == STEPS, "{states:?}");
     assert_eq!(first.engines().await.unwrap().len(), 2);
-    let checked = off_the_runtime(move || upkeep::check(&address))
-        .await
-        .unwrap();
+    let checked = run_blocking(move || upkeep::check(&address)).await.unwrap();
     let broken: Vec<_> = checked.iter().filter(|rule| rule.broken > 0).collect();
     assert!(broken.is_empty(), "{broken:?}");
     first.close().await;
     second.close().await;
 }
 
-/// Sessions that clients share keep nothing of gone's: another client finds the server's own settings, and no prepared
-/// statement.
+/// Another client of a shared session finds the server's own settings, and no prepared statements and no channels of
+/// gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ledger_leaves_no_settings_or_statements_in_the_sessions_of_a_pooler() {
-    let (_server, pooler, _folders) = off_the_runtime(|| behind_a_pooler(1)).await;
+    let (_server, pooler, _folders) = run_blocking(|| start_behind_pooler(1)).await;
     let address = Address::parse(&pooler.url("pooled")).unwrap();
     let ledger = engine(&address, "first").await.unwrap();
     start_deletion(&ledger, "one", &ports(&[("a", &[])])).await;
@@ -211,7 +212,7 @@ async fn a_ledger_leaves_no_settings_or_statements_in_the_sessions_of_a_pooler()
     }
     let left = "SELECT current_setting('search_path'), current_setting('enable_seqscan'),
          (SELECT count(*) FROM pg_prepared_statements), count(*) FROM pg_listening_channels()";
-    let (pooler, found) = off_the_runtime(move || {
+    let (pooler, found) = run_blocking(move || {
         let found = pooler.run_sql(left);
         (pooler, found)
     })
@@ -221,10 +222,10 @@ async fn a_ledger_leaves_no_settings_or_statements_in_the_sessions_of_a_pooler()
     drop(pooler);
 }
 
-/// A session in which another client has prepared statements of the same names.
+/// Another client has prepared statements with the same names in the session.
 #[test]
 fn the_error_of_a_statement_behind_an_undeclared_pooler_names_the_url_option() {
-    let (_server, pooler, _folders) = behind_a_pooler(1);
+    let (_server, pooler, _folders) = start_behind_pooler(1);
     pooler.run_sql("DO 'BEGIN FOR n IN 0..99 LOOP EXECUTE format(''PREPARE s%s AS SELECT 1'', n); END LOOP; END'");
     let url = pooler.url("pooled").replace("&pooler=transaction", "");
     let stage = Stage::new();
@@ -242,10 +243,10 @@ fn the_backup_command_names_the_server_and_says_that_a_pooler_does_not_work() {
     copied.complains(&["db.example:6432/gone?sslmode=", "not its pooler"]);
 }
 
-/// What needs a session of its own for longer says so, and what to do.
+/// A copy needs a session of its own. The refusal says what to do.
 #[tokio::test]
 async fn a_ledger_is_not_copied_through_a_pooler() {
-    let (_server, pooler, _folders) = off_the_runtime(|| behind_a_pooler(2)).await;
+    let (_server, pooler, _folders) = run_blocking(|| start_behind_pooler(2)).await;
     let url = pooler.url("pooled");
     let address = Address::parse(&url).unwrap();
     assert!(can_write(&address).is_ok());
@@ -253,7 +254,7 @@ async fn a_ledger_is_not_copied_through_a_pooler() {
     let folder = Folder::new();
     let from = Location::Postgres(Box::new(address));
     let to = Location::File(folder.path("to.db"));
-    let refused = off_the_runtime(move || migrate(&from, &to, &[], &mut |_| {})).await;
+    let refused = run_blocking(move || migrate(&from, &to, &[], &mut |_| {})).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("without ?pooler=transaction"), "{refused}");
 }

@@ -1,4 +1,5 @@
-//! A PostgreSQL that tests start: in a folder of its own, on a socket in it and on no port.
+//! A PostgreSQL server that tests start, in a folder of its own. It listens on a socket there, and on a port only for
+//! tests of TLS.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,27 +15,27 @@ use gone::ledger::postgres::Address;
 
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A server that many test processes share. The last one to end ends it, too, however it ends.
+/// A server that many test processes share. It is stopped once all of them have ended, in whatever way.
 pub struct Server {
     folder: PathBuf,
     /// Locked, shared, for as long as this process may use the server.
     _user: File,
-    /// The server and what ends it, if this process started them. They may outlive it.
+    /// The server and the shell that stops it, if this process started them. They may outlive this process.
     started: Vec<Child>,
-    /// Where it listens besides its socket; empty: nowhere.
+    /// The host name on which it listens besides its socket; empty for none.
     listens: &'static str,
     port: u16,
-    /// Whether what it commits survives a loss of power; if not, it is faster.
+    /// Whether commits survive a loss of power. If not, the server is faster.
     durable: bool,
 }
 
-/// A transaction of somebody else, which ends when this is dropped.
-pub struct Held {
+/// An open transaction of another client. It ends when this is dropped.
+pub struct OpenTransaction {
     session: Child,
     _input: ChildStdin,
 }
 
-impl Drop for Held {
+impl Drop for OpenTransaction {
     fn drop(&mut self) {
         let _ = self.session.kill();
         let _ = self.session.wait();
@@ -52,7 +53,7 @@ impl OwnServer {
         Self::start_as(folder, false)
     }
 
-    /// One that waits for the disk at each commit, as those in production do.
+    /// Starts a server that waits for the disk at each commit, as servers in production do.
     pub fn durable(folder: &Path) -> Self {
         Self::start_as(folder, true)
     }
@@ -65,7 +66,7 @@ impl OwnServer {
         Self { server, child }
     }
 
-    /// A standby of this server, which it waits for at each commit from now on.
+    /// Starts a standby, for which this server waits at each commit from now on.
     pub fn with_standby(&self, folder: &Path) -> Self {
         let server = Server::in_folder(folder.to_owned());
         give_to_user(&server.folder);
@@ -79,8 +80,8 @@ impl OwnServer {
         ]);
         copying.arg("-D").arg(folder.join("data"));
         let copied = copying.arg("-h").arg(&self.server.folder).output().unwrap();
-        let said = String::from_utf8_lossy(&copied.stderr);
-        assert!(copied.status.success(), "pg_basebackup: {said}");
+        let stderr = String::from_utf8_lossy(&copied.stderr);
+        assert!(copied.status.success(), "pg_basebackup: {stderr}");
         let child = server.spawn();
         self.run_sql("ALTER SYSTEM SET synchronous_standby_names = '*'");
         self.run_sql("SELECT pg_reload_conf()");
@@ -104,8 +105,8 @@ impl OwnServer {
         &self.server.folder
     }
 
-    /// One that also listens on a port of `localhost`, with this certificate and key as PEM. The role `ada` needs
-    /// TLS and this password there.
+    /// Starts a server that also listens on a port of `localhost`, with this certificate and key as PEM. The role `ada`
+    /// needs TLS and this password there.
     pub fn with_tls(folder: &Path, certificate: &str, key: &str, password: &str) -> (Self, u16) {
         let mut server = Server::in_folder(folder.to_owned());
         server.create();
@@ -157,7 +158,7 @@ impl OwnServer {
         self.server.query(sql)
     }
 
-    /// Ends it at once, as a crash does.
+    /// Kills the server at once, as a crash would.
     pub fn kill(&mut self) {
         // Its children notice by themselves; the next start waits for them.
         self.child.kill().unwrap();
@@ -182,11 +183,11 @@ pub fn shared() -> &'static Server {
     SERVER.get_or_init(|| {
         // A socket's path may have 107 bytes, so it is not below the folder of the build.
         let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let place = uuid::Uuid::new_v5(
+        let name = uuid::Uuid::new_v5(
             &uuid::Uuid::NAMESPACE_URL,
             build.as_os_str().as_encoded_bytes(),
         );
-        Server::start(std::env::temp_dir().join(format!("gone-postgres-{}", place.simple())))
+        Server::start(std::env::temp_dir().join(format!("gone-postgres-{}", name.simple())))
     })
 }
 
@@ -238,18 +239,18 @@ impl Server {
         Address::parse(&self.url(schema)).unwrap()
     }
 
-    /// Runs statements, as somebody else would.
+    /// Runs statements as another client would. Returns the text of their results.
     pub fn run_sql(&self, sql: &str) -> String {
         self.query(sql).unwrap()
     }
 
-    /// Runs statements, as somebody else would. The text of what they answer, or why they failed.
+    /// Runs statements as another client would. Returns the text of their results, or why they failed.
     pub fn query(&self, sql: &str) -> Result<String, String> {
         query_at(&self.folder, self.port, sql)
     }
 
-    /// Opens a transaction, as somebody else would, and keeps what it has locked until it is dropped.
-    pub fn hold(&self, sql: &str) -> Held {
+    /// Opens a transaction as another client would. Its locks are kept until the returned value is dropped.
+    pub fn open_transaction(&self, sql: &str) -> OpenTransaction {
         let mut psql = Command::new(programs().join("psql"));
         psql.args([
             "-qXAt",
@@ -272,7 +273,7 @@ impl Server {
         writeln!(input, "BEGIN; {sql}; SELECT 'held';").unwrap();
         let output = BufReader::new(session.stdout.take().unwrap());
         assert!(output.lines().any(|line| line.unwrap() == "held"));
-        Held {
+        OpenTransaction {
             session,
             _input: input,
         }
@@ -296,11 +297,11 @@ impl Server {
             "-D",
         ]);
         let created = initdb.arg(self.folder.join("data")).output().unwrap();
-        let said = String::from_utf8_lossy(&created.stderr);
-        assert!(created.status.success(), "initdb: {said}");
+        let stderr = String::from_utf8_lossy(&created.stderr);
+        assert!(created.status.success(), "initdb: {stderr}");
     }
 
-    /// Starts the server, and beside it what ends it once no process has `users` locked.
+    /// Starts the server, and a shell that stops it once no process has `users` locked.
     fn run(&mut self) {
         let server = self.spawn();
         let guard = "
@@ -322,8 +323,8 @@ impl Server {
         self.started = vec![server, guarding.spawn().unwrap()];
     }
 
-    /// Starts the server, and returns its process once it answers. It does not start while a process of the one that
-    /// was killed before still lives.
+    /// Starts the server, and returns its process once it answers. A start fails, and is repeated, while a process of a
+    /// server that was killed before still exists.
     fn spawn(&self) -> Child {
         let since = Instant::now();
         let mut child = self.spawn_once();
@@ -332,7 +333,10 @@ impl Server {
                 child = self.spawn_once();
             }
             let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-            assert!(since.elapsed() < STARTED_WITHIN, "no server:\n{log}");
+            assert!(
+                since.elapsed() < STARTED_WITHIN,
+                "the server did not start:\n{log}"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         child
@@ -356,7 +360,7 @@ impl Server {
             postgres.args(["-c", "fsync=off", "-c", "full_page_writes=off"]);
         }
         postgres.args(["-c", &format!("listen_addresses={}", self.listens)]);
-        // A standby looks for its primary again soon.
+        // A standby tries to reach its primary again soon.
         postgres.args(["-c", "wal_retrieve_retry_interval=200ms"]);
         postgres.args(["-p", &self.port.to_string()]);
         postgres.process_group(0).stdin(Stdio::null());
@@ -368,28 +372,28 @@ impl Server {
     }
 
     fn answers(&self) -> bool {
-        let mut asked = Command::new(programs().join("pg_isready"));
-        let asked = asked
+        let mut isready = Command::new(programs().join("pg_isready"));
+        let answered = isready
             .args(["-q", "-p", &self.port.to_string(), "-h"])
             .arg(&self.folder)
             .status();
-        asked.is_ok_and(|status| status.success())
+        answered.is_ok_and(|status| status.success())
     }
 }
 
-/// Runs statements at this socket. The text of what they answer, or why they failed.
+/// Runs statements at this socket. Returns the text of their results, or why they failed.
 pub fn query_at(folder: &Path, port: u16, sql: &str) -> Result<String, String> {
     let mut psql = Command::new(programs().join("psql"));
     psql.args(["-qXtA", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
     psql.args(["-d", "postgres", "-h"]).arg(folder);
     psql.args(["-p", &port.to_string(), "-c", sql]);
     let run = psql.output().unwrap();
-    let said = match run.status.success() {
+    let output = match run.status.success() {
         true => Ok(run.stdout),
         false => Err(run.stderr),
     };
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim().to_owned();
-    said.map(text).map_err(text)
+    output.map(text).map_err(text)
 }
 
 /// Lets the user of the server's programs write this file or folder.
@@ -423,7 +427,7 @@ pub fn programs() -> PathBuf {
     )
 }
 
-/// The same; none if there is no server.
+/// The folder with the newest server's programs; none if no server is installed.
 pub fn installed() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os("GONE_POSTGRES_BIN") {
         return Some(folder.into());

@@ -1,4 +1,4 @@
-//! The store on which the tests of a ledger run here.
+//! The store on which the tests of a ledger run in this target: PostgreSQL.
 
 use gone::ledger::postgres::PostgresLedger;
 use gone::ledger::{EngineTerms, Ledger, Location};
@@ -15,19 +15,19 @@ pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
 
 /// A new ledger.
 pub async fn open() -> PostgresLedger {
-    off_the_runtime(|| {
+    run_blocking(|| {
         let address = pooler::address();
         PostgresLedger::open(&address, None, EngineTerms::default()).unwrap()
     })
     .await
 }
 
-/// Where there is no ledger yet.
-pub fn place(_: &Folder, _: &str) -> Location {
+/// A location at which there is no ledger yet.
+pub fn new_location(_: &Folder, _: &str) -> Location {
     Location::Postgres(Box::new(server::shared().address()))
 }
 
-/// Does work that blocks on a thread that may.
-pub async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Does work that blocks on a thread that may block.
+pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }

@@ -9,12 +9,12 @@ use super::stage::{Running, Stage, text, wait_for};
 
 const PORTS: u32 = 30;
 
-/// Where the gate of an engine listens, from its log.
+/// The address of an engine's gate, from the engine's log.
 fn gate_of(engine: &Running) -> String {
     let mut address = None;
     wait_for("the gate", || {
-        let said = engine.err();
-        let lines = said
+        let log = engine.err();
+        let lines = log
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut open = lines.filter(|line| line["message"] == "a gate is open");
@@ -79,7 +79,7 @@ fn story_20_two_engines_and_two_gates_survive_a_server_restart_and_a_killed_engi
     let gates = [gate_of(&first), gate_of(&second)];
     let client = Client::new(&stage);
 
-    // By the second engine. When it is accepted, the gate of the first knows.
+    // The second engine accepts the deletion. From then on the first engine's gate knows it, too.
     let line = format!("{by_second} delete network/{network} --cascade --yes -o json");
     let id = text(&stage.gone(&line).ok().json()["id"]);
     for gate in &gates {
@@ -112,7 +112,7 @@ fn story_20_two_engines_and_two_gates_survive_a_server_restart_and_a_killed_engi
     first.kill();
     let show = format!("{by_second} show {id} -o json");
     let mut deletion = Value::Null;
-    wait_for("the end", || {
+    wait_for("the end of the deletion", || {
         deletion = stage.gone(&show).ok().json();
         deletion["state"] == "gone"
     });

@@ -1,4 +1,4 @@
-//! The program's upkeep of a ledger on a server: moved there while it is killed, checked, read, replayed, and back.
+//! The program's commands for a ledger on a server: check, audit, export, replay, backup, and migration.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::support::{accept, at, new_deletion, ports, start, target};
 
 const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes --reason ticket -o json";
 
-/// The rules that do not hold.
+/// The names of the rules that do not hold.
 fn broken(checks: &Value) -> Vec<String> {
     let checks = checks.as_array().unwrap().iter();
     let failed = checks.filter(|check| check["health"] == "fail");
@@ -48,9 +48,9 @@ fn p06_check_audit_export_and_replay_work_on_a_ledger_on_a_server() {
     assert_eq!(replayed[0]["state"], "gone", "{replayed}");
     stage.gone("doctor").prints(&["can be written"]);
 
-    // What only the server or a file can do is said, with the command.
-    let said = stage.gone("ledger backup /backup/gone.dump").ends_with(2);
-    said.complains(&[
+    // Commands that work only for a file, or only with the programs of the server, say what to do instead.
+    let backup = stage.gone("ledger backup /backup/gone.dump").ends_with(2);
+    backup.complains(&[
         "pg_dump --format=custom --schema=practice --file='/backup/gone.dump'",
         "pg_restore",
     ]);
@@ -78,7 +78,7 @@ fn p06_check_audit_export_and_replay_work_on_a_ledger_on_a_server() {
         .prints(&["broken at row 1"]);
 }
 
-/// The command that `ledger backup` names works as it is, and what it makes is given back by the other one.
+/// The dump command that `ledger backup` suggests works as it is, and so does the restore command.
 #[test]
 fn the_suggested_dump_and_restore_commands_preserve_a_ledger() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,8 +100,8 @@ fn run(command: &str) {
     let mut shell = Command::new("sh");
     let run = shell.args(["-c", command]).env("PATH", path);
     let ended = run.output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{command}: {said}");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{command}: {stderr}");
 }
 
 fn exported(address: &Address) -> Vec<u8> {
@@ -117,7 +117,7 @@ fn n13_a_killed_copy_is_resumed_and_no_engine_opens_it_before() {
     let server = OwnServer::start(folder.path());
     let address = server.address_of("moved");
     let stage = Stage::new();
-    large(&stage.ledger(), STEPS);
+    create_large_ledger(&stage.ledger(), STEPS);
     let migrate = format!(
         "ledger migrate {} {address} -o json",
         stage.ledger().display()
@@ -166,8 +166,8 @@ fn rows(report: &Value, table: &str) -> u64 {
     found["rows"].as_u64().unwrap()
 }
 
-/// A ledger with a deletion of so many steps.
-fn large(path: &Path, steps: usize) {
+/// Creates a ledger with a deletion of this many steps.
+fn create_large_ledger(path: &Path, steps: usize) {
     let mut store = Store::open(path, Options::default()).unwrap();
     let ids: Vec<String> = (0..steps).map(|n| format!("p{n}")).collect();
     let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
@@ -192,7 +192,7 @@ fn the_table_descriptions_match_the_columns_and_types_on_a_server() {
         )
         .unwrap(),
     );
-    // What only a server has, and more columns of an engine.
+    // Some tables, and most columns of engines, exist only on a server.
     let there = server.run_sql(
         "SELECT table_name || '.' || column_name || ' ' || data_type FROM information_schema.columns
          WHERE table_schema = 'described' AND table_name NOT IN ('numbers', 'tombstone_changes', 'version')
