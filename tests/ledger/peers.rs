@@ -279,13 +279,13 @@ async fn g05_a_repeated_notice_is_handled_once_and_one_of_another_deletion_again
 #[tokio::test]
 async fn g07_a_step_with_a_forced_delete_waits_for_an_importer_that_registers_later() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let claimed = claim(ledger, 1).await;
-        let stuck = settle(outcome(&claimed[0], StepState::Stuck, at(2)));
-        assert_eq!(one(ledger, stuck).await, Applied::Done);
+        let stuck = record_outcome(outcome(&claimed[0], StepState::Stuck, at(2)));
+        assert_eq!(commit_one(ledger, stuck).await, Applied::Done);
         let forced = Selection::Steps(vec![claimed[0].id]);
-        one(ledger, purge(forced, PurgeAction::Force, at(3))).await;
-        one(ledger, watched("d1", &["port"])).await;
+        commit_one(ledger, purge(forced, PurgeAction::Force, at(3))).await;
+        commit_one(ledger, register_importer("d1", &["port"])).await;
         let (awaited, _) = ledger.awaited(home(), "d1", 0, 10).await.unwrap();
         let steps: Vec<i64> = awaited.iter().map(|(step, _)| *step).collect();
         assert_eq!(steps, [claimed[0].id]);

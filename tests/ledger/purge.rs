@@ -385,15 +385,18 @@ async fn m01_recreating_an_ended_resource_revives_its_record_as_the_next_incarna
 #[tokio::test]
 async fn p03_a_forced_delete_replaces_no_call_that_is_in_flight() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
         let claimed = claim(ledger, 1).await;
-        let stuck = settle(outcome(&claimed[0], StepState::Stuck, at(2)));
-        assert_eq!(one(ledger, stuck).await, Applied::Done);
+        let stuck = record_outcome(outcome(&claimed[0], StepState::Stuck, at(2)));
+        assert_eq!(commit_one(ledger, stuck).await, Applied::Done);
         let in_flight = claim(ledger, 1).await;
         let both = vec![claimed[0].id, in_flight[0].id];
         let force = purge(Selection::Steps(both), PurgeAction::Force, at(3));
-        assert_eq!(one(ledger, force).await, Applied::Moved(1));
-        let steps = ledger.steps(StepFilter::default(), all()).await.unwrap();
+        assert_eq!(commit_one(ledger, force).await, Applied::Moved(1));
+        let steps = ledger
+            .steps(StepFilter::default(), first_page())
+            .await
+            .unwrap();
         let action = |claimed: &ClaimedStep| {
             let found = steps.rows.iter().find(|step| step.id == claimed.id);
             found.unwrap().action
@@ -407,7 +410,7 @@ async fn p03_a_forced_delete_replaces_no_call_that_is_in_flight() {
 #[tokio::test]
 async fn a_change_that_is_refused_halfway_leaves_the_options_as_they_were() {
     on_each_store(async |ledger| {
-        running(ledger, "one", &ports(&[("a", &[])])).await;
+        start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let events = async || {
             let page = ledger.events(0, EventFilter::default(), 100).await;
             page.unwrap().events.len()
@@ -421,7 +424,7 @@ async fn a_change_that_is_refused_halfway_leaves_the_options_as_they_were() {
             audit: entry("set options", "one", Origin::Cli),
             now: at(3),
         }));
-        let refused = one(ledger, options).await;
+        let refused = commit_one(ledger, options).await;
         assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.options.on_failure, OnFailure::Continue);
