@@ -1,4 +1,4 @@
-//! What other sites hold copies of: a plain DELETE takes those too, and nothing brings them back.
+//! Resources with copies at other sites: a plain DELETE deletes the copies too, and nothing brings them back.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::support::{Stage, until};
 const NETWORKS: &str = "/v2.0/networks";
 const LOCALS: [&str; 2] = ["RegionTwo", "RegionThree"];
 
-/// Two regions hold copies of what the first has.
-async fn stage() -> Stage {
+/// Starts a cloud of three regions, two of which may hold copies of resources of the first.
+async fn stage_with_copies() -> Stage {
     let regions = ["RegionOne"].into_iter().chain(LOCALS);
     let world = WorldOptions {
         regions: regions.map(str::to_owned).collect(),
@@ -29,9 +29,9 @@ fn copy_of(original: &str) -> Value {
     json!({"network": {"name": "web", "tags": [format!("gone:copy-of={original}")]}})
 }
 
-/// Made in this region past every gate, as a client of a real one does it: Neutron takes no tags with
-/// a new network.
-async fn copied_to(stage: &Stage, region: &str, original: &str) -> String {
+/// Creates a copy in this region, past every gate. The tag is a second call, because Neutron accepts none when a
+/// network is created. Returns the copy's id.
+async fn make_copy(stage: &Stage, region: &str, original: &str) -> String {
     let web = json!({"network": {"name": "web"}});
     let id = stage.make_at(region, "network", NETWORKS, web).await;
     let url = stage.upstream_at(region, "network");
@@ -43,18 +43,18 @@ async fn copied_to(stage: &Stage, region: &str, original: &str) -> String {
 }
 
 /// A network, and its copy in each of the other regions.
-struct Copied {
+struct CopiedNetwork {
     original: String,
     copies: Vec<(&'static str, String)>,
 }
 
-impl Copied {
+impl CopiedNetwork {
     async fn new(stage: &Stage) -> Self {
         let web = json!({"network": {"name": "web"}});
         let original = stage.make("network", NETWORKS, web).await;
         let mut copies = Vec::new();
         for region in LOCALS {
-            copies.push((region, copied_to(stage, region, &original).await));
+            copies.push((region, make_copy(stage, region, &original).await));
         }
         Self { original, copies }
     }
@@ -63,8 +63,8 @@ impl Copied {
         format!("{NETWORKS}/{}", self.original)
     }
 
-    /// The regions whose own service still shows it.
-    async fn left(&self, stage: &Stage) -> BTreeSet<&'static str> {
+    /// Returns the regions whose service still has the network or its copy.
+    async fn remaining_regions(&self, stage: &Stage) -> BTreeSet<&'static str> {
         let mut left = BTreeSet::new();
         let all = self.copies.iter().map(|(region, id)| (*region, id));
         for (region, id) in all.chain([("RegionOne", &self.original)]) {
@@ -79,8 +79,8 @@ impl Copied {
         left
     }
 
-    /// Something of another, in the way of the copy in this region.
-    async fn use_copy(&self, stage: &Stage, region: &str) -> String {
+    /// Creates a port on the copy in this region, which blocks its deletion. Returns the port's id.
+    async fn add_port_to_copy(&self, stage: &Stage, region: &str) -> String {
         let (_, copy) = self.copies.iter().find(|(at, _)| *at == region).unwrap();
         let port = json!({"port": {"network_id": copy}});
         let ports = "/v2.0/ports";
@@ -88,36 +88,42 @@ impl Copied {
     }
 }
 
-/// No network is deleted in this region until this is taken back.
-fn held(region: &str) -> Value {
+/// Faults that refuse every delete of a network in this region until they are removed.
+fn failing_network_deletes(region: &str) -> Value {
     json!([{"match": {"method": "DELETE", "kind": "network", "region": region},
         "action": {"status": 409, "type": "NetworkInUse", "message": "held by the test"}}])
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn n01_t09_a_plain_delete_takes_the_copies_too_and_waits_for_the_end() {
-    let stage = stage().await;
-    let web = Copied::new(&stage).await;
-    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+async fn n01_t09_a_plain_delete_deletes_the_copies_too_and_waits_until_all_are_gone() {
+    let stage = stage_with_copies().await;
+    let web = CopiedNetwork::new(&stage).await;
+    let answer = stage
+        .call_user_gate(Method::DELETE, &web.path(), None)
+        .await;
     assert_eq!(answer.status, 204, "{}", answer.text);
-    assert_eq!(web.left(&stage).await, BTreeSet::new());
+    assert_eq!(web.remaining_regions(&stage).await, BTreeSet::new());
     let id = answer.header("x-gone-deletion");
     let deletion = stage.deletion(id).await;
     assert_eq!(
         (deletion.state, deletion.counts.gone),
         (DeletionState::Gone, 3)
     );
-    let again = stage.user(Method::DELETE, &web.path(), None).await;
+    let again = stage
+        .call_user_gate(Method::DELETE, &web.path(), None)
+        .await;
     assert_eq!(again.status, 404, "{}", again.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn n01_n15_a_blocker_at_any_site_refuses_a_plain_delete_and_nothing_is_sent() {
-    let stage = stage().await;
-    let web = Copied::new(&stage).await;
-    let port = web.use_copy(&stage, "RegionThree").await;
-    let before = web.left(&stage).await;
-    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+    let stage = stage_with_copies().await;
+    let web = CopiedNetwork::new(&stage).await;
+    let port = web.add_port_to_copy(&stage, "RegionThree").await;
+    let before = web.remaining_regions(&stage).await;
+    let answer = stage
+        .call_user_gate(Method::DELETE, &web.path(), None)
+        .await;
     assert_eq!(answer.status, 409, "{}", answer.text);
     let error = &answer.json()["NeutronError"];
     assert_eq!(error["type"], "NetworkInUse");
@@ -125,11 +131,11 @@ async fn n01_n15_a_blocker_at_any_site_refuses_a_plain_delete_and_nothing_is_sen
         error["message"].as_str().unwrap().contains(&port),
         "{error}"
     );
-    assert_eq!(web.left(&stage).await, before);
+    assert_eq!(web.remaining_regions(&stage).await, before);
     assert_eq!(stage.phase("network", &web.original), None);
-    let shown = stage.user(Method::GET, &web.path(), None).await;
+    let shown = stage.call_user_gate(Method::GET, &web.path(), None).await;
     assert_eq!(shown.json()["network"]["status"], "ACTIVE");
-    // Who may not delete it does nothing either.
+    // A client without the right to delete it changes nothing either.
     let url = format!("{}{}", stage.url(GateSource::User, "network"), web.path());
     for (token, status) in [(stage.demo.as_str(), 404), ("", 401)] {
         let answer = stage.send(Method::DELETE, &url, token, None).await;
@@ -138,55 +144,65 @@ async fn n01_n15_a_blocker_at_any_site_refuses_a_plain_delete_and_nothing_is_sen
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn n12_t19_what_is_held_up_once_something_was_sent_is_told_and_goes_on() {
-    let stage = stage().await;
-    let web = Copied::new(&stage).await;
-    stage.faults(held("RegionThree")).await;
-    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+async fn n12_t19_a_delete_blocked_at_one_site_is_answered_with_the_reason_and_continues() {
+    let stage = stage_with_copies().await;
+    let web = CopiedNetwork::new(&stage).await;
+    stage.faults(failing_network_deletes("RegionThree")).await;
+    let answer = stage
+        .call_user_gate(Method::DELETE, &web.path(), None)
+        .await;
     assert_eq!(answer.status, 409, "{}", answer.text);
     let id = answer.header("x-gone-deletion").to_owned();
-    for told in [id.as_str(), "held by the test"] {
-        assert!(answer.text.contains(told), "{}", answer.text);
+    for part in [id.as_str(), "held by the test"] {
+        assert!(answer.text.contains(part), "{}", answer.text);
     }
-    let left = async || web.left(&stage).await == BTreeSet::from(["RegionOne", "RegionThree"]);
+    let left = async || {
+        web.remaining_regions(&stage).await == BTreeSet::from(["RegionOne", "RegionThree"])
+    };
     until("the other region's copy is gone", left).await;
-    // Nothing is undone, and the collector goes on: asked for again, it does so at once.
+    // Nothing is undone, and the deletion continues: a repeated DELETE retries the blocked step at once.
     stage.faults(json!([])).await;
-    let again = stage.user(Method::DELETE, &web.path(), None).await;
+    let again = stage
+        .call_user_gate(Method::DELETE, &web.path(), None)
+        .await;
     assert_eq!(
         (again.status, again.header("x-gone-deletion")),
         (204, id.as_str())
     );
     stage.until(&id, DeletionState::Gone).await;
-    assert_eq!(web.left(&stage).await, BTreeSet::new());
+    assert_eq!(web.remaining_regions(&stage).await, BTreeSet::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn n16_a_refusal_of_a_second_at_one_local_is_waited_for() {
-    let stage = stage().await;
-    let web = Copied::new(&stage).await;
+async fn n16_a_single_503_at_one_local_site_does_not_fail_a_plain_delete() {
+    let stage = stage_with_copies().await;
+    let web = CopiedNetwork::new(&stage).await;
     let down = json!([{"match": {"method": "DELETE", "kind": "network", "region": "RegionThree"},
         "times": 1, "action": {"status": 503, "message": "one moment"}}]);
     stage.faults(down).await;
-    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+    let answer = stage
+        .call_user_gate(Method::DELETE, &web.path(), None)
+        .await;
     assert_eq!(answer.status, 204, "{}", answer.text);
-    assert_eq!(web.left(&stage).await, BTreeSet::new());
+    assert_eq!(web.remaining_regions(&stage).await, BTreeSet::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t05_t12_a_region_that_is_done_gets_nothing_back_while_another_is_slow() {
-    let stage = stage().await;
-    let web = Copied::new(&stage).await;
-    stage.faults(held("RegionThree")).await;
-    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+async fn t05_t12_a_region_that_is_done_gets_no_copy_back_while_another_is_slow() {
+    let stage = stage_with_copies().await;
+    let web = CopiedNetwork::new(&stage).await;
+    stage.faults(failing_network_deletes("RegionThree")).await;
+    let answer = stage
+        .call_user_gate(Method::DELETE, &web.path(), None)
+        .await;
     assert_eq!(answer.status, 409, "{}", answer.text);
-    let done = async || !web.left(&stage).await.contains("RegionTwo");
+    let done = async || !web.remaining_regions(&stage).await.contains("RegionTwo");
     until("the second region's copy is gone", done).await;
 
     let central = stage.url(GateSource::Local, "network");
     let read = format!("{central}{}", web.path());
     let list = format!("{central}{NETWORKS}?name=web");
-    let made_in = |source: GateSource| {
+    let networks_url = |source: GateSource| {
         let own = stage.url_at("RegionTwo", source, "network");
         format!("{own}{NETWORKS}")
     };
@@ -194,17 +210,19 @@ async fn t05_t12_a_region_that_is_done_gets_nothing_back_while_another_is_slow()
         if copied {
             stage.faults(json!([])).await;
             let id = answer.header("x-gone-deletion");
-            stage.user(Method::DELETE, &web.path(), None).await;
+            stage
+                .call_user_gate(Method::DELETE, &web.path(), None)
+                .await;
             stage.until(id, DeletionState::Gone).await;
         }
         let shown = stage.send(Method::GET, &read, &stage.admin, None).await;
         assert_eq!(shown.status, 404, "{}", shown.text);
         let listed = stage.send(Method::GET, &list, &stage.admin, None).await;
         assert_eq!(listed.json()["networks"], json!([]));
-        // What it read before is not made either.
+        // A copy that a client read before the deletion is not created again either.
         for source in [GateSource::Local, GateSource::Central] {
             let copy = Some(copy_of(&web.original));
-            let url = made_in(source);
+            let url = networks_url(source);
             let made = stage.send(Method::POST, &url, &stage.admin, copy).await;
             assert_eq!(made.status, 409, "{source:?}: {}", made.text);
             assert_eq!(
@@ -218,36 +236,39 @@ async fn t05_t12_a_region_that_is_done_gets_nothing_back_while_another_is_slow()
             );
         }
     }
-    // One of the same name is no copy.
+    // A network with the same name, but without the tag, is not a copy.
     let other = Some(json!({"network": {"name": "web"}}));
-    let url = made_in(GateSource::Local);
+    let url = networks_url(GateSource::Local);
     let made = stage.send(Method::POST, &url, &stage.admin, other).await;
     assert_eq!(made.status, 201, "{}", made.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn n09_a_service_deletes_its_own_as_before_where_copies_may_be() {
-    let stage = stage().await;
+async fn n09_a_delete_with_a_service_token_is_forwarded_and_leaves_the_copies() {
+    let stage = stage_with_copies().await;
     let roles = json!({"name": "demo", "roles": {"demo": ["service"]}});
     stage.sandbox(Method::PUT, "users", roles).await;
-    // By Keystone's word, and not by what it shows.
+    // A token is a service's only if Keystone says so.
     for (service, planned) in [(stage.demo.as_str(), false), ("forged", true)] {
-        let web = Copied::new(&stage).await;
+        let web = CopiedNetwork::new(&stage).await;
         let url = format!("{}{}", stage.url(GateSource::User, "network"), web.path());
         let request = stage
             .request(Method::DELETE, &url)
             .header("x-auth-token", &stage.admin)
             .header("x-service-token", service);
-        let answer = stage.answered(request).await;
+        let answer = stage.send_request(request).await;
         assert_eq!(answer.status, 204, "{}", answer.text);
         assert_eq!(!answer.header("x-gone-deletion").is_empty(), planned);
         let left = if planned { &[][..] } else { &LOCALS[..] };
-        assert_eq!(web.left(&stage).await, left.iter().copied().collect());
+        assert_eq!(
+            web.remaining_regions(&stage).await,
+            left.iter().copied().collect()
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn n01_what_takes_longer_than_the_wait_is_under_way() {
+async fn n01_a_plain_delete_that_outlasts_the_wait_is_answered_204_while_it_runs() {
     let slow = json!([{"match": {"method": "DELETE", "kind": "network", "region": "RegionTwo"},
         "action": {"delay_ms": 600_000}}]);
     let regions = ["RegionOne", "RegionTwo"].map(str::to_owned).to_vec();
@@ -261,19 +282,19 @@ async fn n01_what_takes_longer_than_the_wait_is_under_way() {
     let stage = Stage::in_world(world, impatient).await;
     let web = json!({"network": {"name": "web"}});
     let original = stage.make("network", NETWORKS, web).await;
-    copied_to(&stage, "RegionTwo", &original).await;
+    make_copy(&stage, "RegionTwo", &original).await;
     stage.faults(slow).await;
     let path = format!("{NETWORKS}/{original}");
-    let answer = stage.user(Method::DELETE, &path, None).await;
+    let answer = stage.call_user_gate(Method::DELETE, &path, None).await;
     assert_eq!(answer.status, 204, "{}", answer.text);
     let id = answer.header("x-gone-deletion");
     assert_eq!(stage.deletion(id).await.state, DeletionState::Running);
-    let shown = stage.user(Method::GET, &path, None).await;
+    let shown = stage.call_user_gate(Method::GET, &path, None).await;
     assert_eq!(shown.json()["network"]["status"], "DELETING");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn i01_i04_what_is_in_use_can_be_left_to_the_collector_and_loses_nothing_by_it() {
+async fn i01_i04_a_parked_delete_waits_in_the_retry_queue_and_keeps_the_dependents() {
     let stage = Stage::new().await;
     let web = json!({"network": {"name": "web"}});
     let network = stage.make("network", NETWORKS, web).await;
@@ -281,16 +302,22 @@ async fn i01_i04_what_is_in_use_can_be_left_to_the_collector_and_loses_nothing_b
     let port = stage.make("network", "/v2.0/ports", port).await;
     let path = format!("{NETWORKS}/{network}");
     let odd = format!("{path}?park=perhaps");
-    assert_eq!(stage.user(Method::DELETE, &odd, None).await.status, 400);
+    assert_eq!(
+        stage
+            .call_user_gate(Method::DELETE, &odd, None)
+            .await
+            .status,
+        400
+    );
     let off = format!("{path}?park=false");
-    let refused = stage.user(Method::DELETE, &off, None).await;
+    let refused = stage.call_user_gate(Method::DELETE, &off, None).await;
     assert_eq!(
         (refused.status, refused.header("x-gone-deletion")),
         (409, "")
     );
 
     let parked = format!("{path}?park=true");
-    let parked = stage.user(Method::DELETE, &parked, None).await;
+    let parked = stage.call_user_gate(Method::DELETE, &parked, None).await;
     assert_eq!(parked.status, 202, "{}", parked.text);
     let id = parked.header("x-gone-deletion").to_owned();
     assert_eq!(
@@ -300,15 +327,17 @@ async fn i01_i04_what_is_in_use_can_be_left_to_the_collector_and_loses_nothing_b
     let deletion = stage.deletion(&id).await;
     assert_eq!((deletion.counts.total, deletion.counts.blocked), (1, 1));
     assert_eq!(stage.phase("network", &network), Some(Phase::Deleting));
-    // What holds it stays, for whoever has it; nothing new comes to it.
+    // The port blocks the deletion and stays as it is; new ports are refused.
     assert_eq!(stage.phase("port", &port), None);
     let more = Some(json!({"port": {"network_id": network}}));
-    let more = stage.user(Method::POST, "/v2.0/ports", more).await;
+    let more = stage
+        .call_user_gate(Method::POST, "/v2.0/ports", more)
+        .await;
     assert_eq!(more.status, 409, "{}", more.text);
     let port = format!("/v2.0/ports/{port}");
-    let freed = stage.user(Method::DELETE, &port, None).await;
-    assert_eq!(freed.status, 204, "{}", freed.text);
-    let again = stage.user(Method::DELETE, &path, None).await;
+    let deleted = stage.call_user_gate(Method::DELETE, &port, None).await;
+    assert_eq!(deleted.status, 204, "{}", deleted.text);
+    let again = stage.call_user_gate(Method::DELETE, &path, None).await;
     assert_eq!(
         (again.status, again.header("x-gone-deletion")),
         (204, id.as_str())
@@ -317,7 +346,7 @@ async fn i01_i04_what_is_in_use_can_be_left_to_the_collector_and_loses_nothing_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t14_creates_by_the_name_of_what_goes_are_refused_where_copies_are_known_by_name() {
+async fn t14_a_create_with_a_deleted_networks_name_is_refused_where_copies_match_by_name() {
     let regions = ["RegionOne", "RegionTwo"].map(str::to_owned).to_vec();
     let world = WorldOptions {
         regions,
@@ -332,8 +361,8 @@ async fn t14_creates_by_the_name_of_what_goes_are_refused_where_copies_are_known
         .make_at("RegionTwo", "network", NETWORKS, web.clone())
         .await;
     let path = format!("{NETWORKS}/{original}");
-    stage.faults(held("RegionOne")).await;
-    let answer = stage.user(Method::DELETE, &path, None).await;
+    stage.faults(failing_network_deletes("RegionOne")).await;
+    let answer = stage.call_user_gate(Method::DELETE, &path, None).await;
     let id = answer.header("x-gone-deletion").to_owned();
     let made = async |source: GateSource, token: &str, body: Value| {
         let url = format!("{}{NETWORKS}", stage.url_at("RegionTwo", source, "network"));
@@ -343,7 +372,7 @@ async fn t14_creates_by_the_name_of_what_goes_are_refused_where_copies_are_known
     for gone in [false, true] {
         if gone {
             stage.faults(json!([])).await;
-            stage.user(Method::DELETE, &path, None).await;
+            stage.call_user_gate(Method::DELETE, &path, None).await;
             stage.until(&id, DeletionState::Gone).await;
         }
         for source in [GateSource::Local, GateSource::Central] {
@@ -355,7 +384,7 @@ async fn t14_creates_by_the_name_of_what_goes_are_refused_where_copies_are_known
                 assert_eq!(answer.header("x-gone-deletion"), id);
             }
         }
-        // Another name, and the same one in another project, are no copies.
+        // A network with another name, or with the same name in another project, is not a copy.
         for (token, name) in [(&stage.admin, "other"), (&stage.demo, "web")] {
             let body = json!({"network": {"name": name}});
             let answer = made(GateSource::Local, token, body).await;
@@ -365,9 +394,9 @@ async fn t14_creates_by_the_name_of_what_goes_are_refused_where_copies_are_known
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t20_a_copy_of_a_part_is_not_made_while_its_original_goes_nor_after() {
-    let stage = stage().await;
-    let web = Copied::new(&stage).await;
+async fn t20_a_copy_of_a_part_is_refused_while_its_original_is_deleted_and_afterwards() {
+    let stage = stage_with_copies().await;
+    let web = CopiedNetwork::new(&stage).await;
     let subnets = "/v2.0/subnets";
     let fields = json!({"network_id": web.original, "ip_version": 4, "cidr": "10.0.0.0/24"});
     let subnet = stage
@@ -375,13 +404,17 @@ async fn t20_a_copy_of_a_part_is_not_made_while_its_original_goes_nor_after() {
         .await;
     let other = json!({"network": {"name": "other"}});
     let other = stage.make_at("RegionTwo", "network", NETWORKS, other).await;
-    stage.faults(held("RegionOne")).await;
-    let answer = stage.user(Method::DELETE, &web.path(), None).await;
+    stage.faults(failing_network_deletes("RegionOne")).await;
+    let answer = stage
+        .call_user_gate(Method::DELETE, &web.path(), None)
+        .await;
     let id = answer.header("x-gone-deletion").to_owned();
     for gone in [false, true] {
         if gone {
             stage.faults(json!([])).await;
-            stage.user(Method::DELETE, &web.path(), None).await;
+            stage
+                .call_user_gate(Method::DELETE, &web.path(), None)
+                .await;
             stage.until(&id, DeletionState::Gone).await;
         }
         for source in [GateSource::Local, GateSource::Central] {

@@ -9,14 +9,14 @@
 
 mod cascade;
 mod copies;
-mod crowds;
-mod keys;
+mod fairness;
+mod forwarding;
+mod natural_keys;
+mod nova_and_cinder;
 mod pages;
 mod parts;
-mod passing;
 mod paths;
 mod scopes;
-mod servers;
 mod spelling;
 mod support;
 mod table;

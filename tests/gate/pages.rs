@@ -1,4 +1,4 @@
-//! Pages of a list of which some rows are hidden.
+//! Pages of a list in which some rows are hidden (T13, T21).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Stage, site};
 
-/// Every page from this one on, by the links.
+/// Follows the links from this page to the last one. Returns the rows of each page.
 async fn pages(stage: &Stage, path: &str) -> Vec<Vec<Value>> {
     let mut url = format!("{}{path}", stage.url(GateSource::Local, "network"));
     let mut pages = Vec::new();
@@ -31,7 +31,8 @@ async fn pages(stage: &Stage, path: &str) -> Vec<Vec<Value>> {
     }
 }
 
-/// Some networks, and those of them that are being deleted: every third one, and a run of them.
+/// Creates 23 networks, of which every third one and a run of them are being deleted. Returns the ids of all, and of
+/// those that are being deleted.
 async fn networks(stage: &Stage) -> (BTreeSet<String>, BTreeSet<String>) {
     let mut ids = BTreeSet::new();
     for number in 0..23 {
@@ -54,7 +55,7 @@ async fn networks(stage: &Stage) -> (BTreeSet<String>, BTreeSet<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t13_pages_that_the_service_cuts_by_itself_stay_full_too() {
+async fn t13_pages_whose_size_the_service_limits_stay_full() {
     let world = WorldOptions {
         page_max: Some(4),
         ..WorldOptions::default()
@@ -71,7 +72,7 @@ async fn t13_pages_that_the_service_cuts_by_itself_stay_full_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t13_pages_stay_full_and_no_marker_names_what_is_hidden() {
+async fn t13_pages_stay_full_and_list_each_visible_row_once() {
     let stage = Stage::new().await;
     let (ids, hidden) = networks(&stage).await;
     let shown: BTreeSet<String> = ids.difference(&hidden).cloned().collect();
@@ -98,10 +99,14 @@ async fn t13_pages_stay_full_and_no_marker_names_what_is_hidden() {
             .flatten()
             .map(|row| row["id"].as_str().unwrap().to_owned())
             .collect();
-        assert_eq!(listed.len(), shown.len(), "{limit}: each once");
+        assert_eq!(
+            listed.len(),
+            shown.len(),
+            "limit {limit}: each row is listed once"
+        );
         assert_eq!(BTreeSet::from_iter(listed), shown, "{limit}");
     }
-    // The id is what the gate needs, and not what was asked for.
+    // The gate needs the id of each row; the client did not ask for it, and does not get it.
     let names = pages(&stage, "/v2.0/networks?limit=4&fields=name").await;
     let names: Vec<&Value> = names.iter().flatten().collect();
     assert_eq!(names.len(), shown.len());
@@ -111,7 +116,7 @@ async fn t13_pages_stay_full_and_no_marker_names_what_is_hidden() {
     );
 }
 
-/// The rows of a page, and where its links lead, by their names.
+/// Returns the ids on a page, and the URLs of its links by their names.
 async fn page(stage: &Stage, url: &str) -> (Vec<String>, BTreeMap<String, String>) {
     let page = stage.send(Method::GET, url, &stage.admin, None).await;
     assert_eq!(page.status, 200, "{url}: {}", page.text);
@@ -128,7 +133,7 @@ async fn page(stage: &Stage, url: &str) -> (Vec<String>, BTreeMap<String, String
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t21_pages_are_full_in_both_directions_and_no_link_names_what_is_hidden() {
+async fn t21_pages_are_full_in_both_directions_and_no_link_names_a_hidden_row() {
     let stage = Stage::new().await;
     let (ids, hidden) = networks(&stage).await;
     let shown: Vec<String> = ids.difference(&hidden).cloned().collect();
@@ -157,12 +162,16 @@ async fn t21_pages_are_full_in_both_directions_and_no_link_names_what_is_hidden(
         if onward == "previous" {
             pages.reverse();
         }
-        assert_eq!(pages.concat(), shown, "each once, in the order of the list");
+        assert_eq!(
+            pages.concat(),
+            shown,
+            "each row is listed once, in the order of the list"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t21_a_filter_by_state_holds_over_all_pages() {
+async fn t21_a_filter_by_state_applies_to_all_pages() {
     let stage = Stage::new().await;
     let (ids, hidden) = networks(&stage).await;
     for (state, found) in [

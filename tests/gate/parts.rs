@@ -1,5 +1,4 @@
-//! What the cloud removes with another resource is shown, hidden and guarded as that resource is (T20), and
-//! a list agrees with what it shows (T21).
+//! Parts are shown, hidden and guarded as their parent is (T20), and lists agree with what they show (T21).
 
 use gone::domain::model::{DeletionState, KindName, Phase};
 use gone::ledger::tombstones::Changed;
@@ -12,25 +11,25 @@ use crate::support::{Stage, site, until};
 const BALANCERS: &str = "/v2.0/lbaas/loadbalancers";
 
 /// A network with a subnet, the DHCP agent's port and a port of a server.
-struct Web {
+struct WebNetwork {
     network: String,
     subnet: String,
-    dhcp: String,
-    server: String,
+    dhcp_port: String,
+    server_port: String,
 }
 
-impl Web {
+impl WebNetwork {
     async fn new(stage: &Stage) -> Self {
         let seed = json!({"region": "RegionOne", "networks": 1, "ports_per_network": 1});
         let made = stage.sandbox(Method::POST, "seed", seed).await;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let network = text(&made["networks"][0]);
         let path = format!("/v2.0/subnets?network_id={network}");
-        let shown = stage.user(Method::GET, &path, None).await.json();
+        let shown = stage.call_user_gate(Method::GET, &path, None).await.json();
         Self {
             subnet: text(&shown["subnets"][0]["id"]),
-            dhcp: text(&made["ports"][0]),
-            server: text(&made["ports"][1]),
+            dhcp_port: text(&made["ports"][0]),
+            server_port: text(&made["ports"][1]),
             network,
         }
     }
@@ -45,7 +44,8 @@ async fn router(stage: &Stage) -> String {
     stage.make("network", "/v2.0/routers", body).await
 }
 
-/// A balancer with a listener, a policy, a pool and a monitor, when Octavia is done with it.
+/// Creates a load balancer with a listener, an L7 policy, a pool and a health monitor, and waits until it is active.
+/// Returns its id, and the lists and ids of its parts.
 async fn balancer(stage: &Stage, subnet: &str) -> (String, Vec<(&'static str, String)>) {
     let pool = json!({"name": "p", "protocol": "HTTP", "lb_algorithm": "ROUND_ROBIN",
         "healthmonitor": {"type": "HTTP", "delay": 5, "timeout": 3, "max_retries": 3}});
@@ -86,7 +86,7 @@ async fn balancer(stage: &Stage, subnet: &str) -> (String, Vec<(&'static str, St
     (balancer, parts)
 }
 
-fn fix(stage: &Stage, kind: &str, id: &str, phase: Option<Phase>) {
+fn set_phase(stage: &Stage, kind: &str, id: &str, phase: Option<Phase>) {
     stage.tombstones.apply([Changed {
         site: site(),
         kind: KindName::new(kind),
@@ -95,8 +95,9 @@ fn fix(stage: &Stage, kind: &str, id: &str, phase: Option<Phase>) {
     }]);
 }
 
-/// What each source is shown of one resource, by itself and in lists, as they are or with few fields.
-async fn shown(
+/// Returns how a resource is shown to each source: `404`, `deleting` or `pass`. Asserts that lists, with all fields or
+/// with few, show the same as a read by id.
+async fn states_by_source(
     stage: &Stage,
     service: &'static str,
     (list, id): (&str, &str),
@@ -139,17 +140,17 @@ async fn shown(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t20_a_part_is_shown_and_hidden_as_what_it_goes_with() {
+async fn t20_a_part_is_shown_and_hidden_as_its_parent_is() {
     let stage = Stage::new().await;
-    let web = Web::new(&stage).await;
+    let web = WebNetwork::new(&stage).await;
     let (balancer, parts) = balancer(&stage, &web.subnet).await;
     let group = json!({"security_group": {"name": "g"}});
     let group = stage.make("network", "/v2.0/security-groups", group).await;
     let path = format!("/v2.0/security-group-rules?security_group_id={group}");
-    let rules = stage.user(Method::GET, &path, None).await.json();
+    let rules = stage.call_user_gate(Method::GET, &path, None).await.json();
     let rule = rules["security_group_rules"][0]["id"].as_str().unwrap();
     let path = format!("/v2.0/ports?device_id=lb-{balancer}");
-    let ports = stage.user(Method::GET, &path, None).await.json();
+    let ports = stage.call_user_gate(Method::GET, &path, None).await.json();
     let vip = ports["ports"][0]["id"].as_str().unwrap();
 
     let neutron = ("status", "DELETING");
@@ -170,7 +171,7 @@ async fn t20_a_part_is_shown_and_hidden_as_what_it_goes_with() {
             "network",
             ("network", &web.network),
             "/v2.0/ports",
-            web.dhcp.as_str(),
+            web.dhcp_port.as_str(),
             neutron,
         ),
         (
@@ -202,19 +203,19 @@ async fn t20_a_part_is_shown_and_hidden_as_what_it_goes_with() {
             (None, ["pass", "pass", "pass"]),
             (Some(Phase::Checking), ["pass", "pass", "pass"]),
             (Some(Phase::Deleting), ["404", "deleting", "pass"]),
-            // What is left of it must stay reachable.
+            // After a purge, the resources that remain must stay reachable.
             (Some(Phase::Purged), ["pass", "pass", "pass"]),
         ] {
-            fix(&stage, kind, whole, phase);
-            let found = shown(&stage, service, (list, id), state).await;
+            set_phase(&stage, kind, whole, phase);
+            let found = states_by_source(&stage, service, (list, id), state).await;
             assert_eq!(found, expected, "{list} of a {kind} in {phase:?}");
         }
-        fix(&stage, kind, whole, None);
+        set_phase(&stage, kind, whole, None);
     }
-    // What is below a part, too: the members of a pool.
+    // The members of a pool are a part of a part.
     let pool = &parts[1].1;
     let members = format!("/v2.0/lbaas/pools/{pool}/members");
-    fix(&stage, "load_balancer", &balancer, Some(Phase::Deleting));
+    set_phase(&stage, "load_balancer", &balancer, Some(Phase::Deleting));
     for (source, status) in [(Local, 404), (User, 200), (Central, 200)] {
         let at = (source, "load-balancer");
         let answer = stage.call(at, Method::GET, &members, None).await;
@@ -222,8 +223,8 @@ async fn t20_a_part_is_shown_and_hidden_as_what_it_goes_with() {
     }
 }
 
-/// Every way to refer to a part, of a network and of a balancer.
-async fn references(stage: &Stage, web: &Web) -> Vec<(&'static str, Method, String, Value)> {
+/// Calls that refer to a part of the network: one for each field in which a call can.
+async fn references(stage: &Stage, web: &WebNetwork) -> Vec<(&'static str, Method, String, Value)> {
     let router = router(stage).await;
     let other = json!({"network": {"name": "other"}});
     let other = stage.make("network", "/v2.0/networks", other).await;
@@ -231,16 +232,16 @@ async fn references(stage: &Stage, web: &Web) -> Vec<(&'static str, Method, Stri
     let port = stage.make("network", "/v2.0/ports", port).await;
     let trunk = json!({"trunk": {"port_id": port}});
     let trunk = stage.make("network", "/v2.0/trunks", trunk).await;
-    let Web {
+    let WebNetwork {
         subnet,
-        dhcp,
-        server,
+        dhcp_port,
+        server_port,
         ..
     } = web;
     let network = "network";
     let balancing = "load-balancer";
     let at = |path: &str, id: &str, rest: &str| format!("/v2.0/{path}/{id}{rest}");
-    let subport = json!({"sub_ports": [{"port_id": server, "segmentation_type": "vlan", "segmentation_id": 7}]});
+    let subport = json!({"sub_ports": [{"port_id": server_port, "segmentation_type": "vlan", "segmentation_id": 7}]});
     let vip = |field: &str, id: &str| json!({"loadbalancer": {"name": "b", field: id}});
     let second = json!({"loadbalancer": {"name": "b", "vip_network_id": other,
         "additional_vips": [{"subnet_id": subnet}]}});
@@ -263,13 +264,13 @@ async fn references(stage: &Stage, web: &Web) -> Vec<(&'static str, Method, Stri
         (
             network,
             Method::PUT,
-            at("ports", dhcp, ""),
+            at("ports", dhcp_port, ""),
             json!({"port": {"name": "x"}}),
         ),
         (
             network,
             Method::PUT,
-            at("ports", server, ""),
+            at("ports", server_port, ""),
             json!({"port": {"name": "x"}}),
         ),
         (
@@ -282,7 +283,7 @@ async fn references(stage: &Stage, web: &Web) -> Vec<(&'static str, Method, Stri
             network,
             Method::PUT,
             at("routers", &router, "/add_router_interface"),
-            json!({"port_id": server}),
+            json!({"port_id": server_port}),
         ),
         (
             network,
@@ -294,13 +295,13 @@ async fn references(stage: &Stage, web: &Web) -> Vec<(&'static str, Method, Stri
             network,
             Method::POST,
             "/v2.0/trunks".into(),
-            json!({"trunk": {"port_id": server}}),
+            json!({"trunk": {"port_id": server_port}}),
         ),
         (
             network,
             Method::POST,
             "/v2.0/floatingips".into(),
-            json!({"floatingip": {"floating_network_id": other, "port_id": server}}),
+            json!({"floatingip": {"floating_network_id": other, "port_id": server_port}}),
         ),
         (
             network,
@@ -312,13 +313,13 @@ async fn references(stage: &Stage, web: &Web) -> Vec<(&'static str, Method, Stri
             network,
             Method::POST,
             "/v2.0/local_ips".into(),
-            json!({"local_ip": {"local_port_id": server}}),
+            json!({"local_ip": {"local_port_id": server_port}}),
         ),
         (
             network,
             Method::POST,
             at("local_ips", &trunk, "/port_associations"),
-            json!({"port_association": {"fixed_port_id": server}}),
+            json!({"port_association": {"fixed_port_id": server_port}}),
         ),
         (
             balancing,
@@ -330,7 +331,7 @@ async fn references(stage: &Stage, web: &Web) -> Vec<(&'static str, Method, Stri
             balancing,
             Method::POST,
             BALANCERS.into(),
-            vip("vip_port_id", server),
+            vip("vip_port_id", server_port),
         ),
         (balancing, Method::POST, BALANCERS.into(), second),
         (balancing, Method::POST, BALANCERS.into(), tree),
@@ -338,12 +339,12 @@ async fn references(stage: &Stage, web: &Web) -> Vec<(&'static str, Method, Stri
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t20_whatever_names_a_part_is_refused_at_any_depth_in_every_service() {
+async fn t20_a_reference_to_a_part_at_any_depth_is_refused_in_every_service() {
     let stage = Stage::new().await;
-    let web = Web::new(&stage).await;
+    let web = WebNetwork::new(&stage).await;
     let references = references(&stage, &web).await;
     for phase in [Phase::Checking, Phase::Deleting] {
-        fix(&stage, "network", &web.network, Some(phase));
+        set_phase(&stage, "network", &web.network, Some(phase));
         for (service, method, path, body) in &references {
             for source in [User, Local, Central] {
                 let at = (source, *service);
@@ -355,12 +356,16 @@ async fn t20_whatever_names_a_part_is_refused_at_any_depth_in_every_service() {
                     "{phase:?} {path} {body}: {}",
                     answer.text
                 );
-                let said = answer.text.contains(&web.network);
-                assert!(said, "{path} does not say what goes: {}", answer.text);
+                let names_parent = answer.text.contains(&web.network);
+                assert!(
+                    names_parent,
+                    "{path} does not name the network: {}",
+                    answer.text
+                );
             }
         }
         let subnet = format!("/v2.0/subnets/{}", web.subnet);
-        let user = stage.user(Method::DELETE, &subnet, None).await;
+        let user = stage.call_user_gate(Method::DELETE, &subnet, None).await;
         assert_eq!(user.status, 409, "{}", user.text);
         if phase == Phase::Deleting {
             let at = (Local, "network");
@@ -368,27 +373,27 @@ async fn t20_whatever_names_a_part_is_refused_at_any_depth_in_every_service() {
             assert_eq!(local.status, 404, "{}", local.text);
         }
     }
-    fix(&stage, "network", &web.network, None);
+    set_phase(&stage, "network", &web.network, None);
     let (service, method, path, body) = &references[0];
     let at = (User, *service);
     let free = stage
         .call(at, method.clone(), path, Some(body.clone()))
         .await;
     assert_eq!(free.status, 200, "{}", free.text);
-    // Nobody makes the gate look anything up without a token.
-    fix(&stage, "network", &web.network, Some(Phase::Deleting));
+    // Without a token, the gate reads no parent and answers 401.
+    set_phase(&stage, "network", &web.network, Some(Phase::Deleting));
     let url = format!("{}{path}", stage.url(User, "network"));
     let nobody = stage.send(Method::PUT, &url, "", Some(body.clone())).await;
     assert_eq!(nobody.status, 401, "{}", nobody.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t20_b5_a_group_that_goes_is_not_given_to_a_balancer() {
+async fn t20_b5_a_load_balancer_cannot_use_a_security_group_being_deleted() {
     let stage = Stage::new().await;
-    let web = Web::new(&stage).await;
+    let web = WebNetwork::new(&stage).await;
     let group = json!({"security_group": {"name": "g"}});
     let group = stage.make("network", "/v2.0/security-groups", group).await;
-    fix(&stage, "security_group", &group, Some(Phase::Deleting));
+    set_phase(&stage, "security_group", &group, Some(Phase::Deleting));
     let body = json!({"loadbalancer": {"vip_subnet_id": web.subnet, "vip_sg_ids": [group]}});
     let at = (User, "load-balancer");
     let answer = stage.call(at, Method::POST, BALANCERS, Some(body)).await;
@@ -396,10 +401,10 @@ async fn t20_b5_a_group_that_goes_is_not_given_to_a_balancer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t20_a_reference_that_cannot_be_looked_up_is_not_forwarded() {
+async fn t20_a_reference_whose_parent_cannot_be_read_is_answered_503() {
     let stage = Stage::new().await;
-    let web = Web::new(&stage).await;
-    fix(&stage, "network", &web.network, Some(Phase::Deleting));
+    let web = WebNetwork::new(&stage).await;
+    set_phase(&stage, "network", &web.network, Some(Phase::Deleting));
     let down = json!([{"match": {"method": "GET", "kind": "subnet"}, "action": {"status": 500}}]);
     stage.faults(down).await;
     let body = json!({"loadbalancer": {"name": "b", "vip_subnet_id": web.subnet}});
@@ -411,15 +416,15 @@ async fn t20_a_reference_that_cannot_be_looked_up_is_not_forwarded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn t20_a_parked_deletion_guards_its_parts_and_lets_them_be_detached() {
     let stage = Stage::new().await;
-    let web = Web::new(&stage).await;
-    let held = router(&stage).await;
-    let attach = format!("/v2.0/routers/{held}/add_router_interface");
+    let web = WebNetwork::new(&stage).await;
+    let attached_router = router(&stage).await;
+    let attach = format!("/v2.0/routers/{attached_router}/add_router_interface");
     let body = Some(json!({"subnet_id": web.subnet}));
-    let attached = stage.user(Method::PUT, &attach, body).await;
+    let attached = stage.call_user_gate(Method::PUT, &attach, body).await;
     assert_eq!(attached.status, 200, "{}", attached.text);
     let references = references(&stage, &web).await;
     let parked = format!("{}?park=true", web.path());
-    let parked = stage.user(Method::DELETE, &parked, None).await;
+    let parked = stage.call_user_gate(Method::DELETE, &parked, None).await;
     assert_eq!(parked.status, 202, "{}", parked.text);
     let id = parked.header("x-gone-deletion").to_owned();
     for (service, method, path, body) in references {
@@ -427,31 +432,31 @@ async fn t20_a_parked_deletion_guards_its_parts_and_lets_them_be_detached() {
         assert_eq!(answer.status, 409, "{path}: {}", answer.text);
         assert_eq!(answer.header("x-gone-deletion"), id);
     }
-    // What holds it up may be removed: it waits for that.
-    let detach = format!("/v2.0/routers/{held}/remove_router_interface");
+    // The blockers may be removed: the deletion waits for that.
+    let detach = format!("/v2.0/routers/{attached_router}/remove_router_interface");
     let body = Some(json!({"subnet_id": web.subnet}));
-    let detached = stage.user(Method::PUT, &detach, body).await;
+    let detached = stage.call_user_gate(Method::PUT, &detach, body).await;
     assert_eq!(detached.status, 200, "{}", detached.text);
-    let port = format!("/v2.0/ports/{}", web.server);
-    let removed = stage.user(Method::DELETE, &port, None).await;
+    let port = format!("/v2.0/ports/{}", web.server_port);
+    let removed = stage.call_user_gate(Method::DELETE, &port, None).await;
     assert_eq!(removed.status, 204, "{}", removed.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t20_a_port_that_the_cloud_made_after_planning_is_hidden_too() {
+async fn t20_a_port_created_by_the_cloud_after_planning_is_hidden_too() {
     let stage = Stage::new().await;
-    let web = Web::new(&stage).await;
-    let held = json!([{"match": {"method": "DELETE", "kind": "port"},
+    let web = WebNetwork::new(&stage).await;
+    let failing = json!([{"match": {"method": "DELETE", "kind": "port"},
         "action": {"status": 409, "type": "PortInUse", "message": "held by the test"}}]);
-    stage.faults(held).await;
+    stage.faults(failing).await;
     let path = format!("{}?cascade=true", web.path());
-    let accepted = stage.user(Method::DELETE, &path, None).await;
+    let accepted = stage.call_user_gate(Method::DELETE, &path, None).await;
     let id = accepted.header("x-gone-deletion").to_owned();
     stage.until_counts(&id, |counts| counts.blocked > 0).await;
     let port = json!({"port": {"network_id": web.network, "device_owner": "network:dhcp",
         "device_id": "reserved_dhcp_port"}});
     let late = stage.make("network", "/v2.0/ports", port).await;
-    let found = shown(
+    let found = states_by_source(
         &stage,
         "network",
         ("/v2.0/ports", &late),
@@ -460,7 +465,9 @@ async fn t20_a_port_that_the_cloud_made_after_planning_is_hidden_too() {
     .await;
     assert_eq!(found, ["404", "deleting", "pass"]);
     stage.faults(json!([])).await;
-    stage.user(Method::DELETE, &web.path(), None).await;
+    stage
+        .call_user_gate(Method::DELETE, &web.path(), None)
+        .await;
     stage.until(&id, DeletionState::Gone).await;
 }
 
@@ -478,10 +485,10 @@ async fn listed(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t21_a_filter_by_state_finds_what_is_shown_so_in_every_service() {
+async fn t21_a_filter_by_state_finds_the_resources_shown_with_that_state_in_every_service() {
     let stage = Stage::new().await;
-    let web = Web::new(&stage).await;
-    let other = Web::new(&stage).await;
+    let web = WebNetwork::new(&stage).await;
+    let other = WebNetwork::new(&stage).await;
     let (going, _) = balancer(&stage, &web.subnet).await;
     let (stays, _) = balancer(&stage, &other.subnet).await;
     let image = json!({"name": "i"});
@@ -489,9 +496,9 @@ async fn t21_a_filter_by_state_finds_what_is_shown_so_in_every_service() {
     let kept = stage
         .make("image", "/v2/images", json!({"name": "k"}))
         .await;
-    fix(&stage, "network", &web.network, Some(Phase::Deleting));
-    fix(&stage, "load_balancer", &going, Some(Phase::Deleting));
-    fix(&stage, "image", &image, Some(Phase::Deleting));
+    set_phase(&stage, "network", &web.network, Some(Phase::Deleting));
+    set_phase(&stage, "load_balancer", &going, Some(Phase::Deleting));
+    set_phase(&stage, "image", &image, Some(Phase::Deleting));
     for (service, list, field, deleting, active, gone, there) in [
         (
             "network",
@@ -536,7 +543,7 @@ async fn t21_a_filter_by_state_finds_what_is_shown_so_in_every_service() {
         let local = listed(&stage, (Local, service), &find(deleting)).await;
         assert_eq!(local, [] as [String; 0], "{service}");
     }
-    // Parts, with few fields, and both states at once.
+    // The filter also finds parts, works with few fields, and takes both states at once.
     let subnets = listed(
         &stage,
         (User, "network"),
@@ -547,7 +554,7 @@ async fn t21_a_filter_by_state_finds_what_is_shown_so_in_every_service() {
     let both = "/v2.0/networks?status=DELETING&status=ACTIVE";
     let both = listed(&stage, (User, "network"), both).await;
     assert!(both.contains(&web.network) && both.contains(&other.network));
-    // The central is shown what the service has, and so finds that.
+    // The central site is shown the service's own state, and its filter goes by that state.
     let central = listed(&stage, (Central, "network"), "/v2.0/networks?status=ACTIVE").await;
     assert!(central.contains(&web.network));
 }

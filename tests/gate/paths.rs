@@ -1,4 +1,4 @@
-//! Which resource a path names, and which resources a body.
+//! The resources that a request's path and body name.
 
 use gone::domain::model::KindName;
 use gone::frontends::gate::body::{parse, referred};
@@ -46,7 +46,7 @@ fn t11_each_path_of_each_service_names_its_resource() {
         kind: KindName::new("image_member"),
         parent: Some(named("image", "i")),
     };
-    for (routes, path, place) in [
+    for (routes, path, expected) in [
         (
             &network,
             "/RegionOne/network/v2.0/networks",
@@ -151,12 +151,12 @@ fn t11_each_path_of_each_service_names_its_resource() {
             below("volume_transfer", "t"),
         ),
     ] {
-        assert_eq!(routes.target_of(path), place, "{path}");
+        assert_eq!(routes.target_of(path), expected, "{path}");
     }
 }
 
 #[test]
-fn what_may_be_read_in_two_ways_is_read_in_none() {
+fn a_path_with_two_readings_is_ambiguous() {
     let routes = routes("network", "");
     for path in [
         "/v2.0//networks/n",
@@ -205,7 +205,7 @@ fn t22_an_id_a_collection_and_an_action_have_one_spelling() {
         ] {
             let spelled = format!("{collection}/0a{suffix}");
             assert_eq!(routes.target_of(&spelled), Err(Ambiguous), "{spelled}");
-            // A part or an action of it, too.
+            // The same holds for paths below such an id.
             let below = format!("{spelled}/tags");
             assert_eq!(routes.target_of(&below), Err(Ambiguous), "{below}");
         }
@@ -221,7 +221,7 @@ fn t22_an_id_a_collection_and_an_action_have_one_spelling() {
     }
     let suffixed = "/RegionOne/network/v2.0/routers/r/add_extraroutes.json";
     assert_eq!(network.target_of(suffixed), Err(Ambiguous));
-    // Tags, namespaces and what no kind names are free text.
+    // Tags, namespaces and the ids of resources without a kind are free text.
     for (routes, path) in [
         (
             &network,
@@ -262,7 +262,7 @@ fn t22_a_service_has_a_closed_list_of_methods() {
 }
 
 #[test]
-fn t17_a_body_names_what_it_refers_to_at_any_depth() {
+fn t17_references_are_found_in_a_body_at_any_depth() {
     let network = routes("network", "");
     let found = |body| referred(&network, &body);
     let port = json!({"port": {"network_id": "N", "fixed_ips": [{"subnet_id": "S", "ip_address": "10.0.0.9"}],
@@ -340,7 +340,7 @@ fn t17_a_body_names_what_it_refers_to_at_any_depth() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_no_json() {
+fn json_with_a_duplicate_key_is_rejected() {
     for text in [
         r#"{"port": {"network_id": "a", "network_id": "b"}}"#,
         r#"{"port": {}, "port": {}}"#,
@@ -356,7 +356,7 @@ fn a_key_that_stands_twice_is_no_json() {
 }
 
 #[test]
-fn m06_a_call_says_under_which_natural_keys_it_creates() {
+fn m06_the_natural_keys_that_a_call_creates_are_read_from_its_path_and_body() {
     let network = routes("network", "/RegionOne/network");
     let image = routes("image", "");
     let edge = "/RegionOne/network/v2.0/routers/r/add_router_interface";

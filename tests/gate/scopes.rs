@@ -1,4 +1,4 @@
-//! Rights end where they were given: what a token is for decides what its roles count for.
+//! Rights end where they were given (P13): a token's roles count only within the token's scope.
 
 use gone::control::{Page, Query, query};
 use gone::domain::model::DeletionState;
@@ -10,7 +10,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::support::Stage;
 
-/// A Keystone that knows the practice cloud's catalog, and describes one token as it is told.
+/// A Keystone whose catalog has one service, and which describes tokens as the test says.
 pub struct Keystone {
     pub server: MockServer,
     domain: String,
@@ -18,16 +18,16 @@ pub struct Keystone {
 
 impl Keystone {
     async fn new(stage: &Stage) -> Self {
-        Self::naming(stage.upstream("network")).await
+        Self::with_network_service(stage.upstream("network")).await
     }
 
-    /// Whose catalog has this network service.
-    pub async fn naming(network: String) -> Self {
-        Self::naming_a("network", network).await
+    /// The catalog has the network service at this URL.
+    pub async fn with_network_service(network: String) -> Self {
+        Self::with_service("network", network).await
     }
 
-    /// Whose catalog has this service of this type.
-    pub async fn naming_a(service: &str, url: String) -> Self {
+    /// The catalog has a service of this type at this URL.
+    pub async fn with_service(service: &str, url: String) -> Self {
         let server = MockServer::start().await;
         let catalog = json!([{"type": service, "name": service, "id": "n", "endpoints": [
             {"id": "e", "interface": "public", "region": "RegionOne", "region_id": "RegionOne",
@@ -36,18 +36,15 @@ impl Keystone {
             server,
             domain: "engines".to_owned(),
         };
-        let own = keystone.token(
-            json!({"project": keystone.project("p", "engines")}),
-            "admin",
-        );
-        let mut own = own;
-        own["token"]["catalog"] = catalog;
+        let project = json!({"project": keystone.project("p", "engines")});
+        let mut token = keystone.token(project, "admin");
+        token["token"]["catalog"] = catalog;
         Mock::given(method("POST"))
             .and(path("/v3/auth/tokens"))
             .respond_with(
                 ResponseTemplate::new(201)
                     .insert_header("x-subject-token", "the-engines")
-                    .set_body_json(own),
+                    .set_body_json(token),
             )
             .mount(&keystone.server)
             .await;
@@ -69,7 +66,7 @@ impl Keystone {
         json!({ "token": token })
     }
 
-    pub async fn describes(&self, subject: &str, scope: Value, role: &str) {
+    pub async fn add_token(&self, subject: &str, scope: Value, role: &str) {
         Mock::given(method("GET"))
             .and(path("/v3/auth/tokens"))
             .and(header("x-subject-token", subject))
@@ -80,7 +77,7 @@ impl Keystone {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p13_an_admin_of_elsewhere_is_no_admin_at_a_gate() {
+async fn p13_an_admin_of_another_scope_has_no_admin_rights_at_a_gate() {
     let system = json!({"system": {"all": true}});
     let domain = json!({"domain": {"id": "theirs", "name": "theirs"}});
     let own_domain = json!({"domain": {"id": "engines", "name": "engines"}});
@@ -101,28 +98,28 @@ async fn p13_an_admin_of_elsewhere_is_no_admin_at_a_gate() {
         let stage = Stage::new().await;
         let network = json!({"network": {"name": "n"}});
         let network = stage.make("network", "/v2.0/networks", network).await;
-        let held =
+        let failing =
             json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "message": "held"}}]);
-        stage.faults(held).await;
+        stage.faults(failing).await;
         let id = stage.delete("network", &network, Default::default()).await;
         stage.until_counts(&id, |counts| counts.blocked > 0).await;
         let keystone = Keystone::new(&stage).await;
-        // The service itself takes it for what the practice cloud says; our answers go by Keystone.
-        keystone.describes(&stage.admin, scope.clone(), role).await;
+        // The service checks the token with the practice cloud; the gate checks it with this Keystone.
+        keystone.add_token(&stage.admin, scope.clone(), role).await;
         let gate = stage
-            .gate_asking(&format!("{}/v3", keystone.server.uri()), "")
+            .gate_with_keystone(&format!("{}/v3", keystone.server.uri()), "")
             .await;
         let origin = format!("http://{}", gate.address());
         let root = stage.url(GateSource::User, "network");
         let root = url::Url::parse(&root).unwrap().path().to_owned();
         for path in ["", "/report"] {
             let url = format!("{origin}/gone/v1/deletions/{id}{path}");
-            let told = stage.send(Method::GET, &url, &stage.admin, None).await;
+            let answer = stage.send(Method::GET, &url, &stage.admin, None).await;
             let expected = if is_admin { 200 } else { 404 };
             assert_eq!(
-                told.status, expected,
+                answer.status, expected,
                 "{scope} {role} {path}: {}",
-                told.text
+                answer.text
             );
         }
         let url = format!("{origin}{root}/v2.0/networks/{network}");
@@ -149,12 +146,12 @@ async fn p13_an_admin_of_elsewhere_is_no_admin_at_a_gate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p13_who_asked_is_known_with_the_address_and_reads_it_again_from_anywhere() {
+async fn p13_a_deletion_and_its_audit_row_record_the_clients_address() {
     let stage = Stage::new().await;
     let network = json!({"network": {"name": "n"}});
     let network = stage.make("network", "/v2.0/networks", network).await;
     let path = format!("/v2.0/networks/{network}?cascade=true");
-    let accepted = stage.user(Method::DELETE, &path, None).await;
+    let accepted = stage.call_user_gate(Method::DELETE, &path, None).await;
     assert_eq!(accepted.status, 202, "{}", accepted.text);
     let id = accepted.header("x-gone-deletion");
     let deletion = stage.until(id, DeletionState::Gone).await;
@@ -173,7 +170,7 @@ async fn p13_who_asked_is_known_with_the_address_and_reads_it_again_from_anywher
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p12_a_token_that_nobody_knows_costs_keystone_one_call() {
+async fn p12_an_unknown_token_costs_keystone_one_call() {
     let stage = Stage::new().await;
     let keystone = Keystone::new(&stage).await;
     Mock::given(method("GET"))
@@ -183,14 +180,14 @@ async fn p12_a_token_that_nobody_knows_costs_keystone_one_call() {
         .mount(&keystone.server)
         .await;
     let gate = stage
-        .gate_asking(&format!("{}/v3", keystone.server.uri()), "")
+        .gate_with_keystone(&format!("{}/v3", keystone.server.uri()), "")
         .await;
     let url = format!("http://{}/gone/v1/deletions/x", gate.address());
-    // Until Keystone has answered, some may ask it beside each other; from then on none does.
+    // Until Keystone has answered, several requests may ask it at once. After that, none does.
     let first = stage.send(Method::GET, &url, "unknown", None).await;
     assert_eq!(first.status, 401, "{}", first.text);
-    let asked = (0..50).map(|_| stage.send(Method::GET, &url, "unknown", None));
-    for answer in futures_util::future::join_all(asked).await {
+    let requests = (0..50).map(|_| stage.send(Method::GET, &url, "unknown", None));
+    for answer in futures_util::future::join_all(requests).await {
         assert_eq!(answer.status, 401, "{}", answer.text);
     }
     gate.stop().await;

@@ -1,4 +1,4 @@
-//! Other spellings of what is being deleted, and other methods: refused before anything is forwarded.
+//! Other spellings of ids and other methods are refused before anything is forwarded (T22).
 
 use gone::system::config::GateSource;
 use reqwest::Method;
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::support::Stage;
 
-/// Every call that the cloud has seen by now, but the engine's own: those go on beside.
-async fn calls(stage: &Stage) -> usize {
+/// Returns the number of calls that the cloud has received so far, without the engine's own, which go on meanwhile.
+async fn client_calls(stage: &Stage) -> usize {
     let calls = stage.sandbox(Method::GET, "calls?after=0", json!({})).await;
     let calls = calls.get("calls").unwrap_or(&calls);
     let of_engine = |call: &&serde_json::Value| {
@@ -18,7 +18,8 @@ async fn calls(stage: &Stage) -> usize {
     calls.filter(|call| !of_engine(call)).count()
 }
 
-/// One of each service that is being deleted, and held.
+/// Starts the deletion of one resource of each service, and makes the services refuse the deletes. Returns service,
+/// kind, list and id of each.
 async fn deleting(stage: &Stage) -> Vec<(&'static str, &'static str, &'static str, String)> {
     let network = json!({"network": {"name": "n"}});
     let network = stage.make("network", "/v2.0/networks", network).await;
@@ -31,9 +32,9 @@ async fn deleting(stage: &Stage) -> Vec<(&'static str, &'static str, &'static st
     let other = stage.make("network", "/v2.0/networks", other).await;
     let image = json!({"name": "i"});
     let image = stage.make("image", "/v2/images", image).await;
-    let held =
+    let failing =
         json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "message": "held"}}]);
-    stage.faults(held).await;
+    stage.faults(failing).await;
     let all = vec![
         ("network", "network", "/v2.0/networks", other),
         ("load-balancer", "load_balancer", balancers, balancer),
@@ -49,10 +50,10 @@ async fn deleting(stage: &Stage) -> Vec<(&'static str, &'static str, &'static st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t22_another_spelling_of_what_is_deleted_is_refused_before_anything_is_forwarded() {
+async fn t22_another_spelling_of_an_id_is_refused_before_anything_is_forwarded() {
     let stage = Stage::new().await;
     for (service, _, list, id) in deleting(&stage).await {
-        let before = calls(&stage).await;
+        let before = client_calls(&stage).await;
         let upper = id.to_uppercase();
         let encoded = format!("%{:02x}{}", id.as_bytes()[0], &id[1..]);
         let mut spelled: Vec<String> = [
@@ -87,15 +88,15 @@ async fn t22_another_spelling_of_what_is_deleted_is_refused_before_anything_is_f
                 .await;
             assert_eq!(listed.status, 400, "{source:?} {}", listed.text);
         }
-        assert_eq!(calls(&stage).await, before, "{service}");
+        assert_eq!(client_calls(&stage).await, before, "{service}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t22_methods_that_a_service_has_not_are_refused_before_anything_is_forwarded() {
+async fn t22_a_method_that_a_service_lacks_is_refused_before_anything_is_forwarded() {
     let stage = Stage::new().await;
     for (service, _, list, id) in deleting(&stage).await {
-        let before = calls(&stage).await;
+        let before = client_calls(&stage).await;
         for method in [
             "OPTIONS", "TRACE", "FOO", "PROPFIND", "delete", "put", "get",
         ] {
@@ -112,23 +113,23 @@ async fn t22_methods_that_a_service_has_not_are_refused_before_anything_is_forwa
                 assert!(answer.header("allow").contains("DELETE, GET"), "{method}");
             }
         }
-        assert_eq!(calls(&stage).await, before, "{service}");
+        assert_eq!(client_calls(&stage).await, before, "{service}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t22_a_name_in_the_place_of_an_id_is_refused_as_clients_expect_it() {
-    // openstacksdk looks by id first, and by name when that is 400, 403 or 404.
+async fn t22_a_name_in_place_of_an_id_is_answered_400_so_that_clients_filter_by_name() {
+    // openstacksdk asks by id first, and by name if the answer to that is 400, 403 or 404.
     let stage = Stage::new().await;
     let named = json!({"network": {"name": "My Net"}});
     let id = stage.make("network", "/v2.0/networks", named).await;
     let by_id = stage
-        .user(Method::GET, "/v2.0/networks/My%20Net", None)
+        .call_user_gate(Method::GET, "/v2.0/networks/My%20Net", None)
         .await;
     assert_eq!(by_id.status, 400, "{}", by_id.text);
     assert_eq!(by_id.json()["NeutronError"]["type"], "HTTPBadRequest");
     let by_name = stage
-        .user(Method::GET, "/v2.0/networks?name=My%20Net", None)
+        .call_user_gate(Method::GET, "/v2.0/networks?name=My%20Net", None)
         .await;
     let ids: Vec<Value> = vec![by_name.json()["networks"][0]["id"].clone()];
     assert_eq!(ids, [json!(id)]);

@@ -27,9 +27,9 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Nothing here takes longer on a busy machine, unless it hangs.
+/// Limit for everything that a test waits for: a busy machine needs less.
 pub const DEADLINE: Duration = Duration::from_secs(60);
-/// As the catalog calls them.
+/// Service types, as the catalog names them.
 const SERVICES: [&str; 5] = ["network", "image", "load-balancer", "compute", "volumev3"];
 pub const SOURCES: [GateSource; 3] = [GateSource::User, GateSource::Local, GateSource::Central];
 
@@ -41,12 +41,14 @@ pub fn at(region: &str) -> Site {
     Site::region("sandbox", region)
 }
 
+/// A practice cloud, one engine, and a gate for each region, source and service.
 pub struct Stage {
     pub cloud: ServerHandle,
     pub tombstones: Arc<Tombstones>,
     pub control: Arc<dyn Control>,
-    /// Of the admin, and of a member of another project.
+    /// The admin's token.
     pub admin: String,
+    /// The token of a member of the project `demo`.
     pub demo: String,
     gates: HashMap<(Site, GateSource, &'static str), GateHandle>,
     parts: Box<dyn Fn(GateSettings, Arc<Session>) -> gate::Parts + Send + Sync>,
@@ -65,6 +67,7 @@ impl Drop for Stage {
     }
 }
 
+/// The answer to an HTTP request.
 pub struct Answer {
     pub status: u16,
     pub headers: reqwest::header::HeaderMap,
@@ -88,12 +91,12 @@ impl Stage {
         Self::with("").await
     }
 
-    /// With more settings.
+    /// Starts the default practice cloud; `more` is appended to the engine's settings.
     pub async fn with(more: &str) -> Self {
         Self::in_world(WorldOptions::default(), more).await
     }
 
-    /// The engine serves all regions; each has gates.
+    /// Starts a practice cloud with these options. The engine serves all its regions, and each has gates.
     pub async fn in_world(world: WorldOptions, more: &str) -> Self {
         let regions = world.regions.clone();
         let folder = tempfile::tempdir().unwrap();
@@ -169,9 +172,9 @@ impl Stage {
             let service = services.find(|it| *it == settings.upstream.service);
             let site = settings.upstream.site();
             let session = session(logins[&site].clone(), &clock);
-            let place = (site, settings.source, service.unwrap());
+            let key = (site, settings.source, service.unwrap());
             let parts = parts(settings, session);
-            gates.insert(place, gate::serve(parts).await.unwrap());
+            gates.insert(key, gate::serve(parts).await.unwrap());
         }
         let http = reqwest::Client::new();
         let (admin, catalog) = sign_in(&http, cloud.url(), ("admin", "admin")).await;
@@ -193,7 +196,7 @@ impl Stage {
         }
     }
 
-    /// A new token of this user, in the project of the same name.
+    /// Returns a new token of this user for the project of the same name.
     pub async fn token(url: &str, user: &str) -> String {
         Self::token_in(url, user, user).await
     }
@@ -204,13 +207,18 @@ impl Stage {
             .0
     }
 
-    /// One more gate for the network's users, whose Keystone is at `auth_url`.
-    pub async fn gate_asking(&self, auth_url: &str, limits: &str) -> GateHandle {
-        self.gate_of("network", auth_url, limits).await
+    /// Starts another user gate of the network service, which checks tokens with the Keystone at `auth_url`.
+    pub async fn gate_with_keystone(&self, auth_url: &str, limits: &str) -> GateHandle {
+        self.gate_for_service("network", auth_url, limits).await
     }
 
-    /// The same, in front of another service.
-    pub async fn gate_of(&self, service: &str, auth_url: &str, limits: &str) -> GateHandle {
+    /// Does the same for any service.
+    pub async fn gate_for_service(
+        &self,
+        service: &str,
+        auth_url: &str,
+        limits: &str,
+    ) -> GateHandle {
         let text = format!(
             "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'sandbox', region = \
              'RegionOne', service = '{service}' }}\nlimits = {{ {limits} }}\n"
@@ -223,7 +231,7 @@ impl Stage {
         gate::serve(parts).await.unwrap()
     }
 
-    /// Where a gate is.
+    /// Returns a gate's URL without a path.
     pub fn origin(&self, source: GateSource, service: &'static str) -> String {
         self.origin_at("RegionOne", source, service)
     }
@@ -233,7 +241,7 @@ impl Stage {
         format!("http://{}", gate.address())
     }
 
-    /// Where a gate's service is, for its clients.
+    /// Returns the service's URL behind a gate.
     pub fn url(&self, source: GateSource, service: &'static str) -> String {
         self.url_at("RegionOne", source, service)
     }
@@ -243,6 +251,7 @@ impl Stage {
         format!("{origin}{}", self.path_of(region, service))
     }
 
+    /// Returns the service's own URL, which bypasses the gates.
     pub fn upstream(&self, service: &str) -> String {
         self.upstream_at("RegionOne", service)
     }
@@ -255,7 +264,7 @@ impl Stage {
         &self.paths[&(region.to_owned(), service.to_owned())]
     }
 
-    /// A call with the admin's token.
+    /// Sends a call with the admin's token through a gate.
     pub async fn call(
         &self,
         (source, service): (GateSource, &'static str),
@@ -267,8 +276,8 @@ impl Stage {
         self.send(method, &url, &self.admin, body).await
     }
 
-    /// The same to the network's gate for users.
-    pub async fn user(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
+    /// Sends a call with the admin's token through the user gate of the network service.
+    pub async fn call_user_gate(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
         self.call((GateSource::User, "network"), method, path, body)
             .await
     }
@@ -287,10 +296,10 @@ impl Stage {
         if let Some(body) = body {
             request = request.json(&body);
         }
-        self.answered(request).await
+        self.send_request(request).await
     }
 
-    pub async fn answered(&self, request: reqwest::RequestBuilder) -> Answer {
+    pub async fn send_request(&self, request: reqwest::RequestBuilder) -> Answer {
         let answer = request.send().await.unwrap();
         Answer {
             status: answer.status().as_u16(),
@@ -303,7 +312,7 @@ impl Stage {
         self.http.request(method, url).timeout(DEADLINE)
     }
 
-    /// A call to the cloud's own control.
+    /// Sends a call to the practice cloud's control API.
     pub async fn sandbox(&self, method: Method, what: &str, body: Value) -> Value {
         let url = format!("{}/sandbox/v1/{what}", self.cloud.url());
         let answer = self.send(method, &url, "", Some(body)).await;
@@ -315,7 +324,7 @@ impl Stage {
         self.sandbox(Method::PUT, "faults", faults).await;
     }
 
-    /// Made at the cloud itself, past every gate; its id.
+    /// Creates a resource at the service itself, past every gate. Returns its id.
     pub async fn make(&self, service: &str, path: &str, body: Value) -> String {
         self.make_at("RegionOne", service, path, body).await
     }
@@ -324,9 +333,9 @@ impl Stage {
         let url = format!("{}{path}", self.upstream_at(region, service));
         let answer = self.send(Method::POST, &url, &self.admin, Some(body)).await;
         assert!(answer.status < 300, "POST {path}: {}", answer.text);
-        let made = answer.json();
-        let own = made.as_object().unwrap().values().next().unwrap();
-        let id = made.get("id").or_else(|| own.get("id"));
+        let body = answer.json();
+        let inner = body.as_object().unwrap().values().next().unwrap();
+        let id = body.get("id").or_else(|| inner.get("id"));
         id.unwrap().as_str().unwrap().to_owned()
     }
 
@@ -344,7 +353,7 @@ impl Stage {
         self.control.submit(envelope).await.unwrap()
     }
 
-    /// Deletes past the gate, as the command line would.
+    /// Submits a deletion to the engine, as the command line does. Returns its id.
     pub async fn delete(&self, kind: &str, id: &str, options: PlanOptions) -> String {
         let target = TargetSpec {
             kind: kind.to_owned(),
@@ -370,7 +379,7 @@ impl Stage {
     }
 
     pub async fn until(&self, id: &str, state: DeletionState) -> Deletion {
-        let what = format!("{id} is {state:?}");
+        let what = format!("deletion {id} is {state:?}");
         until(&what, async || self.deletion(id).await.state == state).await;
         self.deletion(id).await
     }
@@ -381,7 +390,7 @@ impl Stage {
             assert_ne!(deletion.state, DeletionState::Refused, "{deletion:?}");
             enough(&deletion.counts)
         };
-        until(&format!("the counts of {id}"), counts).await;
+        until(&format!("deletion {id} has the expected counts"), counts).await;
     }
 
     pub fn phase(&self, kind: &str, id: &str) -> Option<Phase> {
@@ -394,16 +403,17 @@ impl Stage {
     }
 }
 
-/// A condition, with a deadline.
+/// Waits until the condition holds, at most for [`DEADLINE`].
 pub async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds().await {
-        assert!(Instant::now() < deadline, "not in time: {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// A gate for each region, source and service; verbs are settled soon.
+/// Returns settings with a gate for each region, source and service. Sweeps and retries come only after an hour, so
+/// that no test meets them.
 fn settings_text(regions: &[String], more: &str) -> String {
     let mut text = String::from("[engine]\nsweep = '1h'\n[gc]\njitter = 0.0\nschedule = ['1h']\n");
     for (region, source) in regions
@@ -452,7 +462,7 @@ fn start_engine(
     let control = engine.control();
     let engine = tokio::spawn(async move {
         let ended = engine.run().await;
-        panic!("the engine ended by itself: {ended:?}");
+        panic!("the engine ended before the test did: {ended:?}");
     });
     (engine, control)
 }
@@ -489,8 +499,8 @@ fn paths(catalog: &Value) -> BTreeMap<(String, String), String> {
     for service in catalog.as_array().unwrap() {
         for endpoint in service["endpoints"].as_array().unwrap() {
             let url = url::Url::parse(&text(&endpoint["url"])).unwrap();
-            let place = (text(&endpoint["region"]), text(&service["type"]));
-            paths.insert(place, url.path().trim_end_matches('/').to_owned());
+            let key = (text(&endpoint["region"]), text(&service["type"]));
+            paths.insert(key, url.path().trim_end_matches('/').to_owned());
         }
     }
     paths

@@ -1,4 +1,4 @@
-//! The gate's answers, by phase, source, verb and kind: the table of PROMISES, as it stands there.
+//! The gate's answers by phase, source, verb and kind: the table of the promises (`assets/promises.md`).
 
 use gone::domain::model::{KindName, Phase, PlanOptions};
 use gone::ledger::tombstones::Changed;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{SOURCES, Stage, site, until};
 
-/// A phase; GET and LIST as local, user, central; DELETE as user, local, central; a child, update or
-/// reference; a copy from a local or the central.
+/// A row of the table: the phase; the answers to GET and LIST from local, user and central; the answers to DELETE from
+/// user, local and central; the answer to an update; the answer to a create of a copy from a local or central site.
 type Row = (
     Option<Phase>,
     [&'static str; 3],
@@ -18,7 +18,6 @@ type Row = (
     &'static str,
 );
 
-/// As it stands in PROMISES.
 const TABLE: [Row; 5] = [
     (
         None,
@@ -57,16 +56,16 @@ const TABLE: [Row; 5] = [
     ),
 ];
 
-/// One resource of a kind, and how it is asked for.
+/// One resource of a kind, and how it is read and listed.
 struct Sample {
     service: &'static str,
     kind: &'static str,
     id: String,
     list: &'static str,
     items: &'static str,
-    /// The key of one; empty where it stands by itself.
+    /// The key of a single resource in an answer; empty if the answer is the resource itself.
     item: &'static str,
-    /// The field that tells "deleting", and how.
+    /// The field that shows the state, and its value for a resource that is being deleted.
     shown: (&'static str, &'static str),
 }
 
@@ -216,7 +215,7 @@ async fn samples(stage: &Stage) -> Vec<Sample> {
     let volume = json!({"volume": {"name": "v", "size": 1}});
     let volume = stage.make("volumev3", "/volumes", volume).await;
     let base = format!("/volumes/{volume}");
-    until("the volume is there", async || {
+    until("the volume is available", async || {
         let shown = format!("{}{base}", stage.upstream("volumev3"));
         let shown = stage.send(Method::GET, &shown, &stage.admin, None).await;
         shown.json()["volume"]["status"] == "available"
@@ -278,7 +277,7 @@ async fn samples(stage: &Stage) -> Vec<Sample> {
 }
 
 impl Sample {
-    /// Where resources of the kind are made, and below which each is read.
+    /// The path at which resources of the kind are created, and below which each is read.
     fn collection(&self) -> &'static str {
         self.list.trim_end_matches("/detail")
     }
@@ -287,7 +286,7 @@ impl Sample {
         format!("{}/{}", self.collection(), self.id)
     }
 
-    /// `deleting` if the row says so.
+    /// `deleting` if the row shows this state, otherwise `pass`.
     fn state(&self, row: &Value) -> &'static str {
         let (field, deleting) = self.shown;
         match row[field] == deleting {
@@ -334,7 +333,7 @@ impl Sample {
             .call((source, self.service), Method::DELETE, &self.path(), None)
             .await;
         match answer.status {
-            409 if answer.text.contains(HELD) => "pass",
+            409 if answer.text.contains(FAULT_MESSAGE) => "pass",
             202 => "202",
             204 => "204",
             404 => "404",
@@ -356,7 +355,7 @@ impl Sample {
         let tags = json!([format!("gone:copy-of={}", self.id)]);
         let body = match self.item {
             "" => json!({ "name": "copy", "tags": tags }),
-            // Something is missing, so that the service makes none.
+            // The unknown field makes the service refuse the create.
             item => json!({ item: { "tags": tags, "unknown": true } }),
         };
         let at = (source, self.service);
@@ -367,7 +366,7 @@ impl Sample {
     }
 }
 
-/// Whether a write was refused by the gate.
+/// The gate's answer to a write; `pass` if it forwarded the write.
 fn verdict(answer: &crate::support::Answer) -> &'static str {
     match answer.status {
         409 if answer.text.contains("deleted, by deletion") => "409",
@@ -376,7 +375,8 @@ fn verdict(answer: &crate::support::Answer) -> &'static str {
     }
 }
 
-const HELD: &str = "held by the test";
+/// The message with which the services refuse every delete.
+const FAULT_MESSAGE: &str = "held by the test";
 
 async fn check(stage: &Stage, sample: &Sample, row: usize) {
     let (phase, reads, deletes, refer, copy) = TABLE[row];
@@ -411,7 +411,7 @@ async fn check(stage: &Stage, sample: &Sample, row: usize) {
             "{}",
             at("DELETE", source)
         );
-        // By a phase and not by an answer: the engine goes on meanwhile.
+        // The DELETE has not changed the phase.
         assert_eq!(
             stage.phase(sample.kind, &sample.id),
             phase,
@@ -437,8 +437,8 @@ async fn check(stage: &Stage, sample: &Sample, row: usize) {
     }
 }
 
-/// As if the ledger had told it.
-fn set(stage: &Stage, sample: &Sample, phase: Option<Phase>) {
+/// Sets the phase in the gates' copy of the tombstones, as a commit of the ledger does.
+fn set_phase(stage: &Stage, sample: &Sample, phase: Option<Phase>) {
     stage.tombstones.apply([Changed {
         site: site(),
         kind: KindName::new(sample.kind),
@@ -448,14 +448,15 @@ fn set(stage: &Stage, sample: &Sample, phase: Option<Phase>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t05_t06_t07_t11_t13_t16_t17_i08_the_table_holds_for_every_kind() {
+async fn t05_t06_t07_t11_t13_t16_t17_i08_the_gate_answers_as_the_table_says_for_each_sampled_kind()
+{
     let stage = Stage::new().await;
     let samples = samples(&stage).await;
-    let held = json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "type": "Held", "message": HELD}}]);
-    stage.faults(held).await;
+    let failing = json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "type": "Held", "message": FAULT_MESSAGE}}]);
+    stage.faults(failing).await;
     for sample in &samples {
         check(&stage, sample, 0).await;
-        // Planning waits for it, so that the fence stays where it is.
+        // Planning waits until this write has ended, so that the phase stays `checking`.
         let write = stage.tombstones.begin_write(&site());
         let deletion = stage
             .delete(sample.kind, &sample.id, PlanOptions::default())
@@ -466,12 +467,12 @@ async fn t05_t06_t07_t11_t13_t16_t17_i08_the_table_holds_for_every_kind() {
             .until_phase(sample.kind, &sample.id, Some(Phase::Deleting))
             .await;
         check(&stage, sample, 2).await;
-        // The resource is there still: what is hidden is hidden by the gate.
+        // The resource still exists, so only the gate can hide it.
         for (row, phase) in [(3, Phase::Gone), (4, Phase::Purged)] {
-            set(&stage, sample, Some(phase));
+            set_phase(&stage, sample, Some(phase));
             check(&stage, sample, row).await;
         }
-        set(&stage, sample, None);
+        set_phase(&stage, sample, None);
         check(&stage, sample, 0).await;
         assert_eq!(stage.deletion(&deletion).await.counts.gone, 0);
     }

@@ -1,4 +1,4 @@
-//! What the gate leaves as it is, and what it does not let through.
+//! Which requests and answers the gate forwards unchanged, and which it refuses.
 
 use std::io::ErrorKind;
 
@@ -16,7 +16,7 @@ use crate::scopes::Keystone;
 use crate::support::{Stage, site};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_of_any_size_passes_both_ways_as_it_is() {
+async fn an_image_passes_the_gate_unchanged_in_both_directions() {
     let stage = Stage::new().await;
     let formats = json!({"name": "i", "disk_format": "raw", "container_format": "bare"});
     let id = stage.make("image", "/v2/images", formats).await;
@@ -27,7 +27,7 @@ async fn an_image_of_any_size_passes_both_ways_as_it_is() {
         .header("x-auth-token", &stage.admin)
         .header("content-type", "application/octet-stream")
         .body(data.clone());
-    assert_eq!(stage.answered(put).await.status, 204);
+    assert_eq!(stage.send_request(put).await.status, 204);
     let get = stage
         .request(Method::GET, &format!("{url}/v2/images/{id}/file"))
         .header("x-auth-token", &stage.admin);
@@ -37,7 +37,7 @@ async fn an_image_of_any_size_passes_both_ways_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_tombstone_touches_is_answered_word_for_word_as_by_the_service() {
+async fn answers_without_tombstones_are_exactly_those_of_the_service() {
     let stage = Stage::new().await;
     stage
         .make(
@@ -61,12 +61,12 @@ async fn what_no_tombstone_touches_is_answered_word_for_word_as_by_the_service()
         let here = stage
             .send(Method::GET, &format!("{gate}{path}"), &stage.admin, None)
             .await;
-        // Under the name that clients know.
+        // The service writes links with the host that the request names.
         let there = stage
             .request(Method::GET, &format!("{upstream}{path}"))
             .header("x-auth-token", &stage.admin)
             .header("host", url::Url::parse(&gate).unwrap().authority());
-        let there = stage.answered(there).await;
+        let there = stage.send_request(there).await;
         assert_eq!(
             (here.status, &here.text),
             (there.status, &there.text),
@@ -79,7 +79,7 @@ async fn what_no_tombstone_touches_is_answered_word_for_word_as_by_the_service()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn links_lead_back_through_the_gate() {
+async fn links_to_the_next_page_lead_through_the_gate() {
     let stage = Stage::new().await;
     for name in ["a", "b"] {
         let body = json!({"network": {"name": name}});
@@ -87,7 +87,7 @@ async fn links_lead_back_through_the_gate() {
     }
     let gate = stage.url(GateSource::User, "network");
     let page = stage
-        .user(Method::GET, "/v2.0/networks?limit=1", None)
+        .call_user_gate(Method::GET, "/v2.0/networks?limit=1", None)
         .await;
     let next = page.json()["networks_links"][0]["href"]
         .as_str()
@@ -99,7 +99,7 @@ async fn links_lead_back_through_the_gate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http_2_and_absolute_targets_are_understood() {
+async fn http_2_and_absolute_request_targets_are_served() {
     let stage = Stage::new().await;
     let gate = stage.url(GateSource::User, "network");
     let client = reqwest::Client::builder()
@@ -109,18 +109,19 @@ async fn http_2_and_absolute_targets_are_understood() {
     let list = client
         .get(format!("{gate}/v2.0/networks?limit=1"))
         .header("x-auth-token", &stage.admin);
-    let page = stage.answered(list).await;
+    let page = stage.send_request(list).await;
     assert_eq!(page.status, 200, "{}", page.text);
     let url = url::Url::parse(&gate).unwrap();
     let absolute = format!("GET {gate}/ HTTP/1.1\r\nhost: elsewhere\r\nconnection: close\r\n\r\n");
-    let version = raw(&stage, &absolute).await;
+    let version = send_raw(&stage, &absolute).await;
     assert!(version.starts_with("HTTP/1.1 200"), "{version}");
     assert!(!version.contains("elsewhere"), "{version}");
     assert!(version.contains(url.authority()), "{version}");
 }
 
-/// What a socket answers to these bytes; the request ends there.
-async fn raw(stage: &Stage, request: &str) -> String {
+/// Sends these bytes to the user gate of the network service. Returns all that it answers until it closes the
+/// connection.
+async fn send_raw(stage: &Stage, request: &str) -> String {
     let url = stage.url(GateSource::User, "network");
     let address = url
         .strip_prefix("http://")
@@ -136,11 +137,11 @@ async fn raw(stage: &Stage, request: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_two_servers_would_read_differently_is_refused() {
+async fn a_request_with_two_readings_is_refused() {
     let stage = Stage::new().await;
     let path = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
     let path = path.path();
-    let before = calls(&stage).await;
+    let before = network_calls(&stage).await;
     for request in [
         format!(
             "GET {path}/v2.0/ports HTTP/1.1\r\nhost: x\r\nx-a: b\r\n c\r\nconnection: close\r\n\r\n"
@@ -151,14 +152,14 @@ async fn a_request_that_two_servers_would_read_differently_is_refused() {
         format!("GET {path}//v2.0/ports HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
         format!("GET {path}/v2.0/x/../ports HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
     ] {
-        let answer = raw(&stage, &request).await;
+        let answer = send_raw(&stage, &request).await;
         assert!(answer.starts_with("HTTP/1.1 400"), "{request}: {answer}");
     }
-    assert_eq!(calls(&stage).await, before);
+    assert_eq!(network_calls(&stage).await, before);
 }
 
-/// Calls of the network service that the cloud has seen.
-async fn calls(stage: &Stage) -> usize {
+/// Returns the number of calls that the network service has received.
+async fn network_calls(stage: &Stage) -> usize {
     let calls = stage
         .sandbox(Method::GET, "calls?after=0", json!(null))
         .await;
@@ -168,50 +169,51 @@ async fn calls(stage: &Stage) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_framed_twice_is_one_request_for_the_service_too() {
+async fn a_request_with_a_length_and_chunks_is_forwarded_at_most_once() {
     let stage = Stage::new().await;
     let url = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
     let path = url.path();
-    let before = calls(&stage).await;
-    // Who goes by the length takes the second line for this one's body.
+    let before = network_calls(&stage).await;
+    // A server that reads by the length takes the hidden request for a part of this one's body; a server that reads
+    // by chunks takes it for a second request.
     let hidden = format!("DELETE {path}/v2.0/networks/n HTTP/1.1\r\nhost: x\r\n\r\n");
     let length = hidden.len() + 5;
     let request = format!(
         "POST {path}/v2.0/ports HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\
          transfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n{hidden}"
     );
-    let answer = raw(&stage, &request).await;
+    let answer = send_raw(&stage, &request).await;
     assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
-    assert!(calls(&stage).await <= before + 1);
+    assert!(network_calls(&stage).await <= before + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_a_place_gets_it_when_a_slow_client_is_let_go() {
-    let narrow = "[[gate]]\nlisten = '127.0.0.1:0'\nlimits = { connections = 1, head_timeout = '1h' }\n\
+async fn a_waiting_client_gets_a_connection_when_a_slow_one_is_closed() {
+    let one_connection = "[[gate]]\nlisten = '127.0.0.1:0'\nlimits = { connections = 1, head_timeout = '1h' }\n\
                   upstream = { cloud = 'sandbox', region = 'RegionOne', service = 'network' }\n";
-    let stage = Stage::with(narrow).await;
+    let stage = Stage::with(one_connection).await;
     let origin = stage.origin(GateSource::User, "network");
     let address = origin.strip_prefix("http://").unwrap();
     let root = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
     let whole = format!("GET {}/ HTTP/1.1\r\nhost: x\r\n\r\n", root.path());
     let half = "GET / HTTP/1.1\r\nhost: x\r\n";
-    for says in [half, whole.as_str()] {
+    for sent in [half, whole.as_str()] {
         let mut slow = TcpStream::connect(address).await.unwrap();
-        slow.write_all(says.as_bytes()).await.unwrap();
-        if says == whole {
-            // It has its answer, and keeps the connection.
+        slow.write_all(sent.as_bytes()).await.unwrap();
+        if sent == whole {
+            // The slow client has its answer, and keeps the connection open.
             let mut first = [0; 12];
             slow.read_exact(&mut first).await.unwrap();
             assert_eq!(&first, b"HTTP/1.1 200");
         }
-        let answer = raw(
+        let answer = send_raw(
             &stage,
             &whole.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"),
         )
         .await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        // The other one was let go for it, long before its own time was over.
+        // The gate has closed the slow connection, long before `head_timeout`.
         if let Err(error) = slow.read_to_end(&mut Vec::new()).await {
             assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         }
@@ -219,7 +221,7 @@ async fn who_waits_for_a_place_gets_it_when_a_slow_client_is_let_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_that_is_too_large_is_refused_and_one_that_is_large_passes() {
+async fn a_head_of_100_kb_is_refused_and_one_of_30_kb_passes() {
     let stage = Stage::new().await;
     let url = format!(
         "{}/v2.0/networks?limit=1",
@@ -230,13 +232,13 @@ async fn a_head_that_is_too_large_is_refused_and_one_that_is_large_passes() {
             .request(Method::GET, &url)
             .header("x-auth-token", &stage.admin)
             .header("x-padding", "a".repeat(length));
-        let answer = stage.answered(request).await;
+        let answer = stage.send_request(request).await;
         assert_eq!(answer.status, expected, "{}", answer.text);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_becomes_of_requests_is_counted_and_shown_to_people() {
+async fn each_gate_counts_its_requests_by_outcome() {
     let stage = Stage::new().await;
     let status = async |source: &str| {
         let Page::Gates(rows) = stage
@@ -245,7 +247,7 @@ async fn what_becomes_of_requests_is_counted_and_shown_to_people() {
             .await
             .unwrap()
         else {
-            panic!("no gates");
+            panic!("the answer is not a list of gates");
         };
         assert_eq!(rows.len(), 15);
         let mut of = rows
@@ -261,20 +263,24 @@ async fn what_becomes_of_requests_is_counted_and_shown_to_people() {
         )
         .await;
     let path = format!("/v2.0/networks/{network}");
-    stage.user(Method::GET, &path, None).await;
-    let held = json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "type": "Held", "message": "held"}}]);
-    stage.faults(held).await;
+    stage.call_user_gate(Method::GET, &path, None).await;
+    let failing = json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "type": "Held", "message": "held"}}]);
+    stage.faults(failing).await;
     let accepted = stage
-        .user(Method::DELETE, &format!("{path}?cascade=true"), None)
+        .call_user_gate(Method::DELETE, &format!("{path}?cascade=true"), None)
         .await;
     assert_eq!(accepted.status, 202, "{}", accepted.text);
     stage
         .until_phase("network", &network, Some(Phase::Deleting))
         .await;
-    stage.user(Method::GET, &path, None).await;
-    stage.user(Method::GET, "/v2.0/networks", None).await;
+    stage.call_user_gate(Method::GET, &path, None).await;
+    stage
+        .call_user_gate(Method::GET, "/v2.0/networks", None)
+        .await;
     let port = json!({"port": {"network_id": network}});
-    stage.user(Method::POST, "/v2.0/ports", Some(port)).await;
+    stage
+        .call_user_gate(Method::POST, "/v2.0/ports", Some(port))
+        .await;
     let local = (GateSource::Local, "network");
     stage.call(local, Method::GET, &path, None).await;
     stage.call(local, Method::GET, "/v2.0/networks", None).await;
@@ -304,7 +310,7 @@ async fn what_becomes_of_requests_is_counted_and_shown_to_people() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p12_a_body_whose_chunks_cannot_be_read_is_the_clients_mistake() {
+async fn p12_a_body_with_invalid_chunks_is_answered_400() {
     let stage = Stage::new().await;
     let url = url::Url::parse(&stage.url(GateSource::User, "network")).unwrap();
     let list = format!("{url}/v2.0/networks");
@@ -340,7 +346,8 @@ async fn p12_a_body_whose_chunks_cannot_be_read_is_the_clients_mistake() {
     assert_eq!(networks.json()["networks"], json!([]));
 }
 
-/// A service that answers each request with what it got: the head, and how many bytes of body.
+/// Starts a service that answers each request with its method, its URI and the number of bytes in its body. Returns
+/// the service's URL.
 async fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = format!("http://{}", listener.local_addr().unwrap());
@@ -360,13 +367,14 @@ async fn echo() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_of_an_object_store_pass_with_any_name_method_and_size() {
+async fn calls_to_an_object_store_pass_with_any_name_method_and_size() {
     let stage = Stage::new().await;
     let account = "/v1/AUTH_p";
-    let keystone = Keystone::naming_a("object-store", format!("{}{account}", echo().await)).await;
+    let keystone =
+        Keystone::with_service("object-store", format!("{}{account}", echo().await)).await;
     let auth = format!("{}/v3", keystone.server.uri());
-    let gate = stage.gate_of("object-store", &auth, "").await;
-    // Larger than a body that a gate reads, and without a type.
+    let gate = stage.gate_for_service("object-store", &auth, "").await;
+    // Larger than the bodies that a gate reads, and without a content type.
     let large = vec![b'x'; 20_000_000];
     for (method, path, body) in [
         ("PUT", "/c/a%2Fb//%1B%5B31m", &large[..]),
@@ -380,14 +388,14 @@ async fn calls_of_an_object_store_pass_with_any_name_method_and_size() {
         let url = format!("http://{}{account}{path}", gate.address());
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let request = stage.request(method.clone(), &url).body(body.to_vec());
-        let answer = stage.answered(request).await;
-        let got = format!("{method} {account}{path} {}", body.len());
-        assert_eq!((answer.status, answer.text), (200, got));
+        let answer = stage.send_request(request).await;
+        let received = format!("{method} {account}{path} {}", body.len());
+        assert_eq!((answer.status, answer.text), (200, received));
     }
 }
 
-/// A service whose every answer is this.
-async fn service(answer: String) -> String {
+/// Starts a service that answers every request with these bytes. Returns its URL.
+async fn serve_answer(answer: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -406,7 +414,7 @@ async fn service(answer: String) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t13_a_page_that_cannot_be_read_is_not_shown() {
+async fn t13_a_list_page_that_cannot_be_parsed_is_answered_502() {
     let stage = Stage::new().await;
     let hidden = "00000000-0000-4000-8000-00000000ffff";
     stage.tombstones.apply([Changed {
@@ -421,7 +429,7 @@ async fn t13_a_page_that_cannot_be_read_is_not_shown() {
         ("200 OK", format!("{{\"networks\": [{row}]"), 502),
         ("200 OK", format!("{{\"networks\": {row}}}"), 502),
         ("200 OK", format!("{{\"nets\": [{row}]}}"), 502),
-        // No text: half of a character.
+        // Half of a surrogate pair is not valid text.
         (
             "200 OK",
             format!("{{\"networks\": [{row}, {{\"id\": \"\\ud800\"}}]}}"),
@@ -433,15 +441,17 @@ async fn t13_a_page_that_cannot_be_read_is_not_shown() {
             format!("{{\"networks\": [{row}]}}"),
             502,
         ),
-        // Refusals pass as they are.
+        // Refusals are forwarded unchanged.
         ("403 Forbidden", "{".to_owned(), 403),
     ] {
         let head =
             format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: ");
-        let keystone =
-            Keystone::naming(service(format!("{head}{}\r\n\r\n{body}", body.len())).await).await;
+        let keystone = Keystone::with_network_service(
+            serve_answer(format!("{head}{}\r\n\r\n{body}", body.len())).await,
+        )
+        .await;
         let auth = format!("{}/v3", keystone.server.uri());
-        let gate = stage.gate_asking(&auth, "").await;
+        let gate = stage.gate_with_keystone(&auth, "").await;
         let url = format!("http://{}/v2.0/networks", gate.address());
         let answer = stage.send(Method::GET, &url, "t", None).await;
         assert_eq!(answer.status, shown, "{body}: {}", answer.text);

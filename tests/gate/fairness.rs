@@ -1,4 +1,5 @@
-//! A gate serves everybody or nobody (P12): who holds connections, bodies and answers takes none from others.
+//! A gate serves everybody or nobody (P12): a client that holds connections, request bodies or answers takes none
+//! from the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,15 +15,17 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use crate::scopes::Keystone;
 use crate::support::{DEADLINE, Stage, site, until};
 
-/// As many connections as this gate holds, several times over.
-const HELD: usize = 64;
-const TRIED: usize = 4 * HELD;
+/// Number of connections that the gate accepts.
+const CONNECTIONS_MAX: usize = 64;
+/// Number of connections that a test opens.
+const CONNECTIONS_OPENED: usize = 4 * CONNECTIONS_MAX;
 
-/// Who waits longer than this test waits in vain: only giving way helps.
-fn narrow() -> String {
+/// Settings of a gate with few connections. A connection ends by itself only after an hour, which is longer than any
+/// test: until then, a new client is served only if the gate closes another connection.
+fn gate_with_few_connections() -> String {
     format!(
         "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'sandbox', region = 'RegionOne', \
-         service = 'network' }}\nlimits = {{ connections = {HELD}, head_timeout = '1h' }}\n"
+         service = 'network' }}\nlimits = {{ connections = {CONNECTIONS_MAX}, head_timeout = '1h' }}\n"
     )
 }
 
@@ -31,25 +34,25 @@ fn address(stage: &Stage) -> String {
     origin.strip_prefix("http://").unwrap().to_owned()
 }
 
-/// So many connections that have sent this and then nothing, each held. They come from several addresses:
-/// together these may have every place.
-async fn hold(address: &str, count: usize, sent: &str) -> Vec<TcpStream> {
+/// Opens connections that send these bytes and then nothing. They come from several addresses, because one address
+/// may have only a share of the gate's connections.
+async fn open_connections(address: &str, count: usize, sent: &str) -> Vec<TcpStream> {
     let address = address.parse().unwrap();
-    let mut held = Vec::new();
+    let mut connections = Vec::new();
     for from in (2..=5).cycle().take(count) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, from], 0).into()).unwrap();
         let mut stream = socket.connect(address).await.unwrap();
-        // It may have been let go before all was written.
+        // The gate may close it before all is written.
         let _ = stream.write_all(sent.as_bytes()).await;
-        held.push(stream);
+        connections.push(stream);
     }
-    held
+    connections
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p12_whoever_holds_connections_takes_the_gate_from_nobody() {
-    let stage = Stage::with(&narrow()).await;
+async fn p12_a_client_that_holds_many_connections_does_not_block_others() {
+    let stage = Stage::with(&gate_with_few_connections()).await;
     let address = address(&stage);
     let url = stage.url(GateSource::User, "network");
     let path = url::Url::parse(&url).unwrap().path().to_owned();
@@ -69,47 +72,52 @@ async fn p12_whoever_holds_connections_takes_the_gate_from_nobody() {
             "GET / HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(),
         ),
     ] {
-        let held = hold(&address, TRIED, &sent).await;
+        let held = open_connections(&address, CONNECTIONS_OPENED, &sent).await;
         for _ in 0..20 {
-            // A connection of its own each time.
+            // Each client opens a new connection.
             let client = reqwest::Client::new();
             let list = client
                 .get(format!("{url}/v2.0/networks?limit=1"))
                 .header("x-auth-token", &stage.admin)
                 .timeout(DEADLINE);
-            let answer = stage.answered(list).await;
+            let answer = stage.send_request(list).await;
             assert_eq!(answer.status, 200, "{what}: {}", answer.text);
         }
         println!(
-            "{what}: {} connections held of {HELD}, 20 of 20 answered",
+            "{what}: {} connections held of {CONNECTIONS_MAX}, 20 of 20 answered",
             held.len()
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p12_whoever_takes_nothing_of_an_answer_takes_the_gate_from_nobody() {
-    let stage = Stage::with(&narrow()).await;
+async fn p12_clients_that_do_not_read_their_answers_do_not_block_others() {
+    let stage = Stage::with(&gate_with_few_connections()).await;
     let seed = json!({"region": "RegionOne", "networks": 1, "ports_per_network": 2_000});
     stage.sandbox(Method::POST, "seed", seed).await;
     let url = stage.url(GateSource::User, "network");
     let path = url::Url::parse(&url).unwrap().path().to_owned();
     let token = &stage.admin;
-    let asks =
+    let request =
         format!("GET {path}/v2.0/ports HTTP/1.1\r\nhost: x\r\nx-auth-token: {token}\r\n\r\n");
-    // Each costs a large answer: only somewhat more than there are places.
-    let _held = hold(&address(&stage), HELD + HELD / 2, &asks).await;
+    // Each connection costs a large answer, so the test opens only half as many again as the gate accepts.
+    let _held = open_connections(
+        &address(&stage),
+        CONNECTIONS_MAX + CONNECTIONS_MAX / 2,
+        &request,
+    )
+    .await;
     for _ in 0..5 {
         let list = reqwest::Client::new()
             .get(format!("{url}/v2.0/networks?limit=1"))
             .header("x-auth-token", token)
             .timeout(DEADLINE);
-        assert_eq!(stage.answered(list).await.status, 200);
+        assert_eq!(stage.send_request(list).await.status, 200);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p12_a_body_that_never_comes_holds_up_no_deletion() {
+async fn p12_a_request_body_that_never_arrives_delays_no_deletion() {
     let stage = Stage::new().await;
     let url = stage.url(GateSource::User, "network");
     let path = url::Url::parse(&url).unwrap().path().to_owned();
@@ -119,8 +127,10 @@ async fn p12_a_body_that_never_comes_holds_up_no_deletion() {
         format!("POST {path}/v2.0/networks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{");
     let mut held = TcpStream::connect(address(&stage)).await.unwrap();
     held.write_all(silent.as_bytes()).await.unwrap();
-    // The gate has read its head when it has answered what came later.
-    let other = stage.user(Method::GET, "/v2.0/networks", None).await;
+    // When the gate has answered a later request, it has read the head of this one.
+    let other = stage
+        .call_user_gate(Method::GET, "/v2.0/networks", None)
+        .await;
     assert_eq!(other.status, 200);
     let id = stage.delete("network", &network, Default::default()).await;
     stage.until(&id, DeletionState::Gone).await;
@@ -128,12 +138,12 @@ async fn p12_a_body_that_never_comes_holds_up_no_deletion() {
     let answered = held.try_read(&mut byte);
     assert!(
         answered.is_err(),
-        "the body is still waited for: {answered:?}"
+        "the gate no longer waits for the body: {answered:?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p12_one_client_opens_no_more_to_the_upstream_than_its_share() {
+async fn p12_one_client_opens_at_most_its_share_of_the_upstream_connections() {
     let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = format!("http://{}", upstream.local_addr().unwrap());
     let opened = Arc::new(AtomicUsize::new(0));
@@ -146,11 +156,11 @@ async fn p12_one_client_opens_no_more_to_the_upstream_than_its_share() {
         }
     });
     let stage = Stage::new().await;
-    let keystone = Keystone::naming(at).await;
+    let keystone = Keystone::with_network_service(at).await;
     let auth = format!("{}/v3", keystone.server.uri());
-    let gate = stage.gate_asking(&auth, "connections = 64").await;
+    let gate = stage.gate_with_keystone(&auth, "connections = 64").await;
     let url = format!("http://{}/v2.0/networks", gate.address());
-    let mut asked = Vec::new();
+    let mut requests = Vec::new();
     for _ in 0..8 {
         let client = reqwest::Client::builder()
             .http2_prior_knowledge()
@@ -158,23 +168,26 @@ async fn p12_one_client_opens_no_more_to_the_upstream_than_its_share() {
             .unwrap();
         for _ in 0..200 {
             let (client, url) = (client.clone(), url.clone());
-            asked.push(tokio::spawn(async move { client.get(url).send().await }));
+            requests.push(tokio::spawn(async move { client.get(url).send().await }));
         }
     }
-    until("its share is open", async || {
-        opened.load(Ordering::SeqCst) == 32
-    })
+    until(
+        "the client's share of the connections is open",
+        async || opened.load(Ordering::SeqCst) == 32,
+    )
     .await;
-    let more = until("more is open", async || opened.load(Ordering::SeqCst) > 32);
+    let more = until("more connections are open", async || {
+        opened.load(Ordering::SeqCst) > 32
+    });
     let more = tokio::time::timeout(std::time::Duration::from_secs(2), more).await;
     assert!(more.is_err(), "{} are open", opened.load(Ordering::SeqCst));
-    for asked in asked {
-        asked.abort();
+    for request in requests {
+        request.abort();
     }
     gate.stop().await;
 }
 
-/// What this process has held at most, in MiB.
+/// Returns the largest memory that this process has had, in MiB.
 fn peak_mib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -186,7 +199,7 @@ fn peak_mib() -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p12_large_lists_have_one_bound_of_memory_together() {
+async fn p12_large_lists_share_one_memory_limit() {
     let row = json!({"id": "00000000-0000-4000-8000-000000000000", "name": "p", "fixed_ips": [
         {"subnet_id": "00000000-0000-4000-8000-000000000001", "ip_address": "10.0.0.1"}],
         "tags": [], "status": "ACTIVE", "device_owner": "compute:nova", "description": "x".repeat(100)});
@@ -214,16 +227,16 @@ async fn p12_large_lists_have_one_bound_of_memory_together() {
         }
     });
     let stage = Stage::new().await;
-    // Something of the kind goes: every list is read and written anew.
+    // A port is being deleted, so the gate has to parse and rewrite every list of ports.
     stage.tombstones.apply([Changed {
         site: site(),
         kind: KindName::new("port"),
         id: "00000000-0000-4000-8000-00000000ffff".into(),
         phase: Some(Phase::Deleting),
     }]);
-    let keystone = Keystone::naming(at).await;
+    let keystone = Keystone::with_network_service(at).await;
     let auth = format!("{}/v3", keystone.server.uri());
-    let gate = stage.gate_asking(&auth, "").await;
+    let gate = stage.gate_with_keystone(&auth, "").await;
     let before = peak_mib();
     let lists = (0..12).map(|_| async {
         let url = format!("http://{}/v2.0/ports?fields=name", gate.address());

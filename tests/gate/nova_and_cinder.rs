@@ -1,5 +1,5 @@
-//! A gate before Nova or Cinder: it passes calls with their microversion, refuses in the service's shape, and
-//! knows servers and volumes by all paths that clients use.
+//! A gate in front of Nova or Cinder: it forwards calls with their microversion, refuses in the service's error
+//! format, and recognizes servers and volumes in all paths that clients use.
 
 use gone::domain::model::{DeletionState, PlanOptions};
 use gone::system::config::GateSource;
@@ -12,9 +12,9 @@ const COMPUTE: (GateSource, &str) = (GateSource::User, "compute");
 const STORAGE: (GateSource, &str) = (GateSource::User, "volumev3");
 const LOCAL_STORAGE: (GateSource, &str) = (GateSource::Local, "volumev3");
 
-/// A path that two servers may read differently is the gate's own refusal.
+/// The gate itself refuses a path that two servers may read differently.
 #[tokio::test(flavor = "multi_thread")]
-async fn t22_a_gate_refuses_in_the_shape_of_nova_and_cinder() {
+async fn t22_a_gate_refuses_in_the_error_format_of_nova_and_cinder() {
     let stage = Stage::new().await;
     for (gate, path) in [(COMPUTE, "/servers/a%2Fb"), (STORAGE, "/volumes/a%2Fb")] {
         let answer = stage.call(gate, Method::GET, path, None).await;
@@ -25,7 +25,7 @@ async fn t22_a_gate_refuses_in_the_shape_of_nova_and_cinder() {
     }
 }
 
-/// Nova answers 202 or 204 by the microversion.
+/// The microversion decides whether Nova answers 202 or 204.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_microversion_reaches_nova_as_it_was_sent() {
     let stage = Stage::new().await;
@@ -46,11 +46,15 @@ async fn a_microversion_reaches_nova_as_it_was_sent() {
         if let Some(version) = version {
             request = request.header("openstack-api-version", version);
         }
-        assert_eq!(stage.answered(request).await.status, status, "{version:?}");
+        assert_eq!(
+            stage.send_request(request).await.status,
+            status,
+            "{version:?}"
+        );
     }
 }
 
-/// A volume with a snapshot, once the snapshot is there; their ids.
+/// Creates a volume with a snapshot, and waits until both are available. Returns their ids.
 async fn volume_with_snapshot(stage: &Stage) -> (String, String) {
     let volume = json!({"volume": {"name": "v", "size": 1}});
     let volume = stage.make("volumev3", "/volumes", volume).await;
@@ -69,16 +73,16 @@ async fn until_available(stage: &Stage, path: &str, item: &str) {
     .await;
 }
 
-/// No snapshot is deleted until this is taken back.
-fn held() -> Value {
+/// Faults that refuse every delete of a snapshot until they are removed.
+fn failing_snapshot_deletes() -> Value {
     json!([{"match": {"method": "DELETE", "path": "/snapshots/"},
         "action": {"status": 400, "message": "Invalid snapshot: held by the test"}}])
 }
 
-/// A volume that is being deleted, and its snapshot, which blocks; their ids.
-async fn volume_that_goes(stage: &Stage) -> (String, String) {
+/// Starts the deletion of a volume, which its snapshot blocks. Returns the ids of both.
+async fn volume_being_deleted(stage: &Stage) -> (String, String) {
     let (volume, snapshot) = volume_with_snapshot(stage).await;
-    stage.faults(held()).await;
+    stage.faults(failing_snapshot_deletes()).await;
     let cascade = PlanOptions {
         cascade: true,
         ..PlanOptions::default()
@@ -88,9 +92,9 @@ async fn volume_that_goes(stage: &Stage) -> (String, String) {
     (volume, snapshot)
 }
 
-/// Cinder's own cascade is accepted as well, and fails without a word.
+/// The gate does not forward `cascade`: Cinder would accept it too, and then fail silently.
 #[tokio::test(flavor = "multi_thread")]
-async fn n01_t07_a_cascade_takes_a_volumes_snapshots_first() {
+async fn n01_t07_a_cascade_deletes_a_volumes_snapshots_first() {
     let stage = Stage::new().await;
     let (volume, snapshot) = volume_with_snapshot(&stage).await;
     let path = format!("/volumes/{volume}");
@@ -98,7 +102,7 @@ async fn n01_t07_a_cascade_takes_a_volumes_snapshots_first() {
     assert_eq!(plain.status, 400, "{}", plain.text);
     assert!(plain.text.contains("have snapshots"), "{}", plain.text);
 
-    stage.faults(held()).await;
+    stage.faults(failing_snapshot_deletes()).await;
     let cascade = format!("{path}?cascade=True");
     let accepted = stage.call(STORAGE, Method::DELETE, &cascade, None).await;
     assert_eq!(accepted.status, 202, "{}", accepted.text);
@@ -121,11 +125,11 @@ async fn n01_t07_a_cascade_takes_a_volumes_snapshots_first() {
     );
 }
 
-/// In lists with and without details.
+/// Neither the volume nor its snapshot is in a list, with or without details.
 #[tokio::test(flavor = "multi_thread")]
-async fn t05_a_local_is_not_shown_a_volume_that_goes() {
+async fn t05_a_local_site_does_not_see_a_volume_being_deleted() {
     let stage = Stage::new().await;
-    let (volume, _) = volume_that_goes(&stage).await;
+    let (volume, _) = volume_being_deleted(&stage).await;
     for list in [
         "/volumes",
         "/volumes/detail",
@@ -143,11 +147,11 @@ async fn t05_a_local_is_not_shown_a_volume_that_goes() {
     assert_eq!(one.status, 404, "{}", one.text);
 }
 
-/// T17: in the fields of Nova and Cinder, and in their shape of a refusal.
+/// T17, for the fields in which calls of Nova and Cinder refer to volumes, and in the error format of both.
 #[tokio::test(flavor = "multi_thread")]
-async fn t17_nothing_may_refer_to_a_volume_that_goes() {
+async fn t17_a_new_reference_to_a_volume_being_deleted_is_refused() {
     let stage = Stage::new().await;
-    let (volume, snapshot) = volume_that_goes(&stage).await;
+    let (volume, snapshot) = volume_being_deleted(&stage).await;
     let source = |field: &str, id: &str| json!({"volume": {"name": "new", "size": 1, field: id}});
     let disk = json!([{"uuid": volume, "source_type": "volume", "destination_type": "volume"}]);
     for (gate, path, body) in [
@@ -189,11 +193,11 @@ async fn t17_nothing_may_refer_to_a_volume_that_goes() {
     ] {
         let answer = stage.call(gate, Method::POST, &path, Some(body)).await;
         assert_eq!(answer.status, 409, "{path}: {}", answer.text);
-        let said = &answer.json()["conflictingRequest"];
-        assert_eq!(said["code"], 409, "{path}: {}", answer.text);
+        let refusal = &answer.json()["conflictingRequest"];
+        assert_eq!(refusal["code"], 409, "{path}: {}", answer.text);
         assert!(
-            said["message"].to_string().contains("is being deleted"),
-            "{said}"
+            refusal["message"].to_string().contains("is being deleted"),
+            "{refusal}"
         );
     }
 }

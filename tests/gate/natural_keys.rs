@@ -1,4 +1,4 @@
-//! What is created anew under the key that a deleted one had: the same record, another life (M, I10).
+//! Resources that are created again under the natural key of a deleted one: one record, next incarnation (M, I10).
 
 use chrono::{DateTime, Utc};
 use gone::control::{Page, Query, query};
@@ -13,7 +13,7 @@ use crate::support::{Answer, SOURCES, Stage, site, until};
 const IMAGE: (GateSource, &str) = (GateSource::User, "image");
 const PROJECT: &str = "0f0e0d0c0b0a09080706050403020100";
 
-/// A shared image, and the path of its members.
+/// Creates a shared image. Returns its id and the path of its members.
 async fn shared_image(stage: &Stage) -> (String, String) {
     let body = json!({"name": "base", "visibility": "shared"});
     let image = stage.make("image", "/v2/images", body).await;
@@ -21,6 +21,7 @@ async fn shared_image(stage: &Stage) -> (String, String) {
     (image, members)
 }
 
+/// Adds the project to the image's members, through the gate of this source.
 async fn add(stage: &Stage, source: GateSource, members: &str) -> Answer {
     let body = Some(json!({"member": PROJECT}));
     stage
@@ -28,7 +29,7 @@ async fn add(stage: &Stage, source: GateSource, members: &str) -> Answer {
         .await
 }
 
-/// Every record of the kind.
+/// Returns every record of the kind.
 async fn records(stage: &Stage, kind: &str) -> Vec<Tombstone> {
     let query = Query::Tombstones(query::Tombstones {
         site: Some(site()),
@@ -44,39 +45,40 @@ async fn records(stage: &Stage, kind: &str) -> Vec<Tombstone> {
     }
 }
 
-async fn the_record(stage: &Stage, kind: &str) -> Tombstone {
+/// Returns the kind's record, and asserts that there is no other.
+async fn only_record(stage: &Stage, kind: &str) -> Tombstone {
     let mut all = records(stage, kind).await;
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)
 }
 
-async fn deleted(stage: &Stage, kind: &str, id: &str) {
+async fn delete_until_gone(stage: &Stage, kind: &str, id: &str) {
     let deletion = stage.delete(kind, id, PlanOptions::default()).await;
     stage.until(&deletion, DeletionState::Gone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m01_m02_m03_a_member_that_is_added_again_is_alive_in_the_same_record() {
+async fn m01_m02_m03_a_member_that_is_added_again_is_revived_in_the_same_record() {
     let stage = Stage::new().await;
     let (image, members) = shared_image(&stage).await;
     let member = format!("{members}/{PROJECT}");
     assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
     let mut first = None;
-    for life in 1..5 {
-        deleted(&stage, "image_member", &format!("{image},{PROJECT}")).await;
-        let gone = the_record(&stage, "image_member").await;
-        assert_eq!((gone.phase, gone.incarnation), (Phase::Gone, life));
+    for incarnation in 1..5 {
+        delete_until_gone(&stage, "image_member", &format!("{image},{PROJECT}")).await;
+        let gone = only_record(&stage, "image_member").await;
+        assert_eq!((gone.phase, gone.incarnation), (Phase::Gone, incarnation));
         assert!(gone.deleted_at.is_some() && gone.gone_at.is_some());
         let read = stage.call(IMAGE, Method::GET, &member, None).await;
         assert_eq!(read.status, 404);
 
         let again = add(&stage, GateSource::User, &members).await;
         assert_eq!(again.status, 200, "{}", again.text);
-        let alive = the_record(&stage, "image_member").await;
+        let alive = only_record(&stage, "image_member").await;
         assert_eq!(alive.record_id, *first.get_or_insert(gone.record_id));
         assert_eq!(
             (alive.phase, alive.incarnation),
-            (Phase::Released, life + 1)
+            (Phase::Released, incarnation + 1)
         );
         assert_eq!((alive.deleted_at, alive.gone_at), (None, None));
         for source in SOURCES {
@@ -86,26 +88,27 @@ async fn m01_m02_m03_a_member_that_is_added_again_is_alive_in_the_same_record() 
             let listed = stage.call(at, Method::GET, &members, None).await;
             assert_eq!(listed.json()["members"].as_array().unwrap().len(), 1);
         }
-        // Creating a live one changes nothing.
+        // Adding a member that is there changes nothing.
         let twice = add(&stage, GateSource::User, &members).await;
         assert_eq!(twice.status, 409, "{}", twice.text);
-        assert_eq!(the_record(&stage, "image_member").await, alive);
+        assert_eq!(only_record(&stage, "image_member").await, alive);
     }
     assert_eq!(records(&stage, "image_member").await.len(), 1);
 }
 
-/// Nobody told the ledger: but under this key, what is there is never the one that went.
+/// The ledger does not know of the new member. But a resource under a natural key whose record is gone is never the
+/// deleted one.
 #[tokio::test(flavor = "multi_thread")]
-async fn i10_what_is_added_again_around_the_gate_is_another_one_and_is_shown() {
+async fn i10_a_member_added_again_past_the_gate_is_shown_although_its_record_is_gone() {
     let stage = Stage::new().await;
     let (image, members) = shared_image(&stage).await;
     assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
-    deleted(&stage, "image_member", &format!("{image},{PROJECT}")).await;
+    delete_until_gone(&stage, "image_member", &format!("{image},{PROJECT}")).await;
     let around = format!("{}{members}", stage.upstream("image"));
     let body = Some(json!({"member": PROJECT}));
     let made = stage.send(Method::POST, &around, &stage.admin, body).await;
     assert_eq!(made.status, 200, "{}", made.text);
-    assert_eq!(the_record(&stage, "image_member").await.phase, Phase::Gone);
+    assert_eq!(only_record(&stage, "image_member").await.phase, Phase::Gone);
     let member = format!("{members}/{PROJECT}");
     for source in SOURCES {
         let at = (source, "image");
@@ -117,12 +120,12 @@ async fn i10_what_is_added_again_around_the_gate_is_another_one_and_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m01_who_has_not_heard_of_the_end_brings_nothing_back_and_who_means_it_waits_for_the_end() {
+async fn m01_only_a_user_revives_a_deleted_member_and_only_after_it_is_gone() {
     let stage = Stage::new().await;
     let (image, members) = shared_image(&stage).await;
     let id = format!("{image},{PROJECT}");
     assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
-    // Planning waits for this write: the fence stands, and the member is there.
+    // Planning waits until this write has ended: the write guard is set, and the member still exists.
     let write = stage.tombstones.begin_write(&site());
     let deletion = stage
         .delete("image_member", &id, PlanOptions::default())
@@ -144,22 +147,22 @@ async fn m01_who_has_not_heard_of_the_end_brings_nothing_back_and_who_means_it_w
         assert_eq!(refused.status, 409, "{source:?}: {}", refused.text);
         assert!(refused.text.contains("was deleted"), "{}", refused.text);
     }
-    assert_eq!(the_record(&stage, "image_member").await.phase, Phase::Gone);
+    assert_eq!(only_record(&stage, "image_member").await.phase, Phase::Gone);
     assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
-    // From here on it lives, for all.
+    // From now on the member exists for all sources.
     let twice = add(&stage, GateSource::Local, &members).await;
     assert!(twice.text.contains("is duplicated"), "{}", twice.text);
 }
 
-/// The first of two calls is answered late: the other one does not reach the cloud before that. What
-/// tells is when each came to the cloud; whose answer comes first to us is up to the machine.
+/// The first of two calls is answered late, and the second does not reach the cloud before that. The test compares the
+/// times at which the calls arrived at the cloud; the order in which the answers arrive here proves nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn m05_m06_of_two_that_create_at_once_one_wins_through_whichever_gate() {
+async fn m05_m06_two_creates_of_one_key_through_two_gates_run_one_after_the_other() {
     const LATE_MS: i64 = 400;
     let stage = Stage::new().await;
     let (image, members) = shared_image(&stage).await;
     assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
-    deleted(&stage, "image_member", &format!("{image},{PROJECT}")).await;
+    delete_until_gone(&stage, "image_member", &format!("{image},{PROJECT}")).await;
     let slow = json!([{
         "match": {"method": "POST", "path": "/members"}, "times": 1, "action": {"delay_ms": LATE_MS}
     }]);
@@ -175,20 +178,23 @@ async fn m05_m06_of_two_that_create_at_once_one_wins_through_whichever_gate() {
     let before = posts().await.len();
     let first = add(&stage, GateSource::User, &members);
     let second = async {
-        let came = async || posts().await.len() > before;
-        until("the first is at the cloud", came).await;
+        let arrived = async || posts().await.len() > before;
+        until("the first call is at the cloud", arrived).await;
         add(&stage, GateSource::Local, &members).await
     };
     let (won, lost) = tokio::join!(first, second);
     assert_eq!(won.status, 200, "{}", won.text);
     assert!(lost.text.contains("is duplicated"), "{}", lost.text);
-    let came = posts().await.split_off(before);
-    let [first, second] = came.as_slice() else {
-        panic!("two creates are two calls: {came:?}");
+    let arrived = posts().await.split_off(before);
+    let [first, second] = arrived.as_slice() else {
+        panic!("two creates are two calls: {arrived:?}");
     };
     let apart = (*second - *first).num_milliseconds();
-    assert!(apart >= LATE_MS, "the second came after {apart} ms");
-    let record = the_record(&stage, "image_member").await;
+    assert!(
+        apart >= LATE_MS,
+        "the second call arrived {apart} ms after the first"
+    );
+    let record = only_record(&stage, "image_member").await;
     assert_eq!((record.phase, record.incarnation), (Phase::Released, 2));
 }
 
@@ -201,7 +207,7 @@ fn path_of(stage: &Stage, path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m06_where_rows_of_members_are_not_used_again_the_fault_is_glances_and_is_shown() {
+async fn m06_glances_refusal_to_add_a_deleted_member_again_is_shown_to_the_client() {
     for reuse in [false, true] {
         let world = WorldOptions {
             member_reuse: reuse,
@@ -210,9 +216,9 @@ async fn m06_where_rows_of_members_are_not_used_again_the_fault_is_glances_and_i
         let stage = Stage::in_world(world, "").await;
         let (image, members) = shared_image(&stage).await;
         assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
-        deleted(&stage, "image_member", &format!("{image},{PROJECT}")).await;
+        delete_until_gone(&stage, "image_member", &format!("{image},{PROJECT}")).await;
         let again = add(&stage, GateSource::User, &members).await;
-        let record = the_record(&stage, "image_member").await;
+        let record = only_record(&stage, "image_member").await;
         match reuse {
             true => assert_eq!((again.status, record.phase), (200, Phase::Released)),
             false => {
@@ -223,9 +229,9 @@ async fn m06_where_rows_of_members_are_not_used_again_the_fault_is_glances_and_i
     }
 }
 
-/// Edges: how each is made, and under which key.
+/// Edges: each is created, deleted and created again under its natural key.
 #[tokio::test(flavor = "multi_thread")]
-async fn m06_interfaces_subports_and_routes_have_natural_keys_too() {
+async fn m06_interfaces_subports_and_routes_are_revived_by_their_natural_keys() {
     let stage = Stage::new().await;
     let make = async |path: &str, body: Value| stage.make("network", path, body).await;
     let network = make("/v2.0/networks", json!({"network": {"name": "web"}})).await;
@@ -247,10 +253,10 @@ async fn m06_interfaces_subports_and_routes_have_natural_keys_too() {
     let subports = json!({"sub_ports": [{"port_id": child, "segmentation_type": "vlan", "segmentation_id": 7}]});
     let new_port = on(json!({"fixed_ips": [{"subnet_id": subnet}]}));
     let interface = format!("{router},{subnet}");
-    // The interface is there while routes lead through it.
+    // Routes need the interface that they lead through.
     let by_subnet = json!({ "subnet_id": subnet });
     let made = stage
-        .user(Method::PUT, &add_interface, Some(by_subnet.clone()))
+        .call_user_gate(Method::PUT, &add_interface, Some(by_subnet.clone()))
         .await;
     assert_eq!(made.status, 200, "{}", made.text);
     for (kind, id, path, body) in [
@@ -273,37 +279,43 @@ async fn m06_interfaces_subports_and_routes_have_natural_keys_too() {
             subports,
         ),
     ] {
-        let create = async || stage.user(Method::PUT, &path, Some(body.clone())).await;
+        let create = async || {
+            stage
+                .call_user_gate(Method::PUT, &path, Some(body.clone()))
+                .await
+        };
         let first = create().await;
         assert_eq!(first.status, 200, "{kind}: {}", first.text);
-        deleted(&stage, kind, &id).await;
-        let gone = the_record(&stage, kind).await;
+        delete_until_gone(&stage, kind, &id).await;
+        let gone = only_record(&stage, kind).await;
         assert_eq!(gone.phase, Phase::Gone, "{kind}");
         let again = create().await;
         assert_eq!(again.status, 200, "{kind}: {}", again.text);
-        let alive = the_record(&stage, kind).await;
+        let alive = only_record(&stage, kind).await;
         assert_eq!(
             (alive.phase, alive.incarnation),
             (Phase::Released, gone.incarnation + 1),
             "{kind}"
         );
-        deleted(&stage, kind, &id).await;
+        delete_until_gone(&stage, kind, &id).await;
     }
-    for life in 1..4 {
-        deleted(&stage, "router_interface", &interface).await;
-        let gone = the_record(&stage, "router_interface").await;
-        assert_eq!((gone.phase, gone.incarnation), (Phase::Gone, life));
-        // By a port, only the answer tells the subnet.
-        let body = match life {
+    for incarnation in 1..4 {
+        delete_until_gone(&stage, "router_interface", &interface).await;
+        let gone = only_record(&stage, "router_interface").await;
+        assert_eq!((gone.phase, gone.incarnation), (Phase::Gone, incarnation));
+        // When the call names a port, only the answer names the subnet.
+        let body = match incarnation {
             2 => json!({"port_id": make("/v2.0/ports", json!({"port": new_port})).await}),
             _ => by_subnet.clone(),
         };
-        let again = stage.user(Method::PUT, &add_interface, Some(body)).await;
+        let again = stage
+            .call_user_gate(Method::PUT, &add_interface, Some(body))
+            .await;
         assert_eq!(again.status, 200, "{}", again.text);
-        let alive = the_record(&stage, "router_interface").await;
+        let alive = only_record(&stage, "router_interface").await;
         assert_eq!(
             (alive.phase, alive.incarnation),
-            (Phase::Released, life + 1)
+            (Phase::Released, incarnation + 1)
         );
     }
 }
