@@ -1,4 +1,4 @@
-//! What counts as an answer of a peer, and what never does.
+//! Which answers of a peer count, and which are errors.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use gone::domain::peers::Answers;
 use gone::peers::{HttpPeers, Limits, PeerFailure, Peers as _};
 use tokio::net::TcpListener;
 
-use crate::fake::{Fake, answers, news};
+use crate::fake::{FakeEngine, answers, notices};
 use crate::support::*;
 
-/// What a question to a peer that says this comes to.
-async fn asked_of(answer: impl Into<Vec<u8>>) -> Result<Answers, PeerFailure> {
+/// Asks a peer that sends these bytes as its answer to every call. Returns the result.
+async fn ask_peer_answering(answer: impl Into<Vec<u8>>) -> Result<Answers, PeerFailure> {
     let files = Files::new();
     let url = stub(answer).await;
     let peers = caller(files.peer("s1", &url, "token"));
@@ -22,8 +22,9 @@ async fn asked_of(answer: impl Into<Vec<u8>>) -> Result<Answers, PeerFailure> {
     })
 }
 
-async fn failed(answer: impl Into<Vec<u8>>) -> String {
-    let failure = asked_of(answer).await.unwrap_err();
+/// Returns the reason why a peer's answer is an error.
+async fn failure_of(answer: impl Into<Vec<u8>>) -> String {
+    let failure = ask_peer_answering(answer).await.unwrap_err();
     let (_, why) = failure.message.split_once("points-at: ").unwrap();
     why.to_owned()
 }
@@ -33,82 +34,88 @@ fn json_of(answers: &Answers) -> String {
 }
 
 #[tokio::test]
-async fn g07_an_answer_passes_as_it_is_whatever_it_is_about() {
+async fn g07_an_answer_is_returned_unchanged_even_if_it_does_not_match_the_question() {
     let mut other = answers(&question("s0"));
     assert_eq!(
-        asked_of(answer("200 OK", "", &json_of(&other))).await,
+        ask_peer_answering(answer("200 OK", "", &json_of(&other))).await,
         Ok(other.clone())
     );
-    // The engine holds it against the question.
-    other.about[0].asked = asked("rx-2");
+    // Only the engine compares the answer with the question.
+    other.about[0].asked = clearance_request("rx-2");
     other.seq = -1;
-    let said = asked_of(answer("200 OK", "", &json_of(&other)))
+    let received = ask_peer_answering(answer("200 OK", "", &json_of(&other)))
         .await
         .unwrap();
-    assert_eq!(said, other);
-    assert!(said.check(&question("s0")).is_err());
+    assert_eq!(received, other);
+    assert!(received.check(&question("s0")).is_err());
 }
 
 #[tokio::test]
 async fn g07_fields_of_a_later_version_are_ignored() {
     let known = answers(&question("s0"));
     let later = json_of(&known).replacen('{', "{\"mood\":\"good\",", 2);
-    assert_eq!(asked_of(answer("200 OK", "", &later)).await, Ok(known));
+    assert_eq!(
+        ask_peer_answering(answer("200 OK", "", &later)).await,
+        Ok(known)
+    );
 }
 
 #[tokio::test]
-async fn g07_an_empty_body_is_no_answer() {
-    let why = failed(answer("200 OK", "", "")).await;
+async fn g07_an_empty_answer_is_an_error() {
+    let why = failure_of(answer("200 OK", "", "")).await;
     assert!(
         why.starts_with("200 OK: the answer cannot be read: EOF"),
         "{why}"
     );
-    assert!(failed("").await.contains("closed"), "a closed connection");
-    let why = failed(answer("204 No Content", "", "")).await;
+    assert!(
+        failure_of("").await.contains("closed"),
+        "a closed connection"
+    );
+    let why = failure_of(answer("204 No Content", "", "")).await;
     assert_eq!(why, "unexpected status 204 No Content");
-    let why = failed(answer("200 OK", "", "{}")).await;
+    let why = failure_of(answer("200 OK", "", "{}")).await;
     assert!(why.contains("missing field `from`"), "{why}");
-    let why = failed(answer("200 OK", "", "null")).await;
+    let why = failure_of(answer("200 OK", "", "null")).await;
     assert!(why.contains("cannot be read"), "{why}");
 }
 
 #[tokio::test]
-async fn g07_half_an_answer_is_none() {
+async fn g07_a_truncated_answer_is_an_error() {
     let whole = json_of(&answers(&question("s0")));
     let half = &whole[..whole.len() / 2];
-    let why = failed(answer("200 OK", "", half)).await;
+    let why = failure_of(answer("200 OK", "", half)).await;
     assert!(
         why.starts_with("200 OK: the answer cannot be read: EOF"),
         "{why}"
     );
     let cut = answer("200 OK", "", &whole);
-    let why = failed(&cut.as_bytes()[..cut.len() - 9]).await;
+    let why = failure_of(&cut.as_bytes()[..cut.len() - 9]).await;
     assert!(why.starts_with("200 OK: the answer was cut off: "), "{why}");
-    let why = failed(answer("200 OK", "", &format!("{whole}{whole}"))).await;
+    let why = failure_of(answer("200 OK", "", &format!("{whole}{whole}"))).await;
     assert!(why.contains("trailing characters"), "{why}");
 }
 
 #[tokio::test]
-async fn g07_a_page_of_somebody_else_is_no_answer() {
+async fn g07_an_answer_of_another_program_or_protocol_version_is_an_error() {
     let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>";
-    let why = failed(page).await;
+    let why = failure_of(page).await;
     assert_eq!(
         why,
         "200 OK: the answer has no header gone-protocol: 1; check that the url is a gone deployment's"
     );
     let whole = answer("200 OK", "", &json_of(&answers(&question("s0"))));
-    let why = failed(whole.replace("gone-protocol: 1\r\n", "")).await;
+    let why = failure_of(whole.replace("gone-protocol: 1\r\n", "")).await;
     assert!(why.contains("has no header gone-protocol: 1"), "{why}");
-    let why = failed(whole.replace("gone-protocol: 1", "gone-protocol: 2")).await;
+    let why = failure_of(whole.replace("gone-protocol: 1", "gone-protocol: 2")).await;
     assert!(why.contains("has no header gone-protocol: 1"), "{why}");
-    let why = failed(whole.replace("application/json", "text/html")).await;
+    let why = failure_of(whole.replace("application/json", "text/html")).await;
     assert_eq!(
         why,
         "200 OK: the answer is not JSON; check that the url is a gone deployment's: text/html"
     );
-    let why = failed("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await;
+    let why = failure_of("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await;
     assert!(why.starts_with("502 Bad Gateway: "), "{why}");
-    assert!(!failed("220 mail.example ESMTP\r\n").await.is_empty());
+    assert!(!failure_of("220 mail.example ESMTP\r\n").await.is_empty());
 }
 
 #[tokio::test]
@@ -116,19 +123,22 @@ async fn g07_a_redirect_is_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let location = format!("location: http://{}/\r\n", elsewhere.local_addr().unwrap());
     for status in ["301 Moved Permanently", "307 Temporary Redirect"] {
-        let why = failed(answer(status, &location, "")).await;
+        let why = failure_of(answer(status, &location, "")).await;
         assert_eq!(
             why,
             format!("{status}: redirects are not followed: set url to where it leads")
         );
     }
-    let came = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
-    assert!(came.is_err(), "the token would have gone there");
+    let connected = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
+    assert!(
+        connected.is_err(),
+        "the call, with its token, followed the redirect"
+    );
 }
 
 #[tokio::test]
-async fn g07_an_answer_that_is_too_large_is_none() {
-    let why = failed(
+async fn g07_an_answer_that_is_too_large_is_an_error() {
+    let why = failure_of(
         "HTTP/1.1 200 OK\r\ngone-protocol: 1\r\ncontent-type: application/json\r\n\r\n"
             .bytes()
             .chain(std::iter::repeat_n(b' ', (64 << 20) + 1))
@@ -139,9 +149,9 @@ async fn g07_an_answer_that_is_too_large_is_none() {
 }
 
 #[tokio::test]
-async fn g07_a_refusal_says_why_safely_and_in_short() {
+async fn g07_the_detail_of_a_refusal_is_escaped_redacted_and_shortened() {
     let detail = format!("\\u001b[2J{TOKEN} and {}", "on ".repeat(500));
-    let why = failed(answer(
+    let why = failure_of(answer(
         "409 Conflict",
         "",
         &format!("{{\"detail\": \"{detail}\"}}"),
@@ -153,21 +163,21 @@ async fn g07_a_refusal_says_why_safely_and_in_short() {
     );
     assert!(why.len() < 400 && why.ends_with('…'), "{why}");
     assert_eq!(
-        failed(answer("500 Internal Server Error", "", "<html>")).await,
+        failure_of(answer("500 Internal Server Error", "", "<html>")).await,
         "500 Internal Server Error"
     );
 }
 
 #[tokio::test]
-async fn g05_a_hint_is_answered_by_204_and_nothing_else() {
+async fn g05_only_a_204_confirms_a_hint() {
     let files = Files::new();
-    let hinted = async |said: String| {
-        let peers = caller(files.peer("s1", &stub(said).await, "token"));
+    let hint = async |answer: String| {
+        let peers = caller(files.peer("s1", &stub(answer).await, "token"));
         peers.hint(&peer("s1"), deployment("s0")).await
     };
-    let done = "HTTP/1.1 204 No Content\r\ngone-protocol: 1\r\n\r\n".to_owned();
-    assert_eq!(hinted(done).await, Ok(()));
-    let failure = hinted(answer("200 OK", "", "{}")).await.unwrap_err();
+    let confirmed = "HTTP/1.1 204 No Content\r\ngone-protocol: 1\r\n\r\n".to_owned();
+    assert_eq!(hint(confirmed).await, Ok(()));
+    let failure = hint(answer("200 OK", "", "{}")).await.unwrap_err();
     assert!(
         failure
             .message
@@ -176,7 +186,7 @@ async fn g05_a_hint_is_answered_by_204_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn g07_a_peer_that_does_not_answer_is_given_up_in_time() {
+async fn g07_a_call_to_a_silent_peer_ends_at_its_timeout() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let files = Files::new();
     let url = format!("http://{}", silent.local_addr().unwrap());
@@ -190,7 +200,7 @@ async fn g07_a_peer_that_does_not_answer_is_given_up_in_time() {
         failure.message.ends_with("no answer within 0.05 s"),
         "{failure}"
     );
-    // A watch waits there for so much longer.
+    // The time that a watch waits at the peer is added.
     let mut patient = watch("s0");
     patient.wait_ms = 200;
     let since = Instant::now();
@@ -204,7 +214,7 @@ async fn g07_a_peer_that_does_not_answer_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn g07_nobody_there_is_said_with_the_address() {
+async fn g07_a_refused_connection_is_reported_with_the_address() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
@@ -221,30 +231,33 @@ async fn g07_nobody_there_is_said_with_the_address() {
 }
 
 #[tokio::test]
-async fn g01_a_rolled_token_is_read_anew_by_both() {
+async fn g01_both_sides_read_a_rotated_token_again() {
     let files = Files::new();
     files.write("ours", "old");
     files.write("theirs", "old");
     let settings = settings(vec![files.peer("s0", "http://127.0.0.1:1", "theirs")]);
-    let control = Fake::new();
+    let control = FakeEngine::new();
     let listening = serve(control.clone(), &settings).await;
     let url = format!("http://{}/", listening.address());
     let peers = caller(files.peer("s1", &url, "ours"));
     let call = async || peers.watch(&peer("s1"), watch("s0")).await;
-    assert_eq!(call().await, Ok(news(&watch("s0"))));
+    assert_eq!(call().await, Ok(notices(&watch("s0"))));
     files.write("theirs", "new");
     let since = Instant::now();
     while call().await.is_ok() {
-        assert!(since.elapsed() < DEADLINE, "the old token is good for ever");
+        assert!(
+            since.elapsed() < DEADLINE,
+            "the old token is still accepted"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     files.write("ours", "new");
-    assert_eq!(call().await, Ok(news(&watch("s0"))));
+    assert_eq!(call().await, Ok(notices(&watch("s0"))));
     std::fs::remove_file(files.path("ours")).unwrap();
     assert_eq!(
         call().await,
-        Ok(news(&watch("s0"))),
-        "what was read is kept"
+        Ok(notices(&watch("s0"))),
+        "the caller keeps the token of a file that was removed"
     );
     listening.stop().await;
 }

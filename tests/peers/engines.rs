@@ -1,13 +1,13 @@
-//! Two engines: what is deleted in one, and what points at it from the other.
+//! Two engines: deletions at the owner `d1`, whose resources are referred to by resources of the importer `d0`.
 
 use serde_json::{Value, json};
 
 use crate::processes::{Home, homes, wait_for};
 
-/// What `d1` offers. It knows nothing of the kinds of others (G8).
+/// The kind that `d1` offers. `d1` does not know the kinds of other deployments (G8).
 const OWNER: &str = "service = 's1'\n[kind.rx.native]\n";
 
-/// What `d0` has: each way to point at an `rx`, and what holds one of those.
+/// The kinds of `d0`: one for each rule by which a resource refers to an `rx`, and one that blocks a lease.
 const IMPORTER: &str = "
 service = 's0'
 [kind.lease.native.fields]
@@ -40,7 +40,7 @@ on_delete = 'block'
 says = 'holds'
 ";
 
-/// `d0`, which imports from `d1`; both run, and `rx` r1 is kept.
+/// Starts `d0`, which imports from `d1`, and `d1`, which has the `rx` r1.
 fn importer_and_owner() -> [Home; 2] {
     let [mut d0, mut d1] = homes([&[OWNER, IMPORTER], &[OWNER]]);
     d1.start();
@@ -53,99 +53,101 @@ fn delete_r1(d1: &Home, more: &str) -> crate::processes::Ran {
     d1.gone(&format!("delete rx/r1 --cascade --yes --no-color {more}"))
 }
 
-fn explained(d1: &Home) -> String {
+fn explain(d1: &Home) -> String {
     let ran = d1.gone("explain rx/r1 --no-color");
     format!("{}{}", ran.out, ran.err)
 }
 
-/// Without `gone --engine` the verb's own engine waits for others, who must reach it for that.
+/// Without `gone --engine`, the verb runs an engine itself. This waits for the importers' clearances, for which they
+/// must reach it.
 #[test]
-fn g07_a_verb_with_an_engine_of_its_own_is_reached_by_those_whose_word_it_waits_for() {
+fn g07_importers_can_reach_a_verb_that_runs_its_own_engine() {
     let [d0, mut d1] = importer_and_owner();
     d0.create("lease", &json!({"id": "l1", "rx": "r1@d1"}));
     d1.kill();
-    // Another program has its address: what needs nobody's word works all the same.
-    let taken = std::net::TcpListener::bind(d1.listens()).unwrap();
+    // Another program uses the address of its listener: verbs that need no clearance still work.
+    let taken = std::net::TcpListener::bind(d1.listen_address()).unwrap();
     d1.gone("list rx")
         .ends_with(0)
         .says(&["r1", "the listener for peers is not served"]);
     drop(taken);
     delete_r1(&d1, "--wait").ends_with(0);
-    assert_eq!(d0.kept("lease", "l1"), None);
+    assert_eq!(d0.resource("lease", "l1"), None);
 }
 
 #[test]
-fn g06_what_points_across_deployments_is_deleted_or_unset() {
+fn g06_references_from_another_deployment_cascade_or_are_unset() {
     let [d0, d1] = importer_and_owner();
     d0.create("lease", &json!({"id": "l1", "rx": "r1@d1"}));
     d0.create("note", &json!({"id": "n1", "rx": "r1@d1"}));
     d1.create("rx", &json!({"id": "r2"}));
     d0.create("lease", &json!({"id": "l2", "rx": "r2@d1"}));
     delete_r1(&d1, "--wait").ends_with(0);
-    assert_eq!(d1.kept("rx", "r1"), None);
-    // Clear was said by who had seen to it.
-    assert_eq!(d0.kept("lease", "l1"), None);
-    let note = d0.kept("note", "n1").unwrap();
+    assert_eq!(d1.resource("rx", "r1"), None);
+    // The importer gave its clearance after it had handled its own resources.
+    assert_eq!(d0.resource("lease", "l1"), None);
+    let note = d0.resource("note", "n1").unwrap();
     assert_eq!(
         note.get("rx").unwrap_or(&Value::Null),
         &Value::Null,
         "{note}"
     );
-    assert!(d0.kept("lease", "l2").is_some() && d1.kept("rx", "r2").is_some());
+    assert!(d0.resource("lease", "l2").is_some() && d1.resource("rx", "r2").is_some());
 }
 
-/// `r1` waits for `d0`, whose lease is held there.
-fn held_at_d0() -> [Home; 2] {
+/// Starts a deletion of `r1` that waits for `d0`, where a lease is blocked.
+fn deletion_blocked_at_d0() -> [Home; 2] {
     let [d0, d1] = importer_and_owner();
     d0.create("lease", &json!({"id": "l1", "rx": "r1@d1"}));
     d0.create("hold", &json!({"id": "h1", "lease": "l1"}));
     delete_r1(&d1, "").ends_with(0);
-    wait_for("word of the lease at d1", || explained(&d1).contains("l1"));
+    wait_for("d1 to know of the lease", || explain(&d1).contains("l1"));
     [d0, d1]
 }
 
-fn released(d0: &Home, d1: &Home) {
+fn remove_blocker_and_wait(d0: &Home, d1: &Home) {
     d0.gone("delete hold/h1 --yes --wait=50s").ends_with(0);
-    wait_for("end of r1", || d1.kept("rx", "r1").is_none());
-    assert_eq!(d0.kept("lease", "l1"), None);
+    wait_for("r1 to be gone", || d1.resource("rx", "r1").is_none());
+    assert_eq!(d0.resource("lease", "l1"), None);
 }
 
 #[test]
-fn g07_nothing_goes_before_a_frozen_importer_has_seen_to_its_own() {
-    let [d0, d1] = held_at_d0();
+fn g07_a_resource_is_not_deleted_while_its_importer_is_frozen() {
+    let [d0, d1] = deletion_blocked_at_d0();
     d0.freeze();
-    let explained = explained(&d1);
+    let explained = explain(&d1);
     assert!(explained.contains("d0"), "{explained}");
-    assert!(d1.kept("rx", "r1").is_some());
+    assert!(d1.resource("rx", "r1").is_some());
     d0.thaw();
-    assert!(d1.kept("rx", "r1").is_some());
-    released(&d0, &d1);
+    assert!(d1.resource("rx", "r1").is_some());
+    remove_blocker_and_wait(&d0, &d1);
 }
 
-/// The word may come any moment: it is not given up as what is only tried in ten minutes would be.
+/// The clearance may come at any moment, so `--wait` does not end early, as it does for a step that is retried only in
+/// ten minutes.
 #[test]
-fn a_wait_for_the_word_of_others_lasts_until_its_deadline() {
-    let [d0, d1] = held_at_d0();
+fn a_wait_for_the_clearance_of_another_deployment_lasts_until_its_deadline() {
+    let [d0, d1] = deletion_blocked_at_d0();
     delete_r1(&d1, "--wait=2s").ends_with(8);
-    released(&d0, &d1);
+    remove_blocker_and_wait(&d0, &d1);
 }
 
 #[test]
-fn g07_nothing_goes_before_a_killed_importer_is_back() {
-    let [mut d0, mut d1] = held_at_d0();
+fn g07_a_resource_is_not_deleted_before_its_killed_importer_is_back() {
+    let [mut d0, mut d1] = deletion_blocked_at_d0();
     d0.kill();
-    assert!(explained(&d1).contains("d0"));
-    // The owner remembers whom it waits for.
+    assert!(explain(&d1).contains("d0"));
+    // After a restart, the owner still knows which importers it waits for.
     d1.kill();
     d1.start();
-    assert!(d1.kept("rx", "r1").is_some());
-    wait_for("d0 by name", || explained(&d1).contains("d0"));
+    assert!(d1.resource("rx", "r1").is_some());
+    wait_for("d1 to name d0", || explain(&d1).contains("d0"));
     d0.start();
-    released(&d0, &d1);
+    remove_blocker_and_wait(&d0, &d1);
 }
 
 #[test]
-fn g02_nothing_is_accepted_that_someone_elsewhere_blocks_or_may_block() {
+fn g02_a_deletion_is_refused_when_another_deployment_blocks_it_or_does_not_answer() {
     let [d0, d1] = importer_and_owner();
     d0.create("contract", &json!({"id": "c1", "rx": "r1@d1"}));
     delete_r1(&d1, "--wait=50s")
@@ -158,20 +160,20 @@ fn g02_nothing_is_accepted_that_someone_elsewhere_blocks_or_may_block() {
         .says(&["deployment d0 does not answer", "no answer within"]);
     d0.thaw();
     delete_r1(&d1, "--wait").ends_with(0);
-    assert_eq!(d1.kept("rx", "r1"), None);
+    assert_eq!(d1.resource("rx", "r1"), None);
 }
 
 #[test]
-fn g10_nothing_new_points_at_what_goes() {
-    let [d0, d1] = held_at_d0();
+fn g10_a_new_reference_to_a_resource_being_deleted_is_refused() {
+    let [d0, d1] = deletion_blocked_at_d0();
     let more = json!({"id": "l9", "rx": "r1@d1"});
-    let (status, said) = d0.api("POST", "resources/lease", &more);
-    assert_eq!(status, 409, "{said}");
-    released(&d0, &d1);
+    let (status, answer) = d0.api("POST", "resources/lease", &more);
+    assert_eq!(status, 409, "{answer}");
+    remove_blocker_and_wait(&d0, &d1);
 }
 
 #[test]
-fn g01_a_doctor_and_the_log_tell_of_peers() {
+fn g01_doctor_and_the_log_show_the_peers() {
     let [mut d0, d1] = importer_and_owner();
     assert!(d1.log().contains("listening for other deployments"));
     let doctor = || d1.gone("doctor --no-color");

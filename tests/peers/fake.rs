@@ -1,4 +1,4 @@
-//! An engine that answers peers at once, refuses them, or lets them wait; and remembers who asked.
+//! An engine that answers the calls of peers at once, refuses them, or never answers them, and records them.
 
 use gone::control::query;
 use std::sync::{Arc, Mutex};
@@ -11,108 +11,110 @@ use tokio::sync::watch;
 
 use crate::support::deployment;
 
-pub struct Fake {
-    pub asked: Mutex<Vec<Asked>>,
-    does: Mutex<Does>,
+pub struct FakeEngine {
+    received: Mutex<Vec<ReceivedCall>>,
+    behaviour: Mutex<Behaviour>,
     waiting: watch::Sender<usize>,
 }
 
-/// What reached the engine.
+/// A call that reached the engine.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
+pub enum ReceivedCall {
     Watch(Watch, Actor),
     Question(Question),
     Hint(Deployment, Actor),
 }
 
 #[derive(Clone)]
-enum Does {
+enum Behaviour {
     Answer,
     Refuse(ControlError),
-    /// Until the caller goes away.
+    /// Wait until the caller hangs up.
     Wait,
 }
 
-impl Fake {
+impl FakeEngine {
     pub fn new() -> Arc<Self> {
-        Self::that(Does::Answer)
+        Self::with_behaviour(Behaviour::Answer)
     }
 
-    pub fn refuses(error: ControlError) -> Arc<Self> {
-        Self::that(Does::Refuse(error))
+    pub fn refusing(error: ControlError) -> Arc<Self> {
+        Self::with_behaviour(Behaviour::Refuse(error))
     }
 
-    pub fn waits() -> Arc<Self> {
-        Self::that(Does::Wait)
+    pub fn waiting() -> Arc<Self> {
+        Self::with_behaviour(Behaviour::Wait)
     }
 
-    fn that(does: Does) -> Arc<Self> {
+    fn with_behaviour(behaviour: Behaviour) -> Arc<Self> {
         Arc::new(Self {
-            asked: Mutex::default(),
-            does: Mutex::new(does),
+            received: Mutex::default(),
+            behaviour: Mutex::new(behaviour),
             waiting: watch::Sender::new(0),
         })
     }
 
-    pub fn last(&self) -> Asked {
-        self.asked.lock().unwrap().last().unwrap().clone()
+    pub fn last(&self) -> ReceivedCall {
+        self.received.lock().unwrap().last().unwrap().clone()
     }
 
     pub fn count(&self) -> usize {
-        self.asked.lock().unwrap().len()
+        self.received.lock().unwrap().len()
     }
 
-    /// Returns when so many calls wait at once.
-    pub async fn await_waiting(&self, count: usize) {
+    /// Returns when this many calls wait at the same time.
+    pub async fn wait_for_waiting_calls(&self, count: usize) {
         let mut waiting = self.waiting.subscribe();
         waiting.wait_for(|now| *now == count).await.unwrap();
     }
 
-    async fn does<T>(&self, asked: Asked, answer: T) -> Result<T, ControlError> {
-        self.asked.lock().unwrap().push(asked);
-        let does = self.does.lock().unwrap().clone();
-        match does {
-            Does::Answer => Ok(answer),
-            Does::Refuse(error) => Err(error),
-            Does::Wait => {
-                let _here = Here::new(&self.waiting);
+    async fn record_and_reply<T>(&self, call: ReceivedCall, answer: T) -> Result<T, ControlError> {
+        self.received.lock().unwrap().push(call);
+        let behaviour = self.behaviour.lock().unwrap().clone();
+        match behaviour {
+            Behaviour::Answer => Ok(answer),
+            Behaviour::Refuse(error) => Err(error),
+            Behaviour::Wait => {
+                let _waiting = WaitingCall::new(&self.waiting);
                 std::future::pending().await
             }
         }
     }
 }
 
-/// Counted until it is dropped.
-struct Here<'a>(&'a watch::Sender<usize>);
+/// A call that waits. It is counted until it is dropped.
+struct WaitingCall<'a>(&'a watch::Sender<usize>);
 
-impl<'a> Here<'a> {
+impl<'a> WaitingCall<'a> {
     fn new(waiting: &'a watch::Sender<usize>) -> Self {
         waiting.send_modify(|count| *count += 1);
         Self(waiting)
     }
 }
 
-impl Drop for Here<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }
 }
 
 #[async_trait]
-impl Control for Fake {
+impl Control for FakeEngine {
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
         let Envelope { command, actor, .. } = envelope;
         match command {
             Command::Watch { watch } => {
-                let news = news(&watch);
-                let receipt = Receipt::Notices(Box::new(news));
-                self.does(Asked::Watch(watch, actor), receipt).await
+                let notices = notices(&watch);
+                let receipt = Receipt::Notices(Box::new(notices));
+                self.record_and_reply(ReceivedCall::Watch(watch, actor), receipt)
+                    .await
             }
             Command::Hint { from } => {
                 let receipt = Receipt::Done { moved: 1 };
-                self.does(Asked::Hint(from, actor), receipt).await
+                self.record_and_reply(ReceivedCall::Hint(from, actor), receipt)
+                    .await
             }
-            other => panic!("no peer may ask for {other:?}"),
+            other => panic!("a call of a peer must not lead to {other:?}"),
         }
     }
 
@@ -121,23 +123,24 @@ impl Control for Fake {
             Query::PointsAt(query::PointsAt { question }) => {
                 let answers = answers(&question);
                 let page = Page::PointsAt(answers);
-                self.does(Asked::Question(question), page).await
+                self.record_and_reply(ReceivedCall::Question(question), page)
+                    .await
             }
-            other => panic!("no peer may ask for {other:?}"),
+            other => panic!("a call of a peer must not lead to {other:?}"),
         }
     }
 
     async fn events(&self, _: i64, _: u64) -> Result<Vec<Event>, ControlError> {
-        panic!("no peer follows events")
+        panic!("a call of a peer must not read events")
     }
 
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
-        panic!("no peer sees snapshots")
+        panic!("a call of a peer must not read snapshots")
     }
 }
 
-/// What is heard after a watch.
-pub fn news(watch: &Watch) -> DeletionNotices {
+/// The answer to a watch: the sequence after `after`, and no changes.
+pub fn notices(watch: &Watch) -> DeletionNotices {
     DeletionNotices {
         from: deployment("s1"),
         ledger: "l1".to_owned(),
@@ -147,10 +150,9 @@ pub fn news(watch: &Watch) -> DeletionNotices {
     }
 }
 
-/// Nothing points there.
+/// The answer to a question: nothing refers to the resources.
 pub fn answers(question: &Question) -> Answers {
-    let clear =
-        |asked: &gone::domain::peers::ClearanceRequest| Answered::of(asked.clone(), Vec::new(), 0);
+    let clear = |request: &ClearanceRequest| Answered::of(request.clone(), Vec::new(), 0);
     Answers {
         from: deployment("s1"),
         ledger: question.ledger.clone(),

@@ -1,4 +1,4 @@
-//! Who is heard, what is understood, and what is said to everybody else.
+//! The listener for peers: which callers it serves, which messages it accepts, and how it refuses the others.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -10,11 +10,11 @@ use gone::peers::{HttpPeers, Limits, ListenError, ListenHandle, Peers as _, list
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::fake::{Asked, Fake, answers, news};
+use crate::fake::{FakeEngine, ReceivedCall, answers, notices};
 use crate::support::*;
 
-/// `d1` with the peers `s0` and `s2`, each with a token of its own.
-async fn listening(files: &Files, control: Arc<Fake>) -> ListenHandle {
+/// Starts the listener of `d1`, which has the peers `s0` and `s2`, each with its own token.
+async fn listening(files: &Files, control: Arc<FakeEngine>) -> ListenHandle {
     files.write("token-2", "tok-of-s2");
     let peers = vec![
         files.peer("s0", "http://127.0.0.1:1", "token"),
@@ -23,7 +23,7 @@ async fn listening(files: &Files, control: Arc<Fake>) -> ListenHandle {
     serve(control, &settings(peers)).await
 }
 
-/// A call with this token and body.
+/// A call with this token and body; without a token if it is empty.
 fn call(
     listening: &ListenHandle,
     path: &str,
@@ -43,7 +43,7 @@ fn bytes(message: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(message).unwrap()
 }
 
-/// The status and the problem's detail; every answer names the protocol.
+/// Returns the status and the detail of a refusal. Asserts that it is a problem document and names the protocol.
 async fn refused(request: RequestBuilder) -> (u16, String) {
     let answer = request.send().await.unwrap();
     assert_eq!(answer.headers()["gone-protocol"], "1");
@@ -55,8 +55,8 @@ async fn refused(request: RequestBuilder) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn p12_connections_that_say_nothing_take_the_listener_from_no_peer() {
-    let (files, control) = (Files::new(), Fake::new());
+async fn p12_silent_connections_do_not_block_the_listener() {
+    let (files, control) = (Files::new(), FakeEngine::new());
     let listening = listening(&files, control.clone()).await;
     let mut held = Vec::new();
     for _ in 0..600 {
@@ -76,8 +76,8 @@ async fn p12_connections_that_say_nothing_take_the_listener_from_no_peer() {
 }
 
 #[tokio::test]
-async fn g04_a_peer_watches_asks_and_hints() {
-    let (files, control) = (Files::new(), Fake::new());
+async fn g04_a_peer_can_watch_ask_and_hint() {
+    let (files, control) = (Files::new(), FakeEngine::new());
     let listening = listening(&files, control.clone()).await;
     let url = format!("http://{}", listening.address());
     let peers = caller(files.peer("s1", &url, "token"));
@@ -88,28 +88,31 @@ async fn g04_a_peer_watches_asks_and_hints() {
         name: "deployment d0".to_owned(),
         origin: Origin::Peer,
     };
-    assert_eq!(peers.watch(&s1, watch("s0")).await, Ok(news(&watch("s0"))));
-    assert_eq!(control.last(), Asked::Watch(watch("s0"), by.clone()));
+    assert_eq!(
+        peers.watch(&s1, watch("s0")).await,
+        Ok(notices(&watch("s0")))
+    );
+    assert_eq!(control.last(), ReceivedCall::Watch(watch("s0"), by.clone()));
     let answer = peers.ask(&s1, question("s0")).await.unwrap();
     assert_eq!(answer, answers(&question("s0")));
-    assert_eq!(control.last(), Asked::Question(question("s0")));
+    assert_eq!(control.last(), ReceivedCall::Question(question("s0")));
     assert_eq!(peers.hint(&s1, deployment("s0")).await, Ok(()));
-    assert_eq!(control.last(), Asked::Hint(deployment("s0"), by));
+    assert_eq!(control.last(), ReceivedCall::Hint(deployment("s0"), by));
     listening.stop().await;
     let failure = peers.probe(&s1).await.unwrap_err();
     assert!(failure.message.starts_with("GET http://"), "{failure}");
 }
 
 #[tokio::test]
-async fn g01_strangers_and_liars_are_told_the_same() {
-    let (files, control) = (Files::new(), Fake::new());
+async fn g01_every_unauthenticated_call_gets_the_same_401() {
+    let (files, control) = (Files::new(), FakeEngine::new());
     let listening = listening(&files, control.clone()).await;
-    let mut told = Vec::new();
+    let mut refusals = Vec::new();
     for (token, from) in [
         ("", "s0"),
         ("wrong", "s0"),
         ("wrong", "s9"),
-        // Good tokens, of others than they say.
+        // Valid tokens, but of other peers than the body names.
         (TOKEN, "s2"),
         (TOKEN, "s9"),
         (TOKEN, "s1"),
@@ -120,23 +123,23 @@ async fn g01_strangers_and_liars_are_told_the_same() {
             ("/points-at", bytes(&question(from))),
             ("/hint", bytes(&json!({"from": deployment(from)}))),
         ] {
-            told.push(refused(call(&listening, path, token, body)).await);
+            refusals.push(refused(call(&listening, path, token, body)).await);
         }
     }
     let basic = call(&listening, "/watch", "", bytes(&watch("s0"))).basic_auth("d0", Some(TOKEN));
-    told.push(refused(basic).await);
-    told.dedup();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].0, 401);
+    refusals.push(refused(basic).await);
+    refusals.dedup();
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
+    assert_eq!(refusals[0].0, 401);
     assert_eq!(control.count(), 0);
-    let right = call(&listening, "/watch", "tok-of-s2", bytes(&watch("s2")));
-    assert_eq!(right.send().await.unwrap().status(), StatusCode::OK);
+    let valid = call(&listening, "/watch", "tok-of-s2", bytes(&watch("s2")));
+    assert_eq!(valid.send().await.unwrap().status(), StatusCode::OK);
     listening.stop().await;
 }
 
 #[tokio::test]
-async fn g01_only_who_says_the_protocol_is_heard() {
-    let (files, control) = (Files::new(), Fake::new());
+async fn g01_a_call_without_this_protocol_version_is_refused() {
+    let (files, control) = (Files::new(), FakeEngine::new());
     let listening = listening(&files, control.clone()).await;
     let url = format!("http://{}/peer/v1/watch", listening.address());
     for version in ["", "2"] {
@@ -146,12 +149,12 @@ async fn g01_only_who_says_the_protocol_is_heard() {
         assert_eq!((status, detail.contains("gone-protocol: 1")), (400, true));
     }
     assert_eq!(control.count(), 0);
-    // The version is told to everybody, and nothing else.
+    // Without a token, a caller can read the protocol's version and nothing else.
     let client = reqwest::Client::new();
     let root = url.trim_end_matches("/watch");
-    let told: Response = client.get(root).send().await.unwrap();
-    assert_eq!(told.headers()["gone-protocol"], "1");
-    assert_eq!(told.text().await.unwrap(), r#"{"protocol":1}"#);
+    let version: Response = client.get(root).send().await.unwrap();
+    assert_eq!(version.headers()["gone-protocol"], "1");
+    assert_eq!(version.text().await.unwrap(), r#"{"protocol":1}"#);
     assert_eq!(refused(client.get(&url)).await.0, 405);
     assert_eq!(refused(client.get(root.replace("v1", "v2"))).await.0, 404);
     assert_eq!(
@@ -164,8 +167,8 @@ async fn g01_only_who_says_the_protocol_is_heard() {
 }
 
 #[tokio::test]
-async fn g07_what_is_missing_or_wrong_is_named() {
-    let (files, control) = (Files::new(), Fake::new());
+async fn g07_a_refusal_names_the_missing_or_invalid_field() {
+    let (files, control) = (Files::new(), FakeEngine::new());
     let listening = listening(&files, control.clone()).await;
     let mut no_seq = serde_json::to_value(question("s0")).unwrap();
     no_seq.as_object_mut().unwrap().remove("seq");
@@ -180,8 +183,8 @@ async fn g07_what_is_missing_or_wrong_is_named() {
         ("/hint", b"<html>".to_vec(), 400, "expected value"),
         ("/watch", vec![b' '; (8 << 20) + 1], 413, "8388608 bytes"),
     ] {
-        let (told, detail) = refused(call(&listening, path, TOKEN, body)).await;
-        assert_eq!(told, status, "{detail}");
+        let (found, detail) = refused(call(&listening, path, TOKEN, body)).await;
+        assert_eq!(found, status, "{detail}");
         assert!(detail.contains(word), "{detail}");
     }
     assert_eq!(control.count(), 0);
@@ -192,12 +195,12 @@ async fn g07_what_is_missing_or_wrong_is_named() {
         .send()
         .await;
     assert_eq!(answer.unwrap().status(), StatusCode::OK);
-    assert!(matches!(control.last(), Asked::Watch(heard, _) if heard == watch("s0")));
+    assert!(matches!(control.last(), ReceivedCall::Watch(received, _) if received == watch("s0")));
     listening.stop().await;
 }
 
 #[tokio::test]
-async fn g07_what_the_engine_refuses_is_no_answer() {
+async fn g07_a_refusal_by_the_engine_is_an_error_for_the_caller() {
     let message = || "name taken".to_owned();
     for (error, status) in [
         (ControlError::Conflict { message: message() }, 409),
@@ -207,7 +210,7 @@ async fn g07_what_the_engine_refuses_is_no_answer() {
         (ControlError::Internal { message: message() }, 500),
     ] {
         let files = Files::new();
-        let listening = listening(&files, Fake::refuses(error)).await;
+        let listening = listening(&files, FakeEngine::refusing(error)).await;
         let url = format!("http://{}", listening.address());
         let peers = caller(files.peer("s1", &url, "token"));
         let failure = peers.watch(&peer("s1"), watch("s0")).await.unwrap_err();
@@ -223,8 +226,8 @@ async fn g07_what_the_engine_refuses_is_no_answer() {
 }
 
 #[tokio::test]
-async fn g04_250_watches_and_as_many_questions_fit() {
-    let (files, control) = (Files::new(), Fake::waits());
+async fn g04_a_listener_serves_250_watches_and_250_questions_at_once() {
+    let (files, control) = (Files::new(), FakeEngine::waiting());
     let listening = listening(&files, control.clone()).await;
     let url = format!("http://{}", listening.address());
     let peers = Arc::new(caller(files.peer("s1", &url, "token")));
@@ -236,27 +239,27 @@ async fn g04_250_watches_and_as_many_questions_fit() {
         calls.spawn(async move { watching.watch(&peer("s1"), patient).await.map(drop) });
         calls.spawn(async move { asking.ask(&peer("s1"), question("s0")).await.map(drop) });
     }
-    tokio::time::timeout(DEADLINE, control.await_waiting(500))
+    tokio::time::timeout(DEADLINE, control.wait_for_waiting_calls(500))
         .await
         .unwrap();
-    // Who hangs up is waited for no more.
+    // When the callers hang up, the engine's calls end too.
     calls.abort_all();
-    tokio::time::timeout(DEADLINE, control.await_waiting(0))
+    tokio::time::timeout(DEADLINE, control.wait_for_waiting_calls(0))
         .await
         .unwrap();
     listening.stop().await;
 }
 
 #[tokio::test]
-async fn g04_the_end_of_an_engine_ends_its_watches() {
-    let (files, control) = (Files::new(), Fake::waits());
+async fn g04_an_engine_that_stops_ends_its_watches() {
+    let (files, control) = (Files::new(), FakeEngine::waiting());
     let listening = listening(&files, control.clone()).await;
     let url = format!("http://{}", listening.address());
     let peers = caller(files.peer("s1", &url, "token"));
     let mut patient = watch("s0");
     patient.wait_ms = 60_000;
     let watched = tokio::spawn(async move { peers.watch(&peer("s1"), patient).await });
-    control.await_waiting(1).await;
+    control.wait_for_waiting_calls(1).await;
     let since = Instant::now();
     listening.stop().await;
     assert!(
@@ -278,7 +281,7 @@ async fn g01_plain_http_never_leaves_the_machine() {
     let files = Files::new();
     let mut settings = settings(vec![files.peer("s0", "http://127.0.0.1:1", "token")]);
     settings.listen = "0.0.0.0:0".parse().unwrap();
-    let refused = listen(&settings, Fake::new()).await.unwrap_err();
+    let refused = listen(&settings, FakeEngine::new()).await.unwrap_err();
     assert!(
         matches!(refused, ListenError::InTheClear { .. }),
         "{refused}"
@@ -288,7 +291,7 @@ async fn g01_plain_http_never_leaves_the_machine() {
     assert!(failure.message.contains("scheme is not"), "{failure}");
 }
 
-/// What is logged on this thread.
+/// The log of this thread.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<u8>>>);
 
@@ -304,7 +307,7 @@ impl io::Write for Logged {
 }
 
 #[tokio::test]
-async fn g01_no_token_is_in_a_log() {
+async fn g01_the_log_contains_no_token() {
     let logged = Logged::default();
     let writer = logged.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -314,24 +317,39 @@ async fn g01_no_token_is_in_a_log() {
         .finish();
     let logging = tracing::subscriber::set_default(subscriber);
     let files = Files::new();
-    let listening = listening(&files, Fake::new()).await;
+    let listening = listening(&files, FakeEngine::new()).await;
     let url = format!("http://{}", listening.address());
     files.write("wrong", "tok-Wrong7Hx");
     let one = [files.peer("s1", &url, "wrong")];
-    let stranger = HttpPeers::new(&one, Limits::default()).unwrap();
-    assert!(stranger.watch(&peer("s1"), watch("s0")).await.is_err());
-    let liar = caller(files.peer("s1", &url, "token"));
-    assert!(liar.watch(&peer("s1"), watch("s2")).await.is_err());
-    assert!(liar.watch(&peer("s1"), watch("s0")).await.is_ok());
+    let with_wrong_token = HttpPeers::new(&one, Limits::default()).unwrap();
+    assert!(
+        with_wrong_token
+            .watch(&peer("s1"), watch("s0"))
+            .await
+            .is_err()
+    );
+    let with_token_of_s0 = caller(files.peer("s1", &url, "token"));
+    assert!(
+        with_token_of_s0
+            .watch(&peer("s1"), watch("s2"))
+            .await
+            .is_err()
+    );
+    assert!(
+        with_token_of_s0
+            .watch(&peer("s1"), watch("s0"))
+            .await
+            .is_ok()
+    );
     listening.stop().await;
     drop(logging);
     let log = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
-    for said in [
+    for message in [
         "listening for other deployments",
         "an unknown peer was refused",
         "claimed=\"s2/r\"",
     ] {
-        assert!(log.contains(said), "no {said}: {log}");
+        assert!(log.contains(message), "no {message}: {log}");
     }
     for token in [TOKEN, "tok-Wrong7Hx", "tok-of-s2"] {
         assert!(!log.contains(token), "{log}");

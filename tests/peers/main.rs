@@ -1,4 +1,4 @@
-//! The protocol between deployments over real sockets, and two engines that speak it.
+//! The protocol between deployments: over real sockets with a fake engine, and between engines in processes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,14 +8,14 @@
 )]
 
 mod calls;
-mod days;
 mod engines;
 mod fake;
-mod lines;
+mod links;
 mod listener;
 #[path = "../engine/peers_world.rs"]
 mod peers_world;
 mod processes;
+mod random_runs;
 mod support;
 mod tls;
 #[allow(dead_code, unused_imports, unused_macros)] // Its seeds are few enough for one test.

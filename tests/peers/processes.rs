@@ -10,14 +10,14 @@ use tempfile::TempDir;
 
 use crate::support::{DEADLINE, TOKEN, deployment, write_private};
 
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No test target uses all of it.
 #[path = "../testkit/program.rs"]
 mod program;
 
 use program::{Ended, GONE, send};
 pub use program::{Ran, wait_for};
 
-/// One of several deployments, its peers known to it from the start.
+/// A deployment with its own folder and configuration. Its engine runs between `start` and `kill`.
 pub struct Home {
     pub name: String,
     listen: String,
@@ -27,25 +27,27 @@ pub struct Home {
     engine: Option<Ended>,
 }
 
-/// How one is set up.
+/// The configuration of a deployment.
 pub struct Setup<'a> {
     pub deployment: Deployment,
     pub listen: String,
     pub heartbeat: &'a str,
-    /// The others, and where it finds each.
+    /// The peers, and the address of each.
     pub peers: Vec<(Deployment, String)>,
-    /// More of `config.toml`.
+    /// Text that is appended to `config.toml`.
     pub settings: &'a str,
+    /// The texts of the kinds files.
     pub kinds: &'a [&'a str],
 }
 
-/// An address of this machine that nobody else takes: one of sixteen million.
+/// A random address of this machine, out of fifteen million, so that two tests hardly ever choose the same.
 pub fn address() -> String {
     let part = || fastrand::u8(2..=250);
     format!("127.{}.{}.{}:7661", part(), part(), part())
 }
 
-/// `d0` with `s0`, `d1` with `s1` and so on, each a peer of the others; kinds by who has their file.
+/// Sets up `d0` with the service `s0`, `d1` with `s1` and so on. Each is a peer of the others, and has the kinds files
+/// at its index.
 pub fn homes<const N: usize>(kinds: [&[&str]; N]) -> [Home; N] {
     let addresses = kinds.map(|_| address());
     let mut number = 0;
@@ -69,7 +71,7 @@ pub fn homes<const N: usize>(kinds: [&[&str]; N]) -> [Home; N] {
 impl Home {
     pub fn new(setup: &Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // One that ended closed its connections: each call has its own.
+        // Each call opens its own connection, because an engine that was killed has closed the old ones.
         let client = reqwest::Client::builder()
             .unix_socket(folder.path().join("state/gone/gone.sock"))
             .timeout(DEADLINE)
@@ -126,8 +128,8 @@ impl Home {
         self.folder.path().join(name)
     }
 
-    /// Where others reach it.
-    pub fn listens(&self) -> &str {
+    /// The address at which its peers reach it.
+    pub fn listen_address(&self) -> &str {
         &self.listen
     }
 
@@ -156,21 +158,24 @@ impl Home {
         let mut engine = Ended(command.spawn().unwrap());
         let pid = engine.0.id();
         let ledger = self.path("state/gone/ledger.db");
-        wait_for(&format!("engine of {}", self.name), || {
-            let ended = engine.0.try_wait().unwrap();
-            assert!(ended.is_none(), "{} ended: {}", self.name, self.log());
-            let owner = gone::ledger::sqlite::holder(&ledger);
-            owner.is_some_and(|owner| owner.pid == pid && owner.socket.is_some())
-        });
+        wait_for(
+            &format!("the engine of {} to serve its socket", self.name),
+            || {
+                let ended = engine.0.try_wait().unwrap();
+                assert!(ended.is_none(), "{} ended: {}", self.name, self.log());
+                let owner = gone::ledger::sqlite::holder(&ledger);
+                owner.is_some_and(|owner| owner.pid == pid && owner.socket.is_some())
+            },
+        );
         self.engine = Some(engine);
     }
 
-    /// `kill -9`.
+    /// Kills its engine, as `kill -9` does.
     pub fn kill(&mut self) {
         self.engine = None;
     }
 
-    /// It answers nobody, and its connections stay open.
+    /// Stops the engine's process (SIGSTOP): it answers no call, and its connections stay open.
     pub fn freeze(&self) {
         send(self.pid(), Signal::STOP);
     }
@@ -179,7 +184,7 @@ impl Home {
         send(self.pid(), Signal::CONT);
     }
 
-    pub fn is_up(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.engine.is_some()
     }
 
@@ -187,7 +192,7 @@ impl Home {
         self.engine.as_ref().unwrap().0.id()
     }
 
-    /// What its engine has logged.
+    /// The log of its engine.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
@@ -197,7 +202,7 @@ impl Home {
         Ran::of(self.command().args(line.split_whitespace()))
     }
 
-    /// A call of its API: status and body.
+    /// Calls its API. Returns the status and the body of the answer.
     pub fn api(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.runtime.block_on(async {
             let url = format!("http://localhost/api/v1/{path}");
@@ -211,24 +216,26 @@ impl Home {
         })
     }
 
-    /// Keeps a resource; tried again while its deployment has not heard of the other one yet.
+    /// Creates a resource. Repeats a call that is answered 503, as it is while this deployment has not heard from a
+    /// deployment to which the resource refers.
     pub fn create(&self, kind: &str, body: &Value) {
         let path = format!("resources/{kind}");
-        wait_for(&format!("{kind} {body} at {}", self.name), || {
-            match self.api("POST", &path, body) {
+        wait_for(
+            &format!("{kind} {body} to be created at {}", self.name),
+            || match self.api("POST", &path, body) {
                 (201, _) => true,
                 (503, _) => false,
-                (status, said) => panic!("{status} {said}\n{}", self.log()),
-            }
-        });
+                (status, answer) => panic!("{status} {answer}\n{}", self.log()),
+            },
+        );
     }
 
-    /// A resource as it is kept, if it is.
-    pub fn kept(&self, kind: &str, id: &str) -> Option<Value> {
+    /// Returns a resource in its stored form; none if it does not exist.
+    pub fn resource(&self, kind: &str, id: &str) -> Option<Value> {
         match self.api("GET", &format!("resources/{kind}/{id}"), &Value::Null) {
             (200, row) => Some(row),
             (404, _) => None,
-            (status, said) => panic!("{status} {said}\n{}", self.log()),
+            (status, answer) => panic!("{status} {answer}\n{}", self.log()),
         }
     }
 }

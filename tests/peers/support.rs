@@ -1,4 +1,4 @@
-//! Deployments of services `s0`, `s1`, …, with tokens in files, and peers that answer what they are told.
+//! Deployments of the services `s0`, `s1`, …, with tokens in files, and peers that send a fixed answer.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A word that nothing else contains.
+/// The token of the tests; no other text contains it.
 pub const TOKEN: &str = "tok-Wb5Qz8Kd2";
-/// Nothing here takes longer on a busy machine, unless it hangs.
+/// Limit for everything that a test waits for: a busy machine needs less.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 pub fn deployment(service: &str) -> Deployment {
@@ -31,7 +31,7 @@ pub fn peer(service: &str) -> Peer {
     Peer::from(&deployment(service))
 }
 
-/// Tokens, certificates and keys.
+/// A folder for tokens, certificates and keys.
 pub struct Files(TempDir);
 
 impl Files {
@@ -45,14 +45,14 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// For nobody else's eyes.
+    /// Writes a file that only its owner can read.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         write_private(&path, text);
         path
     }
 
-    /// A peer with the token of the file.
+    /// The settings of a peer whose token is in the file `token`.
     pub fn peer(&self, service: &str, url: &str, token: &str) -> PeerSettings {
         PeerSettings {
             url: url.to_owned(),
@@ -74,7 +74,7 @@ pub fn write_private(path: &Path, text: &str) {
     std::fs::set_permissions(path, private).unwrap();
 }
 
-/// Of `d1`, on a free port.
+/// The settings of the deployment `d1`, which listens on a free port.
 pub fn settings(peers: Vec<PeerSettings>) -> DeploymentSettings {
     let text = "[deployment]\nname = 'd1'\nservice = 's1'\nregion = 'r'\nlisten = '127.0.0.1:0'";
     let settings = parse(text, Path::new("c.toml")).unwrap();
@@ -108,11 +108,11 @@ pub fn question(from: &str) -> Question {
         from: deployment(from),
         ledger: "l0".to_owned(),
         seq: 3,
-        about: vec![asked("rx-1")],
+        about: vec![clearance_request("rx-1")],
     }
 }
 
-pub fn asked(id: &str) -> ClearanceRequest {
+pub fn clearance_request(id: &str) -> ClearanceRequest {
     ClearanceRequest {
         key: ResourceKey {
             site: Site::Deployment { name: "d0".into() },
@@ -125,7 +125,8 @@ pub fn asked(id: &str) -> ClearanceRequest {
     }
 }
 
-/// A peer that says just this to whatever it is asked, and closes; answers its URL.
+/// Starts a peer that sends these bytes as the answer to every request, and then closes the connection. Returns its
+/// URL.
 pub async fn stub(answer: impl Into<Vec<u8>>) -> String {
     let answer = answer.into();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -133,8 +134,8 @@ pub async fn stub(answer: impl Into<Vec<u8>>) -> String {
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            if hear(&mut stream).await {
-                // Who does not want it all hangs up.
+            if read_request(&mut stream).await {
+                // The caller may hang up before it has read everything.
                 let _ = stream.write_all(&answer).await;
                 let _ = stream.shutdown().await;
             }
@@ -143,22 +144,22 @@ pub async fn stub(answer: impl Into<Vec<u8>>) -> String {
     url
 }
 
-/// Reads one request with a small body.
-async fn hear(stream: &mut TcpStream) -> bool {
-    let mut heard = Vec::new();
+/// Reads one request with a small body. Returns whether it is complete.
+async fn read_request(stream: &mut TcpStream) -> bool {
+    let mut request = Vec::new();
     let mut buffer = [0; 4096];
     loop {
         match stream.read(&mut buffer).await {
-            Ok(n @ 1..) => heard.extend_from_slice(&buffer[..n]),
+            Ok(n @ 1..) => request.extend_from_slice(&buffer[..n]),
             _ => return false,
         }
-        if heard.ends_with(b"}") || heard.starts_with(b"GET") {
+        if request.ends_with(b"}") || request.starts_with(b"GET") {
             return true;
         }
     }
 }
 
-/// An answer of this protocol, as it goes over the wire.
+/// The bytes of an answer with this protocol's headers.
 pub fn answer(status: &str, headers: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\ngone-protocol: 1\r\ncontent-type: application/json\r\n{headers}\

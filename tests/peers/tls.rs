@@ -1,13 +1,13 @@
-//! Over TLS: who is trusted by whom.
+//! TLS: which servers a caller trusts, and which callers a listener trusts.
 
 use gone::peers::{HttpPeers, Limits, ListenHandle, PeerFailure, Peers as _, listen};
 use gone::system::config::{DeploymentSettings, PeerSettings};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
-use crate::fake::Fake;
+use crate::fake::FakeEngine;
 use crate::support::*;
 
-/// A certificate authority, its PEM and that of whom it vouches for in files.
+/// A certificate authority. Its certificate, and the certificates and keys that it signs, are in files.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -20,8 +20,8 @@ impl Authority {
         Self(issuer)
     }
 
-    /// `NAME.pem` and `NAME.key`, for a host.
-    fn vouches(&self, files: &Files, name: &str, host: &str) {
+    /// Writes a certificate for a host to `NAME.pem`, and its key to `NAME.key`.
+    fn sign(&self, files: &Files, name: &str, host: &str) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new([host.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
@@ -30,19 +30,20 @@ impl Authority {
     }
 }
 
-/// Files of an authority `ca` and of another, `other`; certificates for `server` and clients.
+/// Files with the authorities `ca` and `other`. `ca` has signed the certificates of `server` and of the clients `d0`
+/// and `d2`; `other` has signed `forged`.
 fn files() -> Files {
     let files = Files::new();
     let ca = Authority::new(&files, "ca");
-    ca.vouches(&files, "server", "localhost");
-    ca.vouches(&files, "d0", "d0.example");
-    ca.vouches(&files, "d2", "d2.example");
-    Authority::new(&files, "other").vouches(&files, "forged", "d0.example");
+    ca.sign(&files, "server", "localhost");
+    ca.sign(&files, "d0", "d0.example");
+    ca.sign(&files, "d2", "d2.example");
+    Authority::new(&files, "other").sign(&files, "forged", "d0.example");
     files
 }
 
-/// Behind TLS, with the peers `s0` and `s2`; without a token, these are known by their certificates.
-fn secured(files: &Files, token: Option<&str>, client_ca: Option<&str>) -> DeploymentSettings {
+/// Settings of a listener with TLS and the peers `s0` and `s2`. Without a token, it knows them by their certificates.
+fn tls_settings(files: &Files, token: Option<&str>, client_ca: Option<&str>) -> DeploymentSettings {
     let peers = ["s0", "s2"].map(|service| {
         let url = format!("https://{}.example:7661", service.replace('s', "d"));
         PeerSettings {
@@ -58,8 +59,13 @@ fn secured(files: &Files, token: Option<&str>, client_ca: Option<&str>) -> Deplo
     }
 }
 
-/// How a caller is set up that trusts an authority, and shows a certificate.
-fn to(files: &Files, at: &ListenHandle, ca: &str, shows: Option<&str>) -> PeerSettings {
+/// Settings of a caller that trusts this authority and presents this certificate.
+fn caller_settings(
+    files: &Files,
+    at: &ListenHandle,
+    ca: &str,
+    shows: Option<&str>,
+) -> PeerSettings {
     let url = format!("https://localhost:{}", at.address().port());
     PeerSettings {
         ca_file: Some(files.path(ca)),
@@ -69,54 +75,61 @@ fn to(files: &Files, at: &ListenHandle, ca: &str, shows: Option<&str>) -> PeerSe
     }
 }
 
-async fn calls(settings: PeerSettings, from: &str) -> Result<(), PeerFailure> {
+async fn call_watch(settings: PeerSettings, from: &str) -> Result<(), PeerFailure> {
     let peers = caller(settings);
     peers.watch(&peer("s1"), watch(from)).await.map(drop)
 }
 
 #[tokio::test]
-async fn g01_a_token_goes_to_whom_the_authority_vouches_for() {
+async fn g01_a_token_is_sent_only_to_a_server_with_a_trusted_certificate() {
     let files = files();
-    let listening = serve(Fake::new(), &secured(&files, Some("token"), None)).await;
-    calls(to(&files, &listening, "ca.pem", None), "s0")
+    let listening = serve(
+        FakeEngine::new(),
+        &tls_settings(&files, Some("token"), None),
+    )
+    .await;
+    call_watch(caller_settings(&files, &listening, "ca.pem", None), "s0")
         .await
         .unwrap();
-    let failure = calls(to(&files, &listening, "other.pem", None), "s0").await;
+    let failure = call_watch(caller_settings(&files, &listening, "other.pem", None), "s0").await;
     let failure = failure.unwrap_err();
     assert!(failure.message.contains("certificate"), "{failure}");
     let plain = PeerSettings {
         url: format!("http://{}", listening.address()),
         ca_file: None,
-        ..to(&files, &listening, "ca.pem", None)
+        ..caller_settings(&files, &listening, "ca.pem", None)
     };
-    assert!(calls(plain, "s0").await.is_err());
-    let mut system = to(&files, &listening, "ca.pem", None);
+    assert!(call_watch(plain, "s0").await.is_err());
+    let mut system = caller_settings(&files, &listening, "ca.pem", None);
     system.ca_file = None;
-    assert!(calls(system, "s0").await.is_err());
+    assert!(call_watch(system, "s0").await.is_err());
     listening.stop().await;
 }
 
 #[tokio::test]
-async fn g01_with_mutual_tls_only_the_vouched_for_are_heard() {
+async fn g01_with_mutual_tls_only_peers_with_a_trusted_certificate_are_served() {
     let files = files();
-    let control = Fake::new();
-    let listening = serve(control.clone(), &secured(&files, None, Some("ca.pem"))).await;
+    let control = FakeEngine::new();
+    let listening = serve(control.clone(), &tls_settings(&files, None, Some("ca.pem"))).await;
     let shows = |name| PeerSettings {
         token_file: None,
-        ..to(&files, &listening, "ca.pem", name)
+        ..caller_settings(&files, &listening, "ca.pem", name)
     };
-    calls(shows(Some("d0")), "s0").await.unwrap();
-    calls(shows(Some("d2")), "s2").await.unwrap();
+    call_watch(shows(Some("d0")), "s0").await.unwrap();
+    call_watch(shows(Some("d2")), "s2").await.unwrap();
     assert_eq!(control.count(), 2);
     for (name, from) in [(None, "s0"), (Some("forged"), "s0")] {
-        let failure = calls(shows(name), from).await.unwrap_err();
-        assert!(!failure.message.contains("401"), "no request: {failure}");
+        let failure = call_watch(shows(name), from).await.unwrap_err();
+        assert!(
+            !failure.message.contains("401"),
+            "the TLS handshake must fail: {failure}"
+        );
         let probed = caller(shows(name)).probe(&peer("s1")).await;
-        assert!(probed.is_err(), "nor this one");
+        assert!(probed.is_err(), "a probe was served without a certificate");
     }
-    // Vouched for, but as another; or as no peer at all.
+    // The certificates are trusted, but are those of another peer, or of no peer.
     for (name, from) in [("d0", "s2"), ("d2", "s0"), ("server", "s0")] {
-        let failure = calls(shows(Some(name)), from).await.unwrap_err();
+        let failure = call_watch(shows(Some(name)), from).await.unwrap_err();
         assert!(failure.message.contains("401 Unauthorized"), "{failure}");
     }
     assert_eq!(control.count(), 2);
@@ -124,48 +137,51 @@ async fn g01_with_mutual_tls_only_the_vouched_for_are_heard() {
 }
 
 #[tokio::test]
-async fn g01_a_certificate_does_not_stand_for_a_token_that_is_set() {
+async fn g01_a_certificate_does_not_replace_a_configured_token() {
     let files = files();
     files.write("wrong", "tok-Wrong");
-    let settings = secured(&files, Some("token"), Some("ca.pem"));
-    let listening = serve(Fake::new(), &settings).await;
+    let settings = tls_settings(&files, Some("token"), Some("ca.pem"));
+    let listening = serve(FakeEngine::new(), &settings).await;
     let shows = |token| PeerSettings {
         token_file: Some(files.path(token)),
-        ..to(&files, &listening, "ca.pem", Some("d0"))
+        ..caller_settings(&files, &listening, "ca.pem", Some("d0"))
     };
-    calls(shows("token"), "s0").await.unwrap();
-    let failure = calls(shows("wrong"), "s0").await.unwrap_err();
+    call_watch(shows("token"), "s0").await.unwrap();
+    let failure = call_watch(shows("wrong"), "s0").await.unwrap_err();
     assert!(failure.message.contains("401 Unauthorized"), "{failure}");
     listening.stop().await;
 }
 
 #[tokio::test]
-async fn g01_a_file_that_cannot_be_used_is_told_with_its_key() {
+async fn g01_an_unusable_file_is_reported_with_its_configuration_key() {
     let files = files();
     files.write("no.pem", "secret");
     let at = files.path("no.pem").display().to_string();
-    let listening = async |change: fn(&mut DeploymentSettings, &Files)| {
-        let mut settings = secured(&files, Some("token"), Some("ca.pem"));
+    let listen_error = async |change: fn(&mut DeploymentSettings, &Files)| {
+        let mut settings = tls_settings(&files, Some("token"), Some("ca.pem"));
         change(&mut settings, &files);
-        let refused = listen(&settings, Fake::new()).await.unwrap_err();
+        let refused = listen(&settings, FakeEngine::new()).await.unwrap_err();
         refused.to_string().replace(&at, "no.pem")
     };
     assert_eq!(
-        listening(|it, files| it.certificate_file = Some(files.path("no.pem"))).await,
+        listen_error(|it, files| it.certificate_file = Some(files.path("no.pem"))).await,
         "deployment.certificate_file: no.pem holds no PEM certificate"
     );
     assert_eq!(
-        listening(|it, files| it.key_file = Some(files.path("no.pem"))).await,
+        listen_error(|it, files| it.key_file = Some(files.path("no.pem"))).await,
         "deployment.key_file: no.pem holds no PEM private key"
     );
-    let told = listening(|it, _| it.client_ca_file = Some("/nowhere".into())).await;
+    let message = listen_error(|it, _| it.client_ca_file = Some("/nowhere".into())).await;
     assert!(
-        told.starts_with("deployment.client_ca_file: /nowhere cannot be read"),
-        "{told}"
+        message.starts_with("deployment.client_ca_file: /nowhere cannot be read"),
+        "{message}"
     );
-    // A key of another certificate.
-    let told = listening(|it, files| it.key_file = Some(files.path("d0.key"))).await;
-    assert!(told.starts_with("deployment.certificate_file: "), "{told}");
+    // The key belongs to another certificate.
+    let message = listen_error(|it, files| it.key_file = Some(files.path("d0.key"))).await;
+    assert!(
+        message.starts_with("deployment.certificate_file: "),
+        "{message}"
+    );
     let one = PeerSettings {
         ca_file: Some(files.path("no.pem")),
         ..files.peer("s1", "https://localhost:1", "token")

@@ -1,8 +1,10 @@
-//! Days of several deployments from seeds, as in the simulation, but each a process with its own ledger:
-//! cut off, slowed and killed at random. Always gone or held by name, never too early (G7, G11, G13).
+//! Random runs of several deployments from seeds, as in the simulation, but each deployment is a process with its own
+//! ledger. Links are cut, slowed and silenced, and engines killed, at random. The deletion ends gone or with a named
+//! blocker, and no resource is gone too early (G7, G11, G13).
 //!
-//! `GONE_SEED=17 cargo test --test peers days` replays one; `GONE_SEEDS=0..50` runs many. Processes and
-//! networks have a time of their own: a seed makes the same day, but not to the millisecond.
+//! `GONE_SEED=17 cargo test --test peers random_runs` runs one seed; `GONE_SEEDS=0..50` runs many. A seed decides the
+//! resources, the deletion and the first fault. Later faults differ between runs, because processes and networks
+//! keep their own time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,34 +15,38 @@ use gone::domain::peers::Deployment;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::lines::{Line, Weather};
+use crate::links::{Link, LinkState};
 use crate::peers_world::{Fate, PLACES, SERVICES, Thing, World, kinds};
 use crate::processes::{Home, Setup, address};
 use crate::which_seeds::seeds;
 
-/// When all is well again, all ends within this.
-const CALM: Duration = Duration::from_secs(45);
-/// Days at once: what they do is mostly to wait.
-const TOGETHER: usize = 3;
-/// What is blocked is tried again at once and for ever: what ends, ends within seconds.
+/// Limit from the end of the faults to the end of the deletion.
+const END_WITHIN: Duration = Duration::from_secs(45);
+/// Number of runs at the same time: a run mostly waits.
+const RUNS_AT_ONCE: usize = 3;
+/// Blocked steps are retried twice a second, practically without end, so that a deletion that can end does so within
+/// seconds.
 const SETTINGS: &str = "[gc]\nschedule = ['500ms']\njitter = 0.1\nmax_attempts = 1000\n";
 const HEARTBEAT: &str = "300ms";
 
-struct Day {
+/// The deployments of one run, and the observations of their resources. Resources are numbers: their indices in
+/// `world.things`.
+struct Run {
     world: World,
     homes: Vec<Home>,
-    lines: BTreeMap<(usize, usize), Line>,
-    /// Seen to be gone, ever.
+    links: BTreeMap<(usize, usize), Link>,
+    /// Resources that any observation found gone.
     gone: BTreeSet<usize>,
-    /// At what each pointed when it was last seen.
-    live_by_number: BTreeMap<usize, BTreeSet<usize>>,
-    /// As fair as it gets before all is well: what takes no time would be over before any trouble.
-    usual: Weather,
+    /// The references that each existing resource had when it was last observed.
+    references_by_number: BTreeMap<usize, BTreeSet<usize>>,
+    /// The best state of a link while faults are injected. It is slow: otherwise the deletion would end before the
+    /// first fault.
+    usual: LinkState,
     _network: Runtime,
 }
 
-impl Day {
-    /// All run, all resources are kept.
+impl Run {
+    /// Starts all deployments, and creates all resources.
     fn new(seed: u64) -> Self {
         let network = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -48,10 +54,10 @@ impl Day {
             .build()
             .unwrap();
         let addresses: Vec<String> = PLACES.iter().map(|_| address()).collect();
-        let mut lines = BTreeMap::new();
+        let mut links = BTreeMap::new();
         for from in 0..PLACES.len() {
             for to in (0..PLACES.len()).filter(|to| *to != from) {
-                lines.insert((from, to), Line::to(&addresses[to], &network));
+                links.insert((from, to), Link::to(&addresses[to], &network));
             }
         }
         let texts = SERVICES.map(|service| format!("service = \"{service}\"\n{}", kinds(service)));
@@ -63,7 +69,7 @@ impl Day {
                 listen,
                 heartbeat: HEARTBEAT,
                 peers: others
-                    .map(|to| (deployment(to), lines[&(place, to)].address.clone()))
+                    .map(|to| (deployment(to), links[&(place, to)].address.clone()))
                     .collect(),
                 settings: SETTINGS,
                 kinds: &texts,
@@ -71,20 +77,20 @@ impl Day {
             home.start();
             home
         });
-        let day = Self {
+        let run = Self {
             world: World::new(&mut fastrand::Rng::with_seed(seed)),
             homes: homes.collect(),
-            lines,
+            links,
             gone: BTreeSet::new(),
-            live_by_number: BTreeMap::new(),
-            usual: Weather::Fair,
+            references_by_number: BTreeMap::new(),
+            usual: LinkState::Normal,
             _network: network,
         };
-        for thing in &day.world.things {
-            day.home(thing)
-                .create(&thing.kind(), &day.world.body(thing));
+        for thing in &run.world.things {
+            run.home(thing)
+                .create(&thing.kind(), &run.world.body(thing));
         }
-        day
+        run
     }
 
     fn home(&self, thing: &Thing) -> &Home {
@@ -92,31 +98,33 @@ impl Day {
         found.unwrap()
     }
 
-    fn weather(&self, weather: Weather) {
-        for line in self.lines.values() {
-            line.has(weather);
+    fn set_links(&self, state: LinkState) {
+        for link in self.links.values() {
+            link.set_state(state);
         }
     }
 
-    /// Looks at each resource whose deployment runs. Nothing may be gone while something that is no part
-    /// of a circle points at it (G7), and what no rule takes away is never gone.
+    /// Observes each resource whose deployment runs.
     ///
-    /// Each look is judged by the looks that ended before it began, never by one beside or behind it.
-    /// Nothing comes back, so what was seen to be gone is gone ever after; who is then seen to point at
-    /// it points at what is gone. In the other order it would prove nothing: who was seen to point may
-    /// have let go before the other went. So the order of the looks makes no false alarm, only later
-    /// ones; and what was seen at a deployment still counts when it is down.
-    fn look(&mut self, stays: &BTreeSet<usize>) -> Result<(), String> {
+    /// # Errors
+    /// A resource in `stays` is gone; a resource has come back; or a resource is gone while another refers to it that
+    /// is not in a circle with it (G7).
+    ///
+    /// The observations are made one after the other. Nothing comes back, so a resource that was observed gone stays
+    /// gone, and a reference to it that is observed later is a dangling one. The reverse order proves nothing: the
+    /// reference may have been removed before its target was gone. So the order of the observations causes no false
+    /// alarm, only late ones.
+    fn observe(&mut self, stays: &BTreeSet<usize>) -> Result<(), String> {
         for (nth, thing) in self.world.things.iter().enumerate() {
             let home = self.home(thing);
-            if !home.is_up() {
+            if !home.is_running() {
                 continue;
             }
-            let Some(row) = home.kept(&thing.kind(), &thing.id) else {
+            let Some(row) = home.resource(&thing.kind(), &thing.id) else {
                 if stays.contains(&nth) {
-                    return Err(format!("t{nth} is gone, and was to stay"));
+                    return Err(format!("t{nth} is gone, although no rule deletes it"));
                 }
-                self.live_by_number.remove(&nth);
+                self.references_by_number.remove(&nth);
                 self.gone.insert(nth);
                 continue;
             };
@@ -124,55 +132,60 @@ impl Day {
             if thing.fate() != Fate::Dangling {
                 let mut early = points.intersection(&self.gone);
                 if let Some(to) = early.find(|to| !self.world.in_a_circle(nth, **to)) {
-                    return Err(format!("t{to} is gone, and t{nth} points at it"));
+                    return Err(format!("t{to} is gone, but t{nth} still refers to it"));
                 }
             }
             if self.gone.contains(&nth) {
                 return Err(format!("t{nth} was gone, and is back"));
             }
-            self.live_by_number.insert(nth, points);
+            self.references_by_number.insert(nth, points);
         }
         Ok(())
     }
 
-    /// What the network and the machines do meanwhile.
-    fn trouble(&mut self, dice: &mut fastrand::Rng, stays: &BTreeSet<usize>) -> Result<(), String> {
+    /// Injects faults into links and engines at random times, and observes the resources meanwhile.
+    fn inject_faults(
+        &mut self,
+        dice: &mut fastrand::Rng,
+        stays: &BTreeSet<usize>,
+    ) -> Result<(), String> {
         for _ in 0..dice.usize(4..12) {
             let place = dice.usize(0..PLACES.len());
             match dice.u8(0..8) {
-                0..=2 => match self.homes[place].is_up() {
+                0..=2 => match self.homes[place].is_running() {
                     true => self.homes[place].kill(),
                     false => self.homes[place].start(),
                 },
-                3 => self.weather(self.usual),
+                3 => self.set_links(self.usual),
                 _ => {
                     let other = dice.usize(0..PLACES.len());
-                    let slow = Weather::Slow(Duration::from_millis(dice.u64(1..400)));
-                    let weather = *dice
-                        .choice(&[Weather::Cut, Weather::Cut, Weather::Silent, slow])
+                    let slow = LinkState::Slow(Duration::from_millis(dice.u64(1..400)));
+                    let state = *dice
+                        .choice(&[LinkState::Cut, LinkState::Cut, LinkState::Silent, slow])
                         .unwrap();
                     let both = dice.bool();
-                    for ways in [(place, other), (other, place)] {
-                        let one = ways.0 == place;
-                        if let Some(line) = self.lines.get(&ways).filter(|_| one || both) {
-                            line.has(weather);
+                    for direction in [(place, other), (other, place)] {
+                        let is_first = direction.0 == place;
+                        let link = self.links.get(&direction);
+                        if let Some(link) = link.filter(|_| is_first || both) {
+                            link.set_state(state);
                         }
                     }
                 }
             }
             let until = Instant::now() + Duration::from_millis(dice.u64(1..800));
             while Instant::now() < until {
-                self.look(stays)?;
+                self.observe(stays)?;
                 std::thread::sleep(Duration::from_millis(dice.u64(1..30)));
             }
         }
         Ok(())
     }
 
-    /// All is well, and all run.
-    fn calm(&mut self) {
-        self.weather(Weather::Fair);
-        for home in self.homes.iter_mut().filter(|home| !home.is_up()) {
+    /// Ends all faults, and starts the engines that do not run.
+    fn heal(&mut self) {
+        self.set_links(LinkState::Normal);
+        for home in self.homes.iter_mut().filter(|home| !home.is_running()) {
             home.start();
         }
     }
@@ -187,29 +200,29 @@ impl Day {
         answer
     }
 
-    /// What does not go, at each deployment, for people.
-    fn told(&self) -> String {
-        let mut told = String::new();
-        for home in self.homes.iter().filter(|home| home.is_up()) {
+    /// Lists the deletions, their steps and the end of the log of each deployment, for a failure's message.
+    fn describe(&self) -> String {
+        let mut description = String::new();
+        for home in self.homes.iter().filter(|home| home.is_running()) {
             for deletion in items(&self.get(home, "deletions")) {
                 let (id, name) = (text(&deletion["id"]), &home.name);
                 let cause = &deletion["cause"];
                 let state = &deletion["state"];
-                write!(told, "\n{name} deletion {id} {state}, cause {cause}").unwrap();
+                write!(description, "\n{name} deletion {id} {state}, cause {cause}").unwrap();
                 for step in items(&self.get(home, &format!("deletions/{id}/steps"))) {
                     let (key, state) = (&step["resource"], &step["state"]);
                     let error = &step["last_error"]["message"];
                     let action = &step["action"];
-                    write!(told, "\n    {action} {key} {state}: {error}").unwrap();
+                    write!(description, "\n    {action} {key} {state}: {error}").unwrap();
                 }
             }
             let log = home.log();
             let last = log.lines().rev().take(20).collect::<Vec<_>>();
             for line in last.iter().rev() {
-                write!(told, "\n    log: {line}").unwrap();
+                write!(description, "\n    log: {line}").unwrap();
             }
         }
-        told
+        description
     }
 }
 
@@ -230,65 +243,65 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// How a day ended.
-struct Lived {
+/// How a run ended.
+struct Outcome {
     ended: &'static str,
-    /// The trouble was over before the deletion was.
-    late: bool,
-    /// How long it took when all was well again.
-    calm: Duration,
+    /// Whether the deletion ended after the faults.
+    is_late: bool,
+    /// Time from the end of the faults to the end of the deletion; of a refused deletion, the time of the whole run.
+    took: Duration,
 }
 
-fn live_through(seed: u64) -> Result<Lived, String> {
-    let mut day = Day::new(seed);
-    day.lived(seed)
-        .map_err(|why| format!("{why}\n{}{}", World::told(seed), day.told()))
+fn run_seed(seed: u64) -> Result<Outcome, String> {
+    let mut run = Run::new(seed);
+    run.run(seed)
+        .map_err(|why| format!("{why}\n{}{}", World::told(seed), run.describe()))
 }
 
-impl Day {
-    fn lived(&mut self, seed: u64) -> Result<Lived, String> {
+impl Run {
+    fn run(&mut self, seed: u64) -> Result<Outcome, String> {
         let mut dice = fastrand::Rng::with_seed(seed ^ 0xD1CE);
         let root = self.world.things[self.world.root].clone();
-        self.usual = Weather::Slow(Duration::from_millis(dice.u64(1..150)));
-        self.weather(self.usual);
+        self.usual = LinkState::Slow(Duration::from_millis(dice.u64(1..150)));
+        self.set_links(self.usual);
         let began = Instant::now();
-        let (id, refused) = self.deleted(&root)?;
+        let (id, refused) = self.delete_root(&root)?;
         if refused {
-            return Ok(Lived {
+            return Ok(Outcome {
                 ended: "refused",
-                late: false,
-                calm: began.elapsed(),
+                is_late: false,
+                took: began.elapsed(),
             });
         }
         let going = self.world.going();
-        let held = self.world.held(&going);
+        let blocked = self.world.held(&going);
         let all: BTreeSet<usize> = (0..self.world.things.len()).collect();
         let stays: BTreeSet<usize> = all
             .into_iter()
-            .filter(|it| !going.contains(it) || held.contains(it))
+            .filter(|it| !going.contains(it) || blocked.contains(it))
             .collect();
-        self.trouble(&mut dice, &stays)?;
-        self.calm();
-        let calm = Instant::now();
-        let mut looks = 0;
+        self.inject_faults(&mut dice, &stays)?;
+        self.heal();
+        let healed = Instant::now();
+        let mut observations = 0;
         let plan = self.world.plan(self.world.root);
-        let is_held = !plan.is_disjoint(&held);
+        let is_blocked = !plan.is_disjoint(&blocked);
         loop {
-            self.look(&stays)?;
-            let there: BTreeSet<usize> = self.live_by_number.keys().copied().collect();
-            let unset = self.live_by_number.iter().all(|(from, points)| {
+            self.observe(&stays)?;
+            let there: BTreeSet<usize> = self.references_by_number.keys().copied().collect();
+            let unset = self.references_by_number.iter().all(|(from, points)| {
                 self.world.things[*from].fate() != Fate::Unset || points.is_disjoint(&going)
             });
             let state = text(&self.deletion(&root, &id)["state"]);
-            let ended = match is_held {
-                true => self.names_who_holds(&root, &id, &stays),
+            let ended = match is_blocked {
+                true => self.names_a_blocker(&root, &id, &stays),
                 false => state == "gone",
             };
             if there == stays && unset && ended {
                 break;
             }
-            looks += 1;
-            if calm.elapsed() > CALM {
+            observations += 1;
+            if healed.elapsed() > END_WITHIN {
                 let left: Vec<_> = there.difference(&stays).collect();
                 return Err(format!(
                     "{state}: {left:?} are left of {going:?}, unset: {unset}, ended: {ended}"
@@ -296,20 +309,23 @@ impl Day {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        let ended = match (is_held, held.is_empty()) {
-            (true, _) => "held",
-            (false, false) => "held elsewhere",
+        let ended = match (is_blocked, blocked.is_empty()) {
+            (true, _) => "blocked",
+            (false, false) => "blocked elsewhere",
             (false, true) => "gone",
         };
-        Ok(Lived {
+        Ok(Outcome {
             ended,
-            late: looks > 0,
-            calm: calm.elapsed(),
+            is_late: observations > 0,
+            took: healed.elapsed(),
         })
     }
 
-    /// The deletion of the root, and whether it was refused: by name, and as the rules have it.
-    fn deleted(&self, root: &Thing) -> Result<(String, bool), String> {
+    /// Deletes the root. Returns the deletion's id, and whether it was refused.
+    ///
+    /// # Errors
+    /// It was refused or accepted against the rules, refused without a named blocker, or not planned in time.
+    fn delete_root(&self, root: &Thing) -> Result<(String, bool), String> {
         let path = format!("resources/{}/{}", root.kind(), root.id);
         let (status, answer) = self.home(root).api("DELETE", &path, &Value::Null);
         let id = match status {
@@ -320,8 +336,8 @@ impl Day {
         let since = Instant::now();
         let mut accepted = self.deletion(root, &id);
         while accepted["state"] == "planning" {
-            if since.elapsed() > CALM {
-                return Err(format!("it is still planned: {accepted}"));
+            if since.elapsed() > END_WITHIN {
+                return Err(format!("the deletion is still being planned: {accepted}"));
             }
             std::thread::sleep(Duration::from_millis(5));
             accepted = self.deletion(root, &id);
@@ -329,73 +345,76 @@ impl Day {
         let refused = accepted["state"] == "refused";
         let because = accepted["refused"].as_array().cloned().unwrap_or_default();
         if refused != self.world.is_refused() {
-            return Err(format!("refused: {refused}; {because:?}"));
+            return Err(format!(
+                "refused: {refused}, against the rules; {because:?}"
+            ));
         }
         match because.iter().all(|it| !it["blocker"].is_null()) {
             true => Ok((id, refused)),
-            false => Err(format!("refused by nobody: {because:?}")),
+            false => Err(format!("refused without a blocker: {because:?}")),
         }
     }
 
     /// Whether a step names a resource that stays as its blocker.
-    fn names_who_holds(&self, root: &Thing, id: &str, stays: &BTreeSet<usize>) -> bool {
+    fn names_a_blocker(&self, root: &Thing, id: &str, stays: &BTreeSet<usize>) -> bool {
         let steps = items(&self.get(self.home(root), &format!("deletions/{id}/steps")));
         let stay = |blocker: &Value| {
             let mut ids = stays.iter().map(|nth| &self.world.things[*nth].id);
             ids.any(|id| blocker["id"] == *id)
         };
         steps.iter().any(|step| {
-            let held = step["state"] == "blocked" || step["state"] == "stuck";
+            let is_blocked = step["state"] == "blocked" || step["state"] == "stuck";
             let blockers = step["blockers"].as_array().into_iter().flatten();
-            held && !step["last_error"].is_null() && blockers.into_iter().any(stay)
+            is_blocked && !step["last_error"].is_null() && blockers.into_iter().any(stay)
         })
     }
 }
 
 #[test]
-fn g07_g13_always_gone_or_named_never_too_early_in_processes_of_their_own() {
-    // A circle, a queue, and one that is held.
+fn g07_g13_a_deletion_across_processes_ends_gone_or_names_its_blocker_and_never_ends_early() {
+    // These seeds make a circle of references, a queue, and a deletion that stays blocked.
     let mut open = seeds([1, 18, 60]);
     let count = open.len();
     open.reverse();
     let open = Mutex::new(open);
     let ended = Mutex::new(Vec::new());
-    let live = || {
+    let run_seeds = || {
         while let Some(seed) = { open.lock().unwrap().pop() } {
-            let lived = std::thread::spawn(move || live_through(seed)).join();
-            let lived = lived.unwrap_or_else(|_| Err("it panicked, see above".to_owned()));
-            match &lived {
-                Ok(Lived { ended, calm, .. }) => println!("seed {seed}: {ended} after {calm:.1?}"),
+            let outcome = std::thread::spawn(move || run_seed(seed)).join();
+            let outcome = outcome.unwrap_or_else(|_| Err("it panicked, see above".to_owned()));
+            match &outcome {
+                Ok(Outcome { ended, took, .. }) => {
+                    println!("seed {seed}: {ended} after {took:.1?}")
+                }
                 Err(why) => println!("seed {seed}: {why}"),
             }
-            ended.lock().unwrap().push((seed, lived));
+            ended.lock().unwrap().push((seed, outcome));
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..TOGETHER {
-            scope.spawn(live);
+        for _ in 0..RUNS_AT_ONCE {
+            scope.spawn(run_seeds);
         }
     });
     let mut ends: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut late, mut longest) = (0, Duration::ZERO);
     let mut failed = Vec::new();
-    for (seed, lived) in ended.into_inner().unwrap() {
-        match lived {
-            Ok(Lived {
+    for (seed, outcome) in ended.into_inner().unwrap() {
+        match outcome {
+            Ok(Outcome {
                 ended,
-                late: is_late,
-                calm,
+                is_late,
+                took,
             }) => {
                 *ends.entry(ended).or_default() += 1;
                 late += u64::from(is_late);
-                longest = longest.max(calm);
+                longest = longest.max(took);
             }
             Err(why) => failed.push(format!("seed {seed}: {why}")),
         }
     }
     println!(
-        "{count} days: {ends:?}, {} failed; {late} were not over when the trouble was, the longest \
-         {longest:.1?} after it",
+        "{count} runs: {ends:?}, {} failed; {late} ended after the faults, the last {longest:.1?} after them",
         failed.len()
     );
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
