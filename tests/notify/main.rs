@@ -1,4 +1,4 @@
-//! Telling people (I7): the real face over a real ledger, to receivers that listen here.
+//! Notifications to people (I7): the real notifier over a real ledger, with receivers in this process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,11 +7,11 @@
     unreachable_pub
 )]
 
-mod bench;
 mod channels;
-mod once;
+mod delivery;
+mod harness;
+mod messages;
 mod receivers;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // No test target uses all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;
-mod words;

@@ -1,4 +1,4 @@
-//! Who takes messages: a web server and a mail server, each on a free port of this machine.
+//! The receivers of notifications: a web server and a mail server, each on a free port of this machine.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,58 +13,59 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// Nothing here takes longer on a busy machine, unless it hangs.
+/// Limit for everything that a test waits for: a busy machine needs less.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What came, in order, and what is answered to what comes next.
-pub struct Taken<T> {
-    got: watch::Sender<Vec<T>>,
+/// The messages that have arrived, in order, and the answers to the next ones.
+pub struct Inbox<T> {
+    messages: watch::Sender<Vec<T>>,
     answers: Mutex<VecDeque<(u16, &'static str)>>,
 }
 
-impl<T: Clone> Taken<T> {
+impl<T: Clone> Inbox<T> {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            got: watch::Sender::new(Vec::new()),
+            messages: watch::Sender::new(Vec::new()),
             answers: Mutex::default(),
         })
     }
 
-    pub fn will_answer(&self, status: u16, text: &'static str) {
+    pub fn answer_next_with(&self, status: u16, text: &'static str) {
         self.answers.lock().unwrap().push_back((status, text));
     }
 
     pub fn all(&self) -> Vec<T> {
-        self.got.borrow().clone()
+        self.messages.borrow().clone()
     }
 
-    /// Waits until so many have come.
-    pub async fn until(&self, count: usize) -> Vec<T> {
-        let mut got = self.got.subscribe();
-        let enough = got.wait_for(|all| all.len() >= count);
+    /// Waits until at least `count` messages have arrived. Returns all of them.
+    pub async fn wait_for(&self, count: usize) -> Vec<T> {
+        let mut messages = self.messages.subscribe();
+        let enough = messages.wait_for(|all| all.len() >= count);
         let all = tokio::time::timeout(DEADLINE, enough).await;
-        all.unwrap_or_else(|_| panic!("{} came, not {count}", self.all().len()))
+        all.unwrap_or_else(|_| panic!("{} of {count} messages arrived", self.all().len()))
             .unwrap()
             .clone()
     }
 
-    fn take(&self, what: T) {
-        self.got.send_modify(|all| all.push(what));
+    fn add(&self, message: T) {
+        self.messages.send_modify(|all| all.push(message));
     }
 
-    fn answer(&self) -> Option<(u16, &'static str)> {
+    /// Takes the answer to the next message, if a test has set one.
+    fn take_answer(&self) -> Option<(u16, &'static str)> {
         self.answers.lock().unwrap().pop_front()
     }
 }
 
-/// One POST.
+/// A POST that the web server received.
 #[derive(Clone, Debug)]
-pub struct Posted {
+pub struct Post {
     pub headers: HeaderMap,
     pub body: Value,
 }
 
-impl Posted {
+impl Post {
     pub fn id(&self) -> String {
         self.body["id"].as_str().unwrap().to_owned()
     }
@@ -78,11 +79,11 @@ impl Posted {
 
 pub struct WebServer {
     pub url: String,
-    pub taken: Arc<Taken<Posted>>,
+    pub inbox: Arc<Inbox<Post>>,
     _task: Task,
 }
 
-/// Ends with the test.
+/// A task that ends with the test.
 struct Task(tokio::task::JoinHandle<()>);
 
 impl Drop for Task {
@@ -93,8 +94,8 @@ impl Drop for Task {
 
 impl WebServer {
     pub async fn start() -> Self {
-        let taken = Taken::new();
-        let app = Router::new().fallback(post).with_state(taken.clone());
+        let inbox = Inbox::new();
+        let app = Router::new().fallback(post).with_state(inbox.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!(
             "http://{}/hooks/s3cret-path",
@@ -103,34 +104,34 @@ impl WebServer {
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self {
             url,
-            taken,
+            inbox,
             _task: Task(task),
         }
     }
 }
 
 async fn post(
-    State(taken): State<Arc<Taken<Posted>>>,
+    State(inbox): State<Arc<Inbox<Post>>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> (StatusCode, [(&'static str, &'static str); 1], &'static str) {
     let body = serde_json::from_slice(&body).unwrap();
-    taken.take(Posted { headers, body });
-    let (status, text) = taken.answer().unwrap_or((200, "ok"));
+    inbox.add(Post { headers, body });
+    let (status, text) = inbox.take_answer().unwrap_or((200, "ok"));
     let location = [("location", "http://127.0.0.1:9/elsewhere")];
     (StatusCode::from_u16(status).unwrap(), location, text)
 }
 
-/// One mail as it came: the lines of the dialogue before it, and its text.
+/// A mail as it arrived: the client's lines before it, and its text.
 #[derive(Clone, Debug)]
-pub struct Mailed {
-    pub said: Vec<String>,
-    /// Whole: head, empty line, body; lines end with `\n`.
+pub struct Mail {
+    pub dialogue: Vec<String>,
+    /// The head, an empty line and the body; lines end with `\n`.
     pub text: String,
 }
 
-impl Mailed {
-    /// Unfolded.
+impl Mail {
+    /// Returns a header, unfolded.
     pub fn header(&self, name: &str) -> String {
         let (head, _) = self.text.split_once("\n\n").unwrap();
         let unfolded = head.replace("\n ", " ");
@@ -148,19 +149,19 @@ impl Mailed {
 
 pub struct MailServer {
     pub port: u16,
-    pub taken: Arc<Taken<Mailed>>,
-    /// Every line that a client said, also without a mail.
-    pub heard: Arc<Mutex<Vec<String>>>,
+    pub inbox: Arc<Inbox<Mail>>,
+    /// Every line that clients sent, except the text of mails.
+    pub lines: Arc<Mutex<Vec<String>>>,
     _task: Task,
 }
 
 impl MailServer {
-    /// In the clear; it knows AUTH PLAIN and no STARTTLS.
+    /// Starts a server without TLS, which offers AUTH PLAIN and no STARTTLS.
     pub async fn start() -> Self {
         Self::with(None).await
     }
 
-    /// By TLS from the first byte, with a certificate that nobody has signed.
+    /// Starts a server with TLS from the first byte and a self-signed certificate.
     pub async fn untrusted() -> Self {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let key = made.signing_key.serialize_der().try_into().unwrap();
@@ -172,17 +173,17 @@ impl MailServer {
     }
 
     async fn with(tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
-        let taken = Taken::new();
-        let heard = Arc::new(Mutex::new(Vec::new()));
+        let inbox = Inbox::new();
+        let lines = Arc::new(Mutex::new(Vec::new()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (mails, lines) = (taken.clone(), heard.clone());
+        let (mails, all_lines) = (inbox.clone(), lines.clone());
         let task = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (mails, lines, tls) = (mails.clone(), lines.clone(), tls.clone());
+                let (mails, lines, tls) = (mails.clone(), all_lines.clone(), tls.clone());
                 tokio::spawn(async move {
-                    // A client that goes away in the middle is its own affair.
+                    // A client may hang up at any time.
                     match tls {
                         None => _ = converse(stream, &mails, &lines).await,
                         Some(tls) => {
@@ -196,8 +197,8 @@ impl MailServer {
         });
         Self {
             port,
-            taken,
-            heard,
+            inbox,
+            lines,
             _task: Task(task),
         }
     }
@@ -205,39 +206,39 @@ impl MailServer {
 
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    taken: &Taken<Mailed>,
-    heard: &Mutex<Vec<String>>,
+    inbox: &Inbox<Mail>,
+    lines: &Mutex<Vec<String>>,
 ) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     stream.write_all(b"220 here\r\n").await?;
-    let mut said: Vec<String> = Vec::new();
+    let mut dialogue: Vec<String> = Vec::new();
     loop {
         let mut line = String::new();
         if stream.read_line(&mut line).await? == 0 {
             return Ok(());
         }
         let line = line.trim_end().to_owned();
-        heard.lock().unwrap().push(line.clone());
-        said.push(line.clone());
+        lines.lock().unwrap().push(line.clone());
+        dialogue.push(line.clone());
         let word = line.split(' ').next().unwrap().to_ascii_uppercase();
         let answer = match word.as_str() {
             "EHLO" => "250-here\r\n250-8BITMIME\r\n250 AUTH PLAIN\r\n".to_owned(),
-            "AUTH" => match taken.answer() {
+            "AUTH" => match inbox.take_answer() {
                 Some((code, text)) => format!("{code} {text}\r\n"),
                 None => "235 welcome\r\n".to_owned(),
             },
             "DATA" => {
                 stream.write_all(b"354 go on\r\n").await?;
                 let text = mail(&mut stream).await?;
-                taken.take(Mailed {
-                    said: said.clone(),
+                inbox.add(Mail {
+                    dialogue: dialogue.clone(),
                     text,
                 });
-                let (code, text) = taken.answer().unwrap_or((250, "queued as 1"));
+                let (code, text) = inbox.take_answer().unwrap_or((250, "queued as 1"));
                 format!("{code} {text}\r\n")
             }
             "RCPT" if line.contains("left@") => "550 no such person\r\n".to_owned(),
-            "RCPT" if line.contains("grey@") && !greeted(heard) => "450 later\r\n".to_owned(),
+            "RCPT" if line.contains("grey@") && !is_second_try(lines) => "450 later\r\n".to_owned(),
             "QUIT" => {
                 stream.write_all(b"221 bye\r\n").await?;
                 return Ok(());
@@ -248,10 +249,10 @@ async fn converse(
     }
 }
 
-/// Whether this is not the first time: a server that greylists takes the second try.
-fn greeted(heard: &Mutex<Vec<String>>) -> bool {
-    let heard = heard.lock().unwrap();
-    heard.iter().filter(|line| line.contains("grey@")).count() > 1
+/// Whether a client has named the greylisted address before: the server accepts it from the second time on.
+fn is_second_try(lines: &Mutex<Vec<String>>) -> bool {
+    let lines = lines.lock().unwrap();
+    lines.iter().filter(|line| line.contains("grey@")).count() > 1
 }
 
 async fn mail(

@@ -1,18 +1,18 @@
-//! What is said, and that hostile names do nothing.
+//! The texts of notifications; hostile names inject nothing into them.
 
 use gone::domain::model::{Left, Target};
 use serde_json::json;
 
-use super::bench::{Bench, FRIDAY, id, key};
+use super::harness::{FRIDAY, Harness, id, key};
 use super::receivers::{MailServer, WebServer};
 
 #[tokio::test]
-async fn i07_a_message_says_what_where_why_since_when_and_what_next() {
+async fn i07_a_notification_names_the_resource_error_blocker_and_next_commands() {
     let (web, mail) = (WebServer::start().await, MailServer::start().await);
-    let bench = Bench::new().by_web(&web).by_mail(&mail);
-    let notifier = bench.start().await;
-    bench.stuck("one").await;
-    let posted = web.taken.until(1).await.remove(0);
+    let harness = Harness::new().with_webhook(&web).with_mail(&mail);
+    let notifier = harness.start().await;
+    harness.stuck("one").await;
+    let posted = web.inbox.wait_for(1).await.remove(0);
     let next = [
         "gone explain port/port-one-0@prod/RegionOne",
         "gone retry 00000one",
@@ -25,8 +25,8 @@ async fn i07_a_message_says_what_where_why_since_when_and_what_next() {
     assert_eq!(news["steps"][0]["blockers"][0]["name"], "web-1");
     assert_eq!(news["steps"][0]["blocked_since"], json!(FRIDAY));
     assert_eq!(news["next"], json!(next));
-    let mailed = mail.taken.until(1).await.remove(0);
-    let whole = [
+    let mailed = mail.inbox.wait_for(1).await.remove(0);
+    let expected = [
         "deletion 00000one of network net-one: 1 step is stuck at prod/RegionOne",
         "port server-0 (port-one-0) at prod/RegionOne: 409 PortInUse: a server holds it (req-1)",
         "blocked by server web-1 (project demo, not in this plan); blocked since 2026-01-02T02:00:00Z; 8 attempts",
@@ -34,7 +34,7 @@ async fn i07_a_message_says_what_where_why_since_when_and_what_next() {
         next[1],
     ];
     let body = mailed.body().replace("=\n", "");
-    for words in whole {
+    for words in expected {
         assert!(
             posted.text().contains(words),
             "no {words} in {}",
@@ -53,10 +53,10 @@ async fn i07_a_message_says_what_where_why_since_when_and_what_next() {
 }
 
 #[tokio::test]
-async fn n19_a_message_lists_what_stays_by_the_plan_and_why() {
+async fn n19_a_notification_lists_the_resources_that_the_plan_leaves_and_why() {
     let (web, mail) = (WebServer::start().await, MailServer::start().await);
-    let mut bench = Bench::new().by_web(&web).by_mail(&mail);
-    bench.left = (0..5)
+    let mut harness = Harness::new().with_webhook(&web).with_mail(&mail);
+    harness.left = (0..5)
         .map(|at| Left {
             resource: Target {
                 key: key("image", &format!("image-{at}")),
@@ -66,17 +66,17 @@ async fn n19_a_message_lists_what_stays_by_the_plan_and_why() {
             reason: "it is public: other projects may use it".to_owned(),
         })
         .collect();
-    let notifier = bench.start().await;
-    bench.stuck("one").await;
-    let news = &web.taken.until(1).await.remove(0).body["news"][0];
+    let notifier = harness.start().await;
+    harness.stuck("one").await;
+    let news = &web.inbox.wait_for(1).await.remove(0).body["news"][0];
     assert_eq!(news["left_count"], 5);
     assert_eq!(news["left"].as_array().unwrap().len(), 3);
     assert_eq!(news["left"][0]["resource"]["name"], "golden-0");
-    let mailed = mail.taken.until(1).await.remove(0);
+    let mailed = mail.inbox.wait_for(1).await.remove(0);
     let body = mailed.body().replace("=\n", "");
-    let stays = "image golden-0 (image-0) at prod/RegionOne stays: it is public: other projects may \
+    let left = "image golden-0 (image-0) at prod/RegionOne stays: it is public: other projects may \
         use it";
-    for words in [stays, "and 2 more stay"] {
+    for words in [left, "and 2 more stay"] {
         assert!(body.contains(words), "no {words} in {body}");
     }
     notifier.stop().await;
@@ -88,21 +88,24 @@ const HOSTILE: &str = "x\r\nBcc: all@evil.example\r\n\r\n\u{1b}[2J\u{202e}<!chan
 #[tokio::test]
 async fn i07_hostile_names_inject_nothing() {
     let (web, mail) = (WebServer::start().await, MailServer::start().await);
-    let bench = Bench::new().by_web(&web).by_mail(&mail);
-    let notifier = bench.start().await;
+    let harness = Harness::new().with_webhook(&web).with_mail(&mail);
+    let notifier = harness.start().await;
     let port = ("$(reboot);'\"\n&@/%".to_owned(), HOSTILE.to_owned());
-    bench.running_with("one", HOSTILE, vec![port]).await;
-    bench.all_stuck(HOSTILE).await;
-    let mailed = mail.taken.until(1).await.remove(0);
+    harness.running_with("one", HOSTILE, vec![port]).await;
+    harness.all_stuck(HOSTILE).await;
+    let mailed = mail.inbox.wait_for(1).await.remove(0);
     let (head, _) = mailed.text.split_once("\n\n").unwrap();
     assert!(!head.contains("\nBcc"), "{head}");
     let subject = mailed.header("Subject");
     assert!(!subject.contains(['\r', '\n', '\u{1b}']), "{subject:?}");
-    let recipients = mailed.said.iter().filter(|line| line.starts_with("RCPT"));
+    let recipients = mailed
+        .dialogue
+        .iter()
+        .filter(|line| line.starts_with("RCPT"));
     assert_eq!(recipients.count(), 1);
     assert!(!mailed.text.contains(['\u{1b}', '\u{202e}']), "{mailed:?}");
 
-    let posted = web.taken.until(1).await.remove(0);
+    let posted = web.inbox.wait_for(1).await.remove(0);
     let text = posted.text();
     for word in [
         "\n", "\r", "\u{1b}", "\u{202e}", "<", ">", "@here", "://", "](", "`", "*",
@@ -112,7 +115,7 @@ async fn i07_hostile_names_inject_nothing() {
     let raw = posted.body["news"].to_string();
     assert!(!raw.contains(['\u{202e}', '\u{1b}']), "{raw}");
     assert!(!raw.contains("\\u001b"), "{raw}");
-    // Nothing that a shell takes for its own.
+    // No character that a shell would interpret.
     assert_eq!(
         posted.body["news"][0]["next"],
         json!([
@@ -124,16 +127,16 @@ async fn i07_hostile_names_inject_nothing() {
 }
 
 #[tokio::test]
-async fn many_subjects_are_one_message_that_says_how_many_more() {
+async fn fourteen_stuck_deletions_are_one_notification_that_lists_ten_and_counts_the_others() {
     let web = WebServer::start().await;
-    let mut bench = Bench::new().by_web(&web);
-    bench.settings.gather = std::time::Duration::from_secs(1);
-    let notifier = bench.start().await;
+    let mut harness = Harness::new().with_webhook(&web);
+    harness.settings.gather = std::time::Duration::from_secs(1);
+    let notifier = harness.start().await;
     for at in 0..14 {
-        bench.running(&format!("d{at}"), 1).await;
+        harness.running(&format!("d{at}"), 1).await;
     }
-    bench.all_stuck("long ".repeat(2_000).as_str()).await;
-    let posted = web.taken.until(1).await.remove(0);
+    harness.all_stuck("long ".repeat(2_000).as_str()).await;
+    let posted = web.inbox.wait_for(1).await.remove(0);
     assert_eq!(posted.body["news"].as_array().unwrap().len(), 10);
     assert_eq!(posted.body["more"], 4);
     assert!(posted.text().contains("and 4 more"), "{}", posted.text());

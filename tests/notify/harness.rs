@@ -1,4 +1,4 @@
-//! A ledger in a file, a control over it, and the face.
+//! A ledger in a file, a control over it, and the notifier.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,15 +32,15 @@ use crate::testkit;
 
 pub const FRIDAY: &str = "2026-01-02T02:00:00Z";
 
-/// The engine's control, as far as the face uses it, over the real ledger.
+/// The part of the engine's control that the notifier uses, over the real ledger.
 pub struct FakeControl {
     ledger: InlineLedger,
     committed: watch::Sender<u64>,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    /// As long as it is set, nothing that was taken is recorded: the engine dies just then.
-    pub dies: AtomicBool,
-    /// Every mark that was kept, by channel.
-    pub marks: Mutex<Vec<(String, Option<Mark>)>>,
+    /// While set, a delivered message is never recorded, as if the engine crashed after it sent the message.
+    pub hangs_when_recording: AtomicBool,
+    /// Every cursor that was recorded, with its channel.
+    pub cursors: Mutex<Vec<(String, Option<Mark>)>>,
 }
 
 impl FakeControl {
@@ -50,7 +50,7 @@ impl FakeControl {
         applied
     }
 
-    pub async fn mark(&self, channel: &str) -> Option<Mark> {
+    pub async fn cursor(&self, channel: &str) -> Option<Mark> {
         self.ledger.notification_cursor(channel).await.unwrap().mark
     }
 }
@@ -59,16 +59,16 @@ impl FakeControl {
 impl Control for FakeControl {
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
         let Command::MoveNotificationCursor { channel, mark } = envelope.command else {
-            panic!("the face only keeps its marks: {envelope:?}");
+            panic!("the notifier may only move its cursors: {envelope:?}");
         };
-        let taken = mark.as_ref().is_some_and(|mark| mark.telling.is_none());
-        if taken && self.dies.load(Ordering::SeqCst) {
+        let is_delivered = mark.as_ref().is_some_and(|mark| mark.telling.is_none());
+        if is_delivered && self.hangs_when_recording.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        let kept = (channel.clone(), mark.clone());
+        let recorded = (channel.clone(), mark.clone());
         self.commit(vec![Change::MoveNotificationCursor { channel, mark }])
             .await;
-        self.marks.lock().unwrap().push(kept);
+        self.cursors.lock().unwrap().push(recorded);
         Ok(Receipt::Done { moved: 0 })
     }
 
@@ -95,7 +95,7 @@ impl Control for FakeControl {
                 let row = self.ledger.step(id).await.unwrap();
                 Ok(Page::Step(Box::new(row.ok_or_else(nothing)?)))
             }
-            other => panic!("not asked by this face: {other:?}"),
+            other => panic!("a query that the notifier does not make: {other:?}"),
         }
     }
 
@@ -118,17 +118,17 @@ impl Control for FakeControl {
     }
 }
 
-pub struct Bench {
+pub struct Harness {
     folder: tempfile::TempDir,
     pub control: Arc<FakeControl>,
     pub settings: NotifySettings,
-    /// What stays by each plan.
+    /// The resources that every plan leaves.
     pub left: Vec<Left>,
     clock: Clock,
 }
 
-impl Bench {
-    /// What comes within a moment is one message; more of the same subject, too.
+impl Harness {
+    /// The settings gather no events, and allow the next message about a deletion at once.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("ledger.db"), Options::default()).unwrap();
@@ -136,8 +136,8 @@ impl Bench {
             ledger: InlineLedger::new(store),
             committed: watch::Sender::new(0),
             snapshot: watch::Sender::new(Arc::default()),
-            dies: AtomicBool::new(false),
-            marks: Mutex::default(),
+            hangs_when_recording: AtomicBool::new(false),
+            cursors: Mutex::default(),
         });
         Self {
             folder,
@@ -152,7 +152,7 @@ impl Bench {
         }
     }
 
-    pub fn by_web(mut self, server: &WebServer) -> Self {
+    pub fn with_webhook(mut self, server: &WebServer) -> Self {
         self.settings.webhook = Some(WebhookSettings {
             url: server.url.clone(),
             token_file: None,
@@ -160,12 +160,12 @@ impl Bench {
         self
     }
 
-    pub fn by_mail(mut self, server: &MailServer) -> Self {
+    pub fn with_mail(mut self, server: &MailServer) -> Self {
         self.settings.mail = Some(mail(server));
         self
     }
 
-    /// A file with a secret, which only its owner can read.
+    /// Writes a file with a secret, which only its owner can read.
     pub fn secret(&self, name: &str, text: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;
         let file = self.folder.path().join(name);
@@ -180,24 +180,23 @@ impl Bench {
         started.await.unwrap()
     }
 
-    /// Waits until the channel's mark is as wanted.
-    pub async fn until_mark(&self, channel: &str, wanted: impl Fn(&Mark) -> bool) -> Mark {
+    /// Waits until the channel has a cursor for which `wanted` is true, and returns it.
+    pub async fn wait_for_cursor(&self, channel: &str, wanted: impl Fn(&Mark) -> bool) -> Mark {
         let mut committed = self.control.committed.subscribe();
         let waiting = async {
             loop {
                 committed.mark_unchanged();
-                if let Some(mark) = self.control.mark(channel).await.filter(&wanted) {
+                if let Some(mark) = self.control.cursor(channel).await.filter(&wanted) {
                     return mark;
                 }
                 committed.changed().await.unwrap();
             }
         };
         let found = tokio::time::timeout(DEADLINE, waiting).await;
-        found.unwrap_or_else(|_| panic!("no such mark of {channel}"))
+        found.unwrap_or_else(|_| panic!("timed out waiting for the cursor of {channel}"))
     }
 
-    // What happens.
-
+    /// Starts a deletion of a network with this number of ports.
     pub async fn running(&self, name: &str, ports: usize) {
         let steps =
             (0..ports).map(|port| (format!("port-{name}-{port}"), format!("server-{port}")));
@@ -205,7 +204,7 @@ impl Bench {
             .await;
     }
 
-    /// A deletion of a network of that name, with ports by id and name.
+    /// Starts a deletion of a network of this name with these ports, given by id and name.
     pub async fn running_with(&self, name: &str, network: &str, ports: Vec<(String, String)>) {
         let target = Target {
             key: key("network", &format!("id-{name}")),
@@ -224,7 +223,7 @@ impl Bench {
         let applied = self
             .control
             .commit(vec![
-                Change::Accept(Box::new(wanted(
+                Change::Accept(Box::new(new_deletion(
                     name,
                     target,
                     Origin::Gate,
@@ -242,7 +241,7 @@ impl Bench {
         assert_eq!(applied.last(), Some(&Applied::Done), "{applied:?}");
     }
 
-    /// Everything that is ready is stuck, in one transaction.
+    /// Makes every ready step stuck, in one transaction.
     pub async fn all_stuck(&self, message: &str) {
         let now = self.clock.now();
         let capacity = Capacity {
@@ -280,18 +279,19 @@ impl Bench {
         assert!(applied.iter().all(|one| *one == Applied::Done));
     }
 
-    /// A deletion with one port, which is stuck.
+    /// Starts a deletion with one port, and makes its step stuck.
     pub async fn stuck(&self, name: &str) {
         self.running(name, 1).await;
         self.all_stuck("a server holds it").await;
     }
 
+    /// Refuses a deletion that was requested this number of seconds ago.
     pub async fn refused(&self, name: &str, origin: Origin, after_seconds: i64) {
         let target = Target {
             key: key("network", &format!("id-{name}")),
             name: format!("net-{name}"),
         };
-        let asked = self.clock.now() - chrono::TimeDelta::seconds(after_seconds);
+        let requested_at = self.clock.now() - chrono::TimeDelta::seconds(after_seconds);
         let refusal = Refusal {
             resource: target.clone(),
             rule: RefusalRule::InUse,
@@ -301,7 +301,7 @@ impl Bench {
         };
         self.control
             .commit(vec![
-                Change::Accept(Box::new(wanted(name, target, origin, asked))),
+                Change::Accept(Box::new(new_deletion(name, target, origin, requested_at))),
                 Change::Refuse {
                     deletion_id: id(name),
                     refused: vec![refusal],
@@ -312,7 +312,8 @@ impl Bench {
             .await;
     }
 
-    pub async fn site(&self, site: &str, state: &str) {
+    /// Records an event that says that a site has this state.
+    pub async fn site_event(&self, site: &str, state: &str) {
         let event = NewEvent {
             deletion_id: None,
             step_id: None,
@@ -357,7 +358,7 @@ fn blocker() -> Blocker {
     }
 }
 
-fn wanted(name: &str, target: Target, origin: Origin, now: DateTime<Utc>) -> NewDeletion {
+fn new_deletion(name: &str, target: Target, origin: Origin, now: DateTime<Utc>) -> NewDeletion {
     NewDeletion {
         reason: "ticket 4711".to_owned(),
         ..testkit::new_deletion(id(name), testkit::actor("ada", origin), vec![target], now)
