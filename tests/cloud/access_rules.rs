@@ -1,4 +1,4 @@
-//! An application credential that may make some calls only: what it may not is no wrong password.
+//! Application credentials with access rules: a call that the rules do not allow is not a wrong password.
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::support::{DEADLINE, TOKEN, password_cloud, session_of, token_body};
 
-/// What Keystone says of the token when it is asked.
+/// How Keystone answers when it is asked whether the token is valid.
 #[derive(Clone, Copy, PartialEq)]
 enum Token {
-    Good,
-    Ended,
-    /// It does not answer for a while.
+    Valid,
+    Expired,
+    /// Keystone answers 503.
     Unknown,
 }
 
-/// A Keystone that gives tokens with access rules, and shows them to whoever heeds these; with it a
-/// Neutron that allows no call.
+/// Starts a Keystone that issues tokens with access rules, and shows them only to clients whose header says that they
+/// support such rules; and a Neutron that answers every call 401.
 async fn cloud(token: Token) -> MockServer {
     let server = MockServer::start().await;
     let mut body = token_body(&server.uri());
@@ -38,17 +38,17 @@ async fn cloud(token: Token) -> MockServer {
     };
     let login = Mock::given(method("POST")).and(path("/v3/auth/tokens"));
     login.respond_with(shown(201)).mount(&server).await;
-    if token == Token::Good {
+    if token == Token::Valid {
         let checked = Mock::given(method("GET")).and(path("/v3/auth/tokens"));
-        let heeded = checked.and(header("openstack-identity-access-rules", "1.0"));
-        heeded.respond_with(shown(200)).mount(&server).await;
+        let supported = checked.and(header("openstack-identity-access-rules", "1.0"));
+        supported.respond_with(shown(200)).mount(&server).await;
     }
     let refused = |status: u16, message: &str| {
         let body = json!({"error": {"code": status, "title": "T", "message": message}});
         ResponseTemplate::new(status).set_body_json(body)
     };
     let otherwise = match token {
-        Token::Good | Token::Ended => refused(404, "Failed to validate token"),
+        Token::Valid | Token::Expired => refused(404, "Failed to validate token"),
         Token::Unknown => refused(503, "The server is currently unavailable."),
     };
     let checked = Mock::given(method("GET")).and(path("/v3/auth/tokens"));
@@ -72,19 +72,19 @@ async fn ports(session: &Session) -> CallError {
 }
 
 #[tokio::test]
-async fn a_call_that_no_access_rule_allows_is_told_apart_and_costs_no_login() {
-    let server = cloud(Token::Good).await;
+async fn a_call_that_no_access_rule_allows_is_reported_as_such_and_causes_no_login() {
+    let server = cloud(Token::Valid).await;
     let session = session_of(password_cloud(&server.uri()));
     for _ in 0..3 {
         let error = ports(&session).await;
         assert!(!error.is_auth() && !error.outcome_unknown(), "{error:?}");
-        let told = error.to_string();
-        let said = "the access rules of the application credential \"nightly\" do not allow GET \
+        let message = error.to_string();
+        let expected = "the access rules of the application credential \"nightly\" do not allow GET \
                     /v2.0/ports of the network service";
-        assert!(told.contains(said), "{told}");
+        assert!(message.contains(expected), "{message}");
         assert!(
-            told.contains("use a credential with a rule for this call"),
-            "{told}"
+            message.contains("use a credential with a rule for this call"),
+            "{message}"
         );
     }
     let identity = session.identity_now().await.unwrap();
@@ -93,8 +93,8 @@ async fn a_call_that_no_access_rule_allows_is_told_apart_and_costs_no_login() {
 }
 
 #[tokio::test]
-async fn a_token_with_access_rules_that_has_ended_is_renewed_as_any_other() {
-    let server = cloud(Token::Ended).await;
+async fn an_expired_token_with_access_rules_is_renewed_once() {
+    let server = cloud(Token::Expired).await;
     let session = session_of(password_cloud(&server.uri()));
     let error = ports(&session).await;
     assert!(matches!(error.reason, Reason::Unauthorized(_)), "{error}");
@@ -102,7 +102,7 @@ async fn a_token_with_access_rules_that_has_ended_is_renewed_as_any_other() {
 }
 
 #[tokio::test]
-async fn i15_a_keystone_that_cannot_say_whether_the_token_is_good_makes_no_wrong_password_of_it() {
+async fn i15_a_401_is_not_a_wrong_password_when_keystone_cannot_check_the_token() {
     let server = cloud(Token::Unknown).await;
     let session = session_of(password_cloud(&server.uri()));
     let error = ports(&session).await;
@@ -113,8 +113,8 @@ async fn i15_a_keystone_that_cannot_say_whether_the_token_is_good_makes_no_wrong
 }
 
 #[tokio::test]
-async fn i15_access_rules_pause_no_site_and_are_the_403_of_their_call() {
-    let server = cloud(Token::Good).await;
+async fn i15_a_call_that_no_access_rule_allows_is_a_fatal_403_and_causes_no_login() {
+    let server = cloud(Token::Valid).await;
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let site = Site::region("c", "R1");
     let cloud = OpenStack::new(

@@ -1,4 +1,4 @@
-//! What comes back from a call, in every shape that services, proxies and broken wires give.
+//! The results of calls: answers, refusals and errors of services, of proxies and of broken connections.
 use std::time::Duration;
 
 use gone::cloud::openstack::{CallError, Reason, RemoteError, Session, TransportError};
@@ -19,7 +19,8 @@ async fn delete(session: &Session, deadline: Duration) -> Result<u16, CallError>
     call.await.map(|answer| answer.status)
 }
 
-async fn answering(answer: ResponseTemplate) -> (MockServer, Session) {
+/// A cloud that gives this answer to every DELETE.
+async fn cloud_answering(answer: ResponseTemplate) -> (MockServer, Session) {
     let (server, session) = stub_cloud().await;
     Mock::given(method("DELETE"))
         .respond_with(answer)
@@ -29,7 +30,7 @@ async fn answering(answer: ResponseTemplate) -> (MockServer, Session) {
 }
 
 async fn refusal(answer: ResponseTemplate) -> RemoteError {
-    let (_server, session) = answering(answer).await;
+    let (_server, session) = cloud_answering(answer).await;
     let error = delete(&session, DEADLINE).await.unwrap_err();
     assert!(matches!(error.reason, Reason::Refused(_)), "{error}");
     error.remote().unwrap().clone()
@@ -84,7 +85,7 @@ async fn a_refusal_keeps_status_type_message_body_and_request_id() {
 }
 
 #[tokio::test]
-async fn i13_a_404_that_the_service_did_not_write_is_marked() {
+async fn i13_a_404_that_the_service_did_not_write_is_recognized() {
     for body in [
         "<html>Not Found</html>",
         "",
@@ -103,32 +104,35 @@ async fn i13_a_404_that_the_service_did_not_write_is_marked() {
 }
 
 #[tokio::test]
-async fn i13_a_2xx_that_the_service_did_not_write_is_no_success() {
+async fn i13_a_2xx_that_the_service_did_not_write_is_an_error() {
     let html = ResponseTemplate::new(200).set_body_string("<html>log in to the wifi</html>");
-    let (_server, session) = answering(html).await;
+    let (_server, session) = cloud_answering(html).await;
     let error = delete(&session, DEADLINE).await.unwrap_err();
     assert!(matches!(
         error.reason,
         Reason::NotTheService { status: 200, .. }
     ));
     assert!(error.outcome_unknown());
-    let told = error.to_string();
-    assert!(told.starts_with("c/R1: DELETE http://127.0.0.1:"), "{told}");
-    assert!(told.ends_with(
+    let message = error.to_string();
+    assert!(
+        message.starts_with("c/R1: DELETE http://127.0.0.1:"),
+        "{message}"
+    );
+    assert!(message.ends_with(
         "/v2.0/ports/1: status 200, but the body is a web page; the answer may come from a proxy"
     ));
 
     let cut = ResponseTemplate::new(200)
         .insert_header("x-openstack-request-id", "req-2")
         .set_body_string("{\"port\": {\"id\"");
-    let (_server, session) = answering(cut).await;
+    let (_server, session) = cloud_answering(cut).await;
     let error = delete(&session, DEADLINE).await.unwrap_err();
     assert!(matches!(error.reason, Reason::CutOff { .. }));
     assert_eq!(error.request_id(), Some("req-2"));
 }
 
 #[tokio::test]
-async fn n13_an_error_of_server_or_proxy_leaves_the_outcome_unknown() {
+async fn n13_a_500_502_or_504_leaves_the_outcome_unknown() {
     for (status, unknown) in [
         (500, true),
         (502, true),
@@ -136,7 +140,7 @@ async fn n13_an_error_of_server_or_proxy_leaves_the_outcome_unknown() {
         (504, true),
         (409, false),
     ] {
-        let (_server, session) = answering(ResponseTemplate::new(status)).await;
+        let (_server, session) = cloud_answering(ResponseTemplate::new(status)).await;
         let error = delete(&session, DEADLINE).await.unwrap_err();
         assert_eq!(error.outcome_unknown(), unknown, "{status}");
         assert!(!error.nothing_sent());
@@ -162,7 +166,7 @@ async fn retry_after_is_seconds_or_a_date() {
         ("soon", None),
     ] {
         let answer = ResponseTemplate::new(429).insert_header("Retry-After", value);
-        let (server, _) = answering(answer).await;
+        let (server, _) = cloud_answering(answer).await;
         let cloud = password_cloud(&server.uri());
         let transport = gone::cloud::openstack::HttpTransport::new(&cloud).unwrap();
         let session = Session::new(cloud, std::sync::Arc::new(transport), fixed_clock(now));
@@ -175,12 +179,12 @@ async fn retry_after_is_seconds_or_a_date() {
 #[tokio::test]
 async fn an_answer_has_its_json_and_headers() {
     let (server, session) = stub_cloud().await;
-    let made = ResponseTemplate::new(201)
+    let created = ResponseTemplate::new(201)
         .insert_header("x-openstack-request-id", "req-3")
         .insert_header("retry-after", "2")
         .set_body_json(json!({"port": {"id": "1"}}));
     Mock::given(method("POST"))
-        .respond_with(made)
+        .respond_with(created)
         .with_priority(9)
         .mount(&server)
         .await;
@@ -205,7 +209,7 @@ async fn an_answer_has_its_json_and_headers() {
 #[tokio::test]
 async fn n13_a_call_without_an_answer_has_an_unknown_outcome() {
     let hang = ResponseTemplate::new(204).set_delay(Duration::from_secs(60));
-    let (_server, session) = answering(hang).await;
+    let (_server, session) = cloud_answering(hang).await;
     session.identity().await.unwrap();
     let deadline = Duration::from_millis(300);
     let error = delete(&session, deadline).await.unwrap_err();
@@ -216,8 +220,8 @@ async fn n13_a_call_without_an_answer_has_an_unknown_outcome() {
     assert!(error.outcome_unknown() && !error.nothing_sent());
 }
 
-/// A port that reads one request per connection, and answers with these bytes and a hang-up.
-async fn raw(answer: &'static [u8]) -> String {
+/// Starts a server that reads one request from each connection, sends these bytes and closes it. Returns its URL.
+async fn raw_server(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -245,7 +249,7 @@ async fn session_with_network_at(network: &str) -> (MockServer, Session) {
 
 #[tokio::test]
 async fn n13_a_connection_that_is_lost_before_the_answer_has_an_unknown_outcome() {
-    let (_server, session) = session_with_network_at(&raw(b"").await).await;
+    let (_server, session) = session_with_network_at(&raw_server(b"").await).await;
     let error = delete(&session, DEADLINE).await.unwrap_err();
     assert!(
         matches!(error.reason, Reason::Transport(TransportError::Lost { .. })),
@@ -255,8 +259,8 @@ async fn n13_a_connection_that_is_lost_before_the_answer_has_an_unknown_outcome(
 }
 
 #[tokio::test]
-async fn a_body_that_is_cut_off_is_told_with_its_status() {
-    let cut = raw(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"ports\": []}").await;
+async fn a_truncated_body_is_reported_with_its_status() {
+    let cut = raw_server(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"ports\": []}").await;
     let (_server, session) = session_with_network_at(&cut).await;
     let error = delete(&session, DEADLINE).await.unwrap_err();
     let Reason::Transport(TransportError::Truncated { status: 200, .. }) = error.reason else {
@@ -265,8 +269,9 @@ async fn a_body_that_is_cut_off_is_told_with_its_status() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_cut() {
-    let (server, _) = answering(ResponseTemplate::new(200).set_body_string("x".repeat(5000))).await;
+async fn a_body_larger_than_the_maximum_is_an_error() {
+    let (server, _) =
+        cloud_answering(ResponseTemplate::new(200).set_body_string("x".repeat(5000))).await;
     let cloud = password_cloud(&server.uri());
     let transport = gone::cloud::openstack::HttpTransport::new(&cloud).unwrap();
     let transport = std::sync::Arc::new(transport.body_bytes_max(4000));
@@ -309,7 +314,7 @@ async fn a_refused_connection_sent_nothing() {
 }
 
 #[tokio::test]
-async fn a_keystone_that_the_catalog_lists_in_one_region_serves_all_and_no_other_service_does() {
+async fn only_keystone_serves_a_region_in_which_the_catalog_does_not_list_it() {
     let server = MockServer::start().await;
     let mut body = token_body(&server.uri());
     let keystone = json!({"type": "identity", "name": "keystone", "endpoints": [

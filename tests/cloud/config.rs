@@ -1,4 +1,4 @@
-//! Which file wins, what is merged, and what a mistake is told as.
+//! The configuration of clouds: which file is read, how values are merged, and how mistakes are reported.
 use std::os::unix::fs::PermissionsExt;
 
 use gone::cloud::openstack::config::{Credentials, DomainRef, Scope, UserRef};
@@ -10,12 +10,13 @@ use crate::support::{PASSWORD, environment, write};
 pub(crate) const AUTH: &str = "{auth_url: 'http://h/identity', username: u, password: pw, \
                     project_name: p, default_domain: default}";
 
-pub(crate) struct Place {
+/// An environment whose configuration files are in one folder.
+pub(crate) struct ConfigFolder {
     folder: TempDir,
     environment: Environment,
 }
 
-impl Place {
+impl ConfigFolder {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let environment = environment(folder.path());
@@ -39,78 +40,78 @@ impl Place {
         CloudsConfig::load(&self.environment)
     }
 
-    /// An error's text, with the folder cut off.
-    pub(crate) fn told(&self, error: &ConfigError) -> String {
+    /// Returns an error's text without the path of the folder.
+    pub(crate) fn error_text(&self, error: &ConfigError) -> String {
         let folder = format!("{}/", self.folder.path().display());
         error.to_string().replace(&folder, "")
     }
 
     fn load_error(&self) -> String {
-        self.told(&self.load().unwrap_err())
+        self.error_text(&self.load().unwrap_err())
     }
 
     pub(crate) fn cloud_error(&self) -> String {
         let config = self.load().unwrap();
-        self.told(&config.cloud("c", None).unwrap_err())
+        self.error_text(&config.cloud("c", None).unwrap_err())
     }
 }
 
-pub(crate) fn in_cwd(text: &str) -> Place {
-    Place::new().with("cwd/clouds.yaml", text)
+pub(crate) fn in_cwd(text: &str) -> ConfigFolder {
+    ConfigFolder::new().with("cwd/clouds.yaml", text)
 }
 
 fn named(name: &str) -> String {
     format!("clouds: {{{name}: {{auth: {AUTH}}}}}")
 }
 
-fn names(place: &Place) -> Vec<String> {
-    place.load().unwrap().clouds().map(|c| c.name).collect()
+fn names(folder: &ConfigFolder) -> Vec<String> {
+    folder.load().unwrap().clouds().map(|c| c.name).collect()
 }
 
 #[test]
-fn the_first_file_in_order_is_the_only_one() {
-    let mut place = Place::new();
-    assert_eq!(names(&place), [""; 0]);
-    place = place.with("etc/clouds.yaml", &named("system"));
-    assert_eq!(names(&place), ["system"]);
-    place = place.with("home/.config/openstack/clouds.yml", &named("home-yml"));
-    assert_eq!(names(&place), ["home-yml"]);
-    place = place.with("home/.config/openstack/clouds.yaml", &named("home"));
-    assert_eq!(names(&place), ["home"]);
-    place = place.with("cwd/clouds.json", r#"{"clouds": {"json": {}}}"#);
-    assert_eq!(names(&place), ["json"]);
-    place = place.with("cwd/clouds.yaml", &named("cwd"));
-    assert_eq!(names(&place), ["cwd"]);
-    place = place
+fn only_the_first_clouds_file_in_the_search_order_is_read() {
+    let mut folder = ConfigFolder::new();
+    assert_eq!(names(&folder), [""; 0]);
+    folder = folder.with("etc/clouds.yaml", &named("system"));
+    assert_eq!(names(&folder), ["system"]);
+    folder = folder.with("home/.config/openstack/clouds.yml", &named("home-yml"));
+    assert_eq!(names(&folder), ["home-yml"]);
+    folder = folder.with("home/.config/openstack/clouds.yaml", &named("home"));
+    assert_eq!(names(&folder), ["home"]);
+    folder = folder.with("cwd/clouds.json", r#"{"clouds": {"json": {}}}"#);
+    assert_eq!(names(&folder), ["json"]);
+    folder = folder.with("cwd/clouds.yaml", &named("cwd"));
+    assert_eq!(names(&folder), ["cwd"]);
+    folder = folder
         .with("named.yaml", &named("named"))
         .set("OS_CLIENT_CONFIG_FILE", "../named.yaml");
-    assert_eq!(names(&place), ["named"]);
-    let file = place.folder.path().join("cwd/../named.yaml");
-    assert_eq!(place.load().unwrap().files(), [file]);
+    assert_eq!(names(&folder), ["named"]);
+    let file = folder.folder.path().join("cwd/../named.yaml");
+    assert_eq!(folder.load().unwrap().files(), [file]);
 }
 
 #[test]
 fn a_named_file_that_is_missing_is_an_error() {
-    let place = in_cwd(&named("c")).set("OS_CLIENT_CONFIG_FILE", "/nowhere/c.yaml");
+    let folder = in_cwd(&named("c")).set("OS_CLIENT_CONFIG_FILE", "/nowhere/c.yaml");
     assert_eq!(
-        place.load_error(),
+        folder.load_error(),
         "OS_CLIENT_CONFIG_FILE names /nowhere/c.yaml, which does not exist"
     );
 }
 
 #[test]
-fn secure_yaml_is_laid_over_value_by_value() {
-    let place = in_cwd(&format!("clouds: {{c: {{region_name: R, auth: {AUTH}}}}}"))
+fn secure_yaml_overrides_single_values_of_clouds_yaml() {
+    let folder = in_cwd(&format!("clouds: {{c: {{region_name: R, auth: {AUTH}}}}}"))
         .with("etc/secure.yaml", "clouds: {c: {auth: {password: better}}}");
-    let config = place.load().unwrap();
+    let config = folder.load().unwrap();
     let cloud = config.cloud("c", None).unwrap();
     assert_eq!(cloud.region.as_deref(), Some("R"));
     assert_eq!(cloud.found_in.len(), 2);
     assert!(password_is(&cloud.credentials, "better"));
-    let place = place
+    let folder = folder
         .with("s.yaml", "clouds: {c: {auth: {password: best}}}")
         .set("OS_CLIENT_SECURE_FILE", "../s.yaml");
-    let cloud = place.load().unwrap().cloud("c", None).unwrap();
+    let cloud = folder.load().unwrap().cloud("c", None).unwrap();
     assert!(password_is(&cloud.credentials, "best"));
 }
 
@@ -121,7 +122,7 @@ fn password_is(credentials: &Credentials, expected: &str) -> bool {
 
 #[test]
 fn anchors_and_merge_keys_work() {
-    let place = in_cwd(
+    let folder = in_cwd(
         "x-common: &common {region_name: R1, interface: internal}\n\
          clouds:\n  \
            a: &a\n    <<: *common\n    auth: &auth\n      auth_url: https://h:5000\n      \
@@ -129,7 +130,7 @@ fn anchors_and_merge_keys_work() {
              user_domain_name: D\n  \
            b:\n    <<: *a\n    region_name: R2\n    auth:\n      <<: *auth\n      username: demo\n",
     );
-    let config = place.load().unwrap();
+    let config = folder.load().unwrap();
     let cloud = config.cloud("b", None).unwrap();
     assert_eq!(cloud.region.as_deref(), Some("R2"));
     assert_eq!(cloud.interface, Interface::Internal);
@@ -145,32 +146,32 @@ fn anchors_and_merge_keys_work() {
             domain
         }
     );
-    // Unquoted numbers stay as written.
+    // Numbers without quotes are read as text, exactly as written.
     assert!(password_is(&cloud.credentials, "0123"));
     assert_eq!(cloud.scope, Scope::ProjectId("1e10".into()));
 }
 
 #[test]
-fn the_variables_make_a_cloud_and_choose_one() {
-    let place = in_cwd(&named("file"))
+fn os_variables_define_a_cloud_and_os_cloud_chooses_one() {
+    let folder = in_cwd(&named("file"))
         .set("OS_AUTH_URL", "http://h/v3")
         .set("OS_USER_ID", "1")
         .set("OS_PASSWORD", PASSWORD)
         .set("OS_PROJECT_ID", "2")
         .set("OS_REGION_NAME", "R9")
         .set("OS_IDENTITY_API_VERSION", "3");
-    let config = place.load().unwrap();
-    assert_eq!(names(&place), ["envvars", "file"]);
+    let config = folder.load().unwrap();
+    assert_eq!(names(&folder), ["envvars", "file"]);
     assert_eq!(config.default_cloud(), Some("envvars"));
     let cloud = config.cloud("envvars", None).unwrap();
     assert_eq!(cloud.region.as_deref(), Some("R9"));
     assert_eq!(config.cloud("file", None).unwrap().region, None);
 
-    let place = place.set("OS_CLOUD", "file");
-    assert_eq!(place.load().unwrap().default_cloud(), Some("file"));
-    let place = place.set("OS_CLOUD_NAME", "file");
+    let folder = folder.set("OS_CLOUD", "file");
+    assert_eq!(folder.load().unwrap().default_cloud(), Some("file"));
+    let folder = folder.set("OS_CLOUD_NAME", "file");
     assert_eq!(
-        place.load_error(),
+        folder.load_error(),
         "cwd/clouds.yaml: cloud \"file\" has the name that the OS_* variables take; rename it, \
          or set OS_CLOUD_NAME"
     );
@@ -178,16 +179,16 @@ fn the_variables_make_a_cloud_and_choose_one() {
         in_cwd(&named("only")).load().unwrap().default_cloud(),
         Some("only")
     );
-    assert!(!format!("{:?}", place.environment).contains(PASSWORD));
+    assert!(!format!("{:?}", folder.environment).contains(PASSWORD));
 }
 
 #[test]
-fn regions_are_names_or_have_values() {
-    let place = in_cwd(&format!(
+fn a_region_is_a_name_or_a_name_with_values() {
+    let folder = in_cwd(&format!(
         "clouds: {{c: {{regions: [R1, {{name: R2, values: {{interface: admin, \
          network_endpoint_override: 'http://n/x', project_name: other}}}}], auth: {AUTH}}}}}"
     ));
-    let config = place.load().unwrap();
+    let config = folder.load().unwrap();
     let regions = config.clouds().next().unwrap().regions;
     assert_eq!(regions, ["R1", "R2"]);
     let first = config.cloud("c", None).unwrap();
@@ -207,17 +208,17 @@ fn regions_are_names_or_have_values() {
         }
     );
     assert_eq!(
-        place.told(&config.cloud("c", Some("r2")).unwrap_err()),
+        folder.error_text(&config.cloud("c", Some("r2")).unwrap_err()),
         "cwd/clouds.yaml: cloud \"c\" has no region \"r2\"; did you mean \"R2\"?; its regions are R1, R2"
     );
 }
 
 #[test]
-fn a_region_name_that_others_would_not_take_is_told() {
-    let place = in_cwd(&format!(
+fn a_region_name_that_is_not_the_first_region_is_a_warning() {
+    let folder = in_cwd(&format!(
         "clouds: {{c: {{regions: [R1, R2], region_name: R2, auth: {AUTH}}}}}"
     ));
-    let config = place.load().unwrap();
+    let config = folder.load().unwrap();
     assert_eq!(
         config.cloud("c", None).unwrap().region.as_deref(),
         Some("R2")
@@ -228,10 +229,10 @@ fn a_region_name_that_others_would_not_take_is_told() {
 }
 
 #[test]
-fn every_way_to_log_in_is_read() {
+fn every_login_method_is_read() {
     let cloud = |text: &str| {
-        let place = in_cwd(&format!("clouds: {{c: {text}}}"));
-        place.load().unwrap().cloud("c", None).unwrap()
+        let folder = in_cwd(&format!("clouds: {{c: {text}}}"));
+        folder.load().unwrap().cloud("c", None).unwrap()
     };
     let by_id = cloud(
         "{auth_type: v3applicationcredential, auth: {auth_url: 'http://h', \
@@ -276,37 +277,37 @@ fn every_way_to_log_in_is_read() {
 }
 
 #[test]
-fn a_bad_field_is_told_with_file_cloud_field_and_the_nearest_valid_value() {
-    let told = |text: &str| in_cwd(&format!("clouds: {{c: {text}}}")).cloud_error();
+fn an_invalid_field_is_reported_with_file_cloud_field_and_nearest_valid_value() {
+    let error_of = |text: &str| in_cwd(&format!("clouds: {{c: {text}}}")).cloud_error();
     assert_eq!(
-        told(&format!("{{interface: pubic, auth: {AUTH}}}")),
+        error_of(&format!("{{interface: pubic, auth: {AUTH}}}")),
         "cwd/clouds.yaml: cloud \"c\": interface: \"pubic\" is not one of public, internal, admin; \
          did you mean \"public\"?"
     );
     assert_eq!(
-        told(&format!("{{auth_type: v3pasword, auth: {AUTH}}}")),
+        error_of(&format!("{{auth_type: v3pasword, auth: {AUTH}}}")),
         "cwd/clouds.yaml: cloud \"c\": auth_type: \"v3pasword\" is not supported; it may be \
          password, v3password, v3applicationcredential, token, v3token; did you mean \"v3password\"?"
     );
     assert_eq!(
-        told(&format!("{{verify: flase, auth: {AUTH}}}")),
+        error_of(&format!("{{verify: flase, auth: {AUTH}}}")),
         "cwd/clouds.yaml: cloud \"c\": verify: \"flase\" is neither true nor false; did you mean \"false\"?"
     );
     assert_eq!(
-        told("{auth: {auth_url: 'http://h', username: u, pasword: geheim, user_domain_id: d}}"),
+        error_of("{auth: {auth_url: 'http://h', username: u, pasword: geheim, user_domain_id: d}}"),
         "cwd/clouds.yaml: cloud \"c\": auth.password is missing; there is an unknown key \"pasword\""
     );
     assert_eq!(
-        told("{auth: {auth_url: 'http://h', username: u, password: p}}"),
+        error_of("{auth: {auth_url: 'http://h', username: u, password: p}}"),
         "cwd/clouds.yaml: cloud \"c\": auth.user_domain_id is missing"
     );
     assert_eq!(
-        told("{auth: {auth_url: 'http://u:geheim@h', user_id: u, password: p}}"),
+        error_of("{auth: {auth_url: 'http://u:geheim@h', user_id: u, password: p}}"),
         "cwd/clouds.yaml: cloud \"c\": auth.auth_url: must be an http:// or https:// URL without \
          a user or password"
     );
     assert_eq!(
-        told(&format!("{{profile: vexxhost, auth: {AUTH}}}")),
+        error_of(&format!("{{profile: vexxhost, auth: {AUTH}}}")),
         "cwd/clouds.yaml: cloud \"c\": profile \"vexxhost\" is in no file (looked for \
          cwd/clouds-public.yaml, cwd/clouds-public.yml, cwd/clouds-public.json, \
          home/.config/openstack/clouds-public.yaml, home/.config/openstack/clouds-public.yml, \
@@ -317,27 +318,31 @@ fn a_bad_field_is_told_with_file_cloud_field_and_the_nearest_valid_value() {
 }
 
 #[test]
-fn an_unknown_cloud_is_told_with_those_that_there_are() {
-    let place = in_cwd(&named("testbed"));
-    let error = place.load().unwrap().cloud("tesbed", None).unwrap_err();
+fn an_unknown_cloud_is_reported_with_the_known_clouds() {
+    let folder = in_cwd(&named("testbed"));
+    let error = folder.load().unwrap().cloud("tesbed", None).unwrap_err();
     assert_eq!(
         error.to_string(),
         "no cloud \"tesbed\"; did you mean \"testbed\"?; known are testbed"
     );
-    let error = Place::new().load().unwrap().cloud("x", None).unwrap_err();
-    let told = error.to_string();
+    let error = ConfigFolder::new()
+        .load()
+        .unwrap()
+        .cloud("x", None)
+        .unwrap_err();
+    let message = error.to_string();
     assert!(
-        told.starts_with("no cloud \"x\"; no clouds are configured (looked for "),
-        "{told}"
+        message.starts_with("no cloud \"x\"; no clouds are configured (looked for "),
+        "{message}"
     );
     assert!(
-        told.contains("cwd/clouds.yaml") && told.contains("etc/clouds.yaml"),
-        "{told}"
+        message.contains("cwd/clouds.yaml") && message.contains("etc/clouds.yaml"),
+        "{message}"
     );
 }
 
 #[test]
-fn a_file_of_another_shape_is_told_without_its_text() {
+fn a_malformed_file_is_reported_without_its_text() {
     for (text, expected) in [
         (
             "clouds:\n  c:\n    auth: geheim\n",
@@ -364,12 +369,12 @@ fn a_file_of_another_shape_is_told_without_its_text() {
             "cwd/clouds.yaml: line 3: clouds.c.regions[0] must be a list of names, or of {name, values}",
         ),
     ] {
-        let place = in_cwd(text);
-        let told = match place.load() {
-            Err(error) => place.told(&error),
-            Ok(_) => place.cloud_error(),
+        let folder = in_cwd(text);
+        let message = match folder.load() {
+            Err(error) => folder.error_text(&error),
+            Ok(_) => folder.cloud_error(),
         };
-        assert_eq!(told, expected);
+        assert_eq!(message, expected);
     }
     for text in [
         "clouds:\n  c:\n    auth:\n      password: *geheim\n",
@@ -377,25 +382,25 @@ fn a_file_of_another_shape_is_told_without_its_text() {
         "clouds:\n  c:\n    auth:\n      password: \"geheim\n",
         "clouds:\n  c:\n    auth:\n      password: ge: heim\n",
     ] {
-        let told = in_cwd(text).load_error();
+        let message = in_cwd(text).load_error();
         assert!(
-            told.contains("clouds.yaml: not valid YAML at line "),
-            "{told}"
+            message.contains("clouds.yaml: not valid YAML at line "),
+            "{message}"
         );
         assert!(
-            !told.contains("geheim") && !told.contains("heim\n"),
-            "{told}"
+            !message.contains("geheim") && !message.contains("heim\n"),
+            "{message}"
         );
     }
 }
 
 #[test]
 fn a_file_that_others_may_read_is_a_warning() {
-    let place = in_cwd(&named("c"));
-    let path = place.environment.current_dir.join("clouds.yaml");
+    let folder = in_cwd(&named("c"));
+    let path = folder.environment.current_dir.join("clouds.yaml");
     let set = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
     set(0o640);
-    let config = place.load().unwrap();
+    let config = folder.load().unwrap();
     let expected = Warning::ReadableByOthers {
         path: path.clone(),
         mode: 0o640,
@@ -407,17 +412,17 @@ fn a_file_that_others_may_read_is_a_warning() {
         format!("{p} may be read by others (mode 640): chmod 600 {p}")
     );
     set(0o600);
-    assert_eq!(place.load().unwrap().warnings(), []);
+    assert_eq!(folder.load().unwrap().warnings(), []);
 }
 
 #[test]
-fn a_slip_in_a_key_is_a_warning_and_other_clients_keys_are_not() {
-    let place = in_cwd(&format!(
+fn a_misspelled_key_is_a_warning_and_keys_of_other_clients_are_not() {
+    let folder = in_cwd(&format!(
         "clouds: {{c: {{regoin_name: R, volume_api_version: 3, floating_ip_source: neutron, \
          networks: [{{name: x}}], auth: {AUTH}}}}}"
     ));
-    let config = place.load().unwrap();
-    let slips: Vec<_> = config
+    let config = folder.load().unwrap();
+    let misspelled: Vec<_> = config
         .warnings()
         .iter()
         .filter_map(|warning| match warning {
@@ -425,11 +430,11 @@ fn a_slip_in_a_key_is_a_warning_and_other_clients_keys_are_not() {
             _ => None,
         })
         .collect();
-    assert_eq!(slips, [("regoin_name", "region_name")]);
+    assert_eq!(misspelled, [("regoin_name", "region_name")]);
 }
 
 #[test]
-fn a_mistake_in_one_cloud_leaves_the_others_as_they_are() {
+fn a_mistake_in_one_cloud_does_not_affect_the_others() {
     for (mistake, expected) in [
         ("auth: geheim", "clouds.c.auth must be a mapping"),
         (
@@ -453,19 +458,19 @@ fn a_mistake_in_one_cloud_leaves_the_others_as_they_are() {
             "clouds.c.interface must be a single value",
         ),
     ] {
-        let place = in_cwd(&format!(
+        let folder = in_cwd(&format!(
             "clouds:\n  a: {{auth: {AUTH}}}\n  c:\n    {mistake}\n  z.1: {{auth: {AUTH}}}\n"
         ));
-        let config = place.load().unwrap();
-        assert_eq!(names(&place), ["a", "c", "z.1"], "{mistake}");
+        let config = folder.load().unwrap();
+        assert_eq!(names(&folder), ["a", "c", "z.1"], "{mistake}");
         config.cloud("a", None).unwrap();
         config.cloud("z.1", None).unwrap();
-        let told = place.cloud_error();
+        let message = folder.cloud_error();
         assert!(
-            told.starts_with("cwd/clouds.yaml: line 4: clouds.c") && told.contains(expected),
-            "{told}"
+            message.starts_with("cwd/clouds.yaml: line 4: clouds.c") && message.contains(expected),
+            "{message}"
         );
-        assert!(!told.contains("geheim"), "{told}");
+        assert!(!message.contains("geheim"), "{message}");
         let warned = config.warnings().iter().any(
             |warning| matches!(warning, Warning::Broken { error } if error.contains(expected)),
         );
@@ -474,26 +479,26 @@ fn a_mistake_in_one_cloud_leaves_the_others_as_they_are() {
 }
 
 #[test]
-fn a_tag_is_refused_and_never_a_part_of_a_password() {
-    let place = in_cwd(&format!(
+fn a_yaml_tag_is_refused_and_never_part_of_a_password() {
+    let folder = in_cwd(&format!(
         "clouds:\n  c: {{auth: {{auth_url: 'http://h', user_id: u, password: !secret pw}}}}\n  \
          d: {{auth: {{auth_url: 'http://h', user_id: u, password: '!secret pw'}}}}\n  e: {{auth: {AUTH}}}\n"
     ));
     assert_eq!(
-        place.cloud_error(),
+        folder.cloud_error(),
         "cwd/clouds.yaml: line 2: clouds.c.auth has a tag (!…), and tags are not read; \
          write the value itself, in quotes if it begins with !"
     );
-    let quoted = place.load().unwrap().cloud("d", None).unwrap();
+    let quoted = folder.load().unwrap().cloud("d", None).unwrap();
     assert!(password_is(&quoted.credentials, "!secret pw"));
 }
 
 #[test]
 fn interface_is_one_or_a_list_and_verify_may_be_a_path() {
-    let place = in_cwd(&format!(
+    let folder = in_cwd(&format!(
         "clouds: {{c: {{interface: [internal, public], verify: /etc/ca.pem, auth: {AUTH}}}}}"
     ));
-    let cloud = place.load().unwrap().cloud("c", None).unwrap();
+    let cloud = folder.load().unwrap().cloud("c", None).unwrap();
     assert_eq!(cloud.interface, Interface::Internal);
     assert_eq!(cloud.interfaces_else, [Interface::Public]);
     assert!(cloud.tls.verify);
@@ -501,7 +506,7 @@ fn interface_is_one_or_a_list_and_verify_may_be_a_path() {
 }
 
 #[test]
-fn a_type_of_login_of_other_clients_is_told_with_the_way_round() {
+fn an_unsupported_auth_type_is_reported_with_an_alternative() {
     for kind in [
         "v3oidcpassword",
         "v3totp",
@@ -509,14 +514,14 @@ fn a_type_of_login_of_other_clients_is_told_with_the_way_round() {
         "v3kerberos",
         "v3multifactor",
     ] {
-        let place = in_cwd(&format!(
+        let folder = in_cwd(&format!(
             "clouds: {{c: {{auth_type: {kind}, auth: {AUTH}}}}}"
         ));
-        let told = place.cloud_error();
+        let message = folder.cloud_error();
         assert!(
-            told.contains(&format!("{kind:?} is not supported"))
-                && told.contains("create an application credential"),
-            "{told}"
+            message.contains(&format!("{kind:?} is not supported"))
+                && message.contains("create an application credential"),
+            "{message}"
         );
     }
 }
@@ -543,9 +548,12 @@ fn variables_choose_region_and_project_in_the_cloud_that_os_cloud_names() {
     };
     assert_eq!((c.region.as_deref(), c.scope), (Some("R2"), other));
     let d = config.cloud("d", None).unwrap();
-    assert_eq!(d.region, None, "of another cloud they say nothing");
+    assert_eq!(
+        d.region, None,
+        "the variables changed a cloud that OS_CLOUD does not name"
+    );
 
-    // The id of the file counts before a name, as for openstackclient; it is said.
+    // The project id of the file takes precedence over a name, as in openstackclient, and there is a warning.
     let config = variables("d").load().unwrap();
     let d = config.cloud("d", None).unwrap();
     assert_eq!(d.scope, Scope::ProjectId("files".into()));
@@ -555,11 +563,11 @@ fn variables_choose_region_and_project_in_the_cloud_that_os_cloud_names() {
          openstackclient"
     );
 
-    // An unknown region is refused, as by openstackclient.
-    let place = in_cwd(&text)
+    // An unknown region is refused, as openstackclient does.
+    let folder = in_cwd(&text)
         .set("OS_REGION_NAME", "R3")
         .set("OS_CLOUD", "c");
-    assert!(place.cloud_error().contains("has no region \"R3\""));
+    assert!(folder.cloud_error().contains("has no region \"R3\""));
 
     let config = in_cwd(&text).set("OS_REGION_NAME", "R2").load().unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A cloud in the same process, on a paused clock: what simulations run on.
+//! A cloud in the same process, on a paused clock, as simulations use it.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::{password_cloud, token_body};
 
-/// Logs in at once; answers a GET after `latency`.
+/// A transport that answers a login at once, and a GET after `latency`.
 struct InProcess {
     latency: Duration,
     logins: AtomicUsize,
@@ -33,7 +33,7 @@ impl Transport for InProcess {
                 .header("x-subject-token", "t");
             return Ok(answer.body(body.into()).unwrap());
         }
-        // Marked, so that no library shows it.
+        // A sensitive header is not shown by the HTTP libraries.
         assert!(request.headers()["x-auth-token"].is_sensitive());
         let answered = timeout(deadline, sleep(self.latency)).await;
         answered.map_err(|_| TransportError::TimedOut { deadline })?;
@@ -41,7 +41,7 @@ impl Transport for InProcess {
     }
 }
 
-/// The paused runtime's time, as a wall clock.
+/// A wall clock that follows the paused runtime's time.
 fn paused_clock() -> Clock {
     let start = Instant::now();
     let origin: DateTime<Utc> = "2026-03-01T00:00:00Z".parse().unwrap();
@@ -66,18 +66,18 @@ async fn get(session: &Session, deadline: Duration) -> Result<u16, Reason> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_day_of_calls_renews_each_hour_and_takes_no_time() {
+async fn a_day_of_calls_renews_the_token_each_hour() {
     let (transport, session) = session(Duration::from_secs(1));
     for _ in 0..24 * 60 {
         assert_eq!(get(&session, Duration::from_secs(5)).await, Ok(200));
         sleep(Duration::from_secs(59)).await;
     }
-    // A token of 60 min is used for 58.
+    // A token that is valid for 60 minutes is used for 58.
     assert_eq!(transport.logins.load(Ordering::SeqCst), 25);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_met_to_the_millisecond() {
+async fn a_call_ends_within_two_milliseconds_of_its_deadline() {
     let (_, session) = session(Duration::from_secs(3600));
     let start = Instant::now();
     let deadline = Duration::from_secs(30);

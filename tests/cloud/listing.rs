@@ -1,4 +1,4 @@
-//! Lists: whole, or an error.
+//! Lists are complete, or an error.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,8 +23,8 @@ fn page(rows: Vec<Value>, next: Option<String>) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json!({"ports": rows, "ports_links": links}))
 }
 
-/// Answers the page after `marker`.
-async fn after(server: &MockServer, marker: Option<&str>, answer: ResponseTemplate) {
+/// Makes the server answer a request for the page after `marker`; without a marker, for the first page.
+async fn mount_page_after(server: &MockServer, marker: Option<&str>, answer: ResponseTemplate) {
     let mock = Mock::given(method("GET")).and(path("/v2.0/ports"));
     let mock = match marker {
         Some(marker) => mock.and(query_param("marker", marker)),
@@ -57,9 +57,9 @@ fn not_found(kind: &str) -> ResponseTemplate {
 #[tokio::test]
 async fn pages_are_followed_to_an_empty_last_one() {
     let (server, session) = stub_cloud().await;
-    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
-    after(&server, Some("1"), page(rows(2, 4), link(&server, "3"))).await;
-    after(&server, Some("3"), page(vec![], None)).await;
+    mount_page_after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    mount_page_after(&server, Some("1"), page(rows(2, 4), link(&server, "3"))).await;
+    mount_page_after(&server, Some("3"), page(vec![], None)).await;
     let query = [("network_id".to_owned(), "a b&c".to_owned())];
     let mut request = ports();
     request.query = &query;
@@ -71,11 +71,11 @@ async fn pages_are_followed_to_an_empty_last_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_cuts_pages_shorter_is_followed_all_the_same() {
+async fn pages_shorter_than_the_limit_are_followed_too() {
     let (server, session) = stub_cloud().await;
-    after(&server, None, page(rows(0, 1), link(&server, "0"))).await;
-    after(&server, Some("0"), page(vec![], link(&server, "x"))).await;
-    after(&server, Some("x"), page(rows(1, 2), None)).await;
+    mount_page_after(&server, None, page(rows(0, 1), link(&server, "0"))).await;
+    mount_page_after(&server, Some("0"), page(vec![], link(&server, "x"))).await;
+    mount_page_after(&server, Some("x"), page(rows(1, 2), None)).await;
     assert_eq!(ids(&list(&session).await.unwrap()), ["0", "1"]);
 }
 
@@ -85,20 +85,20 @@ async fn the_links_of_every_service_are_understood() {
         json!({"ports_links": [{"rel": "next", "href": "URL/v2.0/ports?marker=1"}]}),
         json!({"links": {"next": "URL/v2.0/ports?marker=1", "self": "URL/"}}),
         json!({"next": "/v2.0/ports?marker=1"}),
-        // Behind a TLS proxy that the service does not know of.
+        // The service does not know that it is behind a TLS proxy.
         json!({"next": "https://127.0.0.1/v2.0/ports?marker=1"}),
     ] {
         let (server, session) = stub_cloud().await;
         let mut body: Value =
             serde_json::from_str(&next.to_string().replace("URL", &server.uri())).unwrap();
         body["ports"] = json!(rows(0, 2));
-        after(
+        mount_page_after(
             &server,
             None,
             ResponseTemplate::new(200).set_body_json(body),
         )
         .await;
-        after(&server, Some("1"), page(rows(2, 3), None)).await;
+        mount_page_after(&server, Some("1"), page(rows(2, 3), None)).await;
         assert_eq!(
             ids(&list(&session).await.unwrap()),
             ["0", "1", "2"],
@@ -108,7 +108,7 @@ async fn the_links_of_every_service_are_understood() {
 }
 
 #[tokio::test]
-async fn a_link_to_elsewhere_is_followed_by_its_marker_at_our_own_endpoint() {
+async fn a_link_to_another_address_is_followed_by_its_marker_at_our_own_endpoint() {
     let (other, _) = stub_cloud().await;
     for link in [
         format!("{}/v2.0/ports?marker=1", other.uri()),
@@ -124,8 +124,8 @@ async fn a_link_to_elsewhere_is_followed_by_its_marker_at_our_own_endpoint() {
         "?marker=1".to_owned(),
     ] {
         let (server, session) = stub_cloud().await;
-        after(&server, None, page(rows(0, 2), Some(link.clone()))).await;
-        after(&server, Some("1"), page(rows(2, 3), None)).await;
+        mount_page_after(&server, None, page(rows(0, 2), Some(link.clone()))).await;
+        mount_page_after(&server, Some("1"), page(rows(2, 3), None)).await;
         let listing = list(&session).await.unwrap();
         assert_eq!(ids(&listing), ["0", "1", "2"], "{link}");
         assert!(other.received_requests().await.unwrap().is_empty());
@@ -159,10 +159,10 @@ async fn a_relative_link_does_not_double_the_path_of_the_endpoint() {
 }
 
 #[tokio::test]
-async fn a_link_keeps_the_filters_that_it_does_not_carry() {
+async fn the_next_page_keeps_the_filters_that_its_link_omits() {
     let (server, session) = stub_cloud().await;
     let link = "http://controller.internal:9696/v2.0/ports?marker=1&limit=1".to_owned();
-    after(&server, None, page(rows(0, 2), Some(link))).await;
+    mount_page_after(&server, None, page(rows(0, 2), Some(link))).await;
     let filtered = Mock::given(method("GET"))
         .and(query_param("marker", "1"))
         .and(query_param("limit", "1"))
@@ -179,7 +179,7 @@ async fn a_link_keeps_the_filters_that_it_does_not_carry() {
 }
 
 #[tokio::test]
-async fn a_link_that_is_no_further_part_of_the_list_is_an_error() {
+async fn a_link_that_does_not_continue_the_list_is_an_error() {
     for link in [
         "http://controller.internal:9696/v2.0/networks?marker=1",
         "http://controller.internal:9696/v2.0/ports",
@@ -187,7 +187,7 @@ async fn a_link_that_is_no_further_part_of_the_list_is_an_error() {
         "ftp://127.0.0.1/v2.0/ports?marker=1",
     ] {
         let (server, session) = stub_cloud().await;
-        after(&server, None, page(rows(0, 2), Some(link.to_owned()))).await;
+        mount_page_after(&server, None, page(rows(0, 2), Some(link.to_owned()))).await;
         let error = list(&session).await.unwrap_err();
         assert!(
             matches!(error.reason, Reason::ForeignLink { .. }),
@@ -197,8 +197,8 @@ async fn a_link_that_is_no_further_part_of_the_list_is_an_error() {
 }
 
 #[tokio::test]
-async fn i13_a_list_that_goes_on_in_an_unknown_way_is_an_error_and_not_its_first_page() {
-    for said in [
+async fn i13_a_list_with_unknown_paging_is_an_error_and_not_its_first_page() {
+    for fields in [
         json!({"nextToken": "abc"}),
         json!({"next_page_token": "abc"}),
         json!({"next": 2}),
@@ -208,20 +208,20 @@ async fn i13_a_list_that_goes_on_in_an_unknown_way_is_an_error_and_not_its_first
         json!({"cursor": "abc"}),
     ] {
         let (server, session) = stub_cloud().await;
-        let mut body = said.clone();
+        let mut body = fields.clone();
         body["ports"] = json!(rows(0, 2));
         let answer = ResponseTemplate::new(200).set_body_json(body);
-        after(&server, None, answer).await;
+        mount_page_after(&server, None, answer).await;
         let error = list(&session).await.unwrap_err();
         assert!(
             matches!(error.reason, Reason::UnknownPaging { .. }),
-            "{said}: {error}"
+            "{fields}: {error}"
         );
     }
     let (server, session) = stub_cloud().await;
     let header = "<http://n/v2.0/ports?marker=1>; rel=\"next\"";
     let answer = page(rows(0, 2), None).insert_header("Link", header);
-    after(&server, None, answer).await;
+    mount_page_after(&server, None, answer).await;
     let error = list(&session).await.unwrap_err();
     assert!(
         matches!(error.reason, Reason::UnknownPaging { .. }),
@@ -230,14 +230,14 @@ async fn i13_a_list_that_goes_on_in_an_unknown_way_is_an_error_and_not_its_first
 }
 
 #[tokio::test]
-async fn signs_that_say_that_nothing_follows_end_a_list() {
+async fn fields_that_announce_no_next_page_end_a_list() {
     let (server, session) = stub_cloud().await;
     let body = json!({
         "ports": rows(0, 2), "links": {"next": null, "previous": null}, "truncated": false,
         "nextToken": null, "first": "/v2.0/ports", "schema": "/v2.0/schemas/ports",
     });
     let answer = ResponseTemplate::new(200).set_body_json(body);
-    after(&server, None, answer).await;
+    mount_page_after(&server, None, answer).await;
     assert_eq!(ids(&list(&session).await.unwrap()), ["0", "1"]);
 }
 
@@ -245,10 +245,10 @@ async fn signs_that_say_that_nothing_follows_end_a_list() {
 async fn a_vanished_marker_starts_the_list_again() {
     let (server, session) = stub_cloud().await;
     let starts = Arc::new(AtomicUsize::new(0));
-    let seen = starts.clone();
+    let count = starts.clone();
     let uri = server.uri();
     let first = move |_: &Request| {
-        let marker = ["1", "2"][seen.fetch_add(1, Ordering::SeqCst)];
+        let marker = ["1", "2"][count.fetch_add(1, Ordering::SeqCst)];
         page(
             rows(0, 2),
             Some(format!("{uri}/v2.0/ports?marker={marker}")),
@@ -259,25 +259,25 @@ async fn a_vanished_marker_starts_the_list_again() {
         .respond_with(first)
         .mount(&server)
         .await;
-    after(&server, Some("1"), not_found("PortNotFound")).await;
-    after(&server, Some("2"), page(rows(2, 3), None)).await;
+    mount_page_after(&server, Some("1"), not_found("PortNotFound")).await;
+    mount_page_after(&server, Some("2"), page(rows(2, 3), None)).await;
     let listing = list(&session).await.unwrap();
     assert_eq!(ids(&listing), ["0", "1", "2"]);
     assert_eq!((listing.pages, starts.load(Ordering::SeqCst)), (4, 2));
 }
 
 #[tokio::test]
-async fn a_vanished_marker_drops_the_rows_of_its_part_alone() {
+async fn a_vanished_marker_drops_only_the_rows_of_its_part_of_the_filter() {
     let (server, _) = stub_cloud().await;
     let (first, second) = ("a".repeat(4_000), "b".repeat(4_000));
-    // The second part of the filter: its first page's last row is gone when the next one is asked for.
-    let began = AtomicUsize::new(0);
+    // In the second part of the filter, the last row of the first page is gone when the next page is requested.
+    let starts = AtomicUsize::new(0);
     let uri = server.uri();
-    let part_two = move |_: &Request| match began.fetch_add(1, Ordering::SeqCst) {
+    let part_two = move |_: &Request| match starts.fetch_add(1, Ordering::SeqCst) {
         0 => page(rows(2, 4), Some(format!("{uri}/v2.0/ports?marker=3"))),
         _ => page(rows(2, 3), None),
     };
-    after(&server, Some("3"), not_found("PortNotFound")).await;
+    mount_page_after(&server, Some("3"), not_found("PortNotFound")).await;
     Mock::given(query_param("id", &second))
         .respond_with(part_two)
         .mount(&server)
@@ -312,8 +312,8 @@ async fn a_vanished_marker_drops_the_rows_of_its_part_alone() {
 #[tokio::test]
 async fn markers_that_always_vanish_end_in_an_error() {
     let (server, session) = stub_cloud().await;
-    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
-    after(&server, Some("1"), not_found("PortNotFound")).await;
+    mount_page_after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    mount_page_after(&server, Some("1"), not_found("PortNotFound")).await;
     let error = list(&session).await.unwrap_err();
     assert_eq!(
         error.remote().unwrap().kind.as_deref(),
@@ -325,29 +325,29 @@ async fn markers_that_always_vanish_end_in_an_error() {
 async fn a_404_of_another_type_or_on_the_first_page_is_an_error_at_once() {
     for kind in ["HTTPNotFound", "NetworkNotFound"] {
         let (server, session) = stub_cloud().await;
-        after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
-        after(&server, Some("1"), not_found(kind)).await;
+        mount_page_after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+        mount_page_after(&server, Some("1"), not_found(kind)).await;
         assert!(list(&session).await.is_err());
         assert_eq!(server.received_requests().await.unwrap().len(), 3, "{kind}");
     }
     let (server, session) = stub_cloud().await;
-    after(&server, None, not_found("PortNotFound")).await;
+    mount_page_after(&server, None, not_found("PortNotFound")).await;
     assert!(list(&session).await.is_err());
     assert_eq!(server.received_requests().await.unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn a_list_that_leads_back_is_an_error() {
+async fn a_list_whose_links_form_a_loop_is_an_error() {
     let (server, session) = stub_cloud().await;
-    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
-    after(&server, Some("1"), page(rows(2, 4), link(&server, "3"))).await;
-    after(&server, Some("3"), page(rows(0, 2), link(&server, "1"))).await;
+    mount_page_after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    mount_page_after(&server, Some("1"), page(rows(2, 4), link(&server, "3"))).await;
+    mount_page_after(&server, Some("3"), page(rows(0, 2), link(&server, "1"))).await;
     let error = list(&session).await.unwrap_err();
     assert_eq!(error.reason, Reason::EndlessList { page: 3 });
 }
 
 #[tokio::test]
-async fn i13_what_is_not_a_list_is_never_an_empty_one() {
+async fn i13_an_answer_that_is_not_a_list_is_an_error_and_not_an_empty_list() {
     for body in [
         "",
         "{}",
@@ -358,7 +358,7 @@ async fn i13_what_is_not_a_list_is_never_an_empty_one() {
         "{\"networks\": []}",
     ] {
         let (server, session) = stub_cloud().await;
-        after(
+        mount_page_after(
             &server,
             None,
             ResponseTemplate::new(200).set_body_string(body),
@@ -372,8 +372,8 @@ async fn i13_what_is_not_a_list_is_never_an_empty_one() {
     }
     for body in ["<html></html>", "{\"ports\": [", "ports"] {
         let (server, session) = stub_cloud().await;
-        after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
-        after(
+        mount_page_after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+        mount_page_after(
             &server,
             Some("1"),
             ResponseTemplate::new(200).set_body_string(body),
@@ -387,7 +387,7 @@ async fn i13_what_is_not_a_list_is_never_an_empty_one() {
 }
 
 #[tokio::test]
-async fn i13_an_identity_that_changes_midway_is_an_error() {
+async fn i13_an_identity_that_changes_during_a_list_is_an_error() {
     let server = MockServer::start().await;
     let (uri, logins) = (server.uri(), AtomicUsize::new(0));
     let login = move |_: &Request| {
@@ -402,29 +402,29 @@ async fn i13_an_identity_that_changes_midway_is_an_error() {
         .respond_with(login)
         .mount(&server)
         .await;
-    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    mount_page_after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
     Mock::given(wiremock::matchers::header("x-auth-token", "0"))
         .and(query_param("marker", "1"))
         .respond_with(ResponseTemplate::new(401))
         .mount(&server)
         .await;
-    after(&server, Some("1"), page(rows(2, 3), None)).await;
+    mount_page_after(&server, Some("1"), page(rows(2, 3), None)).await;
     let session = crate::support::session_of(crate::support::password_cloud(&server.uri()));
     let error = list(&session).await.unwrap_err();
     assert_eq!(error.reason, Reason::IdentityChanged);
 }
 
 #[tokio::test]
-async fn a_list_can_be_read_page_by_page_or_cut() {
+async fn a_list_can_be_read_page_by_page_or_up_to_a_number_of_rows() {
     let (server, session) = stub_cloud().await;
-    after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
-    after(&server, Some("1"), page(rows(2, 4), None)).await;
+    mount_page_after(&server, None, page(rows(0, 2), link(&server, "1"))).await;
+    mount_page_after(&server, Some("1"), page(rows(2, 4), None)).await;
     let mut pages = session.pages(ports());
-    let mut seen = Vec::new();
+    let mut sizes = Vec::new();
     while let Some(page) = pages.next().await.unwrap() {
-        seen.push((page.items.len(), page.first, page.last));
+        sizes.push((page.items.len(), page.first, page.last));
     }
-    assert_eq!(seen, [(2, true, false), (2, false, true)]);
+    assert_eq!(sizes, [(2, true, false), (2, false, true)]);
     for (rows_max, rows, pages, complete) in [
         (1, 1, 1, false),
         (2, 2, 1, false),
@@ -435,7 +435,7 @@ async fn a_list_can_be_read_page_by_page_or_cut() {
         request.rows_max = Some(rows_max);
         request.deadline = DEADLINE;
         let listing = session.list(request).await.unwrap();
-        let told = (listing.items.len(), listing.pages, listing.complete);
-        assert_eq!(told, (rows, pages, complete));
+        let found = (listing.items.len(), listing.pages, listing.complete);
+        assert_eq!(found, (rows, pages, complete));
     }
 }

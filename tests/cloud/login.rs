@@ -1,4 +1,4 @@
-//! Tokens: how they are asked for, kept, renewed and lost.
+//! Logins, the lifetime and renewal of tokens, and the endpoints of the catalog.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::support::{
     DEADLINE, TOKEN, cloud_of, password_cloud, session_of, stub_cloud, token_answer, token_body,
 };
 
-/// What the stub's Keystone was sent.
+/// The bodies of the logins that the stub's Keystone received.
 async fn logins(server: &MockServer) -> Vec<Value> {
     let requests = server.received_requests().await.unwrap();
     let logins = requests
@@ -31,8 +31,8 @@ async fn get(session: &Session) -> Result<u16, gone::cloud::openstack::CallError
     answer.await.map(|answer| answer.status)
 }
 
-/// A Keystone whose n-th token is `{TOKEN}{n}`, and a service that takes only those from `good` on.
-async fn counting_cloud(good: usize) -> (MockServer, Session) {
+/// A Keystone whose n-th token is `{TOKEN}{n}`, and a service that accepts only tokens from number `valid_from` on.
+async fn counting_cloud(valid_from: usize) -> (MockServer, Session) {
     let server = MockServer::start().await;
     let uri = server.uri();
     let count = AtomicUsize::new(0);
@@ -50,7 +50,7 @@ async fn counting_cloud(good: usize) -> (MockServer, Session) {
             let number: usize = token.strip_prefix(TOKEN).unwrap().parse().unwrap();
             let unauthorized =
                 json!({"error": {"code": 401, "title": "Unauthorized", "message": "m"}});
-            match number >= good {
+            match number >= valid_from {
                 true => ResponseTemplate::new(200).set_body_json(json!({})),
                 false => ResponseTemplate::new(401).set_body_json(unauthorized),
             }
@@ -117,14 +117,14 @@ async fn an_application_credential_and_a_token_log_in_too() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_one_refused_login_for_all_that_wait() {
+async fn a_wrong_password_causes_one_login_for_all_waiting_calls() {
     let server = MockServer::start().await;
     let refusal = json!({"error": {"code": 401, "title": "Unauthorized",
         "message": "The request you have made requires authentication."}});
     let slow = ResponseTemplate::new(401)
         .insert_header("x-openstack-request-id", "req-1")
         .set_body_json(refusal)
-        // All twenty must wait for the first one's login before it ends.
+        // The login must last until all twenty calls wait for it.
         .set_delay(Duration::from_millis(300));
     Mock::given(method("POST"))
         .respond_with(slow)
@@ -135,18 +135,18 @@ async fn a_wrong_password_is_one_refused_login_for_all_that_wait() {
     for error in answers.into_iter().map(Result::unwrap_err) {
         assert!(error.is_auth() && error.nothing_sent());
         assert_eq!(error.request_id(), Some("req-1"));
-        let told = error.to_string();
+        let message = error.to_string();
         assert!(
-            told.contains("login refused: 401 Unauthorized: The request you have"),
-            "{told}"
+            message.contains("login refused: 401 Unauthorized: The request you have"),
+            "{message}"
         );
         assert!(
-            told.contains("check user, domain, project and secret of cloud \"c\" in "),
-            "{told}"
+            message.contains("check user, domain, project and secret of cloud \"c\" in "),
+            "{message}"
         );
     }
     assert_eq!(logins(&server).await.len(), 1);
-    // A later call has the same answer for a while: a login that is repeated locks the account (I15).
+    // For a while, a later call gets the same answer without a login: repeated logins would lock the account (I15).
     assert!(get(&session).await.unwrap_err().is_auth());
     assert_eq!(logins(&server).await.len(), 1);
 }
@@ -161,18 +161,18 @@ async fn a_token_that_is_refused_is_renewed_once_for_twenty_calls() {
 }
 
 #[tokio::test]
-async fn i13_who_asks_for_the_rights_of_now_gets_an_answer_to_a_later_question() {
+async fn i13_a_request_for_current_rights_is_never_answered_from_an_earlier_call() {
     let server = MockServer::start().await;
     Mock::given(method("POST"))
         .respond_with(token_answer(&server.uri(), TOKEN))
         .mount(&server)
         .await;
     let (uri, count) = (server.uri(), AtomicUsize::new(0));
-    // The n-th answer says how many roles were taken away meanwhile.
+    // Each answer says how many calls came before it.
     let shown = move |_: &Request| {
         let mut body = token_body(&uri);
-        let taken = count.fetch_add(1, Ordering::SeqCst);
-        body["token"]["user"]["name"] = format!("asked {taken} times before").into();
+        let before = count.fetch_add(1, Ordering::SeqCst);
+        body["token"]["user"]["name"] = format!("asked {before} times before").into();
         ResponseTemplate::new(200)
             .set_body_json(body)
             .set_delay(Duration::from_millis(300))
@@ -182,7 +182,7 @@ async fn i13_who_asks_for_the_rights_of_now_gets_an_answer_to_a_later_question()
         .mount(&server)
         .await;
     let session = Arc::new(session_of(password_cloud(&server.uri())));
-    let asked = || async {
+    let calls = || async {
         let requests = server.received_requests().await.unwrap();
         requests.iter().filter(|r| r.method == Method::GET).count()
     };
@@ -190,7 +190,7 @@ async fn i13_who_asks_for_the_rights_of_now_gets_an_answer_to_a_later_question()
         let session = session.clone();
         async move { session.identity_now().await.unwrap().user_name.clone() }
     });
-    while asked().await == 0 {
+    while calls().await == 0 {
         tokio::task::yield_now().await;
     }
     let later = join_all((0..20).map(|_| session.identity_now())).await;
@@ -198,7 +198,11 @@ async fn i13_who_asks_for_the_rights_of_now_gets_an_answer_to_a_later_question()
     for identity in later {
         assert_eq!(identity.unwrap().user_name, "asked 1 times before");
     }
-    assert_eq!(asked().await, 2, "the twenty share one question");
+    assert_eq!(
+        calls().await,
+        2,
+        "the twenty requests did not share one call"
+    );
     let identity = session.identity_now().await.unwrap();
     assert_eq!(identity.user_name, "asked 2 times before");
 }
@@ -213,11 +217,11 @@ async fn n13_a_second_401_is_an_auth_error_after_one_login() {
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_before_it_ends_by_its_lifetime() {
+async fn a_token_is_renewed_before_its_lifetime_ends() {
     let (server, _) = counting_cloud(0).await;
     let cloud = password_cloud(&server.uri());
     let transport = Arc::new(HttpTransport::new(&cloud).unwrap());
-    // Far from the cloud's own clock, which says 2026-01-01.
+    // This clock is far from the cloud's own, which says 2026-01-01: only the token's lifetime may count.
     let start: DateTime<Utc> = "2031-05-05T05:05:05Z".parse().unwrap();
     let seconds = Arc::new(AtomicI64::new(0));
     let elapsed = seconds.clone();
@@ -231,7 +235,7 @@ async fn a_token_is_renewed_before_it_ends_by_its_lifetime() {
 }
 
 #[tokio::test]
-async fn a_login_that_ends_after_the_deadline_sends_nothing() {
+async fn a_call_whose_login_outlasts_the_deadline_sends_nothing() {
     let server = MockServer::start().await;
     let hang = token_answer(&server.uri(), TOKEN).set_delay(Duration::from_secs(60));
     Mock::given(method("POST"))
@@ -257,7 +261,7 @@ async fn a_login_that_ends_after_the_deadline_sends_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_keystones_is_told_so() {
+async fn an_answer_that_is_not_from_keystone_is_reported_as_such() {
     for (answer, expected) in [
         (
             ResponseTemplate::new(200).set_body_string("<html>"),
@@ -280,8 +284,8 @@ async fn an_answer_that_is_not_keystones_is_told_so() {
             .mount(&server)
             .await;
         let session = session_of(password_cloud(&server.uri()));
-        let told = session.identity().await.unwrap_err().to_string();
-        assert!(told.contains(expected), "{told}");
+        let message = session.identity().await.unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
     }
 }
 
@@ -307,26 +311,26 @@ async fn an_endpoint_is_found_by_alias_region_and_interface() {
     let volume = format!("{uri}/volume/v3/p-id");
     assert_eq!(url("block-storage", None, None).await, Ok(volume.clone()));
     assert_eq!(url("cinder", None, None).await, Ok(volume));
-    let told = |text: &str| Err(text.to_owned());
+    let error = |text: &str| Err(text.to_owned());
     assert_eq!(
         url("network", Some("R1x"), None).await,
-        told("no such region \"R1x\"; did you mean \"R1\"?; the catalog has R1, R2")
+        error("no such region \"R1x\"; did you mean \"R1\"?; the catalog has R1, R2")
     );
     assert_eq!(
         url("netwrok", None, None).await,
-        told(
+        error(
             "no service \"netwrok\" in region \"R1\"; did you mean \"network\"?; it has compute, network, reservation, volumev3"
         )
     );
     assert_eq!(
         url("network", second, internal).await,
-        told("service \"network\" has no internal interface in region \"R2\"; it has public")
+        error("service \"network\" has no internal interface in region \"R2\"; it has public")
     );
     assert_eq!(service_type("load_balancer"), "load-balancer");
 }
 
 #[tokio::test]
-async fn several_regions_and_none_named_is_an_error() {
+async fn a_catalog_with_several_regions_requires_a_region_name() {
     let (server, _) = stub_cloud().await;
     let cloud = cloud_of(&format!(
         "clouds: {{c: {{auth: {{auth_url: '{}', user_id: u, password: p}}}}}}",

@@ -1,4 +1,4 @@
-//! cloud
+//! The OpenStack client: configuration, login, calls and lists, against stub services.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +18,7 @@ mod profiles;
 mod project_names;
 mod proxies;
 mod secrets;
-mod servers;
+mod service_lists;
 mod support;
 
 mod testbed;

@@ -1,4 +1,4 @@
-//! What a site offers beside what there are kinds for (N19).
+//! The services and extensions that a site offers, also those for which there is no kind (N19).
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::support::{TOKEN, password_cloud, token_answer};
 
-/// What region R1 offers, whose network service answers this for its extensions; and how often it was asked.
+/// Asks twice for the offer of region R1, whose network service answers this for its extensions. Returns the second
+/// offer, and the number of calls for extensions.
 async fn offered(extensions: ResponseTemplate) -> (Result<Offer, CloudFailure>, usize) {
     let server = MockServer::start().await;
     Mock::given(method("POST"))
@@ -39,26 +40,26 @@ async fn offered(extensions: ResponseTemplate) -> (Result<Offer, CloudFailure>, 
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let _ = cloud.offer(&site, &kinds).await;
     let offer = cloud.offer(&site, &kinds).await;
-    let asked = server.received_requests().await.unwrap();
-    let asked = asked
+    let requests = server.received_requests().await.unwrap();
+    let calls = requests
         .iter()
         .filter(|it| it.url.path() == "/v2.0/extensions");
-    (offer, asked.count())
+    (offer, calls.count())
 }
 
 #[tokio::test]
-async fn n19_an_offer_names_extensions_and_the_services_without_kinds_and_is_asked_for_once() {
+async fn n19_an_offer_names_extensions_and_services_without_kinds_and_is_cached() {
     let extensions = json!({"extensions": [{"alias": "metering"}, {"alias": "logging"}]});
-    let (offer, asked) = offered(ResponseTemplate::new(200).set_body_json(extensions)).await;
+    let (offer, calls) = offered(ResponseTemplate::new(200).set_body_json(extensions)).await;
     let offer = offer.unwrap();
     let services: Vec<&String> = offer.covered.keys().collect();
-    // Which the catalog calls volumev3.
+    // The catalog has block storage as volumev3.
     assert_eq!(services, ["block-storage", "compute", "network"]);
     let extensions: Vec<&String> = offer.covered["network"].iter().collect();
     assert_eq!(extensions, ["logging", "metering"]);
     let others: Vec<&String> = offer.others.iter().collect();
     assert_eq!(others, ["reservation"]);
-    assert_eq!(asked, 1);
+    assert_eq!(calls, 1);
 }
 
 #[tokio::test]

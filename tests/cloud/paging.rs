@@ -1,4 +1,4 @@
-//! Lists without links to the next page: by a marker, and by the number of rows so far, of which rows come and go.
+//! Lists without links to the next page, which are paged by a marker or by an offset, also while rows come and go.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
 use crate::support::{ports, stub_cloud};
 
-/// A service that pages its rows by `marker` or `offset`, two at a time, and changes them before each page.
+/// A service that pages its rows by `marker` or `offset`, two on a page, and changes them before each page.
 struct Rows {
     rows: Mutex<Vec<u32>>,
     /// Called with the number of pages that were read before.
@@ -23,11 +23,11 @@ impl Respond for Rows {
         let mut pages = self.pages.lock().unwrap();
         (self.changes)(*pages, &mut rows);
         *pages += 1;
-        let asked = |name: &str| {
+        let parameter = |name: &str| {
             let mut pairs = request.url.query_pairs();
             pairs.find_map(|(key, value)| (key == name).then(|| value.into_owned()))
         };
-        let from = match (asked("marker"), asked("offset")) {
+        let from = match (parameter("marker"), parameter("offset")) {
             (Some(marker), _) => {
                 let at = rows.iter().position(|id| id.to_string() == marker);
                 at.map_or(0, |at| at + 1)
@@ -44,7 +44,7 @@ fn row(id: &u32) -> Value {
     json!({ "id": id.to_string() })
 }
 
-/// The ids that a list of these rows shows, or why it failed.
+/// Lists these rows from such a service. Returns their ids, or why the list failed.
 async fn listed(
     paging: Paging,
     rows: impl IntoIterator<Item = u32>,
@@ -82,7 +82,7 @@ async fn i13_lists_without_links_are_read_to_their_end() {
 }
 
 #[tokio::test]
-async fn i13_a_row_that_goes_while_rows_are_counted_hides_no_other() {
+async fn i13_a_row_that_comes_or_goes_during_paging_by_offset_hides_no_other_row() {
     let goes = |pages: usize, rows: &mut Vec<u32>| {
         if pages == 1 {
             rows.remove(0);
@@ -100,7 +100,7 @@ async fn i13_a_row_that_goes_while_rows_are_counted_hides_no_other() {
 }
 
 #[tokio::test]
-async fn i13_counted_rows_that_all_go_are_none_and_not_an_error() {
+async fn i13_a_list_that_empties_during_paging_by_offset_is_empty_and_not_an_error() {
     let all_go = |pages: usize, rows: &mut Vec<u32>| {
         if pages == 1 {
             rows.clear();
@@ -111,9 +111,9 @@ async fn i13_counted_rows_that_all_go_are_none_and_not_an_error() {
 }
 
 #[tokio::test]
-async fn i13_counted_rows_that_never_rest_are_an_error() {
-    let restless = |pages: usize, rows: &mut Vec<u32>| rows.insert(0, 100 + pages as u32);
-    let failed = listed(Paging::Offset, 0..6, restless).await.unwrap_err();
+async fn i13_a_list_that_changes_before_every_page_is_an_error() {
+    let changes = |pages: usize, rows: &mut Vec<u32>| rows.insert(0, 100 + pages as u32);
+    let failed = listed(Paging::Offset, 0..6, changes).await.unwrap_err();
     assert_eq!(
         failed.to_string(),
         "the list was read 6 times, and changed each time while it was read"

@@ -1,7 +1,7 @@
-//! A vendor's profile below a cloud's own values.
+//! Profiles of vendors, whose values a cloud's own values override.
 use gone::cloud::openstack::Interface;
 
-use crate::config::{AUTH, Place, in_cwd};
+use crate::config::{AUTH, ConfigFolder, in_cwd};
 
 const VENDOR: &str = "public-clouds:
   acme:
@@ -14,9 +14,9 @@ const OF_ACME: &str =
     "clouds: {c: {profile: acme, auth: {username: u, password: p, project_name: q}}}";
 
 #[test]
-fn a_cloud_is_laid_over_its_profile() {
-    let place = in_cwd(OF_ACME).with("etc/clouds-public.yaml", VENDOR);
-    let config = place.load().unwrap();
+fn the_values_of_a_cloud_override_those_of_its_profile() {
+    let folder = in_cwd(OF_ACME).with("etc/clouds-public.yaml", VENDOR);
+    let config = folder.load().unwrap();
     let cloud = config.cloud("c", None).unwrap();
     assert_eq!(cloud.auth_url.as_str(), "https://keystone.acme.example/v3");
     assert_eq!(
@@ -26,15 +26,15 @@ fn a_cloud_is_laid_over_its_profile() {
     assert_eq!(cloud.interface, Interface::Internal);
     let west = config.cloud("c", Some("West")).unwrap();
     assert_eq!(west.interface, Interface::Admin);
-    let places: Vec<String> = cloud.found_in.iter().map(ToString::to_string).collect();
-    assert!(places[0].ends_with("cwd/clouds.yaml"), "{places:?}");
-    assert!(places[1].ends_with("etc/clouds-public.yaml"), "{places:?}");
+    let files: Vec<String> = cloud.found_in.iter().map(ToString::to_string).collect();
+    assert!(files[0].ends_with("cwd/clouds.yaml"), "{files:?}");
+    assert!(files[1].ends_with("etc/clouds-public.yaml"), "{files:?}");
 
-    // The cloud's own values win, one by one; its regions as a whole. `cloud` is the old word.
+    // The cloud's own values override single values, but regions as a whole. `cloud` is an older key for `profile`.
     let own = "clouds: {c: {cloud: acme, interface: public, regions: [North],
                auth: {auth_url: 'https://mine.example', username: u, password: p, project_name: q}}}";
-    let place = in_cwd(own).with("cwd/clouds-public.yaml", VENDOR);
-    let cloud = place.load().unwrap().cloud("c", None).unwrap();
+    let folder = in_cwd(own).with("cwd/clouds-public.yaml", VENDOR);
+    let cloud = folder.load().unwrap().cloud("c", None).unwrap();
     assert_eq!(cloud.auth_url.as_str(), "https://mine.example/v3");
     assert_eq!(
         (cloud.interface, cloud.regions),
@@ -43,32 +43,31 @@ fn a_cloud_is_laid_over_its_profile() {
 }
 
 #[test]
-fn the_variable_names_the_file_of_profiles() {
-    let place = in_cwd(OF_ACME)
+fn os_client_vendor_file_names_the_file_of_profiles() {
+    let folder = in_cwd(OF_ACME)
         .with("cwd/clouds-public.yaml", "public-clouds: {}")
         .with("vendors.yaml", VENDOR)
         .set("OS_CLIENT_VENDOR_FILE", "../vendors.yaml");
-    let cloud = place.load().unwrap().cloud("c", None).unwrap();
+    let cloud = folder.load().unwrap().cloud("c", None).unwrap();
     assert_eq!(cloud.auth_url.as_str(), "https://keystone.acme.example/v3");
-    let place = in_cwd(OF_ACME).set("OS_CLIENT_VENDOR_FILE", "/nowhere/v.yaml");
-    let told = place.cloud_error();
+    let folder = in_cwd(OF_ACME).set("OS_CLIENT_VENDOR_FILE", "/nowhere/v.yaml");
     assert_eq!(
-        told,
+        folder.cloud_error(),
         "OS_CLIENT_VENDOR_FILE names /nowhere/v.yaml, which does not exist"
     );
 }
 
 #[test]
-fn a_profile_that_cannot_be_had_is_an_error_of_its_cloud_alone() {
+fn a_missing_or_invalid_profile_is_an_error_of_its_cloud_only() {
     let what_to_do = "; write its auth_url, regions and other settings into the cloud";
     let error = |profile: &str, vendor: &str| {
         let clouds = format!(
             "clouds: {{c: {{profile: '{profile}', auth: {AUTH}}}, well: {{auth: {AUTH}}}}}"
         );
-        let place = in_cwd(&clouds).with("etc/clouds-public.yaml", vendor);
-        let config = place.load().unwrap();
+        let folder = in_cwd(&clouds).with("etc/clouds-public.yaml", vendor);
+        let config = folder.load().unwrap();
         config.cloud("well", None).unwrap();
-        place.told(&config.cloud("c", None).unwrap_err())
+        folder.error_text(&config.cloud("c", None).unwrap_err())
     };
     assert_eq!(
         error("acne", VENDOR),
@@ -96,15 +95,16 @@ fn a_profile_that_cannot_be_had_is_an_error_of_its_cloud_alone() {
     );
 }
 
-/// It holds no password, and is nothing to clouds that name no profile.
+/// The file holds no password, so there is no warning about its permissions. A cloud without a profile does not need
+/// it.
 #[test]
-fn a_file_of_profiles_is_read_for_who_names_one() {
-    let place: Place = in_cwd(&format!("clouds: {{c: {{auth: {AUTH}}}}}"))
+fn a_file_of_profiles_is_read_only_when_needed_and_causes_no_warning() {
+    let folder: ConfigFolder = in_cwd(&format!("clouds: {{c: {{auth: {AUTH}}}}}"))
         .set("OS_CLIENT_VENDOR_FILE", "/nowhere/v.yaml");
-    place.load().unwrap().cloud("c", None).unwrap();
-    let place = in_cwd(OF_ACME).with("etc/clouds-public.yaml", VENDOR);
+    folder.load().unwrap().cloud("c", None).unwrap();
+    let folder = in_cwd(OF_ACME).with("etc/clouds-public.yaml", VENDOR);
     let of_vendor = |warning: &String| warning.contains("clouds-public");
-    let config = place.load().unwrap();
+    let config = folder.load().unwrap();
     let warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
     assert!(!warnings.iter().any(of_vendor), "{warnings:?}");
 }

@@ -1,4 +1,4 @@
-//! Names of projects: for a whole cloud at once, kept, and never waited for long.
+//! Names of projects: one list for a whole cloud, cached, with a short limit on waiting.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,29 +15,29 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{cloud_of, token_body};
 
-/// A Keystone that lets everyone in. What it says of projects, by path, is set by the test; a path
-/// that is not set is refused (403), and `null` gets no answer.
+/// A Keystone that accepts every login. The test sets its answers about projects, by path. A path without an answer is
+/// refused (403); for the answer `null`, the call times out.
 #[derive(Default)]
 struct Keystone {
-    says: Mutex<BTreeMap<String, Value>>,
-    asked: Mutex<Vec<String>>,
+    answers: Mutex<BTreeMap<String, Value>>,
+    requests: Mutex<Vec<String>>,
 }
 
 impl Keystone {
-    fn says(&self, path: &str, body: Value) {
-        self.says.lock().unwrap().insert(path.to_owned(), body);
+    fn set_answer(&self, path: &str, body: Value) {
+        self.answers.lock().unwrap().insert(path.to_owned(), body);
     }
 
-    fn lists(&self, projects: &[(&str, &str)]) {
+    fn set_projects(&self, projects: &[(&str, &str)]) {
         let rows = projects
             .iter()
             .map(|(id, name)| json!({"id": id, "name": name}));
-        self.says(LISTING, json!({"projects": rows.collect::<Vec<_>>()}));
+        self.set_answer(LISTING, json!({"projects": rows.collect::<Vec<_>>()}));
     }
 
-    /// What was asked since this was last read.
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut *self.asked.lock().unwrap())
+    /// Returns the paths of the requests since the last call of this function.
+    fn take_requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
     }
 }
 
@@ -66,9 +66,9 @@ impl Transport for Keystone {
             return Ok(answer.body(body.to_string().into()).unwrap());
         }
         let path = request.uri().path_and_query().unwrap().to_string();
-        let said = self.says.lock().unwrap().get(&path).cloned();
-        self.asked.lock().unwrap().push(path);
-        match said {
+        let answer = self.answers.lock().unwrap().get(&path).cloned();
+        self.requests.lock().unwrap().push(path);
+        match answer {
             Some(Value::Null) => {
                 sleep(deadline).await;
                 Err(TransportError::TimedOut { deadline })
@@ -85,7 +85,7 @@ impl Transport for Keystone {
     }
 }
 
-/// A cloud of two regions, at a Keystone of the test.
+/// A cloud of two regions with one such Keystone.
 fn cloud() -> (Arc<Keystone>, OpenStack) {
     let keystone = Arc::<Keystone>::default();
     let of = |region: &str| {
@@ -105,7 +105,7 @@ fn cloud() -> (Arc<Keystone>, OpenStack) {
     (keystone, cloud)
 }
 
-/// `id=name …` of those that have one.
+/// Looks up the names of these projects. Returns `id=name …` of those that have a name.
 async fn named(cloud: &OpenStack, region: &str, ids: &[&str], lookup: NameLookup) -> String {
     let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
     let site = Site::region("c", region);
@@ -116,12 +116,12 @@ async fn named(cloud: &OpenStack, region: &str, ids: &[&str], lookup: NameLookup
 }
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
-const NOTHING: [&str; 0] = [];
+const NO_REQUESTS: [&str; 0] = [];
 
 #[tokio::test(start_paused = true)]
 async fn n14_one_listing_serves_a_cloud_for_an_hour() {
     let (keystone, cloud) = cloud();
-    keystone.lists(&[("a", "demo"), ("b", "shop")]);
+    keystone.set_projects(&[("a", "demo"), ("b", "shop")]);
     assert_eq!(
         named(&cloud, "R1", &["a", "b"], NameLookup::Asked).await,
         "a=demo b=shop"
@@ -130,26 +130,26 @@ async fn n14_one_listing_serves_a_cloud_for_an_hour() {
         named(&cloud, "R2", &["b"], NameLookup::Asked).await,
         "b=shop"
     );
-    assert_eq!(keystone.asked(), [LISTING]);
-    keystone.lists(&[("a", "renamed")]);
+    assert_eq!(keystone.take_requests(), [LISTING]);
+    keystone.set_projects(&[("a", "renamed")]);
     sleep(HOUR - Duration::from_secs(1)).await;
     assert_eq!(
         named(&cloud, "R1", &["a"], NameLookup::Asked).await,
         "a=demo"
     );
-    assert_eq!(keystone.asked(), NOTHING);
+    assert_eq!(keystone.take_requests(), NO_REQUESTS);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(
         named(&cloud, "R1", &["a", "b"], NameLookup::Asked).await,
         "a=renamed"
     );
-    assert_eq!(keystone.asked(), [LISTING, "/v3/projects/b"]);
+    assert_eq!(keystone.take_requests(), [LISTING, "/v3/projects/b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn n14_what_is_known_and_the_logins_own_project_cost_no_call() {
+async fn n14_known_names_and_the_logins_own_project_cost_no_call() {
     let (keystone, cloud) = cloud();
-    keystone.lists(&[("a", "demo")]);
+    keystone.set_projects(&[("a", "demo")]);
     assert_eq!(
         named(&cloud, "R1", &["p-id"], NameLookup::Asked).await,
         "p-id=p"
@@ -159,21 +159,21 @@ async fn n14_what_is_known_and_the_logins_own_project_cost_no_call() {
         "p-id=p"
     );
     assert_eq!(named(&cloud, "R1", &[""], NameLookup::Asked).await, "");
-    assert_eq!(keystone.asked(), NOTHING);
+    assert_eq!(keystone.take_requests(), NO_REQUESTS);
     named(&cloud, "R1", &["a"], NameLookup::Asked).await;
-    keystone.asked();
+    keystone.take_requests();
     sleep(10 * HOUR).await;
     assert_eq!(
         named(&cloud, "R1", &["a"], NameLookup::Known).await,
         "a=demo"
     );
-    assert_eq!(keystone.asked(), NOTHING);
+    assert_eq!(keystone.take_requests(), NO_REQUESTS);
 }
 
 #[tokio::test(start_paused = true)]
-async fn n14_who_may_not_list_asks_for_five_by_id_an_hour_and_each_once() {
+async fn n14_a_login_that_may_not_list_reads_at_most_five_projects_by_id_an_hour() {
     let (keystone, cloud) = cloud();
-    keystone.says(
+    keystone.set_answer(
         "/v3/projects/d",
         json!({"project": {"id": "d", "name": "mine"}}),
     );
@@ -184,26 +184,26 @@ async fn n14_who_may_not_list_asks_for_five_by_id_an_hour_and_each_once() {
     let by_id = ["a", "b%2F..%2Fc", "d", "e", "f"].map(|id| format!("/v3/projects/{id}"));
     let mut all = vec![LISTING.to_owned()];
     all.extend(by_id);
-    assert_eq!(keystone.asked(), all);
+    assert_eq!(keystone.take_requests(), all);
     sleep(HOUR).await;
     assert_eq!(
         named(&cloud, "R1", &["d", "g"], NameLookup::Asked).await,
         "d=mine"
     );
     assert_eq!(
-        keystone.asked(),
+        keystone.take_requests(),
         [LISTING, "/v3/projects/d", "/v3/projects/g"]
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn i12_a_keystone_without_answer_is_waited_for_three_seconds_in_ten_minutes() {
+async fn i12_a_silent_keystone_delays_names_by_three_seconds_in_ten_minutes() {
     let (keystone, cloud) = cloud();
-    keystone.says(LISTING, Value::Null);
+    keystone.set_answer(LISTING, Value::Null);
     let start = Instant::now();
-    // All who want names wait at the same time, and none for longer.
-    let wanted = (0..100).map(|_| named(&cloud, "R1", &["a"], NameLookup::Asked));
-    let answers = futures_util::future::join_all(wanted).await;
+    // All lookups wait at the same time, and none waits longer.
+    let lookups = (0..100).map(|_| named(&cloud, "R1", &["a"], NameLookup::Asked));
+    let answers = futures_util::future::join_all(lookups).await;
     assert!(answers.iter().all(String::is_empty));
     assert!(
         start.elapsed() < Duration::from_millis(3100),
@@ -213,8 +213,8 @@ async fn i12_a_keystone_without_answer_is_waited_for_three_seconds_in_ten_minute
     let start = Instant::now();
     assert_eq!(named(&cloud, "R1", &["a"], NameLookup::Asked).await, "");
     assert!(start.elapsed() < Duration::from_millis(10));
-    assert_eq!(keystone.asked(), [LISTING]);
-    keystone.lists(&[("a", "demo")]);
+    assert_eq!(keystone.take_requests(), [LISTING]);
+    keystone.set_projects(&[("a", "demo")]);
     sleep(Duration::from_secs(600)).await;
     assert_eq!(
         named(&cloud, "R1", &["a"], NameLookup::Asked).await,
@@ -223,11 +223,11 @@ async fn i12_a_keystone_without_answer_is_waited_for_three_seconds_in_ten_minute
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_keystone_leaves_the_names_that_are_known() {
+async fn known_names_stay_when_keystone_does_not_answer() {
     let (keystone, cloud) = cloud();
-    keystone.lists(&[("a", "demo")]);
+    keystone.set_projects(&[("a", "demo")]);
     named(&cloud, "R1", &["a"], NameLookup::Asked).await;
-    keystone.says(LISTING, Value::Null);
+    keystone.set_answer(LISTING, Value::Null);
     sleep(HOUR).await;
     assert_eq!(
         named(&cloud, "R1", &["a", "b"], NameLookup::Asked).await,
@@ -236,9 +236,9 @@ async fn a_slow_keystone_leaves_the_names_that_are_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_kept_no_longer_than_keystone_allows_one_to_be() {
+async fn a_project_name_is_cut_at_64_characters() {
     let (keystone, cloud) = cloud();
-    keystone.lists(&[("a", &"名".repeat(10_000))]);
+    keystone.set_projects(&[("a", &"名".repeat(10_000))]);
     let expected = format!("a={}", "名".repeat(64));
     assert_eq!(
         named(&cloud, "R1", &["a"], NameLookup::Asked).await,

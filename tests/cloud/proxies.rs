@@ -1,4 +1,4 @@
-//! Which calls go through the environment's proxies, and whose error it is when they do not arrive.
+//! Which calls go through the proxies of the environment's variables, and how failures of a proxy are reported.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ fn proxies(variables: &[(&str, &str)]) -> Proxies {
     Proxies::of(&variables.iter().map(owned).collect::<BTreeMap<_, _>>())
 }
 
-/// `variable url`, or `direct`.
-fn way(variables: &[(&str, &str)], url: &str) -> String {
+/// Returns the proxy for a URL as `variable url`, or `direct`.
+fn proxy_for(variables: &[(&str, &str)], url: &str) -> String {
     let proxies = proxies(variables);
     let found = proxies.of_url(&url.parse().unwrap());
     found.map_or("direct".into(), |it| format!("{} {}", it.variable, it.url))
 }
 
 #[test]
-fn hosts_of_no_proxy_are_reached_directly_at_the_port_it_names() {
+fn hosts_in_no_proxy_are_reached_directly_at_the_ports_that_it_names() {
     let https = "https://keystone.cloud.example:5000/v3";
     let cases = [
         (https, "", false),
@@ -45,7 +45,7 @@ fn hosts_of_no_proxy_are_reached_directly_at_the_port_it_names() {
         (https, "*", true),
         (https, "*:5000", true),
         (https, "*:9696", false),
-        // A port that the URL leaves out is that of its scheme.
+        // A URL without a port has the default port of its scheme.
         (
             "https://keystone.cloud.example/v3",
             "cloud.example:443",
@@ -71,7 +71,7 @@ fn hosts_of_no_proxy_are_reached_directly_at_the_port_it_names() {
     ];
     for (url, no_proxy, is_direct) in cases {
         for name in ["NO_PROXY", "no_proxy"] {
-            let found = way(&[("ALL_PROXY", "http://p:3128"), (name, no_proxy)], url);
+            let found = proxy_for(&[("ALL_PROXY", "http://p:3128"), (name, no_proxy)], url);
             assert_eq!(
                 found == "direct",
                 is_direct,
@@ -112,27 +112,32 @@ fn each_scheme_has_the_proxy_of_its_own_variable() {
         (vec![plain, ("REQUEST_METHOD", "GET")], http, "direct"),
     ];
     for (variables, url, expected) in cases {
-        assert_eq!(way(&variables, url), expected, "{variables:?} for {url}");
+        assert_eq!(
+            proxy_for(&variables, url),
+            expected,
+            "{variables:?} for {url}"
+        );
     }
     assert!(!format!("{:?}", proxies(&[all])).contains("secret"));
 }
 
-/// A proxy that answers everything with this, and tells the first line and the headers of what came.
+/// Starts a proxy that answers every request with this. Returns its address, and a channel with the head of each
+/// request, in lower case.
 async fn proxy_answering(answer: String) -> (String, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (tell, told) = mpsc::unbounded_channel();
+    let (sender, requests) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut head = vec![0; 4096];
             let length = stream.read(&mut head).await.unwrap_or(0);
             let head = String::from_utf8_lossy(&head[..length]).into_owned();
-            let _ = tell.send(head.to_lowercase());
+            let _ = sender.send(head.to_lowercase());
             let _ = stream.write_all(answer.as_bytes()).await;
             let _ = stream.shutdown().await;
         }
     });
-    (address.to_string(), told)
+    (address.to_string(), requests)
 }
 
 fn refusal(status: &str) -> String {
@@ -158,8 +163,9 @@ async fn login(auth_url: &str, variables: &[(&str, String)]) -> Result<(), AuthE
     session.identity().await.map(drop)
 }
 
-/// The login failed at the proxy, which is named without its password, and not for a wrong password.
-fn assert_proxys(login: Result<(), AuthError>, proxy: &str, variable: &str, reason: &str) {
+/// Asserts that the login failed at the proxy and not for a wrong password, and that the error names the proxy without
+/// its password.
+fn assert_proxy_error(login: Result<(), AuthError>, proxy: &str, variable: &str, reason: &str) {
     let error = login.unwrap_err();
     assert!(!error.rejected() && error.answer().is_none(), "{error:?}");
     let AuthError::Transport { source, .. } = &error else {
@@ -167,21 +173,21 @@ fn assert_proxys(login: Result<(), AuthError>, proxy: &str, variable: &str, reas
     };
     assert!(matches!(source, TransportError::Proxy { .. }), "{error}");
     assert!(source.nothing_sent() && !source.outcome_unknown());
-    let told = error.to_string();
-    let begin = format!("the proxy http://{proxy}/ of the variable {variable} did not pass");
-    for part in [&*begin, reason, "nothing was sent to the cloud"] {
-        assert!(told.contains(part), "{told}");
+    let message = error.to_string();
+    let beginning = format!("the proxy http://{proxy}/ of the variable {variable} did not pass");
+    for part in [&*beginning, reason, "nothing was sent to the cloud"] {
+        assert!(message.contains(part), "{message}");
     }
     assert!(
-        !told.contains("secret") && !told.contains("refused:"),
-        "{told}"
+        !message.contains("secret") && !message.contains("refused:"),
+        "{message}"
     );
 }
 
 #[tokio::test]
-async fn what_a_proxy_keeps_from_the_cloud_is_called_the_proxys() {
+async fn a_login_that_a_proxy_refuses_to_forward_is_reported_as_the_proxys_error() {
     let wants_a_login = "it requires a user and a password";
-    let no_way = "it refuses to connect to the cloud's host and port";
+    let refuses = "it refuses to connect to the cloud's host and port";
     let cases = [
         (
             "http://cloud.invalid:5000",
@@ -193,17 +199,17 @@ async fn what_a_proxy_keeps_from_the_cloud_is_called_the_proxys() {
             "407 Proxy Authentication Required",
             wants_a_login,
         ),
-        ("https://cloud.invalid:5000", "403 Forbidden", no_way),
+        ("https://cloud.invalid:5000", "403 Forbidden", refuses),
         (
             "https://cloud.invalid:5000",
             "503 Service Unavailable",
-            no_way,
+            refuses,
         ),
     ];
     for (auth_url, status, reason) in cases {
         let (proxy, _) = proxy_answering(refusal(status)).await;
         let variable = ("ALL_PROXY", format!("http://user:secret@{proxy}"));
-        assert_proxys(
+        assert_proxy_error(
             login(auth_url, &[variable]).await,
             &proxy,
             "ALL_PROXY",
@@ -213,7 +219,7 @@ async fn what_a_proxy_keeps_from_the_cloud_is_called_the_proxys() {
 }
 
 #[tokio::test]
-async fn a_dead_proxy_is_called_so() {
+async fn an_unreachable_proxy_is_reported_as_the_proxys_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = listener.local_addr().unwrap().to_string();
     drop(listener);
@@ -226,25 +232,25 @@ async fn a_dead_proxy_is_called_so() {
             &[(variable, format!("http://user:secret@{proxy}"))],
         )
         .await;
-        assert_proxys(login, &proxy, variable, "no connection: ");
+        assert_proxy_error(login, &proxy, variable, "no connection: ");
     }
 }
 
-/// As before: the user in the variable is shown to the proxy, and what the proxy passes on is the cloud's.
+/// The proxy gets the user and password of the variable, and the answer that it forwards counts as the cloud's.
 #[tokio::test]
-async fn a_proxy_is_shown_its_user_and_passes_the_login_on() {
+async fn a_proxy_gets_its_user_and_forwards_the_login() {
     let body = token_body("http://n").to_string();
     let answer = format!(
         "HTTP/1.1 201 Created\r\nx-subject-token: t\r\nconnection: close\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     );
-    let (proxy, mut told) = proxy_answering(answer).await;
+    let (proxy, mut requests) = proxy_answering(answer).await;
     let variable = ("HTTP_PROXY", format!("http://user:secret@{proxy}"));
     login("http://cloud.invalid:5000", &[variable])
         .await
         .unwrap();
-    let head = told.recv().await.unwrap();
+    let head = requests.recv().await.unwrap();
     assert!(
         head.starts_with("post http://cloud.invalid:5000/v3/auth/tokens "),
         "{head}"
@@ -256,8 +262,8 @@ async fn a_proxy_is_shown_its_user_and_passes_the_login_on() {
 }
 
 #[tokio::test]
-async fn a_cloud_in_no_proxy_is_asked_itself() {
-    let (cloud, mut told) = proxy_answering(refusal("407 Proxy Authentication Required")).await;
+async fn a_cloud_in_no_proxy_is_called_directly() {
+    let (cloud, mut requests) = proxy_answering(refusal("407 Proxy Authentication Required")).await;
     let (proxy, _) = proxy_answering(refusal("503 Service Unavailable")).await;
     let variables = [
         ("HTTP_PROXY", format!("http://{proxy}")),
@@ -266,10 +272,11 @@ async fn a_cloud_in_no_proxy_is_asked_itself() {
     let error = login(&format!("http://{cloud}"), &variables)
         .await
         .unwrap_err();
-    // No proxy has spoken, whatever it looks like.
+    // The answer looks like a proxy's, but the cloud gave it.
     assert_eq!(error.answer().map(|answer| answer.status), Some(407));
     assert!(
-        told.recv()
+        requests
+            .recv()
             .await
             .unwrap()
             .starts_with("post /v3/auth/tokens ")
@@ -277,7 +284,7 @@ async fn a_cloud_in_no_proxy_is_asked_itself() {
 }
 
 #[tokio::test]
-async fn a_page_that_a_proxy_refuses_a_login_with_is_no_wrong_password() {
+async fn a_proxys_error_page_is_not_reported_as_a_wrong_password() {
     for status in ["400 Bad Request", "403 Forbidden", "404 Not Found"] {
         let (proxy, _) = proxy_answering(refusal(status)).await;
         let variable = ("HTTP_PROXY", format!("http://{proxy}"));
@@ -285,10 +292,10 @@ async fn a_page_that_a_proxy_refuses_a_login_with_is_no_wrong_password() {
             .await
             .unwrap_err();
         assert!(!error.rejected(), "{error}");
-        let told = error.to_string();
+        let message = error.to_string();
         assert!(
-            told.contains("check the network, the proxies") && !told.contains("secret"),
-            "{told}"
+            message.contains("check the network, the proxies") && !message.contains("secret"),
+            "{message}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Passwords and tokens show nowhere: not in Debug, not in errors, not in the log.
+//! Passwords and tokens are shown nowhere: not in Debug output, not in errors, not in the log.
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::{
     DEADLINE, PASSWORD, TOKEN, environment, password_cloud, session_of, token_answer, write,
 };
 
-/// A log of everything, also of the HTTP libraries.
+/// A log of all levels, also of the HTTP libraries.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -52,11 +52,11 @@ impl Log {
 
 fn assert_clean(text: &str) {
     for secret in [PASSWORD, TOKEN] {
-        assert!(!text.contains(secret), "{secret} shows in {text}");
+        assert!(!text.contains(secret), "{secret} is shown in {text}");
     }
 }
 
-/// Errors of all ways to fail, each as it prints itself and its causes.
+/// Makes logins and calls fail in every way. Returns each error, as `Display` and as `Debug` show it.
 async fn failures() -> Vec<String> {
     let echo = json!({"error": {"code": 400, "title": "Bad Request",
         "message": format!("{PASSWORD} and {TOKEN} are not allowed")}});
@@ -76,7 +76,7 @@ async fn failures() -> Vec<String> {
         ResponseTemplate::new(200).set_body_string(format!("<{TOKEN}>")),
         ResponseTemplate::new(200).set_body_string(format!("{{\"{TOKEN}")),
         ResponseTemplate::new(200).set_delay(Duration::from_secs(60)),
-        // Where nobody looks for it, and spelled so that nobody finds it.
+        // The token is in headers, and is spelled with an escape.
         ResponseTemplate::new(409)
             .insert_header("x-openstack-request-id", TOKEN)
             .set_body_json(json!({"NeutronError": {"type": "X", "message": "no"}})),
@@ -88,9 +88,9 @@ async fn failures() -> Vec<String> {
             "{{\"NeutronError\": {{\"type\": \"{spelled}\", \"message\": \"{spelled}\"}}, \"more\": \"{spelled}\"}}"
         )),
     ];
-    let mut told = Vec::new();
+    let mut errors = Vec::new();
     for keystone in keystones {
-        // The token is no secret of the login's answer: there only the password was sent.
+        // A login sends only the password, so the token in its answer is not redacted.
         let server = MockServer::start().await;
         Mock::given(method("POST"))
             .respond_with(keystone)
@@ -98,7 +98,7 @@ async fn failures() -> Vec<String> {
             .await;
         let session = session_of(password_cloud(&server.uri()));
         let error = call(&session, DEADLINE).await;
-        told.push(format!("{error} {error:?}").replace(&format!("and {TOKEN}"), ""));
+        errors.push(format!("{error} {error:?}").replace(&format!("and {TOKEN}"), ""));
     }
     for service in services {
         let server = MockServer::start().await;
@@ -114,11 +114,11 @@ async fn failures() -> Vec<String> {
         let session = session_of(password_cloud(&server.uri()));
         session.identity().await.unwrap();
         let error = call(&session, Duration::from_secs(2)).await;
-        let told_now = format!("{error} {error:?} {session:?} {:?}", session.cloud());
-        // Likewise: here only the token was sent.
-        told.push(told_now.replace(&format!("{PASSWORD} and"), ""));
+        let text = format!("{error} {error:?} {session:?} {:?}", session.cloud());
+        // A call sends only the token, so the password in its answer is not redacted.
+        errors.push(text.replace(&format!("{PASSWORD} and"), ""));
     }
-    told
+    errors
 }
 
 async fn call(session: &Session, deadline: Duration) -> gone::cloud::openstack::CallError {
@@ -133,21 +133,21 @@ fn no_error_debug_or_log_shows_a_password_or_a_token() {
         .enable_all()
         .build()
         .unwrap();
-    // For the whole process: which places log at all is kept there, and one that a test beside this
-    // one reaches first would be kept as silent for a subscriber of this thread alone.
+    // The subscriber is global: tracing caches for the whole process which call sites are logged, and a call site that
+    // another test reaches first would stay disabled for a subscriber of this thread alone.
     tracing::subscriber::set_global_default(log.subscriber()).unwrap();
-    let told = runtime.block_on(failures());
-    assert_eq!(told.len(), 13);
-    for text in &told {
+    let errors = runtime.block_on(failures());
+    assert_eq!(errors.len(), 13);
+    for text in &errors {
         assert_clean(text);
         assert!(
             !text.contains(&TOKEN[1..]),
-            "spelled otherwise it shows in {text}"
+            "the escaped token is shown in {text}"
         );
     }
-    assert!(told[0].contains("[redacted]"), "{}", told[0]);
-    // The stub writes what it receives: only what our side logged counts, and of this test.
-    // As the log writes it, with two digits at least: alone, this test is thread 2.
+    assert!(errors[0].contains("[redacted]"), "{}", errors[0]);
+    // The stub logs the requests that it receives, and other tests log too: only lines of this thread that are not the
+    // stub's count. The log writes thread ids with at least two digits.
     let mine = format!("{:0>2?}", std::thread::current().id());
     let text = log.text();
     let ours: Vec<&str> = text

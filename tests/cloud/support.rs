@@ -1,4 +1,4 @@
-//! A cloud of stubs: Keystone and Neutron on one loopback port, and a session with it.
+//! A stub cloud: Keystone and Neutron on one loopback port, and a session with them.
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 pub const PASSWORD: &str = "hunter2-Geheim";
 pub const TOKEN: &str = "gAAAAtoken-";
-/// Enough for a busy machine; no test waits for it to pass.
+/// A deadline that is long enough on a busy machine; no test waits until it passes.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 pub fn wall_clock() -> Clock {
@@ -26,7 +26,7 @@ pub fn fixed_clock(at: DateTime<Utc>) -> Clock {
     Arc::new(move || at)
 }
 
-/// An environment of one folder.
+/// An environment without variables, whose directories are in this folder.
 pub fn environment(folder: &Path) -> Environment {
     Environment {
         variables: BTreeMap::new(),
@@ -41,7 +41,7 @@ pub fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// A cloud from the text of a clouds.yaml.
+/// Returns the cloud `c` of a clouds.yaml with this text.
 pub fn cloud_of(yaml: &str) -> CloudConfig {
     let folder = tempfile::tempdir().unwrap();
     let environment = environment(folder.path());
@@ -63,7 +63,7 @@ pub fn session_of(cloud: CloudConfig) -> Session {
     Session::new(cloud, transport, wall_clock())
 }
 
-/// What Keystone answers to a login; `network` is Neutron's URL.
+/// The body of Keystone's answer to a login; `network` is Neutron's URL.
 pub fn token_body(network: &str) -> Value {
     let endpoint = |interface: &str, region: &str, url: &str| json!({"id": "e", "interface": interface, "region_id": region, "region": region, "url": url});
     json!({"token": {
@@ -94,7 +94,7 @@ pub fn token_answer(network: &str, token: &str) -> ResponseTemplate {
         .set_body_json(token_body(network))
 }
 
-/// A server with a Keystone that lets everyone in, and a session with it.
+/// Starts a server whose Keystone accepts every login. Returns it, and a session with it.
 pub async fn stub_cloud() -> (MockServer, Session) {
     let server = MockServer::start().await;
     Mock::given(method("POST"))

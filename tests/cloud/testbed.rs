@@ -1,4 +1,4 @@
-//! Against the real services of the test bed, whose `clouds.yaml` `GONE_TESTBED_CLOUDS` names.
+//! Tests against the real services of the test bed. `GONE_TESTBED_CLOUDS` names its `clouds.yaml`.
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ fn session(cloud: &str) -> Session {
 
 #[tokio::test]
 #[ignore = "needs the test bed"]
-async fn testbed_a_port_is_made_listed_and_deleted() {
+async fn testbed_a_port_is_created_listed_and_deleted() {
     let session = session("testbed-demo");
     let call = async |method: Method, path: String, body: Option<serde_json::Value>| {
         let body = body.as_ref();
@@ -73,7 +73,7 @@ async fn testbed_a_port_is_made_listed_and_deleted() {
 
 #[tokio::test]
 #[ignore = "needs the test bed"]
-async fn testbed_a_region_has_the_services_that_it_lists() {
+async fn testbed_a_region_offers_only_its_own_services() {
     let session = session("testbed-region2");
     assert_eq!(session.site(), "testbed-region2/RegionTwo");
     assert_eq!(
@@ -87,7 +87,7 @@ async fn testbed_a_region_has_the_services_that_it_lists() {
 
 #[tokio::test]
 #[ignore = "needs the test bed"]
-async fn testbed_every_service_answers_in_words_that_are_understood() {
+async fn testbed_the_404_of_every_service_is_recognized() {
     let session = session("testbed");
     let unknown = "00000000-0000-0000-0000-000000000000";
     for (service, path, kind) in [
@@ -120,9 +120,9 @@ async fn testbed_an_application_credential_logs_in_and_a_wrong_password_does_not
     };
     let name = format!("gone-{}", uuid::Uuid::now_v7());
     let body = json!({"application_credential": {"name": name}});
-    let made = session.request("keystone", Method::POST, &path, Some(&body), DEADLINE);
-    let made = &made.await.unwrap().json["application_credential"];
-    let text = |key: &str| made[key].as_str().unwrap().to_owned();
+    let created = session.request("keystone", Method::POST, &path, Some(&body), DEADLINE);
+    let created = &created.await.unwrap().json["application_credential"];
+    let text = |key: &str| created[key].as_str().unwrap().to_owned();
     let with = |credentials| {
         let mut cloud = session.cloud().clone();
         (cloud.credentials, cloud.scope) = (credentials, Scope::Unscoped);
@@ -147,7 +147,7 @@ async fn testbed_an_application_credential_logs_in_and_a_wrong_password_does_not
 
 #[tokio::test]
 #[ignore = "needs the test bed"]
-async fn testbed_every_service_pages_in_a_way_that_is_understood() {
+async fn testbed_paging_in_every_service_lists_each_row_once() {
     let session = session("testbed");
     for (service, path, items_key) in [
         ("network", "/v2.0/security-groups", "security_groups"),
@@ -175,7 +175,7 @@ async fn testbed_every_service_pages_in_a_way_that_is_understood() {
         let before = ids(whole.clone()).await;
         let paged = ids(request).await;
         let after = ids(whole).await;
-        // Others are at work in the test bed: what was there all the time is there once.
+        // Other tests use the test bed meanwhile: only rows that exist before and after are compared.
         for id in before.iter().filter(|id| after.contains(id)) {
             let times = paged.iter().filter(|it| *it == id).count();
             assert_eq!(times, 1, "{service}: {id}");
@@ -185,7 +185,7 @@ async fn testbed_every_service_pages_in_a_way_that_is_understood() {
 
 #[tokio::test]
 #[ignore = "needs the test bed"]
-async fn testbed_projects_are_named_to_who_may_list_them() {
+async fn testbed_only_an_admin_can_read_the_names_of_all_projects() {
     let (admin, demo) = (session("testbed"), session("testbed-demo"));
     let projects = admin.projects(DEADLINE).await.unwrap();
     let own = demo.identity().await.unwrap().project_id.clone().unwrap();
@@ -200,10 +200,11 @@ async fn testbed_projects_are_named_to_who_may_list_them() {
     assert_eq!(refused.remote().unwrap().status, 403);
 }
 
-/// The bed's Neutron does not say of which type it is, so it refuses whatever the rules allow.
+/// The test bed's Neutron is configured without its service type, so it refuses every call of a token with access
+/// rules, even one that a rule allows.
 #[tokio::test]
 #[ignore = "needs the test bed"]
-async fn testbed_access_rules_are_no_wrong_password() {
+async fn testbed_a_call_that_no_access_rule_allows_is_not_an_auth_error() {
     let session = session("testbed-demo");
     let identity = session.identity().await.unwrap();
     let path = format!("/v3/users/{}/application_credentials", identity.user_id);
@@ -211,9 +212,9 @@ async fn testbed_access_rules_are_no_wrong_password() {
     let name = format!("gone-{}", uuid::Uuid::now_v7());
     let rule = json!({"service": "identity", "method": "GET", "path": project});
     let body = json!({"application_credential": {"name": name, "access_rules": [rule]}});
-    let made = session.request("keystone", Method::POST, &path, Some(&body), DEADLINE);
-    let made = made.await.unwrap().json["application_credential"].clone();
-    let text = |key: &str| made[key].as_str().unwrap().to_owned();
+    let created = session.request("keystone", Method::POST, &path, Some(&body), DEADLINE);
+    let created = created.await.unwrap().json["application_credential"].clone();
+    let text = |key: &str| created[key].as_str().unwrap().to_owned();
     let mut cloud = session.cloud().clone();
     cloud.scope = Scope::Unscoped;
     cloud.credentials = Credentials::ApplicationCredentialId {
@@ -238,8 +239,8 @@ async fn testbed_access_rules_are_no_wrong_password() {
     ] {
         let error = refused.unwrap_err();
         assert!(!error.is_auth(), "{error}");
-        let said =
+        let expected =
             format!("the access rules of the application credential {name:?} do not allow {call}");
-        assert!(error.to_string().contains(&said), "{error}");
+        assert!(error.to_string().contains(&expected), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Whom we trust, and whom not.
+//! TLS: which servers are trusted, and which certificate the client presents.
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto::aws_lc_rs};
 
 use crate::support::{cloud_of, token_body, wall_clock, write};
 
-/// A certificate authority, with its PEM and that of a client it vouches for in a folder.
+/// A certificate authority. Its certificate, and the certificate and key of a client, are files in a folder.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
@@ -47,13 +47,14 @@ fn leaf(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> (rcgen::Certi
     (params.signed_by(&key, issuer).unwrap(), key)
 }
 
-/// A Keystone behind TLS for `name`; with `clients`, only for clients that they vouch for.
+/// Starts a Keystone with TLS and a certificate for `name`. With `clients`, it accepts only clients with a certificate
+/// of that authority. Returns its URL.
 async fn keystone(authority: &Authority, name: &str, clients: Option<&Authority>) -> String {
     let (certificate, key) = leaf(&authority.issuer, name);
     keystone_showing(certificate.der().to_vec(), &key, clients).await
 }
 
-/// A Keystone behind TLS that shows this certificate.
+/// Starts a Keystone with TLS that presents this certificate. Returns its URL.
 async fn keystone_showing(
     certificate: Vec<u8>,
     key: &KeyPair,
@@ -112,7 +113,7 @@ async fn login(url: &str, settings: &str) -> Result<(), AuthError> {
     session.identity().await.map(|_| ())
 }
 
-fn assert_mistrusted(result: Result<(), AuthError>) {
+fn assert_untrusted(result: Result<(), AuthError>) {
     let error = result.unwrap_err();
     let AuthError::Transport { source, .. } = &error else {
         panic!("{error}");
@@ -128,7 +129,7 @@ fn assert_mistrusted(result: Result<(), AuthError>) {
     );
 }
 
-/// A certificate that vouches for itself, as `openssl req -x509` makes it: it says that it is an authority.
+/// A self-signed certificate as `openssl req -x509` makes it, which says that it is an authority.
 fn self_signed(names: &[&str]) -> (rcgen::Certificate, KeyPair) {
     let key = KeyPair::generate().unwrap();
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -148,19 +149,19 @@ async fn a_servers_own_certificate_as_cacert_is_trusted_for_its_name_alone() {
     let (certificate, key) = self_signed(&["localhost"]);
     let named = cacert("server.pem", &certificate);
     let url = keystone_showing(certificate.der().to_vec(), &key, None).await;
-    assert_mistrusted(login(&url, "").await);
+    assert_untrusted(login(&url, "").await);
     login(&url, &named).await.unwrap();
 
-    // Another server's, by the same name.
+    // Another server presents a different certificate for the same name.
     let (other, other_key) = self_signed(&["localhost"]);
     let impostor = keystone_showing(other.der().to_vec(), &other_key, None).await;
-    assert_mistrusted(login(&impostor, &named).await);
+    assert_untrusted(login(&impostor, &named).await);
 
-    // It is trusted for its name, not for any.
+    // The certificate is trusted for its own name only.
     let (elsewhere, key) = self_signed(&["keystone.example"]);
     let named = cacert("elsewhere.pem", &elsewhere);
     let url = keystone_showing(elsewhere.der().to_vec(), &key, None).await;
-    assert_mistrusted(login(&url, &named).await);
+    assert_untrusted(login(&url, &named).await);
 }
 
 #[tokio::test]
@@ -174,41 +175,41 @@ async fn a_servers_own_certificate_as_cacert_is_not_trusted_after_its_end() {
     let path = folder.path().join("server.pem");
     write(&path, &certificate.pem());
     let url = keystone_showing(certificate.der().to_vec(), &key, None).await;
-    assert_mistrusted(login(&url, &format!("cacert: {},", path.display())).await);
+    assert_untrusted(login(&url, &format!("cacert: {},", path.display())).await);
 }
 
 #[tokio::test]
-async fn an_unknown_authority_is_mistrusted_unless_it_is_named() {
+async fn an_unknown_authority_is_distrusted_unless_cacert_names_it() {
     let authority = Authority::new();
     let url = keystone(&authority, "localhost", None).await;
-    assert_mistrusted(login(&url, "").await);
+    assert_untrusted(login(&url, "").await);
     let ca = format!("cacert: {},", authority.path("ca.pem"));
     login(&url, &ca).await.unwrap();
     login(&url, "verify: false,").await.unwrap();
     login(&url, "insecure: true,").await.unwrap();
-    // Only the named one is trusted.
+    // Only the authority that `cacert` names is trusted.
     let other = format!("cacert: {},", Authority::new().path("ca.pem"));
     assert!(
         HttpTransport::new(&cloud(&url, &other)).is_err(),
-        "the folder is gone"
+        "a cacert file that does not exist was accepted"
     );
     let other = Authority::new();
-    assert_mistrusted(login(&url, &format!("cacert: {},", other.path("ca.pem"))).await);
+    assert_untrusted(login(&url, &format!("cacert: {},", other.path("ca.pem"))).await);
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_host_is_mistrusted() {
+async fn a_certificate_for_another_host_is_distrusted() {
     let authority = Authority::new();
     let url = keystone(&authority, "elsewhere.example", None).await;
-    assert_mistrusted(login(&url, &format!("cacert: {},", authority.path("ca.pem"))).await);
+    assert_untrusted(login(&url, &format!("cacert: {},", authority.path("ca.pem"))).await);
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_shown() {
+async fn a_client_certificate_is_presented() {
     let authority = Authority::new();
     let url = keystone(&authority, "localhost", Some(&authority)).await;
     let ca = format!("cacert: {},", authority.path("ca.pem"));
-    assert_mistrusted(login(&url, &ca).await);
+    assert_untrusted(login(&url, &ca).await);
     let (cert, key) = (authority.path("client.pem"), authority.path("client.key"));
     login(&url, &format!("{ca} cert: {cert}, key: {key},"))
         .await
@@ -216,7 +217,7 @@ async fn a_client_certificate_is_shown() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_no_mistrust() {
+async fn a_server_without_tls_is_a_connection_error() {
     let (server, _) = crate::support::stub_cloud().await;
     let url = format!("https://127.0.0.1:{}", server.address().port());
     let error = login(&url, "verify: false,").await.unwrap_err();
@@ -230,27 +231,27 @@ async fn a_server_without_tls_is_no_mistrust() {
 }
 
 #[test]
-fn a_file_that_is_no_certificate_is_told_with_its_field() {
+fn a_file_that_is_not_a_certificate_is_reported_with_its_field() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pem");
     write(&path, "geheim");
-    let told = |settings: &str| {
+    let error_of = |settings: &str| {
         let cloud = cloud("https://h", settings);
         let error = HttpTransport::new(&cloud).unwrap_err().to_string();
-        let (_, told) = error.split_once("clouds.yaml: ").unwrap();
-        told.replace(&shown(&path), "x.pem")
+        let (_, message) = error.split_once("clouds.yaml: ").unwrap();
+        message.replace(&shown(&path), "x.pem")
     };
     let field = |field: &str| format!("{field}: {},", shown(&path));
     assert_eq!(
-        told(&field("cacert")),
+        error_of(&field("cacert")),
         "cloud \"c\": cacert: x.pem holds no PEM certificate"
     );
     assert_eq!(
-        told(&field("cert")),
+        error_of(&field("cert")),
         "cloud \"c\": cert: x.pem (with `key`, if set) must hold a PEM certificate and its private key"
     );
     assert_eq!(
-        told("cacert: /nowhere/x,"),
+        error_of("cacert: /nowhere/x,"),
         "cloud \"c\": cacert: /nowhere/x: No such file or directory (os error 2)"
     );
 }

@@ -1,5 +1,5 @@
-//! The words of Nova's, Cinder's and Manila's calls: what a list sends for an admin and for others, and what a row shows of
-//! a resource that is gone.
+//! Calls of Nova, Cinder, Heat and Manila: which queries and headers a list sends, for an admin and for others, and how
+//! its rows are read.
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::support::{TOKEN, password_cloud, token_body};
 
-/// A cloud whose login has this role, and which answers each of these paths with its body.
+/// Starts a cloud whose login has this role, and which answers each of these paths with its body.
 async fn cloud_of(role: &str, answers: &[(&str, Value)]) -> (MockServer, OpenStack) {
     let server = MockServer::start().await;
     let mut token = token_body(&server.uri());
@@ -24,7 +24,7 @@ async fn cloud_of(role: &str, answers: &[(&str, Value)]) -> (MockServer, OpenSta
     let heat = json!({"type": "orchestration", "name": "heat", "endpoints": [heat]});
     let catalog = token["token"]["catalog"].as_array_mut().unwrap();
     catalog.push(heat);
-    // As older clouds list it, with a project that no call needs.
+    // Older clouds list the URL with a project, which no call needs.
     let manila = format!("{}/share/v2/p-id", server.uri());
     let manila = json!({"interface": "public", "region": "R1", "url": manila});
     catalog.push(json!({"type": "sharev2", "name": "manilav2", "endpoints": [manila]}));
@@ -59,7 +59,7 @@ fn site() -> Site {
     Site::region("c", "R1")
 }
 
-/// The rows of a kind in a project, and the last request for them.
+/// Lists a kind in a project. Returns the rows, and the query and microversion of the last request for them.
 async fn rows_in_project(role: &str, kind: &str, at: &str, rows: Value) -> (Vec<Value>, String) {
     let (server, cloud) = cloud_of(role, &[(at, rows)]).await;
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
@@ -77,31 +77,30 @@ async fn rows_in_project(role: &str, kind: &str, at: &str, rows: Value) -> (Vec<
         rows_max: None,
     };
     let rows = cloud.list(request).await.unwrap().rows;
-    let asked = server.received_requests().await.unwrap();
-    let asked = asked.iter().rfind(|it| it.url.path() == at).unwrap();
-    let version = asked.headers.get("openstack-api-version");
+    let requests = server.received_requests().await.unwrap();
+    let last = requests.iter().rfind(|it| it.url.path() == at).unwrap();
+    let version = last.headers.get("openstack-api-version");
     let version = version.map_or("none", |it| it.to_str().unwrap());
-    let query = asked.url.query().unwrap_or_default();
+    let query = last.url.query().unwrap_or_default();
     (rows, format!("{query} as {version}"))
 }
 
 #[tokio::test]
-async fn n19_an_admins_list_names_all_projects_and_a_members_sends_no_filter_that_cinder_refuses_him()
- {
-    // The catalog lists Cinder with the project in its path, which no call needs.
+async fn n19_only_an_admins_volume_list_asks_for_all_projects_and_filters_by_project() {
+    // The catalog lists Cinder's URL with a project, which no call needs.
     let at = "/volume/v3/volumes/detail";
     let rows = json!({"volumes": [{"id": "v1"}]});
-    let (_, asked) = rows_in_project("admin", "volume", at, rows.clone()).await;
+    let (_, request) = rows_in_project("admin", "volume", at, rows.clone()).await;
     assert_eq!(
-        asked,
+        request,
         "project_id=p-id&all_tenants=1&limit=500 as volume 3.44"
     );
-    let (_, asked) = rows_in_project("member", "volume", at, rows).await;
-    assert_eq!(asked, "limit=500 as volume 3.44");
+    let (_, request) = rows_in_project("member", "volume", at, rows).await;
+    assert_eq!(request, "limit=500 as volume 3.44");
 }
 
 #[tokio::test]
-async fn n19_a_backup_whose_project_only_admins_are_shown_is_in_the_logins_own() {
+async fn n19_a_backup_row_without_a_project_belongs_to_the_logins_project() {
     let at = "/volume/v3/backups/detail";
     let rows = json!({"backups": [{"id": "b1"}]});
     let (rows, _) = rows_in_project("member", "backup", at, rows.clone()).await;
@@ -111,9 +110,9 @@ async fn n19_a_backup_whose_project_only_admins_are_shown_is_in_the_logins_own()
     assert_eq!(rows[0]["os-backup-project-attr:project_id"], "other");
 }
 
-/// The list names what Heat made, and the template says what it keeps.
+/// The list has the ids of the resources that Heat created; the template says which of them Heat keeps.
 #[tokio::test]
-async fn n05_a_resource_of_a_stack_shows_what_heat_made_and_whether_it_keeps_it() {
+async fn n05_a_stack_resource_shows_its_created_ids_nested_stacks_and_deletion_policy() {
     let nested = "http://heat/v1/p-id/stacks/web-more-x/2";
     let rows = json!({"resources": [
         {"resource_name": "interface", "physical_resource_id": "r:subnet_id=s", "links": []},
@@ -156,9 +155,9 @@ async fn n05_a_resource_of_a_stack_shows_what_heat_made_and_whether_it_keeps_it(
     let null = Value::Null;
     let kept = [null.clone(), null, json!("Retain"), json!("retain")];
     assert_eq!(shown("deletion_policy"), kept);
-    let asked = server.received_requests().await.unwrap();
+    let requests = server.received_requests().await.unwrap();
     let limited = |it: &&wiremock::Request| it.url.query().is_some_and(|it| it.contains("limit"));
-    assert_eq!(asked.iter().filter(limited).count(), 0);
+    assert_eq!(requests.iter().filter(limited).count(), 0);
 }
 
 #[tokio::test]
@@ -175,9 +174,9 @@ async fn i13_a_server_that_nova_still_shows_as_deleted_is_gone() {
     }
 }
 
-/// The rows of a kind that this filter finds, and the requests to Manila for them: their paths and queries, the
-/// microversion that a header of Manila's own names, and whether it asks for experiments.
-async fn shares(
+/// Lists a kind of Manila with this filter. Returns the rows, and the requests for them: path, query, the microversion
+/// in Manila's own header, and the header that allows experimental calls.
+async fn manila_rows(
     answers: &[(&str, Value)],
     kind: &str,
     (key, value): (&str, &str),
@@ -196,8 +195,8 @@ async fn shares(
         rows_max: None,
     };
     let rows = cloud.list(request).await.unwrap().rows;
-    let asked = server.received_requests().await.unwrap();
-    let asked = asked
+    let requests = server.received_requests().await.unwrap();
+    let requests = requests
         .iter()
         .filter(|it| it.url.path().starts_with("/share"));
     let line = |it: &wiremock::Request| {
@@ -214,18 +213,18 @@ async fn shares(
             header("x-openstack-manila-api-experimental")
         )
     };
-    (rows, asked.map(line).collect())
+    (rows, requests.map(line).collect())
 }
 
 #[tokio::test]
-async fn n19_manilas_version_has_a_header_of_its_own_and_the_recycle_bin_is_listed_too() {
+async fn n19_manila_gets_its_own_version_header_and_its_recycle_bin_is_listed_too() {
     let at = "/share/v2/shares/detail";
     let answer = json!({"shares": [{"id": "s1"}]});
-    let (rows, asked) = shares(&[(at, answer)], "share", ("project_id", "p-id")).await;
+    let (rows, requests) = manila_rows(&[(at, answer)], "share", ("project_id", "p-id")).await;
     assert_eq!(rows.len(), 2, "{rows:?}");
     let of_project = format!("{at}?project_id=p-id&all_tenants=1");
     assert_eq!(
-        asked,
+        requests,
         [
             format!("{of_project} as 2.69, experiments true"),
             format!("{of_project}&is_soft_deleted=true as 2.69, experiments true")
@@ -234,21 +233,21 @@ async fn n19_manilas_version_has_a_header_of_its_own_and_the_recycle_bin_is_list
 }
 
 #[tokio::test]
-async fn access_rules_are_listed_by_a_filter_for_their_share_and_without_their_secrets() {
+async fn share_access_rules_are_listed_for_their_share_and_without_their_secrets() {
     let at = "/share/v2/share-access-rules";
     let rule = json!({"id": "a1", "access_to": "alice", "access_key": "secret"});
     let answers = [(at, json!({"access_list": [rule]}))];
-    let (rows, asked) = shares(&answers, "share_access_rule", ("share_id", "s 1&")).await;
+    let (rows, requests) = manila_rows(&answers, "share_access_rule", ("share_id", "s 1&")).await;
     let row = json!({"id": "a1", "access_to": "alice", "share_id": "s 1&"});
     assert_eq!(rows, [row]);
     assert_eq!(
-        asked,
+        requests,
         [format!("{at}?share_id=s+1%26 as 2.69, experiments true")]
     );
 }
 
 #[tokio::test]
-async fn n19_a_cloud_that_does_not_offer_a_kinds_version_has_none_of_the_kind() {
+async fn n19_a_kind_whose_microversion_the_cloud_lacks_has_no_rows() {
     let at = "/share/v2/resource-locks";
     for (newest, rows_are_listed) in [
         ("2.80", false),
@@ -263,10 +262,14 @@ async fn n19_a_cloud_that_does_not_offer_a_kinds_version_has_none_of_the_kind() 
             ),
             (at, json!({"resource_locks": [{"id": "k1"}]})),
         ];
-        let (rows, asked) = shares(&answers, "resource_lock", ("resource_id", "s1")).await;
+        let (rows, requests) = manila_rows(&answers, "resource_lock", ("resource_id", "s1")).await;
         assert_eq!(rows.len() == 1, rows_are_listed, "{newest}: {rows:?}");
-        assert_eq!(asked[0], "/share/v2/? as none, experiments none");
+        assert_eq!(requests[0], "/share/v2/? as none, experiments none");
         let list = format!("{at}?resource_id=s1&all_projects=1 as 2.81, experiments true");
-        assert_eq!(asked.get(1), rows_are_listed.then_some(&list), "{newest}");
+        assert_eq!(
+            requests.get(1),
+            rows_are_listed.then_some(&list),
+            "{newest}"
+        );
     }
 }
