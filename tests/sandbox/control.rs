@@ -1,4 +1,4 @@
-//! Seeds, faults, limits, tokens and the call log.
+//! The control calls of the practice cloud: seeds, faults, limits, tokens, users and the call log.
 use std::time::Duration;
 
 use gone::sandbox::{Fate, WorldOptions};
@@ -10,7 +10,7 @@ use crate::cloud::Cloud;
 #[test]
 fn the_same_seed_makes_the_same_ids() {
     let ids = |seed| {
-        let mut cloud = Cloud::with(WorldOptions {
+        let mut cloud = Cloud::with_options(WorldOptions {
             seed,
             ..WorldOptions::default()
         });
@@ -26,7 +26,7 @@ fn the_same_seed_makes_the_same_ids() {
 }
 
 #[test]
-fn a_seed_has_the_shape_that_was_asked_for() {
+fn a_seed_creates_the_requested_networks_ports_routers_floating_ips_and_trunks() {
     let mut cloud = Cloud::new();
     let made = cloud.control(
         "POST",
@@ -43,7 +43,7 @@ fn a_seed_has_the_shape_that_was_asked_for() {
         ],
         [4, 2, 3, 2]
     );
-    // DHCP and 10 others on each network, 3 of each trunk, one of each floating IP.
+    // 10 ports and a DHCP port on each network, 3 for each trunk, 1 for each floating IP.
     assert_eq!(count("ports"), 4 * 11 + 2 * 3 + 3);
 
     let network = made["networks"][0].as_str().unwrap();
@@ -89,7 +89,7 @@ fn a_seed_has_the_shape_that_was_asked_for() {
 }
 
 #[test]
-fn a_seed_that_cannot_be_names_the_field() {
+fn an_invalid_seed_is_refused_and_the_error_names_the_field() {
     let mut cloud = Cloud::new();
     for (seed, field) in [
         (json!({"networks": 1, "nosuch": 1}), "nosuch"),
@@ -104,7 +104,7 @@ fn a_seed_that_cannot_be_names_the_field() {
             "ports_per_network",
         ),
     ] {
-        let got = cloud.refused_or_not("POST", "/seed", seed);
+        let got = cloud.try_control("POST", "/seed", seed);
         assert_eq!(got.status, 400);
         let error = got.body["error"].as_str().unwrap();
         assert!(error.contains(field), "{field} in {error}");
@@ -112,7 +112,7 @@ fn a_seed_that_cannot_be_names_the_field() {
 }
 
 #[test]
-fn a_hundred_thousand_ports_are_listed_and_deleted_by_pages() {
+fn a_cloud_of_100_000_ports_lists_a_network_by_pages_and_deletes_ports() {
     let mut cloud = Cloud::new();
     let made = cloud.control(
         "POST",
@@ -122,7 +122,7 @@ fn a_hundred_thousand_ports_are_listed_and_deleted_by_pages() {
     assert_eq!(made["ports"].as_array().unwrap().len(), 100_000);
     let network = made["networks"][3].as_str().unwrap();
 
-    let mut seen = 0;
+    let mut listed = 0;
     let mut marker = String::new();
     loop {
         let page = cloud
@@ -134,10 +134,10 @@ fn a_hundred_thousand_ports_are_listed_and_deleted_by_pages() {
         let Some(last) = ports.last() else {
             break;
         };
-        seen += ports.len();
+        listed += ports.len();
         marker = format!("&marker={}", last["id"].as_str().unwrap());
     }
-    assert_eq!(seen, 10_000);
+    assert_eq!(listed, 10_000);
 
     for port in made["ports"].as_array().unwrap().iter().take(2_000) {
         let got = cloud.delete(&format!("/ports/{}", port.as_str().unwrap()));
@@ -146,7 +146,7 @@ fn a_hundred_thousand_ports_are_listed_and_deleted_by_pages() {
 }
 
 #[test]
-fn a_fault_hits_the_calls_that_it_matches_and_as_often_as_it_says() {
+fn a_fault_applies_only_to_matching_calls_and_only_as_often_as_times_says() {
     let mut cloud = Cloud::new();
     let (network, _) = cloud.network("web", "10.0.0.0/24");
     cloud.control(
@@ -172,7 +172,7 @@ fn a_fault_hits_the_calls_that_it_matches_and_as_often_as_it_says() {
 }
 
 #[test]
-fn a_fault_on_keystone_has_keystones_shape() {
+fn a_fault_of_a_keystone_call_answers_with_an_error_in_keystones_format() {
     let mut cloud = Cloud::new();
     cloud.control(
         "PUT",
@@ -187,7 +187,7 @@ fn a_fault_on_keystone_has_keystones_shape() {
 }
 
 #[test]
-fn a_kept_resource_is_said_to_be_gone() {
+fn a_delete_under_the_fault_keep_answers_204_and_deletes_nothing() {
     let mut cloud = Cloud::new();
     let (network, subnet) = cloud.network("web", "10.0.0.0/24");
     cloud.port(&network);
@@ -196,7 +196,7 @@ fn a_kept_resource_is_said_to_be_gone() {
         "/faults",
         json!([{"match": {"method": "DELETE"}, "action": {"keep": true}}]),
     );
-    // One that is in use, and one that is not.
+    // First a network that is in use, then one that is not.
     assert_eq!(cloud.delete(&format!("/networks/{network}")).status, 204);
     let (free, _) = cloud.network("free", "10.1.0.0/24");
     assert_eq!(cloud.delete(&format!("/networks/{free}")).status, 204);
@@ -213,7 +213,7 @@ fn a_kept_resource_is_said_to_be_gone() {
 }
 
 #[test]
-fn a_deleted_network_comes_back_with_all_that_went_with_it() {
+fn a_deleted_network_is_revived_with_its_subnets_ports_and_tags() {
     let mut cloud = Cloud::new();
     let (network, _) = cloud.network("web", "10.0.0.0/24");
     cloud.call(
@@ -236,19 +236,19 @@ fn a_deleted_network_comes_back_with_all_that_went_with_it() {
     );
     for _ in 0..2 {
         assert_eq!(cloud.delete(&path).status, 204);
-        cloud.pass(499);
+        cloud.advance(499);
         assert_eq!(cloud.get(&path).status, 404);
-        cloud.pass(1);
+        cloud.advance(1);
         assert_eq!(cloud.get(&path).body, before);
         assert_eq!(cloud.get("/ports").body, ports);
     }
     assert_eq!(cloud.delete(&path).status, 204);
-    cloud.pass(10_000);
+    cloud.advance(10_000);
     assert_eq!(cloud.get(&path).status, 404);
 }
 
 #[test]
-fn a_deleted_network_comes_back_as_another() {
+fn a_deleted_network_is_revived_under_new_ids() {
     let mut cloud = Cloud::new();
     let (network, subnet) = cloud.network("web", "10.0.0.0/24");
     cloud.control(
@@ -268,7 +268,7 @@ fn a_deleted_network_comes_back_as_another() {
 }
 
 #[test]
-fn a_removed_interface_and_a_removed_subport_come_back() {
+fn a_removed_router_interface_and_a_removed_subport_are_revived() {
     let mut cloud = Cloud::new();
     let (network, subnet) = cloud.network("web", "10.0.0.0/24");
     let router = cloud.call("POST", "/routers", json!({"router": {}})).id();
@@ -322,7 +322,7 @@ fn a_removed_interface_and_a_removed_subport_come_back() {
 }
 
 #[test]
-fn answers_are_lost_cut_emptied_or_a_proxys() {
+fn faults_empty_truncate_replace_hang_delay_and_drop_answers() {
     let mut cloud = Cloud::new();
     let (network, _) = cloud.network("web", "10.0.0.0/24");
     let fault = |cloud: &mut Cloud, action: Value| {
@@ -371,7 +371,7 @@ fn answers_are_lost_cut_emptied_or_a_proxys() {
 }
 
 #[test]
-fn a_fault_that_cannot_be_names_the_field() {
+fn an_invalid_fault_is_refused_and_the_error_names_the_field() {
     let mut cloud = Cloud::new();
     for (rule, field) in [
         (
@@ -384,7 +384,7 @@ fn a_fault_that_cannot_be_names_the_field() {
         (json!({"action": {"as": "new"}}), "as"),
         (json!({"action": {"keep": true, "hang": true}}), "keep"),
     ] {
-        let got = cloud.refused_or_not("PUT", "/faults", json!([rule]));
+        let got = cloud.try_control("PUT", "/faults", json!([rule]));
         assert_eq!(got.status, 400, "{rule}");
         let error = got.body["error"].as_str().unwrap();
         assert!(error.contains(field), "{field} in {error}");
@@ -415,7 +415,7 @@ fn limits_delay_the_answers_of_their_region() {
 }
 
 #[test]
-fn the_log_has_every_call_but_the_controls_own() {
+fn the_call_log_has_every_call_except_control_calls() {
     let mut cloud = Cloud::new();
     let before = cloud.control("GET", "/calls", Value::Null)["calls"]
         .as_array()
@@ -460,21 +460,21 @@ fn tokens_expire_and_can_be_revoked() {
         "/tokens",
         json!({"expires_in_s": 10, "lifetime_s": 60}),
     );
-    cloud.pass(9_999);
+    cloud.advance(9_999);
     assert_eq!(cloud.get("/networks").status, 200);
-    cloud.pass(1);
+    cloud.advance(1);
     let got = cloud.get("/networks");
     assert_eq!(got.status, 401);
     assert_eq!(got.body["error"]["title"], "Unauthorized");
     let token = cloud.log_in("admin", "secret").unwrap();
-    cloud.pass(59_999);
+    cloud.advance(59_999);
     assert_eq!(
         cloud
             .call_as(&token, "GET", "/networks", Value::Null)
             .status,
         200
     );
-    cloud.pass(1);
+    cloud.advance(1);
     assert_eq!(
         cloud
             .call_as(&token, "GET", "/networks", Value::Null)
@@ -484,7 +484,7 @@ fn tokens_expire_and_can_be_revoked() {
 }
 
 #[test]
-fn rights_are_lost_in_the_middle() {
+fn changed_roles_apply_to_issued_tokens_and_a_changed_password_to_the_next_login() {
     let mut cloud = Cloud::new();
     let network = cloud
         .call_as_demo("POST", "/networks", json!({"network": {"name": "mine"}}))
@@ -520,23 +520,23 @@ fn rights_are_lost_in_the_middle() {
 }
 
 #[test]
-fn ids_are_kept_only_where_that_is_allowed() {
+fn a_given_id_is_used_only_with_the_option_keep_ids() {
     let id = "11111111-2222-4333-8444-555555555555";
     let body = json!({"network": {"id": id}});
     let mut strict = Cloud::new();
     let got = strict.call("POST", "/networks", body.clone());
     assert_eq!((got.status, got.error_type()), (400, "HTTPBadRequest"));
-    let mut kept = Cloud::with(WorldOptions {
+    let mut with_ids = Cloud::with_options(WorldOptions {
         keep_ids: true,
         ..WorldOptions::default()
     });
-    assert_eq!(kept.call("POST", "/networks", body.clone()).id(), id);
-    assert_eq!(kept.call("POST", "/networks", body).status, 409);
+    assert_eq!(with_ids.call("POST", "/networks", body.clone()).id(), id);
+    assert_eq!(with_ids.call("POST", "/networks", body).status, 409);
 }
 
 #[test]
-fn a_server_may_cut_every_list_into_pages() {
-    let mut cloud = Cloud::with(WorldOptions {
+fn page_max_limits_the_rows_of_a_page_whatever_limit_is_requested() {
+    let mut cloud = Cloud::with_options(WorldOptions {
         page_max: Some(2),
         ..WorldOptions::default()
     });
@@ -554,7 +554,7 @@ fn a_server_may_cut_every_list_into_pages() {
 }
 
 #[test]
-fn seeded_servers_are_devices_with_a_port() {
+fn each_seeded_server_has_one_port_with_the_owner_compute_nova() {
     let mut cloud = Cloud::new();
     let made = cloud.control(
         "POST",

@@ -1,11 +1,11 @@
-//! Keystone.
+//! Keystone of the practice cloud: logins, tokens, access rules, projects, domains and regions.
 use gone::sandbox::{CREDENTIAL_ID, CREDENTIAL_SECRET};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::cloud::{Cloud, Got};
+use crate::cloud::{Cloud, ParsedReply};
 
-fn issue(cloud: &mut Cloud, auth: Value) -> Got {
+fn issue_token(cloud: &mut Cloud, auth: Value) -> ParsedReply {
     cloud.send(
         Method::POST,
         "/v3/auth/tokens",
@@ -23,7 +23,7 @@ fn project(name: &str) -> Value {
     json!({"project": {"name": name, "domain": {"id": "default"}}})
 }
 
-fn subject(got: &Got) -> String {
+fn token_of(got: &ParsedReply) -> String {
     got.reply.response.headers()["x-subject-token"]
         .to_str()
         .unwrap()
@@ -31,7 +31,7 @@ fn subject(got: &Got) -> String {
 }
 
 #[test]
-fn discovery_leads_to_v3() {
+fn version_discovery_links_to_keystone_v3_and_neutron_v2_0() {
     let mut cloud = Cloud::new();
     let root = cloud.send(Method::GET, "/", None, None, &[]);
     assert_eq!(root.status, 300);
@@ -52,7 +52,7 @@ fn discovery_leads_to_v3() {
 }
 
 #[test]
-fn who_may_not_log_in_is_told_no_more_than_that() {
+fn a_refused_login_gets_the_same_401_for_every_reason() {
     let mut cloud = Cloud::new();
     let refused = json!({"error": {
         "code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication.",
@@ -63,18 +63,18 @@ fn who_may_not_log_in_is_told_no_more_than_that() {
         json!({"identity": password("demo", "secret"), "scope": project("admin")}),
         json!({"identity": password("admin", "secret"), "scope": project("nosuch")}),
     ] {
-        let got = issue(&mut cloud, auth);
+        let got = issue_token(&mut cloud, auth);
         assert_eq!((got.status, &got.body), (401, &refused));
-        let asked = &got.reply.response.headers()["www-authenticate"];
-        assert_eq!(asked, "Keystone uri=\"http://sandbox.invalid/v3\"");
+        let challenge = &got.reply.response.headers()["www-authenticate"];
+        assert_eq!(challenge, "Keystone uri=\"http://sandbox.invalid/v3\"");
     }
-    assert_eq!(issue(&mut cloud, json!({})).status, 400);
+    assert_eq!(issue_token(&mut cloud, json!({})).status, 400);
 }
 
 #[test]
 fn a_scoped_token_has_roles_and_a_catalog_and_an_unscoped_one_has_neither() {
     let mut cloud = Cloud::new();
-    let scoped = issue(
+    let scoped = issue_token(
         &mut cloud,
         json!({"identity": password("demo", "secret"), "scope": project("demo")}),
     );
@@ -97,13 +97,13 @@ fn a_scoped_token_has_roles_and_a_catalog_and_an_unscoped_one_has_neither() {
     let services = "identity network load-balancer image volumev3 compute";
     assert_eq!(types.join(" "), services);
 
-    let unscoped = issue(&mut cloud, json!({"identity": password("demo", "secret")}));
+    let unscoped = issue_token(&mut cloud, json!({"identity": password("demo", "secret")}));
     assert_eq!(unscoped.body["token"].get("catalog"), None);
     assert_eq!(unscoped.body["token"].get("roles"), None);
     let projects = cloud.send(
         Method::GET,
         "/v3/auth/projects",
-        Some(&subject(&unscoped)),
+        Some(&token_of(&unscoped)),
         None,
         &[],
     );
@@ -121,15 +121,15 @@ fn a_scoped_token_has_roles_and_a_catalog_and_an_unscoped_one_has_neither() {
 }
 
 #[test]
-fn an_application_credential_brings_its_project_and_takes_no_scope() {
+fn an_application_credential_logs_in_to_its_own_project_and_refuses_a_scope() {
     let mut cloud = Cloud::new();
     let proof = |secret: &str| json!({"methods": ["application_credential"], "application_credential": {"id": CREDENTIAL_ID, "secret": secret}});
-    let got = issue(&mut cloud, json!({"identity": proof(CREDENTIAL_SECRET)}));
+    let got = issue_token(&mut cloud, json!({"identity": proof(CREDENTIAL_SECRET)}));
     assert_eq!(
         (got.status, &got.body["token"]["project"]["name"]),
         (201, &json!("admin"))
     );
-    let token = subject(&got);
+    let token = token_of(&got);
     assert_eq!(
         cloud
             .call_as(&token, "GET", "/networks", Value::Null)
@@ -137,10 +137,10 @@ fn an_application_credential_brings_its_project_and_takes_no_scope() {
         200
     );
     assert_eq!(
-        issue(&mut cloud, json!({"identity": proof("wrong")})).status,
+        issue_token(&mut cloud, json!({"identity": proof("wrong")})).status,
         401
     );
-    let scoped = issue(
+    let scoped = issue_token(
         &mut cloud,
         json!({"identity": proof(CREDENTIAL_SECRET), "scope": project("admin")}),
     );
@@ -148,7 +148,7 @@ fn an_application_credential_brings_its_project_and_takes_no_scope() {
 }
 
 #[test]
-fn access_rules_allow_a_token_their_calls_and_its_own_validation_alone() {
+fn access_rules_limit_a_token_to_their_calls_and_its_own_validation() {
     let mut cloud = Cloud::new();
     let rule = |path: &str| json!({"service": "network", "method": "GET", "path": path});
     let rules = json!({"access_rules": [rule("/v2.0/networks"), rule("/v2.0/subnets/*"), rule("/v2.0/ports/**")]});
@@ -162,10 +162,10 @@ fn access_rules_allow_a_token_their_calls_and_its_own_validation_alone() {
     assert_eq!(set.status, 204, "{:?}", set.body);
     let proof = json!({"methods": ["application_credential"],
         "application_credential": {"id": CREDENTIAL_ID, "secret": CREDENTIAL_SECRET}});
-    let got = issue(&mut cloud, json!({"identity": proof}));
+    let got = issue_token(&mut cloud, json!({"identity": proof}));
     let shown = &got.body["token"]["application_credential"]["access_rules"];
     assert_eq!(shown, &rules["access_rules"]);
-    let token = subject(&got);
+    let token = token_of(&got);
     for (method, path, status) in [
         ("GET", "/networks", 200),
         ("POST", "/networks", 401),
@@ -193,15 +193,15 @@ fn access_rules_allow_a_token_their_calls_and_its_own_validation_alone() {
 }
 
 #[test]
-fn a_token_from_a_token_lives_no_longer_than_the_first() {
+fn a_token_issued_for_a_token_expires_with_the_first() {
     let mut cloud = Cloud::new();
-    let first = issue(
+    let first = issue_token(
         &mut cloud,
         json!({"identity": password("admin", "secret"), "scope": project("admin")}),
     );
-    cloud.pass(60_000);
-    let proof = json!({"methods": ["token"], "token": {"id": subject(&first)}});
-    let second = issue(
+    cloud.advance(60_000);
+    let proof = json!({"methods": ["token"], "token": {"id": token_of(&first)}});
+    let second = issue_token(
         &mut cloud,
         json!({"identity": proof, "scope": project("admin")}),
     );
@@ -217,7 +217,7 @@ fn a_token_from_a_token_lives_no_longer_than_the_first() {
 }
 
 #[test]
-fn only_admins_look_at_others_tokens_and_projects() {
+fn only_an_admin_validates_other_tokens_and_lists_projects() {
     let mut cloud = Cloud::new();
     let admin = cloud.log_in("admin", "secret").unwrap();
     let demo = cloud.log_in("demo", "secret").unwrap();
@@ -225,9 +225,9 @@ fn only_admins_look_at_others_tokens_and_projects() {
         let headers = [("x-subject-token", subject)];
         cloud.send(Method::GET, "/v3/auth/tokens", Some(by), None, &headers)
     };
-    let seen = validate(&mut cloud, &admin, &demo);
+    let validated = validate(&mut cloud, &admin, &demo);
     assert_eq!(
-        (seen.status, &seen.body["token"]["user"]["name"]),
+        (validated.status, &validated.body["token"]["user"]["name"]),
         (200, &json!("demo"))
     );
     assert_eq!(validate(&mut cloud, &demo, &demo).status, 200);
@@ -267,7 +267,7 @@ fn only_admins_look_at_others_tokens_and_projects() {
     );
 }
 
-/// The names, or the status and the message.
+/// The names of the listed projects, or the status and the message of the refusal.
 fn projects(cloud: &mut Cloud, token: &str, query: &str) -> Value {
     let path = format!("/v3/projects{query}");
     let got = cloud.send(Method::GET, &path, Some(token), None, &[]);
@@ -282,15 +282,15 @@ fn projects(cloud: &mut Cloud, token: &str, query: &str) -> Value {
 }
 
 #[test]
-fn a_list_of_projects_is_filtered_as_keystone_does() {
+fn projects_are_filtered_as_keystone_filters_them() {
     let mut cloud = Cloud::new();
     let admin = cloud.log_in("admin", "secret").unwrap();
     let all = json!(["admin", "demo", "service"]);
     let demo = json!(["demo"]);
     let none = json!([]);
-    for (query, wanted) in [
+    for (query, expected) in [
         ("", &all),
-        // No filter of its own: it is ignored, and so is what is none at all.
+        // `id` is not a filter of this list; Keystone ignores it as it ignores unknown parameters.
         ("?id=11111111222243338444555555555555", &all),
         ("?nosuch=x", &all),
         ("?name=DEMO", &demo),
@@ -308,7 +308,7 @@ fn a_list_of_projects_is_filtered_as_keystone_does() {
         ("?is_domain=1", &none),
         ("?is_domain=true&name=demo", &none),
     ] {
-        assert_eq!(projects(&mut cloud, &admin, query), *wanted, "{query}");
+        assert_eq!(projects(&mut cloud, &admin, query), *expected, "{query}");
     }
     let member = cloud.log_in("demo", "secret").unwrap();
     let forbidden = json!([
@@ -330,7 +330,7 @@ fn a_list_of_projects_is_filtered_as_keystone_does() {
 }
 
 #[test]
-fn one_project_is_shown_to_its_own_and_to_admins() {
+fn a_project_is_shown_to_its_members_and_to_admins() {
     let mut cloud = Cloud::new();
     let admin = cloud.log_in("admin", "secret").unwrap();
     let demo = cloud.log_in("demo", "secret").unwrap();
@@ -348,29 +348,29 @@ fn one_project_is_shown_to_its_own_and_to_admins() {
     let mut show = |token: &str, id: &str| {
         let path = format!("/v3/projects/{id}");
         let got = cloud.send(Method::GET, &path, Some(token), None, &[]);
-        let told = got.body["error"]["message"].as_str().unwrap_or_default();
+        let message = got.body["error"]["message"].as_str().unwrap_or_default();
         (
             got.status,
-            told.to_owned(),
+            message.to_owned(),
             got.body["project"]["name"].clone(),
         )
     };
     let shown = |name: &str| (200, String::new(), json!(name));
-    let told = |status: u16, message: &str| (status, message.to_owned(), Value::Null);
+    let refused = |status: u16, message: &str| (status, message.to_owned(), Value::Null);
     let forbidden = "You are not authorized to perform the requested action: identity:get_project.";
     assert_eq!(show(&admin, &own), shown("demo"));
     assert_eq!(show(&demo, &own), shown("demo"));
     assert_eq!(show(&demo, &own.to_uppercase()), shown("demo"));
-    assert_eq!(show(&demo, "default"), told(403, forbidden));
+    assert_eq!(show(&demo, "default"), refused(403, forbidden));
     assert_eq!(
         show(&admin, "nosuch"),
-        told(404, "Could not find project: nosuch.")
+        refused(404, "Could not find project: nosuch.")
     );
-    assert_eq!(show(&demo, "nosuch"), told(403, forbidden));
+    assert_eq!(show(&demo, "nosuch"), refused(403, forbidden));
 }
 
 #[test]
-fn domains_are_listed_to_admins_and_regions_to_all() {
+fn only_an_admin_lists_domains_and_every_user_lists_regions() {
     let mut cloud = Cloud::new();
     let admin = cloud.log_in("admin", "secret").unwrap();
     let demo = cloud.log_in("demo", "secret").unwrap();

@@ -1,12 +1,12 @@
-//! Glance beyond what real services can be made to show: faults, seeds, and the database whose
-//! deleted members cannot be added again.
+//! Glance of the practice cloud, where a real service cannot be made to show it: faults, seeds, and a database in
+//! which deleted members cannot be added again.
 use gone::sandbox::WorldOptions;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::cloud::{Cloud, Got};
+use crate::cloud::{Cloud, ParsedReply};
 
-/// A cloud, and who is admin there.
+/// A cloud, and a token of its admin.
 struct Images {
     cloud: Cloud,
     token: String,
@@ -14,20 +14,26 @@ struct Images {
 
 impl Images {
     fn new() -> Self {
-        Self::with(WorldOptions::default())
+        Self::with_options(WorldOptions::default())
     }
 
-    fn with(options: WorldOptions) -> Self {
-        let mut cloud = Cloud::with(options);
+    fn with_options(options: WorldOptions) -> Self {
+        let mut cloud = Cloud::with_options(options);
         let token = cloud.log_in("admin", "secret").unwrap();
         Self { cloud, token }
     }
 
-    fn call(&mut self, method: &str, path: &str, body: &Value) -> Got {
+    fn call(&mut self, method: &str, path: &str, body: &Value) -> ParsedReply {
         self.call_accepting("application/json", method, path, body)
     }
 
-    fn call_accepting(&mut self, accept: &str, method: &str, path: &str, body: &Value) -> Got {
+    fn call_accepting(
+        &mut self,
+        accept: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> ParsedReply {
         let path = format!("/RegionOne/image/v2{path}");
         let method: Method = method.parse().unwrap();
         let body = Some(body).filter(|body| !body.is_null());
@@ -36,7 +42,7 @@ impl Images {
             .send(method, &path, token, body, &[("accept", accept)])
     }
 
-    fn get(&mut self, path: &str) -> Got {
+    fn get(&mut self, path: &str) -> ParsedReply {
         self.call("GET", path, &Value::Null)
     }
 
@@ -44,12 +50,12 @@ impl Images {
         self.call("DELETE", path, &Value::Null).status
     }
 
-    fn add(&mut self, image: &str, member: &str) -> Got {
+    fn add(&mut self, image: &str, member: &str) -> ParsedReply {
         let path = format!("/images/{image}/members");
         self.call("POST", &path, &json!({"member": member}))
     }
 
-    /// An image with the members `a` and `b`: its id.
+    /// Creates an image with the members `a` and `b`, and returns its id.
     fn shared(&mut self) -> String {
         let made = self.call("POST", "/images", &json!({"name": "shared", "os": "linux"}));
         let id = made.body["id"].as_str().unwrap().to_owned();
@@ -75,8 +81,8 @@ impl Images {
 }
 
 #[test]
-fn without_reuse_a_deleted_member_stays_a_duplicate() {
-    let mut images = Images::with(WorldOptions {
+fn a_deleted_member_cannot_be_added_again_without_member_reuse() {
+    let mut images = Images::with_options(WorldOptions {
         member_reuse: false,
         ..WorldOptions::default()
     });
@@ -89,7 +95,7 @@ fn without_reuse_a_deleted_member_stays_a_duplicate() {
         again.body["message"],
         format!("Member a is duplicated for image {image}<br /><br />\n\n\n")
     );
-    // It shows nowhere, so nobody can tell before.
+    // No read shows the deleted member, so a client cannot foresee the refusal.
     assert_eq!(
         images.get(&format!("/images/{image}/members/a")).status,
         404
@@ -99,7 +105,7 @@ fn without_reuse_a_deleted_member_stays_a_duplicate() {
 }
 
 #[test]
-fn with_reuse_a_deleted_member_comes_back_in_its_place() {
+fn a_deleted_member_added_again_has_its_old_place_in_the_list_with_member_reuse() {
     let mut images = Images::new();
     let image = images.shared();
     assert_eq!(images.delete(&format!("/images/{image}/members/a")), 204);
@@ -108,7 +114,7 @@ fn with_reuse_a_deleted_member_comes_back_in_its_place() {
 }
 
 #[test]
-fn a_deletion_that_is_kept_is_a_lie() {
+fn a_delete_or_an_added_member_under_the_fault_keep_changes_nothing() {
     let mut images = Images::new();
     let image = images.shared();
     images.fault(
@@ -126,7 +132,7 @@ fn a_deletion_that_is_kept_is_a_lie() {
     assert_eq!(images.members(&image), ["a", "b"]);
     assert_eq!(images.delete(&member), 204);
     assert_eq!(images.members(&image), ["b"]);
-    // What was made is taken back too.
+    // The fault also undoes a creation.
     images.fault(
         &json!({"kind": "image_member", "id": "c"}),
         &json!({"keep": true}),
@@ -136,7 +142,7 @@ fn a_deletion_that_is_kept_is_a_lie() {
 }
 
 #[test]
-fn an_image_comes_back_with_its_members() {
+fn a_deleted_image_is_revived_with_its_members() {
     let mut images = Images::new();
     let image = images.shared();
     let before = images.get(&format!("/images/{image}")).body;
@@ -146,13 +152,13 @@ fn an_image_comes_back_with_its_members() {
     );
     assert_eq!(images.delete(&format!("/images/{image}")), 204);
     assert_eq!(images.get(&format!("/images/{image}")).status, 404);
-    images.cloud.pass(500);
+    images.cloud.advance(500);
     assert_eq!(images.get(&format!("/images/{image}")).body, before);
     assert_eq!(images.members(&image), ["a", "b"]);
 }
 
 #[test]
-fn an_image_comes_back_as_a_new_one() {
+fn a_deleted_image_is_revived_under_a_new_id_with_its_members() {
     let mut images = Images::new();
     let image = images.shared();
     images.fault(
@@ -160,7 +166,7 @@ fn an_image_comes_back_as_a_new_one() {
         &json!({"recreate_after_ms": 500, "as": "new"}),
     );
     assert_eq!(images.delete(&format!("/images/{image}")), 204);
-    images.cloud.pass(500);
+    images.cloud.advance(500);
     assert_eq!(images.get(&format!("/images/{image}")).status, 404);
     let listed = images.get("/images?name=shared").body;
     assert_eq!(listed["images"].as_array().unwrap().len(), 1);
@@ -171,7 +177,7 @@ fn an_image_comes_back_as_a_new_one() {
 }
 
 #[test]
-fn a_member_comes_back_to_the_image_that_is_there() {
+fn a_deleted_member_is_revived_in_its_image_with_its_status() {
     let mut images = Images::new();
     let image = images.shared();
     let member = format!("/images/{image}/members/b");
@@ -182,13 +188,13 @@ fn a_member_comes_back_to_the_image_that_is_there() {
     );
     assert_eq!(images.delete(&member), 204);
     assert_eq!(images.add(&image, "c").status, 200);
-    images.cloud.pass(500);
+    images.cloud.advance(500);
     assert_eq!(images.members(&image), ["a", "b", "c"]);
     assert_eq!(images.get(&member).body["status"], "accepted");
 }
 
 #[test]
-fn a_member_does_not_come_back_to_an_image_that_is_gone() {
+fn the_revival_of_a_member_does_not_revive_its_deleted_image() {
     let mut images = Images::new();
     let image = images.shared();
     images.fault(
@@ -197,23 +203,23 @@ fn a_member_does_not_come_back_to_an_image_that_is_gone() {
     );
     assert_eq!(images.delete(&format!("/images/{image}/members/b")), 204);
     assert_eq!(images.delete(&format!("/images/{image}")), 204);
-    images.cloud.pass(500);
+    images.cloud.advance(500);
     assert_eq!(images.get(&format!("/images/{image}")).status, 404);
 }
 
 #[test]
-fn a_refusal_on_order_has_the_form_that_is_accepted() {
+fn a_fault_answers_in_json_or_html_as_the_accept_header_says() {
     let mut images = Images::new();
-    let order = json!({"status": 503, "message": "Not <now>."});
-    images.fault(&json!({"kind": "image"}), &order);
-    let told = images.get("/images");
+    let refusal = json!({"status": 503, "message": "Not <now>."});
+    images.fault(&json!({"kind": "image"}), &refusal);
+    let got = images.get("/images");
     assert_eq!(
-        (told.status, &told.body["message"]),
+        (got.status, &got.body["message"]),
         (503, &json!("Not <now>.<br /><br />\n\n\n"))
     );
-    images.fault(&json!({"kind": "image"}), &order);
-    let told = images.call_accepting("*/*", "GET", "/images", &Value::Null);
-    let page = String::from_utf8(told.reply.response.body().to_vec()).unwrap();
+    images.fault(&json!({"kind": "image"}), &refusal);
+    let got = images.call_accepting("*/*", "GET", "/images", &Value::Null);
+    let page = String::from_utf8(got.reply.response.body().to_vec()).unwrap();
     assert!(page.contains("Not &lt;now&gt;.<br /><br />"), "{page}");
 }
 
@@ -238,7 +244,7 @@ fn a_seed_makes_shared_images_with_two_members() {
         assert_eq!(image["visibility"], "shared");
         assert_eq!(images.members(id).len(), 2);
     }
-    // One of the members is the project `admin`, whose user looks here.
+    // The images belong to the project that the seed names.
     let owner = images.get("/images?limit=1").body["images"][0]["owner"].clone();
     let project = images.cloud.send(
         Method::GET,
@@ -251,7 +257,7 @@ fn a_seed_makes_shared_images_with_two_members() {
 }
 
 #[test]
-fn the_versions_ask_for_no_token() {
+fn glance_versions_need_no_token_and_one_of_them_is_current() {
     let mut images = Images::new();
     for (path, status) in [("/", 300), ("/versions", 200)] {
         let path = format!("/RegionOne/image{path}");

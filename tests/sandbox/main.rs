@@ -1,4 +1,4 @@
-//! sandbox
+//! The practice cloud (`gone sandbox`): its services, its control calls, its faults and its scenarios.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,10 +12,10 @@ mod cloud;
 mod conformance;
 mod conforms;
 mod control;
+mod faults_and_limits;
 mod identity;
 mod images;
+mod over_http;
 mod refusals;
-mod rules;
 mod scenarios;
-mod served;
 mod servers;

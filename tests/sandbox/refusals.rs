@@ -1,12 +1,12 @@
-//! The refusals in the services' files, and those that the code names.
+//! The refusals in the files of the services (`assets/sandbox`), against those that the code names.
 use std::fs;
 use std::path::Path;
 
-/// Names that the core refuses with, whatever the service.
+/// Names of the refusals that the core needs from every service.
 const CORE: &str = "no_page no_method no_body no_bulk forbidden admin_only other_project taken unknown \
                     not_in_post not_in_put required invalid not_a_flag";
 
-/// The code of a service.
+/// The source text of a service.
 fn code_of(folder: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sandbox");
     let files = fs::read_dir(root.join(folder)).unwrap();
@@ -16,7 +16,7 @@ fn code_of(folder: &str) -> String {
 }
 
 #[test]
-fn a_service_refuses_with_what_its_file_has_and_with_all_of_it() {
+fn a_service_uses_every_refusal_of_its_file_and_no_other() {
     for (folder, file) in [
         ("neutron", "network"),
         ("octavia", "load-balancer"),
@@ -35,17 +35,23 @@ fn a_service_refuses_with_what_its_file_has_and_with_all_of_it() {
         for (name, text) in refusals {
             let status = text.as_str().unwrap().split(' ').next().unwrap();
             assert!(status.parse::<u16>().is_ok_and(|it| it >= 400), "{name}");
-            // The names of the core are in small letters.
+            // Names in small letters are the core's; the others are the service's own.
             let is_own = name.starts_with(|letter: char| letter.is_uppercase());
             let is_used = code.contains(&format!("\"{name}\""));
-            assert!(!is_own || is_used, "{file}: nothing uses {name}");
+            assert!(
+                !is_own || is_used,
+                "{file}: no code uses the refusal {name}"
+            );
         }
         for call in code.split("refused(").skip(1) {
             let Some(rest) = call.trim_start().strip_prefix('"') else {
                 continue;
             };
             let name = rest.split('"').next().unwrap();
-            assert!(refusals.contains_key(name), "{file}: {name} is not there");
+            assert!(
+                refusals.contains_key(name),
+                "{file}: the code uses {name}, which the file does not define"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The built-in scenarios, and what a scenario file may say.
+//! The built-in scenarios, and the errors of invalid scenario files.
 use gone::sandbox::{Scenario, World, WorldOptions};
 use http::Method;
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ fn id_of(cloud: &mut Cloud, collection: &str, name: &str) -> String {
 }
 
 #[test]
-fn every_built_in_scenario_can_be_played() {
+fn every_built_in_scenario_creates_networks_and_logs_no_calls_of_its_own() {
     for name in Scenario::built_in() {
-        let mut cloud = Cloud::playing(name);
+        let mut cloud = Cloud::with_scenario(name);
         let networks = cloud.get("/networks").body;
         assert!(!names(&networks["networks"]).is_empty(), "{name}");
         let calls = cloud.control("GET", "/calls", Value::Null);
-        // The two logins of the test and the list: nothing of the scenario itself.
+        // The test's two logins and its list; the calls of the scenario itself are not logged.
         assert_eq!(calls["calls"].as_array().unwrap().len(), 3, "{name}");
     }
     assert_eq!(
@@ -35,8 +35,8 @@ fn every_built_in_scenario_can_be_played() {
 }
 
 #[test]
-fn practice_has_what_a_newcomer_meets_first() {
-    let mut cloud = Cloud::playing("practice");
+fn scenario_practice_has_routes_a_trunk_a_floating_ip_slow_answers_and_two_regions() {
+    let mut cloud = Cloud::with_scenario("practice");
     let ports = cloud.get("/ports").body["ports"].as_array().unwrap().len();
     assert!((50..=70).contains(&ports), "{ports}");
 
@@ -54,9 +54,9 @@ fn practice_has_what_a_newcomer_meets_first() {
         assert_eq!(port["port"]["network_id"], storage.as_str());
     }
     let floating = cloud.get("/floatingips").body;
-    let holder = floating["floatingips"][0]["port_id"].as_str().unwrap();
-    let holder = cloud.get(&format!("/ports/{holder}")).body;
-    assert_eq!(holder["port"]["network_id"], web.as_str());
+    let port = floating["floatingips"][0]["port_id"].as_str().unwrap();
+    let port = cloud.get(&format!("/ports/{port}")).body;
+    assert_eq!(port["port"]["network_id"], web.as_str());
     let got = cloud.get("/networks");
     assert_eq!(got.reply.delay.as_millis() % 350, 0);
     assert!(got.reply.delay.as_millis() >= 350);
@@ -70,12 +70,12 @@ fn practice_has_what_a_newcomer_meets_first() {
         &[],
     );
     let networks = second.body["networks"].as_array().unwrap().len();
-    assert_eq!(networks, 5, "what the seed makes, and render-farm");
+    assert_eq!(networks, 5, "the networks of the seed, and render-farm");
 }
 
 #[test]
-fn practices_legacy_network_lets_go_at_the_fourth_try() {
-    let mut cloud = Cloud::playing("practice");
+fn scenario_practice_removes_the_legacy_router_interface_at_the_fourth_attempt() {
+    let mut cloud = Cloud::with_scenario("practice");
     let router = id_of(&mut cloud, "routers", "legacy");
     let subnet = id_of(&mut cloud, "subnets", "legacy");
     let path = format!("/routers/{router}/remove_router_interface");
@@ -100,8 +100,8 @@ fn practices_legacy_network_lets_go_at_the_fourth_try() {
 }
 
 #[test]
-fn resurrections_phoenix_rises_twice() {
-    let mut cloud = Cloud::playing("resurrection");
+fn scenario_resurrection_revives_the_network_phoenix_twice() {
+    let mut cloud = Cloud::with_scenario("resurrection");
     let phoenix = id_of(&mut cloud, "networks", "phoenix");
     let path = format!("/networks/{phoenix}");
     let ports = cloud
@@ -116,17 +116,17 @@ fn resurrections_phoenix_rises_twice() {
     for _ in 0..2 {
         assert_eq!(cloud.delete(&path).status, 204);
         assert_eq!(cloud.get(&path).status, 404);
-        cloud.pass(1_500);
+        cloud.advance(1_500);
         assert_eq!(cloud.get(&path).status, 200);
     }
     assert_eq!(cloud.delete(&path).status, 204);
-    cloud.pass(60_000);
+    cloud.advance(60_000);
     assert_eq!(cloud.get(&path).status, 404);
 }
 
 #[test]
-fn hostile_names_come_back_as_they_were_given() {
-    let mut cloud = Cloud::playing("hostile");
+fn scenario_hostile_lists_control_characters_and_long_names_unchanged() {
+    let mut cloud = Cloud::with_scenario("hostile");
     let networks = cloud.get("/networks").body;
     let names = names(&networks["networks"]);
     for part in [
@@ -143,7 +143,8 @@ fn hostile_names_come_back_as_they_were_given() {
     assert_eq!(wide, Some(255));
 }
 
-fn problem_of(text: &str) -> String {
+/// The error of a scenario file with this text.
+fn error_of(text: &str) -> String {
     let scenario = match Scenario::parse("test", text) {
         Ok(scenario) => scenario,
         Err(error) => return error.to_string(),
@@ -159,7 +160,7 @@ fn problem_of(text: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_in_a_scenario_is_named() {
+fn an_invalid_scenario_is_refused_and_the_error_names_the_field() {
     let head = "description = \"\"\nregions = [\"A\"]\n";
     for (text, field) in [
         ("colour = 1", "colour"),
@@ -183,16 +184,16 @@ fn what_is_wrong_in_a_scenario_is_named() {
             "faults[0].action.stauts",
         ),
     ] {
-        let problem = problem_of(&format!("{head}{text}"));
+        let problem = error_of(&format!("{head}{text}"));
         assert!(problem.contains(field), "{field} in {problem}");
     }
-    assert!(problem_of("description = \"\"\nregions = []").contains("regions"));
+    assert!(error_of("description = \"\"\nregions = []").contains("regions"));
     let unknown = Scenario::load("/nosuch/file").unwrap_err().to_string();
     assert!(unknown.contains("practice"), "{unknown}");
 }
 
 #[test]
-fn a_scenario_is_cut_to_the_regions_that_there_are() {
+fn a_scenario_applies_to_a_cloud_that_has_only_one_of_its_regions() {
     let scenario = Scenario::load("practice").unwrap();
     let mut world = World::new(WorldOptions {
         regions: vec!["RegionOne".to_owned()],
@@ -204,8 +205,8 @@ fn a_scenario_is_cut_to_the_regions_that_there_are() {
 }
 
 #[test]
-fn outages_ports_fail_for_three_causes_and_then_go() {
-    let mut cloud = Cloud::playing("outage");
+fn scenario_outage_refuses_500_port_deletes_with_403_400_and_404_each_and_then_deletes() {
+    let mut cloud = Cloud::with_scenario("outage");
     let ports = cloud.get("/ports?device_owner=").body;
     let ids: Vec<String> = ports["ports"]
         .as_array()
@@ -214,35 +215,35 @@ fn outages_ports_fail_for_three_causes_and_then_go() {
         .map(|port| port["id"].as_str().unwrap().to_owned())
         .collect();
     let mut delete = |id: &String| cloud.delete(&format!("/ports/{id}")).status;
-    let wanted = [(500, 403), (500, 400), (500, 404), (10, 204)];
-    let mut turns = ids.iter().cycle();
-    for (count, status) in wanted {
-        for id in turns.by_ref().take(count) {
+    let expected = [(500, 403), (500, 400), (500, 404), (10, 204)];
+    let mut cycle = ids.iter().cycle();
+    for (count, status) in expected {
+        for id in cycle.by_ref().take(count) {
             assert_eq!(delete(id), status);
         }
     }
 }
 
 #[test]
-fn giant_has_a_hundred_thousand_ports() {
-    let mut cloud = Cloud::playing("giant");
+fn scenario_giant_has_a_hundred_thousand_ports_on_two_networks() {
+    let mut cloud = Cloud::with_scenario("giant");
     let networks = cloud.get("/networks").body;
     let networks = networks["networks"].as_array().unwrap();
     assert_eq!(networks.len(), 2);
     for network in networks {
-        let of = format!(
+        let path = format!(
             "/ports?fields=id&network_id={}",
             network["id"].as_str().unwrap()
         );
-        let got = cloud.get(&of).body;
+        let got = cloud.get(&path).body;
         let ports = got["ports"].as_array().unwrap_or_else(|| panic!("{got}"));
         assert!(ports.len() >= 50_000, "{}", ports.len());
     }
 }
 
 #[test]
-fn a_cloud_alone_has_what_the_past_of_its_scenario_deletes() {
-    let mut cloud = Cloud::playing("morning");
+fn scenario_morning_creates_the_networks_that_its_past_deletions_delete() {
+    let mut cloud = Cloud::with_scenario("morning");
     let networks = cloud.get("/networks").body;
     let names = names(&networks["networks"]);
     let past = Scenario::load("morning").unwrap().past;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::conformance::{Answer, Request, Service, Target, Who, run, scenes};
+use crate::conformance::{Answer, Caller, Request, Service, TestedCloud, run, scenes};
 
 /// One of the clouds in `clouds.yaml`.
 struct Login {
@@ -80,10 +80,10 @@ fn check(scene: &str) {
         .build()
         .unwrap();
     let mut send = |request: &Request<'_>| {
-        let token = match request.who {
-            Who::Admin => admin.token.as_str(),
-            Who::Demo => demo.token.as_str(),
-            Who::BadToken => "bad",
+        let token = match request.caller {
+            Caller::Admin => admin.token.as_str(),
+            Caller::Demo => demo.token.as_str(),
+            Caller::BadToken => "bad",
         };
         let url = format!("{}{}", admin.url(request.service), request.path);
         let mut call = client
@@ -99,14 +99,14 @@ fn check(scene: &str) {
             Answer::new(status, &answer.bytes().await.unwrap())
         })
     };
-    let mut target = Target {
+    let mut tested = TestedCloud {
         url: admin.url(Service::Network),
         balancers_url: admin.url(Service::LoadBalancer),
         demo_project: demo.project.clone(),
         send: &mut send,
         wait: &mut || std::thread::sleep(Duration::from_millis(100)),
     };
-    run(&mut target, scene);
+    run(&mut tested, scene);
 }
 
 macro_rules! conforms {
@@ -128,13 +128,13 @@ macro_rules! conforms {
 
 conforms! {
     testbed_networks networks
-    testbed_owners owners
-    testbed_gone gone
+    testbed_device_owners device_owners
+    testbed_missing_resources missing_resources
     testbed_router_in_use router_in_use
     testbed_router_interfaces router_interfaces
     testbed_shared_interfaces shared_interfaces
     testbed_automatic_addresses automatic_addresses
-    testbed_servers_ports servers_ports
+    testbed_server_owned_ports server_owned_ports
     testbed_external_networks external_networks
     testbed_port_forwardings port_forwardings
     testbed_trunks trunks
@@ -153,14 +153,14 @@ conforms! {
     testbed_revision_numbers revision_numbers
     testbed_list_pages list_pages
     testbed_list_filters list_filters
-    testbed_markers markers
-    testbed_bodies bodies
-    testbed_bulk bulk
+    testbed_missing_markers missing_markers
+    testbed_request_bodies request_bodies
+    testbed_bulk_creation bulk_creation
     testbed_tags tags
     testbed_attributes attributes
     testbed_images images
     testbed_image_members image_members
-    testbed_image_member_again image_member_again
+    testbed_image_member_added_again image_member_added_again
     testbed_image_visibility image_visibility
     testbed_image_deletion image_deletion
     testbed_image_files image_files
@@ -180,8 +180,8 @@ conforms! {
     testbed_balancer_lists balancer_lists
     testbed_balancer_filters balancer_filters
     testbed_balancer_permissions balancer_permissions
-    testbed_balancer_bodies balancer_bodies
-    testbed_balancer_child_bodies balancer_child_bodies
+    testbed_balancer_request_bodies balancer_request_bodies
+    testbed_balancer_child_request_bodies balancer_child_request_bodies
     testbed_servers servers
     testbed_server_locks server_locks
     testbed_server_states server_states
@@ -189,7 +189,7 @@ conforms! {
     testbed_server_volumes server_volumes
     testbed_server_trunks server_trunks
     testbed_server_lists server_lists
-    testbed_server_bodies server_bodies
+    testbed_server_request_bodies server_request_bodies
     testbed_keypairs_and_server_groups keypairs_and_server_groups
     testbed_volumes volumes
     testbed_volume_snapshots volume_snapshots

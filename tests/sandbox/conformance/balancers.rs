@@ -1,6 +1,6 @@
-//! The scenes about load balancers, with their VIPs' ports in the network service.
+//! The scenes about load balancers, with the ports of their VIPs in the network service.
+use super::Caller::{BadToken, Demo};
 use super::Service::LoadBalancer;
-use super::Who::{BadToken, Demo};
 use super::scenes::Scene;
 use super::{Step, step};
 
@@ -15,8 +15,11 @@ pub const SCENES: &[Scene] = &[
     ("balancer_lists", balancer_lists),
     ("balancer_filters", balancer_filters),
     ("balancer_permissions", balancer_permissions),
-    ("balancer_bodies", balancer_bodies),
-    ("balancer_child_bodies", balancer_child_bodies),
+    ("balancer_request_bodies", balancer_request_bodies),
+    (
+        "balancer_child_request_bodies",
+        balancer_child_request_bodies,
+    ),
 ];
 
 const PENDING_CREATE: &str = "Invalid state PENDING_CREATE of loadbalancer resource $b";
@@ -52,11 +55,11 @@ fn net() -> Vec<Step> {
     ]
 }
 
-/// The balancer `b` takes changes again.
-fn settled() -> Step {
+/// Waits until the balancer `b` is ACTIVE, so that it takes changes.
+fn balancer_active() -> Step {
     get("/loadbalancers/$b")
         .shows("/loadbalancer/provisioning_status", "\"ACTIVE\"")
-        .until()
+        .eventually()
 }
 
 /// A network, and on it the balancer `b`, which is ACTIVE.
@@ -69,13 +72,13 @@ fn balancer() -> Vec<Step> {
         )
         .save("b"),
     );
-    steps.push(settled());
+    steps.push(balancer_active());
     steps
 }
 
-/// A change of the balancer, and its end.
-fn then(change: Step) -> Vec<Step> {
-    vec![change, settled()]
+/// A change, and the end of the balancer's pending state.
+fn and_wait(change: Step) -> Vec<Step> {
+    vec![change, balancer_active()]
 }
 
 const LISTENER: &str =
@@ -115,9 +118,9 @@ fn balancers() -> Vec<Step> {
                 .shows("/port/fixed_ips/0/subnet_id", "\"$s\"")
                 .shows("/port/fixed_ips/0/ip_address", "\"$b.vip_address\""),
             super::delete("/networks/$n").refuses(409, "NetworkInUse", "Unable to complete operation on network $n. There are one or more ports still in use on the network, id for these ports is: $b.vip_port_id."),
-            settled().shows("/loadbalancer/operating_status", "\"ONLINE\""),
+            balancer_active().shows("/loadbalancer/operating_status", "\"ONLINE\""),
         ],
-        then(post("/listeners", LISTENER).save("l")),
+        and_wait(post("/listeners", LISTENER).save("l")),
         vec![
             delete("/loadbalancers/$b").refuses(400, "", "Validation failure: Cannot delete Load Balancer $b - it has children").row("balancer with children"),
             delete("/loadbalancers/$b?cascade=false").refuses(400, "", "Validation failure: Cannot delete Load Balancer $b - it has children"),
@@ -126,9 +129,9 @@ fn balancers() -> Vec<Step> {
             get("/listeners/$l").shows("/listener/provisioning_status", "\"ACTIVE\""),
             delete("/loadbalancers/$b?cascade=true")
                 .refuses(409, "", "Invalid state PENDING_DELETE of loadbalancer resource $b")
-                .row("deleted again meanwhile"),
+                .row("balancer deleted again"),
             delete("/listeners/$l").refuses(409, "", IMMUTABLE),
-            get("/loadbalancers/$b").refuses(404, "", "Load Balancer $b not found.").until().row("gone balancer"),
+            get("/loadbalancers/$b").refuses(404, "", "Load Balancer $b not found.").eventually().row("gone balancer"),
             delete("/loadbalancers/$b").refuses(404, "", "Load Balancer $b not found."),
             get("/loadbalancers?id=$b").shows("/loadbalancers", "[]"),
             get("/listeners/$l").refuses(404, "", "Listener $l not found."),
@@ -154,7 +157,7 @@ fn balancer_children() -> Vec<Step> {
             get("/loadbalancers/$b")
                 .shows("/loadbalancer/provisioning_status", "\"PENDING_UPDATE\"")
                 .shows("/loadbalancer/listeners", r#"[{"id": "$l"}]"#),
-            settled(),
+            balancer_active(),
             get("/listeners/$l")
                 .shows("/listener/provisioning_status", "\"ACTIVE\"")
                 .shows("/listener/operating_status", "\"ONLINE\""),
@@ -164,10 +167,10 @@ fn balancer_children() -> Vec<Step> {
                 .keys("/pool", "admin_state_up alpn_protocols ca_tls_container_ref created_at crl_container_ref description id lb_algorithm listeners loadbalancers members name operating_status project_id protocol provisioning_status session_persistence tags tenant_id tls_ciphers tls_container_ref tls_enabled tls_versions updated_at")
                 .save("p"),
             get("/listeners/$l")
-                .passing("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE")
+                .shows_either("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE")
                 .shows("/listener/default_pool_id", "\"$p\""),
             post("/pools/$p/members", MEMBER).refuses(409, "", "Pool $p is immutable and cannot be updated."),
-            settled(),
+            balancer_active(),
             post("/pools", POOL).refuses(409, "", "This listener already has a default pool"),
             post("/pools/$p/members", MEMBER)
                 .shows("/member/weight", "1")
@@ -176,8 +179,8 @@ fn balancer_children() -> Vec<Step> {
             get("/pools/$p")
                 .shows("/pool/provisioning_status", "\"PENDING_UPDATE\"")
                 .shows("/pool/members", r#"[{"id": "$m"}]"#),
-            get("/listeners/$l").passing("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE"),
-            settled(),
+            get("/listeners/$l").shows_either("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE"),
+            balancer_active(),
             get("/pools/$p/members/$m").shows("/member/operating_status", "\"ONLINE\""),
             post("/healthmonitors", MONITOR)
                 .shows("/healthmonitor/max_retries_down", "3")
@@ -187,15 +190,15 @@ fn balancer_children() -> Vec<Step> {
             get("/pools/$p")
                 .shows("/pool/provisioning_status", "\"PENDING_UPDATE\"")
                 .shows("/pool/healthmonitor_id", "\"$h\""),
-            settled(),
+            balancer_active(),
             post("/healthmonitors", MONITOR).refuses(409, "", "This pool already has a health monitor"),
         ],
-        then(post("/pools/$p/members", r#"{"member": {"address": "10.9.0.10", "protocol_port": 8080}}"#)),
+        and_wait(post("/pools/$p/members", r#"{"member": {"address": "10.9.0.10", "protocol_port": 8080}}"#)),
         vec![
             post("/l7policies", POLICY)
                 .keys("/l7policy", "action admin_state_up created_at description id listener_id name operating_status position project_id provisioning_status redirect_http_code redirect_pool_id redirect_prefix redirect_url rules tags tenant_id updated_at")
                 .save("y"),
-            settled(),
+            balancer_active(),
             post("/l7policies/$y/rules", RULE)
                 .shows("/rule/invert", "false")
                 .keys("/rule", "admin_state_up compare_type created_at id invert key operating_status project_id provisioning_status tags tenant_id type updated_at value")
@@ -204,87 +207,87 @@ fn balancer_children() -> Vec<Step> {
                 .shows("/l7policy/provisioning_status", "\"PENDING_UPDATE\"")
                 .shows("/l7policy/rules", r#"[{"id": "$r"}]"#),
             get("/listeners/$l")
-                .passing("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE")
+                .shows_either("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE")
                 .shows("/listener/l7policies", r#"[{"id": "$y"}]"#),
-            settled(),
+            balancer_active(),
         ],
-        then(post("/listeners", r#"{"listener": {"loadbalancer_id": "$b", "protocol": "UDP", "protocol_port": 80}}"#)),
+        and_wait(post("/listeners", r#"{"listener": {"loadbalancer_id": "$b", "protocol": "UDP", "protocol_port": 80}}"#)),
     ])
 }
 
 fn balancer_deletions() -> Vec<Step> {
-    let whole = || {
+    let pool_with_children = || {
         scene(vec![
-            then(post("/pools", POOL).save("p")),
-            then(post("/pools/$p/members", MEMBER).save("m")),
-            then(post("/healthmonitors", MONITOR).save("h")),
+            and_wait(post("/pools", POOL).save("p")),
+            and_wait(post("/pools/$p/members", MEMBER).save("m")),
+            and_wait(post("/healthmonitors", MONITOR).save("h")),
         ])
     };
     scene(vec![
         balancer(),
-        then(post("/listeners", LISTENER).save("l")),
-        whole(),
-        then(post("/l7policies", POLICY).save("y")),
-        then(post("/l7policies/$y/rules", RULE).save("r")),
+        and_wait(post("/listeners", LISTENER).save("l")),
+        pool_with_children(),
+        and_wait(post("/l7policies", POLICY).save("y")),
+        and_wait(post("/l7policies/$y/rules", RULE).save("r")),
         vec![
             delete("/pools/$p")
                 .refuses(409, "", "Pool $p is in use by L7 policy $y")
                 .row("pool of a policy"),
-            delete("/l7policies/$y/rules/$r").row("things in a row"),
+            delete("/l7policies/$y/rules/$r").row("pool member or policy rule"),
             get("/l7policies/$y/rules/$r").shows("/rule/provisioning_status", "\"PENDING_DELETE\""),
             get("/l7policies/$y")
                 .shows("/l7policy/provisioning_status", "\"PENDING_UPDATE\"")
                 .shows("/l7policy/rules/0/id", "\"$r\"")
-                .row("things in a row"),
+                .row("pool member or policy rule"),
             delete("/l7policies/$y").refuses(409, "", IMMUTABLE),
-            settled(),
+            balancer_active(),
             get("/l7policies/$y/rules/$r").refuses(404, "", "L7 Rule $r not found."),
         ],
-        then(post("/l7policies/$y/rules", RULE).save("r")),
+        and_wait(post("/l7policies/$y/rules", RULE).save("r")),
         vec![
-            delete("/l7policies/$y").row("things with children"),
+            delete("/l7policies/$y").row("child with children"),
             get("/l7policies/$y").shows("/l7policy/provisioning_status", "\"PENDING_DELETE\""),
-            settled(),
+            balancer_active(),
             get("/l7policies/$y").refuses(404, "", "L7 Policy $y not found."),
             get("/l7policies/$y/rules/$r").refuses(404, "Bad Request", "L7Policy $y not found."),
-            delete("/pools/$p/members/$m").row("things in a row"),
+            delete("/pools/$p/members/$m").row("pool member or policy rule"),
             get("/pools/$p/members/$m").shows("/member/provisioning_status", "\"PENDING_DELETE\""),
             get("/pools/$p")
                 .shows("/pool/provisioning_status", "\"PENDING_UPDATE\"")
                 .shows("/pool/members/0/id", "\"$m\"")
-                .row("things in a row"),
-            settled(),
+                .row("pool member or policy rule"),
+            balancer_active(),
             get("/pools/$p/members/$m").refuses(404, "", "Member $m not found."),
             delete("/healthmonitors/$h"),
             get("/healthmonitors/$h")
                 .shows("/healthmonitor/provisioning_status", "\"PENDING_DELETE\""),
-            settled(),
+            balancer_active(),
             get("/healthmonitors/$h").refuses(404, "", "Health Monitor $h not found."),
             get("/pools/$p").shows("/pool/healthmonitor_id", "null"),
         ],
-        then(post("/pools/$p/members", MEMBER).save("m")),
-        then(post("/healthmonitors", MONITOR).save("h")),
+        and_wait(post("/pools/$p/members", MEMBER).save("m")),
+        and_wait(post("/healthmonitors", MONITOR).save("h")),
         vec![
-            delete("/pools/$p").row("things with children"),
+            delete("/pools/$p").row("child with children"),
             get("/pools/$p").shows("/pool/provisioning_status", "\"PENDING_DELETE\""),
-            get("/listeners/$l").passing(
+            get("/listeners/$l").shows_either(
                 "/listener/provisioning_status",
                 "PENDING_UPDATE",
                 "ACTIVE",
             ),
             get("/pools/$p/members/$m").shows("/member/provisioning_status", "\"ACTIVE\""),
-            settled(),
+            balancer_active(),
             get("/pools/$p").refuses(404, "", "Pool $p not found."),
             get("/pools/$p/members/$m").refuses(404, "Bad Request", "Pool $p not found."),
             get("/healthmonitors/$h").refuses(404, "", "Health Monitor $h not found."),
             get("/listeners/$l").shows("/listener/default_pool_id", "null"),
         ],
-        whole(),
-        then(post("/l7policies", POLICY).save("y")),
+        pool_with_children(),
+        and_wait(post("/l7policies", POLICY).save("y")),
         vec![
-            delete("/listeners/$l").row("things with children"),
+            delete("/listeners/$l").row("child with children"),
             get("/listeners/$l").shows("/listener/provisioning_status", "\"PENDING_DELETE\""),
-            settled(),
+            balancer_active(),
             get("/listeners/$l").refuses(404, "", "Listener $l not found."),
             get("/l7policies/$y").refuses(404, "", "L7 Policy $y not found."),
             get("/pools/$p").shows("/pool/listeners", "[]"),
@@ -294,11 +297,11 @@ fn balancer_deletions() -> Vec<Step> {
                 "Validation failure: Cannot delete Load Balancer $b - it has children",
             ),
             delete("/pools/$p"),
-            settled(),
+            balancer_active(),
             delete("/loadbalancers/$b"),
             get("/loadbalancers/$b")
                 .refuses(404, "", "Load Balancer $b not found.")
-                .until(),
+                .eventually(),
         ],
     ])
 }
@@ -306,47 +309,47 @@ fn balancer_deletions() -> Vec<Step> {
 fn balancer_updates() -> Vec<Step> {
     scene(vec![
         balancer(),
-        then(put("/loadbalancers/$b", r#"{"loadbalancer": {"name": "other", "description": null, "tags": ["t"]}}"#)
+        and_wait(put("/loadbalancers/$b", r#"{"loadbalancer": {"name": "other", "description": null, "tags": ["t"]}}"#)
             .shows("/loadbalancer/provisioning_status", "\"PENDING_UPDATE\"")
             .shows("/loadbalancer/name", "\"other\"")
             .shows("/loadbalancer/description", "\"\"")
             .shows("/loadbalancer/tags", r#"["t"]"#)),
-        then(put("/loadbalancers/$b", r#"{"loadbalancer": {}}"#).shows("/loadbalancer/provisioning_status", "\"PENDING_UPDATE\"")),
+        and_wait(put("/loadbalancers/$b", r#"{"loadbalancer": {}}"#).shows("/loadbalancer/provisioning_status", "\"PENDING_UPDATE\"")),
         vec![put("/loadbalancers/$b", r#"{"loadbalancer": {"vip_subnet_id": "$s"}}"#)
             .refuses(400, "", "*")],
-        then(post("/listeners", LISTENER).save("l")),
-        then(post("/pools", POOL).save("p")),
-        then(post("/pools/$p/members", MEMBER).save("m")),
-        then(post("/healthmonitors", MONITOR).save("h")),
-        then(put("/listeners/$l", r#"{"listener": {"name": "n", "connection_limit": null}}"#)
+        and_wait(post("/listeners", LISTENER).save("l")),
+        and_wait(post("/pools", POOL).save("p")),
+        and_wait(post("/pools/$p/members", MEMBER).save("m")),
+        and_wait(post("/healthmonitors", MONITOR).save("h")),
+        and_wait(put("/listeners/$l", r#"{"listener": {"name": "n", "connection_limit": null}}"#)
             .shows("/listener/connection_limit", "-1")
             .shows("/listener/provisioning_status", "\"PENDING_UPDATE\"")),
-        then(put("/listeners/$l", r#"{"listener": {"default_pool_id": null}}"#).shows("/listener/default_pool_id", "null")),
-        then(put("/listeners/$l", r#"{"listener": {"default_pool_id": "$p"}}"#).shows("/listener/default_pool_id", "\"$p\"")),
+        and_wait(put("/listeners/$l", r#"{"listener": {"default_pool_id": null}}"#).shows("/listener/default_pool_id", "null")),
+        and_wait(put("/listeners/$l", r#"{"listener": {"default_pool_id": "$p"}}"#).shows("/listener/default_pool_id", "\"$p\"")),
         vec![
             put("/listeners/$l", r#"{"listener": {"default_pool_id": "$gone"}}"#).refuses(404, "", "Pool $gone not found."),
             put("/listeners/$l", "{}").refuses(400, "", "*"),
             put("/pools/$p", r#"{"pool": {"lb_algorithm": "SOURCE_IP", "session_persistence": {"type": "SOURCE_IP"}}}"#)
                 .shows("/pool/provisioning_status", "\"PENDING_UPDATE\""),
-            get("/listeners/$l").passing("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE"),
-            settled(),
+            get("/listeners/$l").shows_either("/listener/provisioning_status", "PENDING_UPDATE", "ACTIVE"),
+            balancer_active(),
         ],
-        then(put("/pools/$p/members/$m", r#"{"member": {"weight": 3}}"#)
+        and_wait(put("/pools/$p/members/$m", r#"{"member": {"weight": 3}}"#)
             .shows("/member/weight", "3")
             .shows("/member/provisioning_status", "\"PENDING_UPDATE\"")),
-        then(put("/pools/$p/members/$m", r#"{"member": {"weight": null}}"#).shows("/member/weight", "1")),
+        and_wait(put("/pools/$p/members/$m", r#"{"member": {"weight": null}}"#).shows("/member/weight", "1")),
         vec![
             put("/pools/$p/members/$m", r#"{"member": {"address": "10.9.0.4"}}"#)
                 .refuses(400, "", "*"),
             put("/healthmonitors/$h", r#"{"healthmonitor": {"delay": null}}"#).refuses(400, "", "None is not a valid option for delay"),
         ],
-        then(put("/healthmonitors/$h", r#"{"healthmonitor": {"delay": 9, "url_path": "/up"}}"#)
+        and_wait(put("/healthmonitors/$h", r#"{"healthmonitor": {"delay": 9, "url_path": "/up"}}"#)
             .shows("/healthmonitor/delay", "9")
             .shows("/healthmonitor/url_path", "\"/up\"")),
-        then(post("/l7policies", POLICY).save("y")),
-        then(put("/l7policies/$y", r#"{"l7policy": {"name": "n"}}"#).shows("/l7policy/name", "\"n\"")),
-        then(post("/l7policies/$y/rules", RULE).save("r")),
-        then(put("/l7policies/$y/rules/$r", r#"{"rule": {"value": "/b"}}"#)
+        and_wait(post("/l7policies", POLICY).save("y")),
+        and_wait(put("/l7policies/$y", r#"{"l7policy": {"name": "n"}}"#).shows("/l7policy/name", "\"n\"")),
+        and_wait(post("/l7policies/$y/rules", RULE).save("r")),
+        and_wait(put("/l7policies/$y/rules/$r", r#"{"rule": {"value": "/b"}}"#)
             .shows("/rule/value", "\"/b\"")
             .shows("/rule/provisioning_status", "\"PENDING_UPDATE\"")),
     ])
@@ -388,10 +391,10 @@ fn balancer_ports() -> Vec<Step> {
                 .shows("/loadbalancer/vip_subnet_id", "\"$s\"")
                 .save("b"),
             super::get("/ports/$p").shows("/port/device_owner", "\"\"").shows("/port/device_id", "\"\"").shows("/port/name", "\"\""),
-            settled(),
+            balancer_active(),
             delete("/loadbalancers/$b"),
-            get("/loadbalancers/$b").status(404).until(),
-            super::get("/ports/$p").row("the user's VIP port"),
+            get("/loadbalancers/$b").status(404).eventually(),
+            super::get("/ports/$p").row("VIP port of the user"),
             super::post("/subnets", r#"{"subnet": {"network_id": "$n", "ip_version": 4, "cidr": "10.8.0.0/24"}}"#).save("t"),
             post("/loadbalancers", r#"{"loadbalancer": {"vip_subnet_id": "$s", "vip_address": "10.9.0.200", "project_id": "$demo", "additional_vips": [{"subnet_id": "$t", "ip_address": "10.8.0.7"}]}}"#)
                 .shows("/loadbalancer/vip_address", "\"10.9.0.200\"")
@@ -402,11 +405,11 @@ fn balancer_ports() -> Vec<Step> {
             super::get("/ports?network_id=$n&device_owner=Octavia&fixed_ips=subnet_id%3D$t")
                 .shows("/ports/0/id", "\"$b.vip_port_id\"")
                 .shows("/ports/0/project_id", "\"$demo\""),
-            settled(),
+            balancer_active(),
             super::delete("/ports/$b.vip_port_id").row("VIP's port"),
             get("/loadbalancers/$b").shows("/loadbalancer/vip_port_id", "\"$b.vip_port_id\"").shows("/loadbalancer/provisioning_status", "\"ACTIVE\""),
             delete("/loadbalancers/$b"),
-            get("/loadbalancers/$b").status(404).until(),
+            get("/loadbalancers/$b").status(404).eventually(),
         ],
     ])
 }
@@ -419,7 +422,7 @@ fn balancer_graphs() -> Vec<Step> {
                 .refuses(400, "", "Validation failure: Pool 'none' was referenced but no full definition was found."),
             super::get("/ports?network_id=$n")
                 .shows("/ports/0/device_owner", "\"Octavia\"")
-                .row("a refused balancer's port")
+                .row("port of a refused balancer")
                 .save("o"),
             super::delete("/ports/$o"),
             post("/loadbalancers", r#"{"loadbalancer": {"name": "whole", "vip_subnet_id": "$s",
@@ -436,7 +439,7 @@ fn balancer_graphs() -> Vec<Step> {
                 .keys("/loadbalancer/listeners/0/l7policies/0", "action admin_state_up created_at description id listener_id name operating_status position project_id provisioning_status redirect_http_code redirect_pool_id redirect_prefix redirect_url rules tags tenant_id updated_at")
                 .keys("/loadbalancer/pools/0", "admin_state_up alpn_protocols ca_tls_container_ref created_at crl_container_ref description healthmonitor id lb_algorithm listeners members name operating_status project_id protocol provisioning_status session_persistence tags tenant_id tls_ciphers tls_container_ref tls_enabled tls_versions updated_at")
                 .save("b"),
-            settled(),
+            balancer_active(),
             get("/pools?name=q&loadbalancer_id=$b").shows("/pools/0/listeners/0/id", "\"$b.listeners.0.id\""),
         ],
     ])
@@ -448,7 +451,7 @@ fn balancer_lists() -> Vec<Step> {
         vec![
             super::post("/ports", r#"{"port": {"network_id": "$n"}}"#).save("q"),
             post("/loadbalancers", r#"{"loadbalancer": {"name": "a", "vip_subnet_id": "$s"}}"#).save("b"),
-            settled(),
+            balancer_active(),
             post("/loadbalancers", r#"{"loadbalancer": {"name": "c", "vip_port_id": "$q", "tags": ["t", "u"]}}"#).save("c"),
             get("/loadbalancers?vip_network_id=$n&fields=id").shows("", r#"{"loadbalancers": [{"id": "$b"}, {"id": "$c"}], "loadbalancers_links": []}"#),
             get("/loadbalancers?vip_network_id=$n&fields=nosuch").shows("/loadbalancers", "[{}, {}]"),
@@ -470,9 +473,9 @@ fn balancer_lists() -> Vec<Step> {
             get("/loadbalancers?vip_network_id=$n&fields=name&sort=name:desc").shows("/loadbalancers/0/name", "\"c\""),
             get("/loadbalancers?sort_key=nosuch").refuses(400, "", "*"),
             get("/loadbalancers/$b?fields=id").shows("", r#"{"loadbalancer": {"id": "$b"}}"#),
-            settled(),
+            balancer_active(),
             delete("/loadbalancers/$b"),
-            get("/loadbalancers/$b").status(404).until(),
+            get("/loadbalancers/$b").status(404).eventually(),
             get("/loadbalancers?vip_network_id=$n&fields=id&marker=$b").shows("/loadbalancers", r#"[{"id": "$c"}]"#),
         ],
     ])
@@ -481,17 +484,17 @@ fn balancer_lists() -> Vec<Step> {
 fn balancer_filters() -> Vec<Step> {
     let finds = |path: &'static str| get(path).shows("/loadbalancers", r#"[{"id": "$b"}]"#);
     let lacks = |path: &'static str| get(path).shows("/loadbalancers", "[]");
-    let below = |path: &'static str, pointer: &'static str, found: &'static str| {
+    let lists = |path: &'static str, pointer: &'static str, found: &'static str| {
         get(path).shows(pointer, found)
     };
     scene(vec![
         balancer(),
-        then(post("/listeners", LISTENER).save("l")),
-        then(post("/pools", POOL).save("p")),
-        then(post("/pools/$p/members", MEMBER).save("m")),
-        then(post("/healthmonitors", MONITOR).save("h")),
-        then(post("/l7policies", POLICY).save("y")),
-        then(put(
+        and_wait(post("/listeners", LISTENER).save("l")),
+        and_wait(post("/pools", POOL).save("p")),
+        and_wait(post("/pools/$p/members", MEMBER).save("m")),
+        and_wait(post("/healthmonitors", MONITOR).save("h")),
+        and_wait(post("/l7policies", POLICY).save("y")),
+        and_wait(put(
             "/loadbalancers/$b",
             r#"{"loadbalancer": {"tags": ["t", "u"]}}"#,
         )),
@@ -520,43 +523,43 @@ fn balancer_filters() -> Vec<Step> {
             get("/loadbalancers?id=$b&id=$gone").refuses(500, "", "*"),
             get("/loadbalancers?vip_network_id=$n&vip_network_id=$gone").refuses(500, "", "*"),
             get("/loadbalancers?id=$b&id=$gone&nosuch=1").refuses(400, "", INVALID_FILTER),
-            below(
+            lists(
                 "/listeners?loadbalancer_id=$b&fields=id",
                 "",
                 r#"{"listeners": [{"id": "$l"}], "listeners_links": []}"#,
             ),
-            below(
+            lists(
                 "/listeners?load_balancer_id=$b&protocol=HTTP&protocol_port=80&fields=id",
                 "/listeners",
                 r#"[{"id": "$l"}]"#,
             ),
-            below(
+            lists(
                 "/listeners?default_pool_id=$p&fields=id",
                 "/listeners",
                 r#"[{"id": "$l"}]"#,
             ),
-            below("/listeners?loadbalancer_id=$gone", "/listeners", "[]"),
+            lists("/listeners?loadbalancer_id=$gone", "/listeners", "[]"),
             get("/listeners?loadbalancers=$b").refuses(400, "", INVALID_FILTER),
-            below(
+            lists(
                 "/pools?loadbalancer_id=$b&lb_algorithm=ROUND_ROBIN&fields=id",
                 "/pools",
                 r#"[{"id": "$p"}]"#,
             ),
             get("/pools?listener_id=$l").refuses(400, "", INVALID_FILTER),
-            below(
+            lists(
                 "/pools/$p/members?address=10.9.0.9&pool_id=$p&fields=id",
                 "",
                 r#"{"members": [{"id": "$m"}], "members_links": []}"#,
             ),
-            below("/pools/$p/members?protocol_port=81", "/members", "[]"),
+            lists("/pools/$p/members?protocol_port=81", "/members", "[]"),
             get("/pools/$p/members?nosuch=1").refuses(400, "", INVALID_FILTER),
-            below(
+            lists(
                 "/healthmonitors?pool_id=$p&type=HTTP&delay=5&fields=id",
                 "/healthmonitors",
                 r#"[{"id": "$h"}]"#,
             ),
             get("/healthmonitors?loadbalancer_id=$b").refuses(400, "", INVALID_FILTER),
-            below(
+            lists(
                 "/l7policies?listener_id=$l&redirect_pool_id=$p&position=1&fields=id",
                 "/l7policies",
                 r#"[{"id": "$y"}]"#,
@@ -573,10 +576,10 @@ fn balancer_permissions() -> Vec<Step> {
     let refused = |step: Step| step.by(Demo).refuses(403, "", FORBIDDEN);
     scene(vec![
         balancer(),
-        then(post("/listeners", LISTENER).save("l")),
-        then(post("/pools", POOL).save("p")),
-        then(post("/pools/$p/members", MEMBER).save("m")),
-        then(post("/l7policies", POLICY).save("y")),
+        and_wait(post("/listeners", LISTENER).save("l")),
+        and_wait(post("/pools", POOL).save("p")),
+        and_wait(post("/pools/$p/members", MEMBER).save("m")),
+        and_wait(post("/l7policies", POLICY).save("y")),
         vec![
             refused(get("/loadbalancers/$b")).row("another project's balancer"),
             refused(put("/loadbalancers/$b", r#"{"loadbalancer": {}}"#)),
@@ -617,12 +620,12 @@ fn balancer_permissions() -> Vec<Step> {
             delete("/loadbalancers").refuses(400, "", "Missing argument: \"id\""),
             step("PATCH", "/loadbalancers/$b").at(LoadBalancer).body("{}").refuses(405, "Method Not Allowed", ""),
         ],
-        then(post("/pools", r#"{"pool": {"loadbalancer_id": "$b", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN"}}"#).save("o")),
+        and_wait(post("/pools", r#"{"pool": {"loadbalancer_id": "$b", "protocol": "TCP", "lb_algorithm": "ROUND_ROBIN"}}"#).save("o")),
         vec![get("/pools/$o/members/$m").refuses(404, "", "Member $m not found.")],
     ])
 }
 
-fn balancer_bodies() -> Vec<Step> {
+fn balancer_request_bodies() -> Vec<Step> {
     scene(vec![
         net(),
         vec![
@@ -655,7 +658,7 @@ fn balancer_bodies() -> Vec<Step> {
     ])
 }
 
-fn balancer_child_bodies() -> Vec<Step> {
+fn balancer_child_request_bodies() -> Vec<Step> {
     scene(vec![
         balancer(),
         vec![
@@ -671,8 +674,8 @@ fn balancer_child_bodies() -> Vec<Step> {
             post("/pools", r#"{"pool": {"protocol": "HTTP", "lb_algorithm": "ROUND_ROBIN"}}"#).refuses(400, "", "Validation failure: Must provide at least one of: loadbalancer_id, listener_id"),
             post("/pools", r#"{"pool": {"protocol": "HTTP", "lb_algorithm": "ROUND_ROBIN", "loadbalancer_id": "$gone"}}"#).refuses(404, "", "Load Balancer $gone not found."),
         ],
-        then(post("/listeners", LISTENER).save("l")),
-        then(post("/pools", POOL).save("p")),
+        and_wait(post("/listeners", LISTENER).save("l")),
+        and_wait(post("/pools", POOL).save("p")),
         vec![
             post("/pools/$p/members", r#"{"member": {}}"#).refuses(400, "", "Invalid input for field/attribute address. Value: 'None'. Mandatory field missing."),
             post("/pools/$p/members", r#"{"member": {"address": "10.9.0.3", "protocol_port": 80, "weight": 1000}}"#).refuses(400, "", "*"),
@@ -681,7 +684,7 @@ fn balancer_child_bodies() -> Vec<Step> {
             post("/l7policies", r#"{"l7policy": {"listener_id": "$gone", "action": "REJECT"}}"#).refuses(404, "", "Listener $gone not found."),
             post("/l7policies", r#"{"l7policy": {"listener_id": "$l", "action": "REDIRECT_TO_POOL", "redirect_pool_id": "$gone"}}"#).refuses(404, "", "Pool $gone not found."),
         ],
-        then(post("/l7policies", POLICY).save("y")),
+        and_wait(post("/l7policies", POLICY).save("y")),
         vec![
             post("/l7policies/$y/rules", "{}").refuses(400, "", "*"),
         ],

@@ -1,5 +1,5 @@
-//! Glance's scenes about what was uploaded, and about tags.
-use super::Who::Demo;
+//! The scenes about the files and the tags of images.
+use super::Caller::Demo;
 use super::images::{NAMED, refuses, scene};
 use super::{OCTETS, Step, delete, get, patch, post, put};
 

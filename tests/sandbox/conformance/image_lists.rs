@@ -1,12 +1,12 @@
-//! Glance's scenes about lists, paths and the forms of a refusal.
+//! The scenes about lists of images, and about the formats of Glance's refusals.
 //!
-//! `$fresh` is a name that no other image has.
-use super::Who::{BadToken, Demo};
+//! `$fresh` is a text that no other image has.
+use super::Caller::{BadToken, Demo};
 use super::images::{NAMED, refuses, scene};
 use super::{Step, delete, get, post, put, step};
 
-/// Images a to e: private, shared, shared and accepted, public, community; and f, hidden.
-fn shelf() -> Vec<Step> {
+/// The images a to f: private, shared, shared and accepted, public, community, hidden.
+fn six_images() -> Vec<Step> {
     vec![
         post("/images", r#"{"name": "a", "k": "$fresh", "visibility": "private", "tags": ["t1", "t2"], "min_disk": 7}"#).save("a"),
         post("/images", r#"{"name": "b", "k": "$fresh", "tags": ["t1"], "size_of": "Large"}"#).save("b"),
@@ -20,9 +20,9 @@ fn shelf() -> Vec<Step> {
     ]
 }
 
-/// The list, by name, shows just these images.
+/// Expects a list of exactly these images, in this order.
 fn finds(step: Step, names: &'static [&'static str]) -> Step {
-    const PLACES: [(&str, &str); 7] = [
+    const POINTERS: [(&str, &str); 7] = [
         ("/images/0", "/images/0/name"),
         ("/images/1", "/images/1/name"),
         ("/images/2", "/images/2/name"),
@@ -32,13 +32,13 @@ fn finds(step: Step, names: &'static [&'static str]) -> Step {
         ("/images/6", "/images/6/name"),
     ];
     let mut step = step;
-    for (place, name) in PLACES.iter().zip(names) {
-        step = step.shows(place.1, name);
+    for (pointer, name) in POINTERS.iter().zip(names) {
+        step = step.shows(pointer.1, name);
     }
-    step.shows(PLACES[names.len()].0, "null")
+    step.shows(POINTERS[names.len()].0, "null")
 }
 
-macro_rules! ours {
+macro_rules! list {
     ($query:literal) => {
         get(concat!("/images?k=$fresh&sort=name:asc", $query))
     };
@@ -51,68 +51,68 @@ const D: &str = r#""d""#;
 const E: &str = r#""e""#;
 const F: &str = r#""f""#;
 
-/// Who sees what.
+/// Lists by visibility, owner and member status, as an admin and as a member.
 pub(super) fn lists() -> Vec<Step> {
-    let mut steps = shelf();
+    let mut steps = six_images();
     steps.extend([
-        finds(ours!(""), &[A, B, C, D, E])
+        finds(list!(""), &[A, B, C, D, E])
             .shows("/schema", r#""/v2/schemas/images""#)
             .shows("/first", r#""/v2/images?k=$fresh&sort=name%3Aasc""#)
             .shows("/next", "null"),
-        finds(ours!("").by(Demo), &[C, D]),
-        finds(ours!("&visibility=all"), &[A, B, C, D, E]),
-        finds(ours!("&visibility=all").by(Demo), &[C, D, E]).row("list as a member"),
-        finds(ours!("&visibility=community").by(Demo), &[E]),
-        finds(ours!("&visibility=shared"), &[B, C]),
-        finds(ours!("&visibility=shared").by(Demo), &[C]),
-        finds(ours!("&visibility=private"), &[A]),
-        finds(ours!("&visibility=private").by(Demo), &[]),
-        finds(ours!("&visibility=public").by(Demo), &[D]),
-        finds(ours!("&member_status=pending"), &[A, B, C, D, E]),
-        finds(ours!("&member_status=pending").by(Demo), &[B, D]),
-        finds(ours!("&member_status=all").by(Demo), &[B, C, D])
+        finds(list!("").by(Demo), &[C, D]),
+        finds(list!("&visibility=all"), &[A, B, C, D, E]),
+        finds(list!("&visibility=all").by(Demo), &[C, D, E]).row("list as a member"),
+        finds(list!("&visibility=community").by(Demo), &[E]),
+        finds(list!("&visibility=shared"), &[B, C]),
+        finds(list!("&visibility=shared").by(Demo), &[C]),
+        finds(list!("&visibility=private"), &[A]),
+        finds(list!("&visibility=private").by(Demo), &[]),
+        finds(list!("&visibility=public").by(Demo), &[D]),
+        finds(list!("&member_status=pending"), &[A, B, C, D, E]),
+        finds(list!("&member_status=pending").by(Demo), &[B, D]),
+        finds(list!("&member_status=all").by(Demo), &[B, C, D])
             .row("list of all shared images as a member"),
-        finds(ours!("&member_status=rejected").by(Demo), &[D]),
-        finds(ours!("&os_hidden=true"), &[F]).row("hidden image"),
+        finds(list!("&member_status=rejected").by(Demo), &[D]),
+        finds(list!("&os_hidden=true"), &[F]).row("hidden image"),
         finds(get("/images?id=in:$f"), &[]),
         finds(get("/images?id=in:$f&os_hidden=true"), &[F]),
-        finds(ours!("&os_hidden=true").by(Demo), &[]),
-        finds(ours!("&owner=$a.owner"), &[A, B, C, D, E]),
-        finds(ours!("&owner=$demo"), &[]),
+        finds(list!("&os_hidden=true").by(Demo), &[]),
+        finds(list!("&owner=$a.owner"), &[A, B, C, D, E]),
+        finds(list!("&owner=$demo"), &[]),
         delete("/images/$c"),
-        finds(ours!("").by(Demo), &[D]),
+        finds(list!("").by(Demo), &[D]),
     ]);
     scene(steps)
 }
 
 pub(super) fn filters() -> Vec<Step> {
-    let mut steps = shelf();
+    let mut steps = six_images();
     steps.extend([
-        finds(ours!("&id=$a&id=$b"), &[B]).row("filter given twice"),
-        finds(ours!("&id=in:$a,$b"), &[A, B]).row("many values of a filter"),
-        finds(ours!("&name=in:a,c"), &[A, C]),
-        finds(ours!("&name=a"), &[A]),
-        finds(ours!("&name=eq:a"), &[A]),
-        // The database's way to compare.
-        finds(ours!("&name=A"), &[A]).row("filter in another case"),
-        finds(ours!("&size_of=large"), &[B]),
-        finds(ours!("&status=queued"), &[A, B, C, D, E]),
-        finds(ours!("&status=in:active,queued"), &[A, B, C, D, E]),
-        finds(ours!("&status=active"), &[]),
-        finds(ours!("&protected=true"), &[D]),
-        finds(ours!("&disk_format=raw"), &[C]),
-        finds(ours!("&tag=t1"), &[A, B]),
-        finds(ours!("&tag=t1&tag=t2&limit=1"), &[A])
+        finds(list!("&id=$a&id=$b"), &[B]).row("filter given twice"),
+        finds(list!("&id=in:$a,$b"), &[A, B]).row("filter with several values"),
+        finds(list!("&name=in:a,c"), &[A, C]),
+        finds(list!("&name=a"), &[A]),
+        finds(list!("&name=eq:a"), &[A]),
+        // The database compares names without regard to case.
+        finds(list!("&name=A"), &[A]).row("filter in another case"),
+        finds(list!("&size_of=large"), &[B]),
+        finds(list!("&status=queued"), &[A, B, C, D, E]),
+        finds(list!("&status=in:active,queued"), &[A, B, C, D, E]),
+        finds(list!("&status=active"), &[]),
+        finds(list!("&protected=true"), &[D]),
+        finds(list!("&disk_format=raw"), &[C]),
+        finds(list!("&tag=t1"), &[A, B]),
+        finds(list!("&tag=t1&tag=t2&limit=1"), &[A])
             .shows(
                 "/next",
                 r#""/v2/images?k=$fresh&sort=name%3Aasc&tag=t2&limit=1&marker=$a""#,
             )
             .row("tag given twice"),
-        finds(ours!("&nosuch=x"), &[]),
-        finds(ours!("&fields=id"), &[]).row("unknown filter"),
-        finds(ours!("&min_disk=7"), &[A]),
-        finds(ours!("&size=5"), &[]),
-        finds(ours!("&deleted=true"), &[A, B, C, D, E]),
+        finds(list!("&nosuch=x"), &[]),
+        finds(list!("&fields=id"), &[]).row("unknown filter"),
+        finds(list!("&min_disk=7"), &[A]),
+        finds(list!("&size=5"), &[]),
+        finds(list!("&deleted=true"), &[A, B, C, D, E]),
     ]);
     let refused = [
         (
@@ -127,7 +127,7 @@ pub(super) fn filters() -> Vec<Step> {
 }
 
 pub(super) fn sorting() -> Vec<Step> {
-    let mut steps = shelf();
+    let mut steps = six_images();
     steps.extend([
         finds(
             get("/images?k=$fresh&sort_key=name&sort_dir=asc"),
@@ -149,34 +149,34 @@ pub(super) fn sorting() -> Vec<Step> {
     scene(steps)
 }
 
-/// Images on a page, when the request does not say how many.
-const PAGE: usize = 25;
+/// The images on a page of a request without a limit.
+const PAGE_ROWS: usize = 25;
 
 pub(super) fn pages() -> Vec<Step> {
-    let mut steps = shelf();
+    let mut steps = six_images();
     steps.extend([
-        finds(ours!("&limit=2"), &[A, B])
+        finds(list!("&limit=2"), &[A, B])
             .shows("/first", r#""/v2/images?k=$fresh&sort=name%3Aasc&limit=2""#)
             .shows(
                 "/next",
                 r#""/v2/images?k=$fresh&sort=name%3Aasc&limit=2&marker=$b""#,
             )
             .row("page"),
-        finds(ours!("&limit=2&marker=$b"), &[C, D])
+        finds(list!("&limit=2&marker=$b"), &[C, D])
             .shows("/first", r#""/v2/images?k=$fresh&sort=name%3Aasc&limit=2""#)
             .shows(
                 "/next",
                 r#""/v2/images?k=$fresh&sort=name%3Aasc&limit=2&marker=$d""#,
             ),
-        finds(ours!("&limit=2&marker=$d"), &[E]).shows("/next", "null"),
-        // A page that is just full has a next one, which is empty.
-        finds(ours!("&limit=5"), &[A, B, C, D, E]).shows(
+        finds(list!("&limit=2&marker=$d"), &[E]).shows("/next", "null"),
+        // A full page links to a next page, even to an empty one.
+        finds(list!("&limit=5"), &[A, B, C, D, E]).shows(
             "/next",
             r#""/v2/images?k=$fresh&sort=name%3Aasc&limit=5&marker=$e""#,
         ),
-        finds(ours!("&limit=5&marker=$e"), &[]).shows("/next", "null"),
-        finds(ours!("&limit=2000"), &[A, B, C, D, E]),
-        finds(ours!("&limit=0"), &[]).shows("/next", "null"),
+        finds(list!("&limit=5&marker=$e"), &[]).shows("/next", "null"),
+        finds(list!("&limit=2000"), &[A, B, C, D, E]),
+        finds(list!("&limit=0"), &[]).shows("/next", "null"),
         get("/images?k=$fresh&name=x%20y%26z&tag=p&tag=q")
             .shows("/first", r#""/v2/images?k=$fresh&name=x+y%26z&tag=q""#),
         refuses(get("/images?limit=-1"), 400, "*"),
@@ -187,7 +187,7 @@ pub(super) fn pages() -> Vec<Step> {
             "No image found with ID nosuch",
         ),
         delete("/images/$c"),
-        finds(ours!("&marker=$c"), &[D, E]).row("deleted marker as an admin"),
+        finds(list!("&marker=$c"), &[D, E]).row("deleted marker as an admin"),
         refuses(
             get("/images?marker=$c").by(Demo),
             400,
@@ -195,7 +195,7 @@ pub(super) fn pages() -> Vec<Step> {
         )
         .row("deleted marker"),
     ]);
-    for _ in 0..=PAGE {
+    for _ in 0..=PAGE_ROWS {
         steps.push(post("/images", r#"{"name": "$fresh"}"#));
     }
     steps.extend([
@@ -207,7 +207,7 @@ pub(super) fn pages() -> Vec<Step> {
                 "/next",
                 r#""/v2/images?name=$fresh&sort=id&marker=$page.images.24.id""#,
             )
-            .row("page of no size"),
+            .row("page without a limit"),
     ]);
     scene(steps)
 }
@@ -216,7 +216,7 @@ const PAGE_OF_404: &str = r#""<html>\n <head>\n  <title>404 Not Found</title>\n 
 const JSON_OF_404: &str = r#"{"message": "No image found with ID x<br /><br />\n\n\n", "code": "404 Not Found", "title": "Not Found"}"#;
 const UNAUTHORIZED: &str = "This server could not verify that you are authorized to access the document you requested. Either you supplied the wrong credentials (e.g., bad password), or your browser does not understand how to supply the credentials required.";
 
-/// HTML or JSON: as the request likes it.
+/// Refusals in HTML or JSON, as the `Accept` header says.
 pub(super) fn refusals() -> Vec<Step> {
     let missing = |path, accept| get(path).status(404).header("accept", accept);
     scene(vec![

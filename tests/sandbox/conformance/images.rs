@@ -1,8 +1,8 @@
-//! Glance's scenes.
+//! The scenes about images and their members.
 //!
-//! The testbed's images stay in its database when they are deleted, so no step gives a fixed id;
-//! and others may have images there, so lists are about names that only a scene has.
-use super::Who::{BadToken, Demo};
+//! The database of a real Glance keeps the rows of deleted images, so no step uses a fixed id. It may have images of
+//! others, so the scenes list only images with names of their own.
+use super::Caller::{BadToken, Demo};
 use super::{Service, Step, delete, get, patch, post, put};
 
 pub(super) fn scene(steps: Vec<Step>) -> Vec<Step> {
@@ -22,7 +22,7 @@ const KEYS: &str = "checksum container_format created_at disk_format file id min
     os_hash_algo os_hash_value os_hidden owner protected schema self size status tags updated_at \
     virtual_size visibility";
 const NO_IMAGE: &str = "No image found with ID $i";
-const LOOKED_UP: &str = "Image $i not found.";
+const NO_SUCH_IMAGE: &str = "Image $i not found.";
 
 pub(super) fn images() -> Vec<Step> {
     scene(vec![
@@ -74,8 +74,12 @@ pub(super) fn members() -> Vec<Step> {
     scene(vec![
         post("/images", NAMED).save("i"),
         get("/images/$i/members").shows("", r#"{"members": [], "schema": "/v2/schemas/members"}"#),
-        refuses(get("/images/$i/members").by(Demo), 404, LOOKED_UP),
-        refuses(post("/images/$i/members", SHARE).by(Demo), 404, LOOKED_UP),
+        refuses(get("/images/$i/members").by(Demo), 404, NO_SUCH_IMAGE),
+        refuses(
+            post("/images/$i/members", SHARE).by(Demo),
+            404,
+            NO_SUCH_IMAGE,
+        ),
         post("/images/$i/members", SHARE)
             .status(200)
             .keys("", "created_at image_id member_id schema status updated_at")
@@ -89,7 +93,7 @@ pub(super) fn members() -> Vec<Step> {
             409,
             "Member $demo is duplicated for image $i",
         )
-        .row("member again"),
+        .row("member added again"),
         post("/images/$i/members", r#"{"member": "other"}"#).status(200),
         // A member sees the image, and itself among the members.
         get("/images/$i").by(Demo).shows("/id", r#""$i""#),
@@ -122,7 +126,7 @@ pub(super) fn members() -> Vec<Step> {
             "You are not authorized to complete delete_member action.",
         )
         .row("member removes itself"),
-        // The status is the member's to set, or an admin's.
+        // The member or an admin sets the status.
         put("/images/$i/members/$demo", r#"{"status": "accepted"}"#)
             .by(Demo)
             .shows("/status", r#""accepted""#),
@@ -149,7 +153,7 @@ pub(super) fn members() -> Vec<Step> {
             404,
             "other not found in the member list of the image $i.",
         ),
-        // The owner invites, and does not accept in another's place.
+        // The owner adds a member, but cannot accept for it.
         post("/images", NAMED).by(Demo).save("d"),
         post("/images/$d/members", r#"{"member": "other"}"#)
             .by(Demo)
@@ -197,8 +201,8 @@ pub(super) fn members() -> Vec<Step> {
     ])
 }
 
-/// There is one row for each member: it keeps its place in the list.
-pub(super) fn member_again() -> Vec<Step> {
+/// A member that is added again has its old row, and its old place in the list.
+pub(super) fn member_added_again() -> Vec<Step> {
     scene(vec![
         post("/images", NAMED).save("i"),
         post("/images/$i/members", SHARE).status(200),
@@ -222,7 +226,7 @@ pub(super) fn member_again() -> Vec<Step> {
         post("/images/$i/members", SHARE)
             .status(200)
             .shows("/status", r#""pending""#)
-            .row("deleted member again"),
+            .row("deleted member added again"),
         get("/images/$i/members")
             .shows("/members/0/member_id", r#""$demo""#)
             .shows("/members/1/member_id", r#""other""#),
@@ -237,10 +241,14 @@ pub(super) fn visibility() -> Vec<Step> {
     let mut steps = vec![
         post("/images", PRIVATE).save("i"),
         refuses(get("/images/$i").by(Demo), 404, NO_IMAGE),
-        refuses(get("/images/$i/members").by(Demo), 404, LOOKED_UP),
-        refuses(post("/images/$i/members", SHARE).by(Demo), 404, LOOKED_UP),
+        refuses(get("/images/$i/members").by(Demo), 404, NO_SUCH_IMAGE),
+        refuses(
+            post("/images/$i/members", SHARE).by(Demo),
+            404,
+            NO_SUCH_IMAGE,
+        ),
     ];
-    steps.extend(without_members());
+    steps.extend(member_calls_refused());
     for body in [
         r#"{"visibility": "public"}"#,
         r#"{"visibility": "community"}"#,
@@ -252,10 +260,10 @@ pub(super) fn visibility() -> Vec<Step> {
             403,
             ONLY_SHARED,
         ));
-        steps.extend(without_members());
+        steps.extend(member_calls_refused());
     }
     steps.extend([
-        // Hidden, not gone: members are there again when the image is shared again.
+        // A private image hides its members; they show again when it is shared again.
         post("/images", NAMED).save("i"),
         post("/images/$i/members", SHARE).status(200),
         patch(
@@ -286,17 +294,17 @@ pub(super) fn visibility() -> Vec<Step> {
     scene(steps)
 }
 
-/// Of an image that is not shared, as an admin.
-fn without_members() -> Vec<Step> {
+/// The refusals of all calls for members of an image `i` that is not shared, as an admin.
+fn member_calls_refused() -> Vec<Step> {
     vec![
         refuses(get("/images/$i/members"), 403, ONLY_SHARED)
-            .row("list of members of another image"),
+            .row("list of members of an image that is not shared"),
         refuses(
             post("/images/$i/members", SHARE),
             403,
             "Not allowed to create members for image $i.",
         )
-        .row("member of another image"),
+        .row("member of an image that is not shared"),
         refuses(
             get("/images/$i/members/$demo"),
             404,
@@ -321,14 +329,16 @@ const NO_DELETE: &str = "You are not authorized to complete delete_image action.
 pub(super) fn deletion() -> Vec<Step> {
     scene(vec![
         post("/images", NAMED).save("i"),
-        refuses(delete("/images/$i").by(Demo), 404, FAILED).row("another's image that is not seen"),
+        refuses(delete("/images/$i").by(Demo), 404, FAILED)
+            .row("invisible image of another project"),
         post("/images/$i/members", SHARE).status(200),
-        refuses(delete("/images/$i").by(Demo), 403, NO_DELETE).row("another's image that is seen"),
+        refuses(delete("/images/$i").by(Demo), 403, NO_DELETE)
+            .row("visible image of another project"),
         refuses(delete("/images/$i").by(BadToken), 401, "*"),
         delete("/images/$i").row("image with members"),
-        refuses(delete("/images/$i"), 404, FAILED).row("image again"),
+        refuses(delete("/images/$i"), 404, FAILED).row("image deleted again"),
         refuses(get("/images/$i"), 404, NO_IMAGE),
-        refuses(get("/images/$i/members"), 404, LOOKED_UP),
+        refuses(get("/images/$i/members"), 404, NO_SUCH_IMAGE),
         post("/images", r#"{"protected": true, "visibility": "public"}"#).save("i"),
         refuses(
             delete("/images/$i"),
@@ -336,7 +346,7 @@ pub(super) fn deletion() -> Vec<Step> {
             "Image $i is protected and cannot be deleted.",
         )
         .row("protected image"),
-        // Whose it is comes first.
+        // The check of the owner comes before that of the protection.
         refuses(delete("/images/$i").by(Demo), 403, NO_DELETE),
         patch(
             "/images/$i",

@@ -1,8 +1,8 @@
-//! What real services answered, as a table of scenes that runs against any cloud: the sandbox in
-//! process, and a real one (`tests/testbed`). Where they differ, the sandbox is wrong.
+//! The conformance table: scenes that run against any cloud. `tests/sandbox` runs them against the practice cloud in
+//! its own process, `tests/testbed` against real services. Where the two differ, the practice cloud is wrong.
 //!
-//! A scene is a list of calls with what must come back. `$name` stands for the id of what an
-//! earlier step saved, `$name.path.to.value` for a value in it; also in expected texts.
+//! A scene is a list of steps: calls, each with its expected answer. In a path, a body or an expected text, `$name`
+//! stands for the id of the resource that an earlier step saved, and `$name.path.to.value` for a value in it.
 mod balancers;
 mod image_files;
 mod image_lists;
@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 
 use scenes::Scene;
 
-/// A project that nobody else uses, for the scene about default groups.
+/// A project that only the scene about default security groups uses.
 const LONELY_PROJECT: &str = "5b1ff7d2c0aa4d0f8d7d0c9f4c1e2a3b";
 
-/// All scenes, by the services that they are about.
+/// All scenes, ordered by service.
 pub fn scenes() -> impl Iterator<Item = &'static Scene> {
     scenes::SCENES
         .iter()
@@ -33,14 +33,14 @@ pub fn scenes() -> impl Iterator<Item = &'static Scene> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Who {
+pub enum Caller {
     Admin,
     /// A member of another project.
     Demo,
     BadToken,
 }
 
-/// Whose API a step calls.
+/// The service whose API a step calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Service {
     Network,
@@ -51,7 +51,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// Its type in the catalog.
+    /// The type of the service in the catalog.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -62,7 +62,7 @@ impl Service {
         }
     }
 
-    /// What follows the catalog's URL, whose own version is cut off.
+    /// The path that follows the catalog's URL, without the URL's own version.
     pub fn root(self) -> &'static str {
         match self {
             Self::Network => "/v2.0",
@@ -75,24 +75,24 @@ impl Service {
 }
 
 pub struct Request<'a> {
-    pub who: Who,
+    pub caller: Caller,
     pub service: Service,
     pub method: &'a str,
-    /// Behind the service's root.
+    /// The path below the service's root.
     pub path: &'a str,
     pub body: Option<Value>,
     pub if_match: Option<&'a str>,
-    /// Beside the usual ones, or instead of them; an empty value takes one away.
+    /// Headers that are added or replaced; an empty value removes a header.
     pub headers: &'a [(&'static str, &'static str)],
 }
 
-/// What an upload sends; its step's body is the text.
+/// The media type of an upload. The body of its step is a JSON string, whose text is sent.
 const OCTETS: &str = "application/octet-stream";
-/// What Glance takes for a patch.
+/// The media type of Glance's PATCH.
 const IMAGE_PATCH: &str = "application/openstack-images-v2.1-json-patch";
 
 impl Request<'_> {
-    /// All headers but the token.
+    /// Returns all headers except the token.
     pub fn all_headers(&self) -> Vec<(&str, &str)> {
         let media = match self.method {
             "PATCH" => IMAGE_PATCH,
@@ -108,6 +108,7 @@ impl Request<'_> {
         headers
     }
 
+    /// Returns the body as it is sent.
     pub fn bytes(&self) -> Bytes {
         let is_file = self.headers.contains(&("content-type", OCTETS));
         match &self.body {
@@ -124,7 +125,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A body that is no JSON is its text.
+    /// A body that is not JSON becomes a string, an empty one `null`.
     pub fn new(status: u16, body: &[u8]) -> Self {
         let text = || match String::from_utf8_lossy(body).into_owned() {
             text if text.is_empty() => Value::Null,
@@ -138,22 +139,22 @@ impl Answer {
 }
 
 /// A cloud under test.
-pub struct Target<'a> {
-    /// Of the network service; ends with `/v2.0`.
+pub struct TestedCloud<'a> {
+    /// The URL of the network service; ends with `/v2.0`.
     pub url: String,
-    /// Of the load-balancer service; ends with `/lbaas`.
+    /// The URL of the load-balancer service; ends with `/lbaas`.
     pub balancers_url: String,
     pub demo_project: String,
     pub send: &'a mut dyn FnMut(&Request<'_>) -> Answer,
-    /// Lets time pass: what is pending goes on.
+    /// Lets time pass, so that pending changes can end.
     pub wait: &'a mut dyn FnMut(),
 }
 
-/// How often a step that waits looks again.
-const LOOKS_MAX: usize = 300;
+/// The most repeats of a call whose answer is not yet the expected one.
+const REPEATS_MAX: usize = 300;
 
 pub struct Step {
-    who: Who,
+    caller: Caller,
     service: Service,
     method: &'static str,
     path: &'static str,
@@ -162,21 +163,22 @@ pub struct Step {
     headers: Vec<(&'static str, &'static str)>,
     status: u16,
     error: Option<(&'static str, &'static str)>,
-    /// JSON pointer and the value there, as JSON.
+    /// JSON pointers, and the expected values as JSON.
     shows: Vec<(&'static str, &'static str)>,
-    /// The same, with what comes after it.
-    passing: Vec<[&'static str; 3]>,
-    /// JSON pointer to an object, and its keys, sorted.
+    /// JSON pointers, each with two expected texts, either of which will do.
+    shows_either: Vec<[&'static str; 3]>,
+    /// A JSON pointer to an object, and the object's keys, sorted.
     keys: Option<(&'static str, &'static str)>,
     save: Option<&'static str>,
-    /// Asks again until the answer is as wanted.
-    until: bool,
+    /// Repeats the call until the answer is the expected one.
+    eventually: bool,
+    /// Keys of [`rows::ROWS`] that the step shows.
     pub rows: Vec<&'static str>,
 }
 
 fn step(method: &'static str, path: &'static str) -> Step {
     Step {
-        who: Who::Admin,
+        caller: Caller::Admin,
         service: Service::Network,
         method,
         path,
@@ -190,10 +192,10 @@ fn step(method: &'static str, path: &'static str) -> Step {
         },
         error: None,
         shows: Vec::new(),
-        passing: Vec::new(),
+        shows_either: Vec::new(),
         keys: None,
         save: None,
-        until: false,
+        eventually: false,
         rows: Vec::new(),
     }
 }
@@ -224,8 +226,8 @@ impl Step {
         self
     }
 
-    fn by(mut self, who: Who) -> Self {
-        self.who = who;
+    fn by(mut self, caller: Caller) -> Self {
+        self.caller = caller;
         self
     }
 
@@ -234,9 +236,9 @@ impl Step {
         self
     }
 
-    /// Asks again until the answer is as wanted: for what takes its time.
-    fn until(mut self) -> Self {
-        self.until = true;
+    /// Repeats the call until the answer is the expected one, for changes that take time.
+    fn eventually(mut self) -> Self {
+        self.eventually = true;
         self
     }
 
@@ -245,19 +247,20 @@ impl Step {
         self
     }
 
-    /// Beside the usual headers, or instead of one; an empty value takes it away.
+    /// Adds or replaces a header; an empty value removes it.
     fn header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((name, value));
         self
     }
 
+    /// Saves the resource in the answer under this name.
     fn save(mut self, name: &'static str) -> Self {
         self.save = Some(name);
         self
     }
 
-    /// The status, Neutron's type (none elsewhere) and the whole message; `*` where the message is not
-    /// always the same.
+    /// Expects an error: its status, its type or title (empty where the service has none), and its whole message.
+    /// `*` stands for any message.
     fn refuses(mut self, status: u16, kind: &'static str, message: &'static str) -> Self {
         self.status = status;
         self.error = Some((kind, message));
@@ -269,39 +272,46 @@ impl Step {
         self
     }
 
-    /// A word that a slow client finds replaced by the next one already.
-    fn passing(mut self, pointer: &'static str, word: &'static str, next: &'static str) -> Self {
-        self.passing.push([pointer, word, next]);
+    /// Expects a text, or the next one, by which a slow client may already find it replaced.
+    fn shows_either(
+        mut self,
+        pointer: &'static str,
+        text: &'static str,
+        next: &'static str,
+    ) -> Self {
+        self.shows_either.push([pointer, text, next]);
         self
     }
 
+    /// Expects a value, given as JSON, at this JSON pointer.
     fn shows(mut self, pointer: &'static str, value: &'static str) -> Self {
         self.shows.push((pointer, value));
         self
     }
 
+    /// Expects exactly these keys, sorted, in the object at this JSON pointer.
     fn keys(mut self, pointer: &'static str, keys: &'static str) -> Self {
         self.keys = Some((pointer, keys));
         self
     }
 
-    /// The row of BEHAVIOUR.md that it shows.
+    /// Names a row of BEHAVIOUR.md that the step shows, by its key in [`rows::ROWS`].
     fn row(mut self, key: &'static str) -> Self {
         self.rows.push(key);
         self
     }
 }
 
-/// Runs a scene; panics with the step that came out otherwise. What it made is removed.
-pub fn run(target: &mut Target<'_>, name: &str) {
+/// Runs a scene, and deletes what it created. Panics with the steps whose answers were not the expected ones.
+pub fn run(cloud: &mut TestedCloud<'_>, name: &str) {
     let (_, scene) = scenes()
         .find(|(known, _)| *known == name)
-        .unwrap_or_else(|| panic!("no scene {name}"));
-    let mut stage = Stage {
+        .unwrap_or_else(|| panic!("there is no scene {name}"));
+    let mut scene_run = SceneRun {
         saved: BTreeMap::from([
-            ("url".to_owned(), json!(target.url)),
-            ("balancers_url".to_owned(), json!(target.balancers_url)),
-            ("demo".to_owned(), json!(target.demo_project)),
+            ("url".to_owned(), json!(cloud.url)),
+            ("balancers_url".to_owned(), json!(cloud.balancers_url)),
+            ("demo".to_owned(), json!(cloud.demo_project)),
             ("lonely".to_owned(), json!(LONELY_PROJECT)),
             ("fresh".to_owned(), json!(uuid::Uuid::new_v4().to_string())),
             (
@@ -309,27 +319,28 @@ pub fn run(target: &mut Target<'_>, name: &str) {
                 json!("11111111-2222-4333-8444-555555555555"),
             ),
         ]),
-        made: Vec::new(),
+        cleanups: Vec::new(),
     };
     let problems: Vec<String> = scene()
         .iter()
-        .filter_map(|step| stage.play(target, step).err())
+        .filter_map(|step| scene_run.run_step(cloud, step).err())
         .collect();
-    stage.clean_up(target);
+    scene_run.clean_up(cloud);
     assert!(problems.is_empty(), "{name}:\n{}", problems.join("\n"));
 }
 
-struct Stage {
+/// A scene while it runs.
+struct SceneRun {
     saved: BTreeMap<String, Value>,
-    /// What takes back what was made, oldest first.
-    made: Vec<Made>,
+    /// The calls that delete what the scene created, the oldest resource first.
+    cleanups: Vec<Cleanup>,
 }
 
-/// An image that is protected must be given free before it goes.
-fn made_image(image: &Value) -> [Made; 2] {
+/// The calls that delete an image, in reverse order: a protected image must be unprotected first.
+fn image_cleanups(image: &Value) -> [Cleanup; 2] {
     let path = format!("/images/{}", image["id"].as_str().unwrap_or_default());
-    let free = json!([{"op": "replace", "path": "/protected", "value": false}]);
-    [("DELETE", None), ("PATCH", Some(free))].map(|(method, body)| Made {
+    let unprotect = json!([{"op": "replace", "path": "/protected", "value": false}]);
+    [("DELETE", None), ("PATCH", Some(unprotect))].map(|(method, body)| Cleanup {
         service: Service::Image,
         method,
         path: path.clone(),
@@ -337,34 +348,35 @@ fn made_image(image: &Value) -> [Made; 2] {
     })
 }
 
-struct Made {
+/// A call that deletes what a step created.
+struct Cleanup {
     service: Service,
     method: &'static str,
     path: String,
     body: Option<Value>,
 }
 
-impl Stage {
-    fn play(&mut self, target: &mut Target<'_>, step: &Step) -> Result<(), String> {
-        let mut played = self.play_once(target, step);
-        for _ in 0..LOOKS_MAX {
-            if !step.until || played.is_ok() {
+impl SceneRun {
+    fn run_step(&mut self, cloud: &mut TestedCloud<'_>, step: &Step) -> Result<(), String> {
+        let mut result = self.run_once(cloud, step);
+        for _ in 0..REPEATS_MAX {
+            if !step.eventually || result.is_ok() {
                 break;
             }
-            (target.wait)();
-            played = self.play_once(target, step);
+            (cloud.wait)();
+            result = self.run_once(cloud, step);
         }
-        played
+        result
     }
 
-    fn play_once(&mut self, target: &mut Target<'_>, step: &Step) -> Result<(), String> {
+    fn run_once(&mut self, cloud: &mut TestedCloud<'_>, step: &Step) -> Result<(), String> {
         let path = self.fill(step.path);
         let body = (!step.body.is_empty()).then(|| {
             serde_json::from_str::<Value>(&self.fill(step.body))
                 .unwrap_or_else(|error| panic!("{error} in {}", step.body))
         });
-        let answer = (target.send)(&Request {
-            who: step.who,
+        let answer = (cloud.send)(&Request {
+            caller: step.caller,
             service: step.service,
             method: step.method,
             path: &path,
@@ -372,36 +384,38 @@ impl Stage {
             if_match: step.if_match,
             headers: &step.headers,
         });
-        let seen = format!(
+        let exchange = format!(
             "{} {path} {:?} -> {} {}",
             step.method, step.body, answer.status, answer.body
         );
         self.remember(step, &path, body, &answer);
         if answer.status != step.status {
-            return Err(format!("{seen}\n    wanted status {}", step.status));
+            return Err(format!("{exchange}\n    expected status {}", step.status));
         }
         if let Some((kind, message)) = step.error {
             let (kind_is, message_is) = error_of(&answer.body);
             let message = self.fill(message);
             if kind_is != kind || (message != "*" && message_is != message) {
-                return Err(format!("{seen}\n    wanted {kind}: {message}"));
+                return Err(format!("{exchange}\n    expected {kind}: {message}"));
             }
         }
         for (pointer, value) in &step.shows {
-            let wanted: Value = serde_json::from_str(&self.fill(value))
+            let expected: Value = serde_json::from_str(&self.fill(value))
                 .unwrap_or_else(|error| panic!("{error} in {value}"));
             let found = answer.body.pointer(pointer).cloned().unwrap_or(Value::Null);
-            if found != wanted {
-                return Err(format!("{seen}\n    wanted {pointer} = {wanted}"));
+            if found != expected {
+                return Err(format!("{exchange}\n    expected {pointer} = {expected}"));
             }
         }
-        for [pointer, word, next] in &step.passing {
+        for [pointer, text, next] in &step.shows_either {
             let found = answer.body.pointer(pointer).and_then(Value::as_str);
-            if found != Some(word) && found != Some(next) {
-                return Err(format!("{seen}\n    wanted {pointer} = {word}, or {next}"));
+            if found != Some(text) && found != Some(next) {
+                return Err(format!(
+                    "{exchange}\n    expected {pointer} = {text}, or {next}"
+                ));
             }
         }
-        if let Some((pointer, wanted)) = step.keys {
+        if let Some((pointer, expected)) = step.keys {
             let shown = answer.body.pointer(pointer).and_then(Value::as_object);
             let mut keys: Vec<&str> = shown
                 .into_iter()
@@ -409,14 +423,15 @@ impl Stage {
                 .map(String::as_str)
                 .collect();
             keys.sort_unstable();
-            let wanted: Vec<&str> = wanted.split_whitespace().collect();
-            if keys != wanted {
-                return Err(format!("{seen}\n    wanted keys {wanted:?}"));
+            let expected: Vec<&str> = expected.split_whitespace().collect();
+            if keys != expected {
+                return Err(format!("{exchange}\n    expected keys {expected:?}"));
             }
         }
         Ok(())
     }
 
+    /// Saves the resource of a successful answer if the step says so, and adds the calls that delete it.
     fn remember(&mut self, step: &Step, path: &str, body: Option<Value>, answer: &Answer) {
         if answer.status >= 300 {
             return;
@@ -429,18 +444,19 @@ impl Stage {
             Value::Array(items) => items.into_iter().next().unwrap_or_default(),
             other => other,
         };
-        let goes_with_balancer = step.service == Service::LoadBalancer && path != "/loadbalancers";
+        let is_deleted_with_balancer =
+            step.service == Service::LoadBalancer && path != "/loadbalancers";
         if step.method == "POST" && path == "/images" {
-            self.made.extend(made_image(&resource));
+            self.cleanups.extend(image_cleanups(&resource));
         } else if step.method == "POST" && path == "/groups" {
-            // There is no DELETE of a group.
-            self.made.push(Made {
+            // Cinder has no DELETE of a group.
+            self.cleanups.push(Cleanup {
                 service: step.service,
                 method: "POST",
                 path: format!("/groups/{}/action", resource["id"].as_str().unwrap()),
                 body: Some(json!({"delete": {"delete-volumes": true}})),
             });
-        } else if step.method == "POST" && !goes_with_balancer {
+        } else if step.method == "POST" && !is_deleted_with_balancer {
             for one in answer
                 .body
                 .as_object()
@@ -450,7 +466,7 @@ impl Stage {
                 let items = one.as_array().cloned().unwrap_or_else(|| vec![one.clone()]);
                 for item in items {
                     if let Some(id) = item["id"].as_str() {
-                        self.made.push(Made {
+                        self.cleanups.push(Cleanup {
                             service: step.service,
                             method: "DELETE",
                             path: format!("{path}/{id}"),
@@ -460,7 +476,7 @@ impl Stage {
                 }
             }
         } else if path.ends_with("/add_router_interface") {
-            self.made.push(Made {
+            self.cleanups.push(Cleanup {
                 service: step.service,
                 method: "PUT",
                 path: path.replace("/add_", "/remove_"),
@@ -472,20 +488,21 @@ impl Stage {
         }
     }
 
-    /// Newest first, and again: what the first pass could not remove may have waited for another.
-    fn clean_up(&self, target: &mut Target<'_>) {
+    /// Deletes what the scene created, the newest resource first. It does so twice, because another resource may have
+    /// blocked a deletion in the first pass.
+    fn clean_up(&self, cloud: &mut TestedCloud<'_>) {
         for _ in 0..2 {
-            for made in self.made.iter().rev() {
-                if let Some(path) = slow_removal(made) {
-                    remove_slowly(target, made, &path);
+            for cleanup in self.cleanups.iter().rev() {
+                if let Some(path) = slow_delete_path(cleanup) {
+                    delete_until_gone(cloud, cleanup, &path);
                     continue;
                 }
-                (target.send)(&Request {
-                    who: Who::Admin,
-                    service: made.service,
-                    method: made.method,
-                    path: &made.path,
-                    body: made.body.clone(),
+                (cloud.send)(&Request {
+                    caller: Caller::Admin,
+                    service: cleanup.service,
+                    method: cleanup.method,
+                    path: &cleanup.path,
+                    body: cleanup.body.clone(),
                     if_match: None,
                     headers: &[],
                 });
@@ -493,7 +510,7 @@ impl Stage {
         }
     }
 
-    /// Replaces `$name`, `$name.path` and, where a dot follows, `${name}`.
+    /// Replaces `$name`, `$name.path` and `${name}`; the last form is for a name that a dot follows.
     fn fill(&self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;
@@ -527,7 +544,7 @@ impl Stage {
         let saved = self
             .saved
             .get(name)
-            .unwrap_or_else(|| panic!("nothing saved as {name}"));
+            .unwrap_or_else(|| panic!("no step saved {name}"));
         if let Some(text) = saved.as_str() {
             return text.to_owned();
         }
@@ -540,31 +557,33 @@ impl Stage {
     }
 }
 
-/// The call that removes what takes its time to go, with what is inside it.
-fn slow_removal(made: &Made) -> Option<String> {
-    let is_slow = !matches!(made.service, Service::Network | Service::Image);
-    let takes_all = ["/loadbalancers/", "/volumes/"];
-    let takes_all = takes_all.iter().any(|all| made.path.starts_with(all));
-    let query = if takes_all { "?cascade=true" } else { "" };
-    is_slow.then(|| format!("{}{query}", made.path))
+/// The path that deletes a resource with its children, if its deletion takes time; `None` if the service deletes it at
+/// once.
+fn slow_delete_path(cleanup: &Cleanup) -> Option<String> {
+    let is_slow = !matches!(cleanup.service, Service::Network | Service::Image);
+    let cascading = ["/loadbalancers/", "/volumes/"];
+    let cascades = cascading.iter().any(|path| cleanup.path.starts_with(path));
+    let query = if cascades { "?cascade=true" } else { "" };
+    is_slow.then(|| format!("{}{query}", cleanup.path))
 }
 
-/// Asks until it is gone: something that is pending, or in use by what goes, is refused for a while.
-fn remove_slowly(target: &mut Target<'_>, made: &Made, path: &str) {
-    for _ in 0..LOOKS_MAX {
-        let answer = (target.send)(&Request {
-            who: Who::Admin,
-            service: made.service,
-            method: made.method,
+/// Repeats a delete until the answer is 404: while a resource is pending, or used by another one that is being deleted,
+/// its deletion is refused.
+fn delete_until_gone(cloud: &mut TestedCloud<'_>, cleanup: &Cleanup, path: &str) {
+    for _ in 0..REPEATS_MAX {
+        let answer = (cloud.send)(&Request {
+            caller: Caller::Admin,
+            service: cleanup.service,
+            method: cleanup.method,
             path,
             headers: &[],
-            body: made.body.clone(),
+            body: cleanup.body.clone(),
             if_match: None,
         });
         if answer.status == 404 {
             return;
         }
-        (target.wait)();
+        (cloud.wait)();
     }
 }
 
@@ -577,13 +596,13 @@ fn error_of(body: &Value) -> (String, String) {
     if let Some(message) = body.get("description") {
         return (text(&body["title"]), text(message));
     }
-    // Glance's JSON is its page's text.
+    // Glance's JSON has the text of its HTML page.
     if let Some(message) = body.get("message") {
         let message = text(message).replace("<br /><br />", "");
         return (String::new(), message.trim().to_owned());
     }
     let Some(error) = body.get("NeutronError").or(body.get("error")) else {
-        // Nova's and Cinder's have one name for each status.
+        // In Nova's and Cinder's errors, the only key is a name of the status.
         let named = body.as_object().and_then(|body| body.iter().next());
         return named.map_or_else(Default::default, |(name, error)| {
             (name.clone(), text(&error["message"]))

@@ -1,5 +1,5 @@
-//! Kinds of Neutron that few projects have: local IPs, conntrack helpers, NDP proxies, metering labels.
-use super::Who::Demo;
+//! The scenes about kinds of Neutron that few projects use: local IPs, conntrack helpers, NDP proxies, metering labels.
+use super::Caller::Demo;
 use super::{Step, delete, get, post, put};
 
 const NETWORK: &str = r#"{"network": {"name": "conformance"}}"#;
@@ -12,7 +12,7 @@ const NO_ASSOCIATION: (&str, &str) = (
 );
 
 pub fn local_ips() -> Vec<Step> {
-    let held = |port: &'static str, message: &'static str| {
+    let refused = |port: &'static str, message: &'static str| {
         delete(port)
             .refuses(409, "ServicePortInUse", message)
             .row("local IP's port")
@@ -62,11 +62,11 @@ pub fn local_ips() -> Vec<Step> {
             "HTTPBadRequest",
             "['nosuch'] is invalid attribute for filtering",
         ),
-        held(
+        refused(
             "/ports/$l.local_port_id",
             "Port $l.local_port_id cannot be deleted directly via the port API: still referenced by Local IPs.",
         ),
-        held(
+        refused(
             "/ports/$q",
             "Port $q cannot be deleted directly via the port API: still referenced by Local IPs.",
         ),
@@ -148,7 +148,7 @@ pub fn conntrack_helpers() -> Vec<Step> {
 pub fn ndp_proxies() -> Vec<Step> {
     const PROXY: &str =
         r#"{"ndp_proxy": {"name": "conformance", "router_id": "$r", "port_id": "$p"}}"#;
-    let unfiltered = |path: &'static str, message: &'static str| {
+    let invalid_filter = |path: &'static str, message: &'static str| {
         get(path).refuses(400, "HTTPBadRequest", message)
     };
     vec![
@@ -156,7 +156,7 @@ pub fn ndp_proxies() -> Vec<Step> {
         post("/subnetpools", r#"{"subnetpool": {"name": "conformance", "prefixes": ["2001:db8:7::/48"], "default_prefixlen": 64, "address_scope_id": "$a"}}"#).save("o"),
         post("/networks", r#"{"network": {"name": "conformance", "router:external": true}}"#).save("e"),
         post("/subnets", r#"{"subnet": {"network_id": "$e", "ip_version": 4, "cidr": "203.0.113.0/24"}}"#),
-        // Only the subnets of one IP version share a pool.
+        // The rule that the subnets of a network share a pool holds within an IP version.
         post("/subnets", r#"{"subnet": {"network_id": "$e", "ip_version": 6, "subnetpool_id": "$o"}}"#),
         post("/networks", NETWORK).save("n"),
         post("/subnets", r#"{"subnet": {"network_id": "$n", "ip_version": 6, "subnetpool_id": "$o"}}"#).save("s"),
@@ -166,10 +166,10 @@ pub fn ndp_proxies() -> Vec<Step> {
         put("/routers/$r/add_router_interface", r#"{"subnet_id": "$s"}"#),
         put("/routers/$r", r#"{"router": {"enable_ndp_proxy": true}}"#),
         post("/ndp_proxies", PROXY).save("x").keys("/ndp_proxy", "created_at description id ip_address name port_id project_id revision_number router_id tenant_id updated_at"),
-        unfiltered("/ndp_proxies?id=$x", "['id'] is invalid attribute for filtering"),
-        unfiltered("/ndp_proxies?project_id=$x", "['project_id'] is invalid attribute for filtering"),
+        invalid_filter("/ndp_proxies?id=$x", "['id'] is invalid attribute for filtering"),
+        invalid_filter("/ndp_proxies?project_id=$x", "['project_id'] is invalid attribute for filtering"),
         get("/ndp_proxies?name=nosuch&description=&revision_number=1").shows("/ndp_proxies", "[]"),
-        unfiltered("/ndp_proxies?router_id=$r", "['router_id'] is invalid attribute for filtering"),
+        invalid_filter("/ndp_proxies?router_id=$r", "['router_id'] is invalid attribute for filtering"),
         get("/ndp_proxies/$x?fields=router_id&fields=port_id").shows("/ndp_proxy", r#"{"router_id": "$r", "port_id": "$p"}"#),
         put("/routers/$r/remove_router_interface", r#"{"subnet_id": "$s"}"#).refuses(409, "RouterInterfaceInUseByNDPProxy", "Unable to remove subnet $s from router $r, There are one or more ndp proxies still in use on the subnet.").row("interface to a port with an NDP proxy"),
         put("/routers/$r", r#"{"router": {"external_gateway_info": null}}"#).refuses(409, "RouterGatewayInUseByNDPProxy", "Unable to unset external gateway of router $r, There are one or more ndp proxies still in use on the router.").row("gateway of a router with an NDP proxy"),

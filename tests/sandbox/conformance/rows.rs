@@ -1,6 +1,6 @@
-//! Ties the tables of `tests/testbed/BEHAVIOUR.md` to the scenes.
+//! Ties the rows of the tables of `tests/testbed/BEHAVIOUR.md` to the steps of the scenes.
 
-/// The first cell of a row, and the key that the scenes use for it.
+/// The first cell of each row, word for word, and the key by which steps name the row.
 pub const ROWS: &[(&str, &str)] = &[
     ("network with ports", "network with ports"),
     ("network with subnets, no ports", "network with subnets"),
@@ -98,9 +98,9 @@ pub const ROWS: &[(&str, &str)] = &[
     ),
     (
         "again, by subnet_id; or a subnet of another router",
-        "interface again by subnet",
+        "removed interface by subnet",
     ),
-    ("again, by port_id", "interface again by port"),
+    ("again, by port_id", "removed interface by port"),
     (
         "**a port with addresses of several IPv6 subnets, by one subnet_id**",
         "one subnet of a shared interface",
@@ -111,7 +111,7 @@ pub const ROWS: &[(&str, &str)] = &[
         "shared interface by port and subnet",
     ),
     ("router gone", "interface of a gone router"),
-    ("empty body", "interface of nothing"),
+    ("empty body", "interface without subnet or port"),
     (
         "`PUT /routers/{id}` external_gateway_info null or {} with floating IPs or forwardings",
         "gateway with floating IPs",
@@ -120,28 +120,28 @@ pub const ROWS: &[(&str, &str)] = &[
     ("DELETE image, protected", "protected image"),
     (
         "DELETE another's image that the caller sees (public, community, shared with him)",
-        "another's image that is seen",
+        "visible image of another project",
     ),
     (
         "DELETE another's image that the caller does not see",
-        "another's image that is not seen",
+        "invisible image of another project",
     ),
-    ("DELETE image, again", "image again"),
+    ("DELETE image, again", "image deleted again"),
     ("bad token, Glance", "image call with a bad token"),
     (
         "**POST image with the id of a deleted one**",
         "image with the id of a deleted one",
     ),
     ("POST member of a shared image", "member of a shared image"),
-    ("POST member that is there", "member again"),
-    ("POST member that was deleted", "deleted member again"),
+    ("POST member that is there", "member added again"),
+    ("POST member that was deleted", "deleted member added again"),
     (
         "POST, PUT, DELETE member of a private, public or community image",
-        "member of another image",
+        "member of an image that is not shared",
     ),
     (
         "GET members of a private, public or community image",
-        "list of members of another image",
+        "list of members of an image that is not shared",
     ),
     (
         "members of an image that was private for a while",
@@ -177,7 +177,7 @@ pub const ROWS: &[(&str, &str)] = &[
         "list of all shared images as a member",
     ),
     ("**`id=A&id=B`**", "filter given twice"),
-    ("`id=in:A,B`, `name=in:A,B`", "many values of a filter"),
+    ("`id=in:A,B`, `name=in:A,B`", "filter with several values"),
     ("`tag=A&tag=B`", "tag given twice"),
     (
         "**an unknown filter, `fields` among them**",
@@ -185,7 +185,7 @@ pub const ROWS: &[(&str, &str)] = &[
     ),
     ("`name=a` of an image A", "filter in another case"),
     ("`limit`, `marker`", "page"),
-    ("no `limit`", "page of no size"),
+    ("no `limit`", "page without a limit"),
     ("a marker that was deleted, as a member", "deleted marker"),
     (
         "a marker that was deleted, as an admin",
@@ -196,7 +196,7 @@ pub const ROWS: &[(&str, &str)] = &[
         "balancer with children",
     ),
     ("`?cascade=true`", "cascade"),
-    ("again meanwhile", "deleted again meanwhile"),
+    ("again meanwhile", "balancer deleted again"),
     (
         "a child while the balancer is PENDING_*",
         "child of a pending balancer",
@@ -209,17 +209,20 @@ pub const ROWS: &[(&str, &str)] = &[
     ("pool that an L7 policy redirects to", "pool of a policy"),
     (
         "L7 policy with rules; listener with L7 policies; pool with members and a monitor",
-        "things with children",
+        "child with children",
     ),
-    ("member of a pool, rule of an L7 policy", "things in a row"),
+    (
+        "member of a pool, rule of an L7 policy",
+        "pool member or policy rule",
+    ),
     ("the VIP's port, in Neutron", "VIP's port"),
     (
         "balancer on a port that the user made (vip_port_id)",
-        "the user's VIP port",
+        "VIP port of the user",
     ),
     (
         "**POST of a whole balancer that is refused for what is in it**",
-        "a refused balancer's port",
+        "port of a refused balancer",
     ),
     (
         "another project's balancer or child, as a member",
@@ -259,8 +262,8 @@ pub const ROWS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Sections about services that the sandbox does not have, or of which it has a part: the scenes about servers and
-/// volumes name no rows.
+/// Sections of BEHAVIOUR.md whose rows the scenes need not show: about services that the practice cloud lacks, or of
+/// which it imitates only a part. The scenes about servers and volumes name no rows.
 pub const OTHER_SERVICES: &[&str] = &[
     "For comparison",
     "Keystone",

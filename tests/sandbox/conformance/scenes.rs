@@ -1,18 +1,18 @@
-//! The scenes, in the order of `tests/testbed/behaviour/network.py`.
-use super::Who::{BadToken, Demo};
+//! The scenes about Neutron and Glance, in the order of `tests/testbed/behaviour/network.py`.
+use super::Caller::{BadToken, Demo};
 use super::{Step, delete, get, image_files, image_lists, images, more_network, post, put};
 
 pub type Scene = (&'static str, fn() -> Vec<Step>);
 
 pub const SCENES: &[Scene] = &[
     ("networks", networks),
-    ("owners", owners),
-    ("gone", gone),
+    ("device_owners", device_owners),
+    ("missing_resources", missing_resources),
     ("router_in_use", router_in_use),
     ("router_interfaces", router_interfaces),
     ("shared_interfaces", shared_interfaces),
     ("automatic_addresses", automatic_addresses),
-    ("servers_ports", servers_ports),
+    ("server_owned_ports", server_owned_ports),
     ("external_networks", external_networks),
     ("port_forwardings", port_forwardings),
     ("trunks", trunks),
@@ -31,14 +31,14 @@ pub const SCENES: &[Scene] = &[
     ("revision_numbers", revision_numbers),
     ("list_pages", list_pages),
     ("list_filters", list_filters),
-    ("markers", markers),
-    ("bodies", bodies),
-    ("bulk", bulk),
+    ("missing_markers", missing_markers),
+    ("request_bodies", request_bodies),
+    ("bulk_creation", bulk_creation),
     ("tags", tags),
     ("attributes", attributes),
     ("images", images::images),
     ("image_members", images::members),
-    ("image_member_again", images::member_again),
+    ("image_member_added_again", images::member_added_again),
     ("image_visibility", images::visibility),
     ("image_deletion", images::deletion),
     ("image_files", image_files::files),
@@ -94,9 +94,9 @@ fn networks() -> Vec<Step> {
     ])
 }
 
-/// A port of each owner on a network of its own.
-fn owners() -> Vec<Step> {
-    macro_rules! owner {
+/// For each device owner: a network with one port of that owner, and the deletion of the network.
+fn device_owners() -> Vec<Step> {
+    macro_rules! port_of {
         ($owner:literal) => {
             post(
                 "/ports",
@@ -111,9 +111,9 @@ fn owners() -> Vec<Step> {
     }
     let mut steps = Vec::new();
     for port in [
-        owner!("network:dhcp"),
-        owner!("network:distributed"),
-        owner!("network:floatingip_agent_gateway"),
+        port_of!("network:dhcp"),
+        port_of!("network:distributed"),
+        port_of!("network:floatingip_agent_gateway"),
     ] {
         steps.extend(net(CIDR));
         steps.push(port);
@@ -121,16 +121,16 @@ fn owners() -> Vec<Step> {
         steps.push(get("/ports/$p").refuses(404, "PortNotFound", "Port $p could not be found."));
     }
     for port in [
-        owner!("network:ha_router_replicated_interface"),
-        owner!("network:router_ha_interface"),
-        owner!("network:floatingip"),
-        owner!("network:router_gateway"),
-        owner!("network:local_ip"),
-        owner!("network:metadata"),
-        owner!("neutron:foo"),
-        owner!("Octavia"),
-        owner!("trunk:subport"),
-        owner!(""),
+        port_of!("network:ha_router_replicated_interface"),
+        port_of!("network:router_ha_interface"),
+        port_of!("network:floatingip"),
+        port_of!("network:router_gateway"),
+        port_of!("network:local_ip"),
+        port_of!("network:metadata"),
+        port_of!("neutron:foo"),
+        port_of!("Octavia"),
+        port_of!("trunk:subport"),
+        port_of!(""),
     ] {
         steps.extend(net(CIDR));
         steps.push(port);
@@ -141,7 +141,7 @@ fn owners() -> Vec<Step> {
     steps
 }
 
-fn gone() -> Vec<Step> {
+fn missing_resources() -> Vec<Step> {
     vec![
         delete("/networks/$gone").refuses(
             404,
@@ -246,7 +246,7 @@ fn gone() -> Vec<Step> {
 }
 
 /// An external network `x` with a subnet `xs`, a network `n` with a subnet `s`, a router `r` on both.
-fn routed() -> Vec<Step> {
+fn routed_network() -> Vec<Step> {
     scene(vec![
         vec![
             post("/networks", r#"{"network": {"name": "conformance-x", "router:external": true}}"#).save("x"),
@@ -267,7 +267,7 @@ const GATEWAY_IN_USE: &str = "Gateway cannot be updated for router $r, since a g
 
 fn router_in_use() -> Vec<Step> {
     scene(vec![
-        routed(),
+        routed_network(),
         vec![
             get("/ports?device_id=$r&device_owner=network:router_interface&fields=id&fields=fixed_ips")
                 .shows("/ports", r#"[{"id": "$i.port_id", "fixed_ips": [{"subnet_id": "$s", "ip_address": "10.1.0.1"}]}]"#),
@@ -305,7 +305,7 @@ fn router_interfaces() -> Vec<Step> {
     const ROUTE: &str =
         r#"{"router": {"routes": [{"destination": "203.0.113.0/24", "nexthop": "10.1.0.77"}]}}"#;
     scene(vec![
-        routed(),
+        routed_network(),
         vec![
             put("/routers/$r/add_router_interface", r#"{"subnet_id": "$s"}"#).refuses(400, "BadRequest", "Bad router request: Router already has a port on subnet $s."),
             put("/routers/$r", ROUTE).shows("/router/routes", r#"[{"destination": "203.0.113.0/24", "nexthop": "10.1.0.77"}]"#),
@@ -316,13 +316,13 @@ fn router_interfaces() -> Vec<Step> {
             put("/routers/$r/remove_router_interface", r#"{"subnet_id": "$s"}"#)
                 .shows("", r#"{"id": "$r", "project_id": "$r.project_id", "port_id": "$i.port_id", "network_id": "$n", "subnet_id": "$s", "subnet_ids": ["$s"]}"#),
             get("/ports/$i.port_id").refuses(404, "PortNotFound", "Port $i.port_id could not be found."),
-            put("/routers/$r/remove_router_interface", r#"{"subnet_id": "$s"}"#).refuses(404, "RouterInterfaceNotFoundForSubnet", "Router $r has no interface on subnet $s").row("interface again by subnet"),
-            put("/routers/$r/remove_router_interface", r#"{"port_id": "$i.port_id"}"#).refuses(404, "RouterInterfaceNotFound", "Router $r does not have an interface with id $i.port_id").row("interface again by port"),
-            put("/routers/$r/remove_router_interface", "{}").refuses(400, "BadRequest", "Bad router request: Either subnet_id or port_id must be specified.").row("interface of nothing"),
+            put("/routers/$r/remove_router_interface", r#"{"subnet_id": "$s"}"#).refuses(404, "RouterInterfaceNotFoundForSubnet", "Router $r has no interface on subnet $s").row("removed interface by subnet"),
+            put("/routers/$r/remove_router_interface", r#"{"port_id": "$i.port_id"}"#).refuses(404, "RouterInterfaceNotFound", "Router $r does not have an interface with id $i.port_id").row("removed interface by port"),
+            put("/routers/$r/remove_router_interface", "{}").refuses(400, "BadRequest", "Bad router request: Either subnet_id or port_id must be specified.").row("interface without subnet or port"),
         ],
         net(CIDR),
         vec![
-            put("/routers/$r/remove_router_interface", r#"{"subnet_id": "$s"}"#).refuses(404, "RouterInterfaceNotFoundForSubnet", "Router $r has no interface on subnet $s").row("interface again by subnet"),
+            put("/routers/$r/remove_router_interface", r#"{"subnet_id": "$s"}"#).refuses(404, "RouterInterfaceNotFoundForSubnet", "Router $r has no interface on subnet $s").row("removed interface by subnet"),
             put("/routers/$gone/remove_router_interface", r#"{"subnet_id": "$s"}"#).refuses(404, "RouterNotFound", "Router $gone could not be found").row("interface of a gone router"),
             put("/routers/$r/add_router_interface", r#"{"subnet_id": "$gone"}"#).refuses(404, "SubnetNotFound", "Subnet $gone could not be found."),
             put("/routers/$r/add_router_interface", r#"{"port_id": "$gone"}"#).refuses(404, "PortNotFound", "Port $gone could not be found."),
@@ -345,7 +345,7 @@ const SLAAC: [&str; 2] = [
 ];
 
 /// A router `r` with interfaces `i` and `j` on the IPv6 subnets `s` and `t` of one network.
-fn shared() -> Vec<Step> {
+fn router_on_two_subnets() -> Vec<Step> {
     scene(vec![
         net(SLAAC[0]),
         vec![
@@ -361,7 +361,7 @@ fn shared() -> Vec<Step> {
 
 fn shared_interfaces() -> Vec<Step> {
     scene(vec![
-        shared(),
+        router_on_two_subnets(),
         vec![
             put(
                 "/routers/$r/remove_router_interface",
@@ -383,7 +383,7 @@ fn shared_interfaces() -> Vec<Step> {
                 "Port $i.port_id could not be found.",
             ),
         ],
-        shared(),
+        router_on_two_subnets(),
         vec![
             put(
                 "/routers/$r/remove_router_interface",
@@ -402,7 +402,7 @@ fn shared_interfaces() -> Vec<Step> {
 
 fn automatic_addresses() -> Vec<Step> {
     scene(vec![
-        shared(),
+        router_on_two_subnets(),
         vec![
             delete("/subnets/$s").refuses(409, "SubnetInUse", "Unable to complete operation on subnet $s: One or more ports have an IP allocation from this subnet.").row("automatic subnet with a router interface"),
             put("/routers/$r/remove_router_interface", r#"{"subnet_id": "$s"}"#),
@@ -418,8 +418,8 @@ fn automatic_addresses() -> Vec<Step> {
     ])
 }
 
-fn servers_ports() -> Vec<Step> {
-    let of = |body: &'static str| {
+fn server_owned_ports() -> Vec<Step> {
+    let with_port = |body: &'static str| {
         vec![
             post("/networks", r#"{"network": {"name": "conformance"}}"#)
                 .by(Demo)
@@ -447,23 +447,29 @@ fn servers_ports() -> Vec<Step> {
         ]
     };
     scene(vec![
-        of(r#"{"port": {"network_id": "$n", "device_owner": "compute:nova", "device_id": "x"}}"#),
-        of(r#"{"port": {"network_id": "$n", "device_owner": "baremetal:none", "device_id": "x"}}"#),
-        of(r#"{"port": {"network_id": "$n", "device_owner": "manila:share", "device_id": "x"}}"#),
+        with_port(
+            r#"{"port": {"network_id": "$n", "device_owner": "compute:nova", "device_id": "x"}}"#,
+        ),
+        with_port(
+            r#"{"port": {"network_id": "$n", "device_owner": "baremetal:none", "device_id": "x"}}"#,
+        ),
+        with_port(
+            r#"{"port": {"network_id": "$n", "device_owner": "manila:share", "device_id": "x"}}"#,
+        ),
     ])
 }
 
 fn external_networks() -> Vec<Step> {
     const FREE: &str = r#"{"floatingip": {"floating_network_id": "$x"}}"#;
     scene(vec![
-        routed(),
+        routed_network(),
         vec![
             post("/floatingips", r#"{"floatingip": {"floating_network_id": "$n"}}"#).refuses(400, "BadRequest", "Bad floatingip request: Network $n is not a valid external network."),
             post("/ports", SERVER_PORT).save("p"),
             post("/floatingips", r#"{"floatingip": {"floating_network_id": "$x", "port_id": "$p"}}"#).save("f"),
             delete("/networks/$x").status(409).row("external network in use"),
             put("/floatingips/$f", r#"{"floatingip": {"port_id": null}}"#).shows("/floatingip/router_id", "null"),
-            // The refusal has an effect: free floating IPs are gone after it.
+            // Although it is refused, the call deletes the floating IPs that are not associated.
             delete("/networks/$x").refuses(409, "NetworkInUse", "Unable to complete operation on network $x. There are one or more ports still in use on the network, id for these ports is: $g.").row("external network in use"),
             get("/floatingips/$f").refuses(404, "FloatingIPNotFound", "Floating IP $f could not be found"),
             delete("/ports/$p"),
@@ -480,7 +486,7 @@ fn external_networks() -> Vec<Step> {
 fn port_forwardings() -> Vec<Step> {
     const FORWARDING: &str = r#"{"port_forwarding": {"internal_port_id": "$p", "internal_port": 80, "external_port": 80, "protocol": "tcp", "internal_ip_address": "$p.fixed_ips.0.ip_address"}}"#;
     scene(vec![
-        routed(),
+        routed_network(),
         vec![
             post("/ports", PORT).save("p"),
             post("/floatingips", r#"{"floatingip": {"floating_network_id": "$x"}}"#).save("f"),
@@ -501,7 +507,7 @@ fn port_forwardings() -> Vec<Step> {
 }
 
 /// A parent `p`, a subport `q` and a trunk `t` on a network.
-fn trunked() -> Vec<Step> {
+fn trunk_with_subport() -> Vec<Step> {
     scene(vec![
         net(CIDR),
         vec![
@@ -517,7 +523,7 @@ fn trunks() -> Vec<Step> {
         r#"{"sub_ports": [{"port_id": "$q", "segmentation_type": "vlan", "segmentation_id": 5}]}"#;
     const REMOVE: &str = r#"{"sub_ports": [{"port_id": "$q"}]}"#;
     scene(vec![
-        trunked(),
+        trunk_with_subport(),
         vec![
             get("/ports/$q?fields=device_owner&fields=device_id&fields=trunk_details").shows("/port", r#"{"device_id": "", "device_owner": ""}"#),
             get("/ports/$p?fields=device_owner&fields=device_id&fields=trunk_details")
@@ -549,7 +555,7 @@ fn trunks() -> Vec<Step> {
 fn disabled_trunks() -> Vec<Step> {
     const DISABLED: (&str, &str) = ("TrunkDisabled", "Trunk $t is currently disabled.");
     scene(vec![
-        trunked(),
+        trunk_with_subport(),
         vec![
             put("/trunks/$t", r#"{"trunk": {"admin_state_up": false}}"#).shows("/trunk/admin_state_up", "false").shows("/trunk/revision_number", "1"),
             put("/trunks/$t/remove_subports", r#"{"sub_ports": [{"port_id": "$q"}]}"#).refuses(409, DISABLED.0, DISABLED.1),
@@ -650,7 +656,7 @@ fn qos_policies() -> Vec<Step> {
             "HTTPBadRequest",
             "['qos_policy_id'] is invalid attribute for filtering",
         ),
-        // A port is named before a network.
+        // If a port and a network use the policy, the message names the port.
         used("QoS Policy $q is used by port $p."),
         put("/networks/$n", r#"{"network": {"qos_policy_id": null}}"#),
         used("QoS Policy $q is used by port $p."),
@@ -677,7 +683,7 @@ fn segments() -> Vec<Step> {
         post("/subnets", r#"{"subnet": {"network_id": "$n", "ip_version": 4, "cidr": "10.1.0.0/24", "segment_id": "$gone"}}"#).refuses(404, "SegmentNotFound", "Segment $gone could not be found."),
         post("/subnets", r#"{"subnet": {"network_id": "$n", "ip_version": 4, "cidr": "10.1.0.0/24", "segment_id": "$g"}}"#).save("s").shows("/subnet/segment_id", r#""$g""#),
         get("/subnets?segment_id=$g&fields=id").shows("/subnets", r#"[{"id": "$s"}]"#),
-        // Said as often as Neutron asked itself: two times, or three.
+        // The message repeats its reason, two or three times: as often as Neutron ran its check.
         delete("/segments/$g").refuses(409, "SegmentInUse", "*"),
         delete("/subnets/$s"),
         delete("/segments/$g"),
@@ -712,7 +718,7 @@ fn pools_and_policies() -> Vec<Step> {
         delete("/ports/$q").by(Demo).refuses(404, "PortNotFound", "Port $q could not be found."),
         delete("/ports/$q"),
         delete("/networks/$n").row("network with subnets"),
-        // The message names the type only in the process that has seen it.
+        // The message names the type only if the Neutron process that answers has handled the policy before.
         get("/rbac-policies/$b").refuses(404, "RbacPolicyNotFound", "*"),
         delete("/subnetpools/$o"),
         delete("/address-scopes/$a"),
@@ -736,7 +742,7 @@ fn permissions() -> Vec<Step> {
             delete("/networks/$n").by(BadToken).refuses(401, "Unauthorized", "The request you have made requires authentication.").row("bad token"),
             post("/networks", r#"{"network": {"name": "conformance-demo"}}"#).by(Demo).save("m"),
             post("/ports", r#"{"port": {"network_id": "$m"}}"#).save("p"),
-            // The owner of a network deletes others' ports on it.
+            // The owner of a network may delete ports of other projects on it.
             delete("/ports/$p").by(Demo),
             delete("/networks/$m").by(Demo),
         ],
@@ -765,7 +771,7 @@ fn if_match() -> Vec<Step> {
             delete("/trunks/$t"),
             put("/ports/$p", r#"{"port": {"name": "x"}}"#).if_match("revision_number=999").refuses(412, "RevisionNumberConstraintFailed", "Constrained to 999, but current revision is 1"),
             delete("/ports/$p").if_match("revision_number=999").refuses(412, "RevisionNumberConstraintFailed", "Constrained to 999, but current revision is 1"),
-            // Dependencies come first.
+            // Dependencies are checked before revision numbers.
             delete("/subnets/$s").if_match("revision_number=999").refuses(409, "SubnetInUse", SUBNET_IN_USE),
             delete("/networks/$n").if_match("revision_number=999").status(409),
             delete("/routers/$r").if_match("revision_number=999").refuses(412, "RevisionNumberConstraintFailed", "Constrained to 999, but current revision is 1"),
@@ -799,7 +805,7 @@ fn revision_numbers() -> Vec<Step> {
 }
 
 /// A network with five ports named `l0` to `l4`, with tags.
-fn listed() -> Vec<Step> {
+fn five_ports() -> Vec<Step> {
     macro_rules! port {
         ($name:literal, $tag:literal) => {
             vec![
@@ -831,7 +837,7 @@ fn listed() -> Vec<Step> {
 
 fn list_pages() -> Vec<Step> {
     scene(vec![
-        listed(),
+        five_ports(),
         vec![
             get("/ports?network_id=$n&limit=2&sort_key=name&sort_dir=desc&fields=id&fields=name").shows("", r#"{
                 "ports": [{"id": "$l4", "name": "l4"}, {"id": "$l3", "name": "l3"}],
@@ -882,7 +888,7 @@ fn list_pages() -> Vec<Step> {
 fn list_filters() -> Vec<Step> {
     const SORTED: &str = r#"[{"name": "l1"}, {"name": "l3"}]"#;
     scene(vec![
-        listed(),
+        five_ports(),
         vec![
             get("/ports?network_id=$n&tags=all,t1&fields=name&sort_key=name&sort_dir=asc").shows("/ports", SORTED),
             get("/ports?network_id=$n&tags-any=t1,nosuch&fields=name&sort_key=name&sort_dir=asc").shows("/ports", SORTED),
@@ -911,8 +917,8 @@ fn list_filters() -> Vec<Step> {
     ])
 }
 
-/// What a marker that is gone leads to: most answer 404, some begin anew.
-fn markers() -> Vec<Step> {
+/// Lists after a marker that does not exist: some answer 404, others start from the beginning.
+fn missing_markers() -> Vec<Step> {
     scene(vec![
         net(CIDR),
         vec![
@@ -938,13 +944,13 @@ fn markers() -> Vec<Step> {
             get("/security-groups?limit=2&marker=$gone").status(200),
             get("/security-group-rules?limit=2&marker=$gone").status(200),
             get("/subnetpools?limit=2&marker=$gone").status(200),
-            // Without a limit a marker means nothing.
+            // Without a limit, Neutron ignores the marker.
             get("/ports?network_id=$gone&marker=$gone").shows("", r#"{"ports": []}"#),
         ],
     ])
 }
 
-fn bodies() -> Vec<Step> {
+fn request_bodies() -> Vec<Step> {
     scene(vec![
         net(CIDR),
         vec![
@@ -981,13 +987,13 @@ fn bodies() -> Vec<Step> {
     ])
 }
 
-fn bulk() -> Vec<Step> {
+fn bulk_creation() -> Vec<Step> {
     const NOT_SUPPORTED: (&str, &str) = ("HTTPBadRequest", "Bulk operation not supported");
     vec![
         post("/networks", r#"{"networks": [{"name": "conformance-1"}, {"name": "conformance-2"}]}"#).save("n").shows("/networks/1/name", r#""conformance-2""#),
         post("/subnets", r#"{"subnets": [{"network_id": "$n", "ip_version": 4, "cidr": "10.1.0.0/24"}]}"#),
         post("/ports", r#"{"ports": [{"network_id": "$n", "name": "b1"}, {"network_id": "$n", "name": "b2"}]}"#).save("p").shows("/ports/1/name", r#""b2""#),
-        // All or none.
+        // A bulk creation creates all ports or none.
         post("/ports", r#"{"ports": [{"network_id": "$n", "name": "b3"}, {"network_id": "$gone", "name": "b4"}]}"#).refuses(404, "NetworkNotFound", "Network $gone could not be found."),
         get("/ports?network_id=$n&name=b3").shows("/ports", "[]"),
         post("/security-groups", r#"{"security_groups": [{"name": "conformance-b1"}, {"name": "conformance-b2"}]}"#),
@@ -1018,7 +1024,7 @@ fn tags() -> Vec<Step> {
     ])
 }
 
-/// What is shown of each kind, to an admin and to a member.
+/// The attributes of each kind that an admin and a member see.
 fn attributes() -> Vec<Step> {
     scene(vec![
         net(CIDR),

@@ -1,6 +1,6 @@
 //! The scenes about servers, with their ports in the network service and their volumes.
+use super::Caller::Demo;
 use super::Service::{BlockStorage, Compute, Image};
-use super::Who::Demo;
 use super::scenes::Scene;
 use super::{OCTETS, Step, step};
 
@@ -12,7 +12,7 @@ pub const SCENES: &[Scene] = &[
     ("server_volumes", server_volumes),
     ("server_trunks", server_trunks),
     ("server_lists", server_lists),
-    ("server_bodies", server_bodies),
+    ("server_request_bodies", server_request_bodies),
     ("keypairs_and_server_groups", keypairs_and_server_groups),
 ];
 
@@ -40,7 +40,7 @@ pub fn delete(path: &'static str) -> Step {
     call("DELETE", path)
 }
 
-fn act(body: &'static str) -> Step {
+fn server_action(body: &'static str) -> Step {
     post("/servers/$s/action", body).status(202)
 }
 
@@ -53,8 +53,8 @@ fn scene(parts: Vec<Vec<Step>>) -> Vec<Step> {
     parts.into_iter().flatten().collect()
 }
 
-/// A network `n` with a subnet, and what a server needs: an image `i` and a flavor `f`.
-fn host() -> Vec<Step> {
+/// What a server needs: a network `n` with a subnet, an image `i` and a flavor `f`.
+fn network_image_and_flavor() -> Vec<Step> {
     vec![
         super::post("/networks", r#"{"network": {"name": "servers"}}"#).save("n"),
         super::post(
@@ -76,32 +76,37 @@ fn host() -> Vec<Step> {
 
 const SERVER: &str = r#"{"server": {"name": "web", "imageRef": "$i", "flavorRef": "$f", "networks": [{"uuid": "$n"}]}}"#;
 
-/// The server `s`, which is ACTIVE.
+/// Creates the server `s` with what it needs, and waits until it is ACTIVE.
 pub fn server() -> Vec<Step> {
-    scene(vec![host(), vec![new_server(), active()]])
+    scene(vec![
+        network_image_and_flavor(),
+        vec![new_server(), active()],
+    ])
 }
 
 fn new_server() -> Step {
     post("/servers", SERVER).status(202).save("s")
 }
 
+/// Waits until the server `s` is ACTIVE.
 fn active() -> Step {
     get("/servers/$s")
         .shows("/server/status", r#""ACTIVE""#)
-        .until()
+        .eventually()
 }
 
+/// Waits until the server `s` does not exist.
 fn gone() -> Step {
     get("/servers/$s")
         .refuses(404, NOT_FOUND, SERVER_GONE)
-        .until()
+        .eventually()
 }
 
-/// The volume `v` is in this state.
+/// Waits until the volume `v` has this status.
 fn volume_is(status: &'static str) -> Step {
     volume("GET", "/volumes/$v")
         .shows("/volume/status", status)
-        .until()
+        .eventually()
 }
 
 fn servers() -> Vec<Step> {
@@ -126,7 +131,7 @@ fn servers() -> Vec<Step> {
             delete("/servers/$s").by(Demo).refuses(404, NOT_FOUND, SERVER_GONE),
             delete("/servers/$s"),
             delete("/servers/$s"),
-            get("/servers/$s").passing("/server/OS-EXT-STS:vm_state", "active", "deleted"),
+            get("/servers/$s").shows_either("/server/OS-EXT-STS:vm_state", "active", "deleted"),
             gone(),
             delete("/servers/$s").refuses(404, NOT_FOUND, SERVER_GONE),
             super::get("/ports/$p").refuses(404, "PortNotFound", "Port $p could not be found."),
@@ -143,7 +148,7 @@ fn server_locks() -> Vec<Step> {
             .refuses(409, CONFLICT, "Instance $s is locked")
     };
     let mut steps = server();
-    // The server is the other project's.
+    // The network, its subnet and the server are Demo's.
     steps[0] = super::post("/networks", r#"{"network": {"name": "servers"}}"#)
         .by(Demo)
         .save("n");
@@ -154,19 +159,19 @@ fn server_locks() -> Vec<Step> {
     .by(Demo);
     steps[5] = new_server().by(Demo);
     steps.extend([
-        act(r#"{"lock": {"locked_reason": "do not touch"}}"#).by(Demo),
+        server_action(r#"{"lock": {"locked_reason": "do not touch"}}"#).by(Demo),
         get("/servers/$s")
             .by(Demo)
             .shows("/server/locked", "true")
             .shows("/server/locked_reason", r#""do not touch""#),
         locked(delete("/servers/$s")),
-        locked(act(r#"{"os-stop": null}"#)),
-        locked(act(r#"{"forceDelete": null}"#)),
+        locked(server_action(r#"{"os-stop": null}"#)),
+        locked(server_action(r#"{"forceDelete": null}"#)),
         super::get("/ports?device_id=$s").by(Demo).save("p"),
         locked(delete("/servers/$s/os-interface/$p")),
-        act(r#"{"unlock": null}"#).by(Demo),
-        act(r#"{"lock": null}"#),
-        act(r#"{"unlock": null}"#).by(Demo).refuses(403, FORBIDDEN, "Policy doesn't allow os_compute_api:os-lock-server:unlock:unlock_override to be performed."),
+        server_action(r#"{"unlock": null}"#).by(Demo),
+        server_action(r#"{"lock": null}"#),
+        server_action(r#"{"unlock": null}"#).by(Demo).refuses(403, FORBIDDEN, "Policy doesn't allow os_compute_api:os-lock-server:unlock:unlock_override to be performed."),
         super::delete("/ports/$p").by(Demo).refuses(403, "PolicyNotAuthorized", "rule:delete_port is disallowed by policy"),
         delete("/servers/$s"),
         gone(),
@@ -178,25 +183,25 @@ fn server_states() -> Vec<Step> {
     scene(vec![
         server(),
         vec![
-            act(r#"{"restore": null}"#).refuses(
+            server_action(r#"{"restore": null}"#).refuses(
                 409,
                 CONFLICT,
                 "Cannot 'restore' instance $s while it is in vm_state active",
             ),
-            act(r#"{"os-stop": null}"#),
+            server_action(r#"{"os-stop": null}"#),
             get("/servers/$s")
                 .shows("/server/status", r#""SHUTOFF""#)
-                .until(),
-            act(r#"{"os-start": null}"#),
+                .eventually(),
+            server_action(r#"{"os-start": null}"#),
             active(),
-            act(r#"{"os-resetState": {"state": "error"}}"#)
+            server_action(r#"{"os-resetState": {"state": "error"}}"#)
                 .by(Demo)
                 .refuses(404, NOT_FOUND, SERVER_GONE),
-            act(r#"{"os-resetState": {"state": "error"}}"#),
+            server_action(r#"{"os-resetState": {"state": "error"}}"#),
             get("/servers/$s").shows("/server/status", r#""ERROR""#),
-            act(r#"{"forceDelete": null}"#),
-            act(r#"{"forceDelete": null}"#),
-            act(r#"{"os-stop": null}"#).refuses(
+            server_action(r#"{"forceDelete": null}"#),
+            server_action(r#"{"forceDelete": null}"#),
+            server_action(r#"{"os-stop": null}"#).refuses(
                 409,
                 CONFLICT,
                 "Cannot 'stop' instance $s while it is in task_state deleting",
@@ -214,10 +219,10 @@ fn server_ports() -> Vec<Step> {
             .shows("/port/device_id", r#""""#)
             .shows("/port/device_owner", r#""""#)
             .shows("/port/binding:vif_type", r#""unbound""#)
-            .until()
+            .eventually()
     };
     scene(vec![
-        host(),
+        network_image_and_flavor(),
         vec![
             super::post("/ports", r#"{"port": {"network_id": "$n"}}"#).save("p"),
             post("/servers", r#"{"server": {"name": "web", "imageRef": "$i", "flavorRef": "$f", "networks": [{"port": "$p"}]}}"#)
@@ -238,7 +243,7 @@ fn server_ports() -> Vec<Step> {
             delete("/servers/$s/os-interface/$own.port_id").status(202),
             super::get("/ports/$own.port_id")
                 .refuses(404, "PortNotFound", "Port $own.port_id could not be found.")
-                .until(),
+                .eventually(),
             interface(r#"{"interfaceAttachment": {"net_id": "$n"}}"#).save("own"),
             super::delete("/ports/$own.port_id"),
             delete("/servers/$s"),
@@ -258,7 +263,7 @@ fn server_volumes() -> Vec<Step> {
             volume("POST", "/volumes").body(r#"{"volume": {"size": 1, "name": "kept"}}"#).status(202).save("v"),
             volume_is(r#""available""#),
             volume("POST", "/volumes").body(r#"{"volume": {"size": 1, "name": "goes"}}"#).status(202).save("w"),
-            volume("GET", "/volumes/$w").shows("/volume/status", r#""available""#).until(),
+            volume("GET", "/volumes/$w").shows("/volume/status", r#""available""#).eventually(),
             detach().refuses(404, NOT_FOUND, "Instance $s is not attached to volume $v"),
             attach(kept),
             volume_is(r#""in-use""#).shows("/volume/attachments/0/server_id", r#""$s""#),
@@ -271,7 +276,7 @@ fn server_volumes() -> Vec<Step> {
             attach(kept),
             volume_is(r#""in-use""#),
             attach(r#"{"volumeAttachment": {"volumeId": "$w", "delete_on_termination": true}}"#),
-            volume("GET", "/volumes/$w").shows("/volume/status", r#""in-use""#).until(),
+            volume("GET", "/volumes/$w").shows("/volume/status", r#""in-use""#).eventually(),
             get("/servers/$s")
                 .shows("/server/os-extended-volumes:volumes_attached/0", r#"{"id": "$v", "delete_on_termination": false}"#)
                 .shows("/server/os-extended-volumes:volumes_attached/1", r#"{"id": "$w", "delete_on_termination": true}"#),
@@ -281,8 +286,8 @@ fn server_volumes() -> Vec<Step> {
             delete("/servers/$s"),
             gone(),
             volume_is(r#""available""#).shows("/volume/attachments", "[]"),
-            volume("GET", "/volumes/$w").refuses(404, NOT_FOUND, "Volume $w could not be found.").until(),
-            // The volume from which a server boots goes with it alone, and not if it has a snapshot.
+            volume("GET", "/volumes/$w").refuses(404, NOT_FOUND, "Volume $w could not be found.").eventually(),
+            // Nova deletes the volume from which a server boots together with the server, unless the volume has a snapshot.
             post("/servers", r#"{"server": {"name": "web", "flavorRef": "$f", "networks": "none", "block_device_mapping_v2": [{"uuid": "$i", "source_type": "image", "destination_type": "volume", "volume_size": 1, "boot_index": 0, "delete_on_termination": true}]}}"#)
                 .status(202)
                 .save("s"),
@@ -290,10 +295,10 @@ fn server_volumes() -> Vec<Step> {
             get("/servers/$s/os-volume_attachments").save("root"),
             delete("/servers/$s/os-volume_attachments/$root.volumeId").refuses(400, INVALID, "Cannot detach a root device volume"),
             volume("POST", "/snapshots").body(r#"{"snapshot": {"volume_id": "$root.volumeId", "force": true}}"#).status(202).save("snap"),
-            volume("GET", "/snapshots/$snap").shows("/snapshot/status", r#""available""#).until(),
+            volume("GET", "/snapshots/$snap").shows("/snapshot/status", r#""available""#).eventually(),
             delete("/servers/$s"),
             gone(),
-            volume("GET", "/volumes/$root.volumeId").shows("/volume/status", r#""available""#).until(),
+            volume("GET", "/volumes/$root.volumeId").shows("/volume/status", r#""available""#).eventually(),
             volume("DELETE", "/volumes/$root.volumeId?cascade=true").status(202),
         ],
     ])
@@ -301,7 +306,7 @@ fn server_volumes() -> Vec<Step> {
 
 fn server_trunks() -> Vec<Step> {
     scene(vec![
-        host(),
+        network_image_and_flavor(),
         vec![
             super::post("/ports", r#"{"port": {"network_id": "$n"}}"#).save("p"),
             super::post("/trunks", r#"{"trunk": {"port_id": "$p"}}"#).save("t"),
@@ -335,9 +340,9 @@ fn server_lists() -> Vec<Step> {
     ])
 }
 
-fn server_bodies() -> Vec<Step> {
+fn server_request_bodies() -> Vec<Step> {
     scene(vec![
-        host(),
+        network_image_and_flavor(),
         vec![
             post("/servers", "{}").refuses(400, INVALID, "*"),
             post("/servers", r#"{"server": {"name": "web", "imageRef": "$i", "networks": "none"}}"#).refuses(400, INVALID, "*"),

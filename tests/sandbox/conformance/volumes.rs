@@ -1,6 +1,6 @@
-//! The scenes about volumes and what is made of them.
+//! The scenes about volumes, and their snapshots, backups, attachments, transfers and groups.
+use super::Caller::Demo;
 use super::Service::BlockStorage;
-use super::Who::Demo;
 use super::scenes::Scene;
 use super::{Step, step};
 
@@ -46,20 +46,21 @@ fn refused(step: Step) -> Step {
     step.refuses(400, INVALID, REFUSED)
 }
 
-/// What a path leads to is in this state.
-fn is(path: &'static str, pointer: &'static str, status: &'static str) -> Step {
-    get(path).shows(pointer, status).until()
+/// Waits until the resource at a path has this status.
+fn reaches(path: &'static str, pointer: &'static str, status: &'static str) -> Step {
+    get(path).shows(pointer, status).eventually()
 }
 
+/// Waits until the resource at a path is available.
 fn available(path: &'static str, pointer: &'static str) -> Step {
-    is(path, pointer, r#""available""#)
+    reaches(path, pointer, r#""available""#)
 }
 
 fn volume_available() -> Step {
     available("/volumes/$v", "/volume/status")
 }
 
-/// The volume `v`, which is available.
+/// Creates the volume `v`, and waits until it is available.
 fn volume() -> Vec<Step> {
     vec![
         post("/volumes", r#"{"volume": {"size": 1, "name": "data"}}"#).save("v"),
@@ -67,8 +68,9 @@ fn volume() -> Vec<Step> {
     ]
 }
 
+/// Waits until a read of the path answers 404 with this message.
 fn gone(path: &'static str, message: &'static str) -> Step {
-    get(path).refuses(404, NOT_FOUND, message).until()
+    get(path).refuses(404, NOT_FOUND, message).eventually()
 }
 
 fn volumes() -> Vec<Step> {
@@ -160,7 +162,7 @@ fn volume_backups() -> Vec<Step> {
     steps
 }
 
-/// Attachments that no server has; `server_volumes` has those of servers.
+/// Attachments without a server; the scene `server_volumes` is about those of servers.
 fn volume_attachments() -> Vec<Step> {
     let mut steps = volume();
     steps.extend([
@@ -196,7 +198,7 @@ fn volume_transfers() -> Vec<Step> {
             r#"{"transfer": {"volume_id": "$v", "name": "t"}}"#,
         )
         .save("t"),
-        is("/volumes/$v", "/volume/status", r#""awaiting-transfer""#),
+        reaches("/volumes/$v", "/volume/status", r#""awaiting-transfer""#),
         refused(delete("/volumes/$v")),
         delete("/os-volume-transfer/$t"),
         delete("/os-volume-transfer/$t").refuses(404, NOT_FOUND, "Transfer $t could not be found."),
@@ -206,7 +208,7 @@ fn volume_transfers() -> Vec<Step> {
 }
 
 fn volume_groups() -> Vec<Step> {
-    let end = |body| post("/groups/$g/action", body);
+    let delete_group = |body| post("/groups/$g/action", body);
     vec![
         post("/group_types", r#"{"group_type": {"name": "gt-$fresh"}}"#).save("gt"),
         post("/types", r#"{"volume_type": {"name": "vt-$fresh", "extra_specs": {"volume_backend_name": "testbed"}}}"#)
@@ -218,7 +220,7 @@ fn volume_groups() -> Vec<Step> {
         volume_available(),
         refused(delete("/volumes/$v")),
         refused(delete("/volumes/$v?cascade=true")),
-        end(r#"{"delete": {"delete-volumes": false}}"#).refuses(400, INVALID, "Invalid Group: Group $g still contains volumes. The delete-volumes flag is required to delete it."),
+        delete_group(r#"{"delete": {"delete-volumes": false}}"#).refuses(400, INVALID, "Invalid Group: Group $g still contains volumes. The delete-volumes flag is required to delete it."),
         delete("/groups/$g").refuses(500, "computeFault", "The server has either erred or is incapable of performing the requested operation."),
         delete("/group_types/$gt").refuses(400, INVALID, "Target group type is still in use. Group Type $gt deletion is not allowed with groups present with the type."),
         delete("/types/$vt").refuses(400, INVALID, "Target volume type is still in use."),
@@ -226,15 +228,15 @@ fn volume_groups() -> Vec<Step> {
         available("/group_snapshots/$gs", "/group_snapshot/status"),
         get("/snapshots/detail?volume_id=$v").save("s"),
         delete("/snapshots/$s").refuses(400, INVALID, SNAPSHOT_REFUSED),
-        end(r#"{"delete": {"delete-volumes": true}}"#).refuses(400, INVALID, "Invalid Group: Group has existing snapshots."),
+        delete_group(r#"{"delete": {"delete-volumes": true}}"#).refuses(400, INVALID, "Invalid Group: Group has existing snapshots."),
         delete("/group_snapshots/$gs"),
         gone("/group_snapshots/$gs", "GroupSnapshot $gs could not be found."),
         gone("/snapshots/$s", "Snapshot $s could not be found."),
         delete("/group_snapshots/$gs").refuses(404, NOT_FOUND, "GroupSnapshot $gs could not be found."),
-        end(r#"{"delete": {"delete-volumes": true}}"#),
+        delete_group(r#"{"delete": {"delete-volumes": true}}"#),
         gone("/groups/$g", "Group $g could not be found."),
         gone("/volumes/$v", VOLUME_GONE),
-        end(r#"{"delete": {"delete-volumes": true}}"#).refuses(404, NOT_FOUND, "Group $g could not be found."),
+        delete_group(r#"{"delete": {"delete-volumes": true}}"#).refuses(404, NOT_FOUND, "Group $g could not be found."),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! The sandbox behind its listener, with a real HTTP client.
+//! The practice cloud behind its listener, called by an HTTP client.
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ async fn start() -> ServerHandle {
     .unwrap()
 }
 
+/// Logs in as admin. Returns the token and the body of the answer.
 async fn token(server: &ServerHandle) -> (String, Value) {
     let domain = json!({"id": "default"});
     let body = json!({"auth": {
@@ -38,7 +39,7 @@ async fn token(server: &ServerHandle) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn the_catalog_leads_to_each_regions_network_service() {
+async fn the_catalog_has_working_network_endpoints_for_each_region() {
     let server = start().await;
     let (token, body) = token(&server).await;
     let catalog = body["token"]["catalog"].as_array().unwrap();
@@ -72,7 +73,7 @@ async fn the_catalog_leads_to_each_regions_network_service() {
 }
 
 #[tokio::test]
-async fn hang_and_drop_are_felt_by_the_client() {
+async fn the_faults_hang_and_drop_after_effect_reach_an_http_client() {
     let server = start().await;
     let (token, _) = token(&server).await;
     let client = reqwest::Client::new();
@@ -126,7 +127,7 @@ async fn hang_and_drop_are_felt_by_the_client() {
 }
 
 #[tokio::test]
-async fn clouds_yaml_is_for_its_owner_only_and_names_both_clouds() {
+async fn clouds_yaml_is_private_to_its_owner_and_names_both_clouds_as_the_ready_line_does() {
     let server = start().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clouds.yaml");

@@ -1,19 +1,19 @@
-//! Which calls a fault's rule matches, and how long limits delay answers.
+//! The conditions of a fault's rule against calls, and the delays that limits cause.
 use serde_json::{Value, json};
 
 use crate::cloud::Cloud;
 
-/// Whether a rule hits a call.
-fn hits(cloud: &mut Cloud, wanted: &Value, method: &str, path: &str) -> bool {
-    let rule = json!([{"match": wanted, "action": {"status": 503}}]);
+/// Whether a rule with this condition matches a call.
+fn matches(cloud: &mut Cloud, condition: &Value, method: &str, path: &str) -> bool {
+    let rule = json!([{"match": condition, "action": {"status": 503}}]);
     cloud.control("PUT", "/faults", rule);
     cloud.call(method, path, json!({})).status == 503
 }
 
 #[test]
-fn a_path_pattern_is_found_anywhere_with_stars_and_an_end() {
+fn a_path_pattern_matches_anywhere_and_may_have_stars_and_an_end() {
     let mut cloud = Cloud::new();
-    for (pattern, fits) in [
+    for (pattern, expected) in [
         ("/v2.0/ports", true),
         ("/v2.0/ports$", false),
         ("/ports/*$", true),
@@ -21,15 +21,15 @@ fn a_path_pattern_is_found_anywhere_with_stars_and_an_end() {
         ("ports*RegionOne", false),
         ("/123$", true),
     ] {
-        let hit = hits(&mut cloud, &json!({"path": pattern}), "GET", "/ports/123");
-        assert_eq!(hit, fits, "{pattern}");
+        let matched = matches(&mut cloud, &json!({"path": pattern}), "GET", "/ports/123");
+        assert_eq!(matched, expected, "{pattern}");
     }
 }
 
 #[test]
-fn a_kind_has_many_spellings() {
+fn a_fault_matches_a_kind_in_each_of_its_spellings() {
     let mut cloud = Cloud::new();
-    for (kind, path, fits) in [
+    for (kind, path, expected) in [
         ("floating_ip", "/floatingips", true),
         ("floatingips", "/floatingips", true),
         ("security-groups", "/security-groups", true),
@@ -39,23 +39,23 @@ fn a_kind_has_many_spellings() {
         ("port", "/ports", true),
         ("subport", "/ports", false),
     ] {
-        let hit = hits(&mut cloud, &json!({"kind": kind}), "GET", path);
-        assert_eq!(hit, fits, "{kind}");
+        let matched = matches(&mut cloud, &json!({"kind": kind}), "GET", path);
+        assert_eq!(matched, expected, "{kind}");
     }
-    for (kind, fits) in [("port", false), ("subport", true), ("trunk", true)] {
+    for (kind, expected) in [("port", false), ("subport", true), ("trunk", true)] {
         let path = "/trunks/nosuch/add_subports";
-        let hit = hits(&mut cloud, &json!({"kind": kind}), "PUT", path);
-        assert_eq!(hit, fits, "{kind}");
+        let matched = matches(&mut cloud, &json!({"kind": kind}), "PUT", path);
+        assert_eq!(matched, expected, "{kind}");
     }
 }
 
-/// The delays in milliseconds of calls that arrive at these times.
+/// The delays, in milliseconds, of the answers to calls that arrive at these times.
 fn delays(limits: Value, arrivals_ms: &[i64]) -> Vec<u128> {
     let mut cloud = Cloud::new();
     cloud.control("PUT", "/limits", limits);
     let mut at = 0;
     let mut delay = |arrival: &i64| {
-        cloud.pass(arrival - at);
+        cloud.advance(arrival - at);
         at = *arrival;
         cloud.get("/networks").reply.delay.as_millis()
     };
@@ -63,7 +63,7 @@ fn delays(limits: Value, arrivals_ms: &[i64]) -> Vec<u128> {
 }
 
 #[test]
-fn workers_serve_in_the_order_of_arrival() {
+fn the_limit_parallel_serves_calls_in_the_order_of_arrival() {
     let limits = json!({"latency_ms": 100, "parallel": 2});
     assert_eq!(
         delays(limits, &[0, 0, 0, 0, 50, 1000]),
@@ -72,12 +72,12 @@ fn workers_serve_in_the_order_of_arrival() {
 }
 
 #[test]
-fn calls_begin_no_faster_than_allowed() {
+fn the_limit_per_second_spaces_calls_evenly() {
     let limits = json!({"per_second": 10.0});
     assert_eq!(delays(limits, &[0, 0, 0, 1000]), [0, 100, 200, 0]);
 }
 
 #[test]
-fn without_limits_answers_leave_at_once() {
+fn answers_have_no_delay_without_limits() {
     assert_eq!(delays(json!({}), &[0, 0]), [0, 0]);
 }
