@@ -1,12 +1,13 @@
-//! A well-behaved client alone, and beside each attack that a listener must bear (P12): its latency in
-//! both, in turns of the same run; how many connections the attack holds, what memory the engine takes,
-//! and how soon the next client is answered when it ends.
+//! Measures the latency of a well-behaved client without an attack and during each attack that a listener must
+//! withstand (P12), alternating within one run. Also measures how many connections the attack holds, how much memory
+//! the engine takes, and how soon the client is answered after the attack has ended.
 //!
-//! Engine and Keystone (the practice cloud's) are processes of their own. The service behind the gate
-//! answers from text that stands ready, or never. Attackers, and the service where it sends a large list, are
-//! other machines: here their threads run behind all others, as far as the system lets them.
+//! The engine and Keystone (the practice cloud's) run in processes of their own. The service behind the gate answers
+//! with prepared text, or never. In use, attackers and the service would be other machines. Here the threads of the
+//! attackers, and the thread of the service that sends large lists, run only while no other thread wants to, as far
+//! as the system allows it.
 //!
-//! `--smoke` runs small and proves only that everybody is answered.
+//! With `--smoke`, the bench runs briefly and proves only that the client is always answered.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -20,8 +21,8 @@
 mod api;
 #[path = "support/attackers.rs"]
 mod attackers;
-#[path = "support/stage.rs"]
-mod stage;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -32,32 +33,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use attackers::{AS_STRANGER, Attack, STRANGER, hold_the_socket};
+use attackers::{AS_OTHER_UID, Attack, OTHER_UID, hold_socket_connections};
+use fixture::{
+    ProcessGuard, add_tombstones, command, gate_address, memory_mb, practice_cloud, wait_for,
+};
 use gone::ledger::sqlite;
 use serde_json::json;
-use stage::{Ended, command, fill, gate_address, memory_mb, practice_cloud, wait_for};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// As many as a gate holds by default.
+/// Connections of an attack: as many as a gate accepts by default.
 const CONNECTIONS: usize = 1_024;
-/// From which they come: so none of them has more than its own share.
+/// Addresses from which they come, so that no address exceeds its own limit.
 const ADDRESSES: usize = 8;
-/// More than the engine's socket holds.
+/// Connections to the engine's socket: more than it accepts.
 const SOCKET_CONNECTIONS: usize = 600;
-/// Every tenth request comes by a connection of its own.
+/// One request of this many opens a new connection.
 const FRESH_EACH: usize = 10;
-/// Between an attack and the next client that is alone.
+/// Pause between an attack and the next measurement without one.
 const REST: Duration = Duration::from_secs(1);
-/// What the service sends of a list at a time.
+/// Bytes of a large list that the service sends at a time.
 const PIECE_BYTES: usize = 16 << 10;
-/// What a client waits for its answer, at the very most.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of the client's requests.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Scale {
     rounds: usize,
-    /// Of the well-behaved client, in each round: alone, and as many beside.
+    /// Requests of the well-behaved client in each round without the attack, and as many during it.
     requests: usize,
     list_bytes: usize,
 }
@@ -65,9 +68,9 @@ struct Scale {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let [_, word, socket, count] = &arguments[..]
-        && word == AS_STRANGER
+        && word == AS_OTHER_UID
     {
-        return hold_the_socket(Path::new(socket), count.parse().unwrap());
+        return hold_socket_connections(Path::new(socket), count.parse().unwrap());
     }
     let scale = match arguments.iter().any(|argument| argument == "--smoke") {
         true => Scale {
@@ -83,41 +86,43 @@ fn main() {
     };
     let service = Service::start(scale.list_bytes);
     let engine = Engine::start(&service);
-    let attackers = runtime(attackers::stand_behind);
+    let attackers = runtime(attackers::run_when_idle);
     let (at, gate) = (&attackers, engine.gate);
     let url = |path: &str| format!("http://{gate}/v2.0/{path}");
     let head = |path: &str| format!("GET /v2.0/{path} HTTP/1.1\r\nhost: x\r\n\r\n");
-    let silence = |sent: &str| attackers::silence(at, gate, CONNECTIONS, ADDRESSES, sent);
+    let silent = |sent: &str| attackers::silent_connections(at, gate, CONNECTIONS, ADDRESSES, sent);
     let list = "ports?fields=name";
 
     let client = Client::of_gate(&url("networks?limit=1"));
     let compare = |name: &str, attack: &dyn Fn() -> Attack| {
         compare(name, &scale, &engine, &service, &client, attack);
     };
-    compare("idle connections", &|| silence(""));
+    compare("idle connections", &|| silent(""));
     compare("HTTP/2 prefaces", &|| {
-        silence("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        silent("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
     });
-    compare("half heads", &|| silence("GET / HTTP/1.1\r\nhost: x\r\n"));
-    compare("bodies that never come", &|| {
-        silence("POST /v2.0/networks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+    compare("incomplete request heads", &|| {
+        silent("GET / HTTP/1.1\r\nhost: x\r\n")
     });
-    compare("8 x 200 streams that hang", &|| {
-        attackers::streams(at, &url("routers"), 8, &service.hanging)
+    compare("request bodies that never arrive", &|| {
+        silent("POST /v2.0/networks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+    });
+    compare("8 connections with 200 hanging streams each", &|| {
+        attackers::hanging_streams(at, &url("routers"), 8, &service.hanging)
     });
     compare("12 large lists at once", &|| {
-        attackers::lists(at, &url(list), 12)
+        attackers::list_readers(at, &url(list), 12)
     });
-    // What the machine alone makes of as many bytes: none of them comes through the gate.
-    let past_the_gate = format!("http://{}/v2.0/{list}", service.address);
-    compare("12 large lists past the gate", &|| {
-        attackers::lists(at, &past_the_gate, 12)
+    // The same lists without the gate, to show what sending so many bytes costs this machine.
+    let without_gate = format!("http://{}/v2.0/{list}", service.address);
+    compare("12 large lists without the gate", &|| {
+        attackers::list_readers(at, &without_gate, 12)
     });
     compare("64 slow readers of a large list", &|| {
-        attackers::sips(at, gate, 64, ADDRESSES, &head(list))
+        attackers::slow_readers(at, gate, 64, ADDRESSES, &head(list))
     });
-    compare("one client with 1,200 requests", &|| {
-        attackers::silence(at, gate, 1_200, 1, &head("routers"))
+    compare("1,200 hanging requests from one address", &|| {
+        attackers::silent_connections(at, gate, 1_200, 1, &head("routers"))
     });
 
     let client = Client::of_socket(&engine.socket);
@@ -127,15 +132,15 @@ fn main() {
         &engine,
         &service,
         &client,
-        &|| attackers::strangers(&engine.socket, SOCKET_CONNECTIONS),
+        &|| attackers::socket_connections(&engine.socket, SOCKET_CONNECTIONS),
     );
     println!(
-        "the engine held {} MB at most",
+        "the engine took at most {} MB",
         memory_mb(engine.process.0.id(), "VmHWM")
     );
 }
 
-/// One thread: a client needs no more, and the engine has the rest.
+/// A runtime of one thread, which is enough for a client and leaves the other cores to the engine.
 fn runtime(prepare: fn()) -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(1)
@@ -145,7 +150,7 @@ fn runtime(prepare: fn()) -> Runtime {
         .unwrap()
 }
 
-/// The client alone and beside the attack, in turns; prints the medians of the rounds.
+/// Measures the client in turn without the attack and during it; prints the medians of the rounds.
 fn compare(
     name: &str,
     scale: &Scale,
@@ -154,34 +159,34 @@ fn compare(
     client: &Client,
     attack: &dyn Fn() -> Attack,
 ) {
-    let (mut alone, mut beside, mut next) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut without, mut during, mut next) = (Vec::new(), Vec::new(), Vec::new());
     let mut list_mb_a_second = Vec::new();
     let (mut held, mut memory) = (0, 0);
     for _ in 0..scale.rounds {
-        alone.push(client.latencies(scale.requests));
+        without.push(client.latencies(scale.requests));
         let lists_before = service.list_bytes_sent.load(Ordering::Relaxed);
         let began = Instant::now();
         let attack = attack();
         held = attack.held();
-        beside.push(client.latencies(scale.requests));
+        during.push(client.latencies(scale.requests));
         let sent = service.list_bytes_sent.load(Ordering::Relaxed) - lists_before;
         list_mb_a_second.push(sent as f64 / 1e6 / began.elapsed().as_secs_f64());
         memory = memory.max(memory_mb(engine.process.0.id(), "VmRSS"));
         drop(attack);
-        next.push(client.ask(true));
+        next.push(client.request(true));
         std::thread::sleep(REST);
     }
-    let p = |rounds: &[Vec<f64>], share: usize| {
+    let percentile = |rounds: &[Vec<f64>], share: usize| {
         let of_round = |round: &Vec<f64>| round[round.len() * share / 100];
         median(rounds.iter().map(of_round).collect())
     };
-    let (alone_99, beside_99) = (p(&alone, 99), p(&beside, 99));
+    let (without_99, during_99) = (percentile(&without, 99), percentile(&during, 99));
     println!(
-        "{name}: {held} connections held, {:.0} MB/s of large lists, {memory} MB; alone p50 {:.2} p99 {alone_99:.2} ms, beside p50 {:.2} p99 {beside_99:.2} ms: ratio {:.2} (goal <= 1.5); next answer {:.1} ms after its end",
+        "{name}: {held} connections held, {:.0} MB/s of large lists, engine {memory} MB; without the attack p50 {:.2} p99 {without_99:.2} ms, during it p50 {:.2} p99 {during_99:.2} ms: p99 ratio {:.2} (goal <= 1.5); after it an answer in {:.1} ms",
         median(list_mb_a_second),
-        p(&alone, 50),
-        p(&beside, 50),
-        beside_99 / alone_99,
+        percentile(&without, 50),
+        percentile(&during, 50),
+        during_99 / without_99,
         median(next),
     );
 }
@@ -191,11 +196,13 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// One who asks for a small list, again and again, and is answered each time.
+/// A well-behaved client, which requests one small list again and again.
 struct Client {
     runtime: Runtime,
-    kept: reqwest::Client,
-    fresh: reqwest::Client,
+    /// Reuses its connections.
+    reusing: reqwest::Client,
+    /// Opens a connection for each request.
+    connecting: reqwest::Client,
     url: String,
 }
 
@@ -210,18 +217,21 @@ impl Client {
     }
 
     fn new(builder: impl Fn() -> reqwest::ClientBuilder, url: &str) -> Self {
-        let builder = || builder().timeout(PATIENCE);
+        let builder = || builder().timeout(REQUEST_TIMEOUT);
         Self {
             runtime: Builder::new_current_thread().enable_all().build().unwrap(),
-            kept: builder().build().unwrap(),
-            fresh: builder().pool_max_idle_per_host(0).build().unwrap(),
+            reusing: builder().build().unwrap(),
+            connecting: builder().pool_max_idle_per_host(0).build().unwrap(),
             url: url.to_owned(),
         }
     }
 
-    /// How long it took, in ms.
-    fn ask(&self, fresh: bool) -> f64 {
-        let client = if fresh { &self.fresh } else { &self.kept };
+    /// Sends a request, on a new connection or not, and asserts that it succeeds. Returns its latency in ms.
+    fn request(&self, on_new_connection: bool) -> f64 {
+        let client = match on_new_connection {
+            true => &self.connecting,
+            false => &self.reusing,
+        };
         self.runtime.block_on(async {
             let began = Instant::now();
             let answer = client.get(&self.url).send().await.unwrap();
@@ -231,22 +241,23 @@ impl Client {
         })
     }
 
-    /// Of so many requests, the quickest first.
+    /// Returns the latencies of this many requests in ms, in ascending order.
     fn latencies(&self, requests: usize) -> Vec<f64> {
-        self.ask(false);
-        let asked = (0..requests).map(|number| self.ask(number % FRESH_EACH == 0));
-        let mut took: Vec<f64> = asked.collect();
+        self.request(false);
+        let sent = (0..requests).map(|number| self.request(number % FRESH_EACH == 0));
+        let mut took: Vec<f64> = sent.collect();
         took.sort_by(f64::total_cmp);
         took
     }
 }
 
-/// The service behind the gate: a small list of networks, a large one of ports, and nothing for the rest.
+/// The service behind the gate. It answers with a small list of networks and a large list of ports, and never answers
+/// other requests.
 struct Service {
     address: SocketAddr,
-    /// Requests that were never answered.
+    /// Number of requests that it left unanswered.
     hanging: Arc<AtomicUsize>,
-    /// Of large lists.
+    /// Bytes of large lists that it sent.
     list_bytes_sent: Arc<AtomicUsize>,
     _runtimes: [Runtime; 2],
 }
@@ -258,10 +269,11 @@ impl Service {
         let rows = vec![row.as_str(); list_bytes / row.len()].join(",");
         let ports = answer(format!("{{\"ports\": [{rows}]}}"));
         let hanging = Arc::<AtomicUsize>::default();
-        // Only the thread that sends large lists runs behind all others: small answers come at once.
-        let (runtime, behind) = (runtime(|| {}), runtime(attackers::stand_behind));
-        let large = behind.handle().clone();
-        // It sends no more than is read: what lies ready in the kernel would cost this machine, and not the gate.
+        // Only the thread that sends large lists has the lowest priority; small answers are sent at once.
+        let (runtime, idle) = (runtime(|| {}), runtime(attackers::run_when_idle));
+        let large = idle.handle().clone();
+        // A small buffer, so that a large list is sent only as fast as it is read. To fill the kernel's buffers would
+        // cost this machine time that the gate needs.
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_send_buffer_size(PIECE_BYTES as u32).unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
@@ -280,17 +292,19 @@ impl Service {
             address,
             hanging,
             list_bytes_sent,
-            _runtimes: [runtime, behind],
+            _runtimes: [runtime, idle],
         }
     }
 }
 
+/// One row of a list.
 fn row() -> serde_json::Value {
     json!({"id": "00000000-0000-4000-8000-000000000000", "name": "p", "fixed_ips": [
         {"subnet_id": "00000000-0000-4000-8000-000000000001", "ip_address": "10.0.0.1"}],
         "tags": [], "status": "ACTIVE", "device_owner": "compute:nova", "description": "x".repeat(100)})
 }
 
+/// A complete HTTP answer with this body.
 fn answer(body: String) -> Arc<str> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
     format!("{head} {}\r\n\r\n{body}", body.len()).into()
@@ -333,19 +347,19 @@ async fn serve(
     }
 }
 
-/// The engine with a gate, and its socket.
+/// An engine with a gate and a socket, and its Keystone.
 struct Engine {
     gate: SocketAddr,
     socket: PathBuf,
-    process: Ended,
-    _keystone: Ended,
+    process: ProcessGuard,
+    _keystone: ProcessGuard,
     _home: tempfile::TempDir,
 }
 
 impl Engine {
     fn start(service: &Service) -> Self {
         let home = tempfile::tempdir().unwrap();
-        // A stranger may come as far as the socket's folder.
+        // Another user must be able to reach the socket.
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).unwrap();
         let (cloud, keystone) = practice_cloud(&home);
         let clouds = format!(
@@ -357,14 +371,14 @@ impl Engine {
         fs::write(home.path().join("clouds.yaml"), clouds).unwrap();
         fs::create_dir_all(home.path().join("config/gone")).unwrap();
         let settings = format!(
-            "[engine]\nsweep = '1h'\n[api]\nuids = {{ {STRANGER} = 'view' }}\n[[gate]]\n\
+            "[engine]\nsweep = '1h'\n[api]\nuids = {{ {OTHER_UID} = 'view' }}\n[[gate]]\n\
              listen = '127.0.0.1:0'\nupstream = {{ cloud = 'bench', region = 'RegionOne', service = 'network' }}\n"
         );
         fs::write(home.path().join("config/gone/config.toml"), settings).unwrap();
         let ledger = home.path().join("state/gone/ledger.db");
-        // Something of each kind is gone: so every list is read and filtered.
-        fill(&ledger, "network", 1);
-        fill(&ledger, "port", 1);
+        // With a tombstone of each kind, the gate must read and filter every list.
+        add_tombstones(&ledger, "network", 1);
+        add_tombstones(&ledger, "port", 1);
         let log = home.path().join("engine.log");
         let process = command(&home, "--cloud bench --engine")
             .stderr(fs::File::create(&log).unwrap())
@@ -380,7 +394,7 @@ impl Engine {
         Self {
             gate,
             socket: socket.unwrap().into(),
-            process: Ended(process),
+            process: ProcessGuard(process),
             _keystone: cloud,
             _home: home,
         }

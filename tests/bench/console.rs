@@ -1,12 +1,12 @@
-//! What the console costs with 100 and with 1,000,000 steps in one deletion, at 200x60: a frame, a key
-//! until it is on the screen, a filter, and memory. The steps are in a ledger on disk, as an engine
-//! writes it, and each question of the console is answered from it at once. The same for `:home`; and 10,000
-//! resources of a cloud, listed, sorted and filtered.
+//! Measures what the console costs with 100 and with 1,000,000 steps in one deletion, on a screen of 200x60: a frame,
+//! the time from a key to its frame, a filter, and memory. The steps are in a ledger on disk, as an engine writes it,
+//! which answers the console's queries at once. Also measures frames of `:home`, and 10,000 resources of a cloud that
+//! are listed, sorted and filtered.
 //!
-//! Promised: p99 of a frame is within 1 ms, and p50 at most 1.2 times that with 100 steps, `:home` included;
-//! p99 of a key until it is on the screen is within 5 ms; a filter's first page takes less than 100 ms, its exact
-//! count less than 1 s; 10,000 resources are listed, sorted or filtered in less than 50 ms each; the console takes
-//! less than 150 MB, the ledger's readers included. `--smoke` runs small and judges nothing.
+//! Goals: p99 of a frame is at most 1 ms, and p50 at most 1.2 times that with 100 steps, also in `:home`; p99 of the
+//! time from a key to its frame is at most 5 ms; the first page of a filter takes less than 100 ms, its exact count
+//! less than 1 s; 10,000 resources are listed, sorted or filtered in less than 50 ms each; the console takes less
+//! than 150 MB, including the ledger's readers. With `--smoke`, the bench runs briefly and checks no goal.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -68,22 +68,22 @@ fn main() {
     let [few, many] = [100, many].map(|steps: usize| {
         let path = folder.path().join(format!("{steps}.db"));
         let mut build = Command::new(&arguments[0]);
-        // By itself: what it takes to write a ledger is not the console's memory.
+        // In a process of its own, because this process measures only the memory of the console.
         let built = build.arg("--build").arg(&path).arg(steps.to_string());
         assert!(built.status().unwrap().success());
         (path, steps)
     });
     let ledgers = [&few, &many];
-    let [small, large] = &moves(ledgers, frames);
-    for ((_, steps), moved) in [(&few, small), (&many, large)] {
+    let [small, large] = &tree(ledgers, frames);
+    for ((_, steps), times) in [(&few, small), (&many, large)] {
         println!(
-            "{steps:>7} steps: a frame p50 {:?}, p99 {:?}; a key on the screen p50 {:?}, p99 {:?}, at most {:?}",
-            moved.frames.p50, moved.frames.p99, moved.keys.p50, moved.keys.p99, moved.keys.most
+            "{steps:>7} steps: a frame p50 {:?}, p99 {:?}; from a key to its frame p50 {:?}, p99 {:?}, at most {:?}",
+            times.frames.p50, times.frames.p99, times.keys.p50, times.keys.p99, times.keys.max
         );
     }
     let ratio = large.frames.p50.as_secs_f64() / small.frames.p50.as_secs_f64();
     println!(
-        "a frame with {} steps to one with 100: {ratio:.2} (goal <= {FRAME_RATIO_MAX})",
+        "a frame with {} steps takes {ratio:.2} times one with 100 steps (goal <= {FRAME_RATIO_MAX})",
         many.1
     );
     let [home_small, home_large] = &home(ledgers, frames);
@@ -94,15 +94,15 @@ fn main() {
         );
     }
     let home_ratio = home_large.frames.p50.as_secs_f64() / home_small.frames.p50.as_secs_f64();
-    println!("the same for :home: {home_ratio:.2} (goal <= {FRAME_RATIO_MAX})");
-    let listed = resources(if smoke { 300 } else { RESOURCES });
-    for (what, took) in &listed {
+    println!("the same ratio for :home: {home_ratio:.2} (goal <= {FRAME_RATIO_MAX})");
+    let resource_times = resources(if smoke { 300 } else { RESOURCES });
+    for (what, took) in &resource_times {
         println!("resources {what}: {took:?} (goal < {RESOURCES_MAX:?} for {RESOURCES})");
     }
     let filtered = filters(&many);
-    println!("{} steps, their chart: {:?}", many.1, chart(&many));
+    println!("the chart of {} steps: {:?}", many.1, chart(&many));
     let memory = memory_mb();
-    println!("memory, the ledger's readers included: {memory} MB (goal < {MEMORY_MAX_MB})");
+    println!("memory, including the ledger's readers: {memory} MB (goal < {MEMORY_MAX_MB})");
     if !smoke {
         assert!(
             ratio <= FRAME_RATIO_MAX,
@@ -122,7 +122,7 @@ fn main() {
             "p99 of a frame of :home: {:?}",
             home_large.frames.p99
         );
-        for (what, took) in listed {
+        for (what, took) in resource_times {
             assert!(took < RESOURCES_MAX, "resources {what}: {took:?}");
         }
         assert!(
@@ -136,11 +136,12 @@ fn main() {
             filtered.0
         );
         assert!(filtered.1 < COUNT_MAX, "a filter's count: {:?}", filtered.1);
-        assert!(memory < MEMORY_MAX_MB);
+        assert!(memory < MEMORY_MAX_MB, "memory: {memory} MB");
     }
 }
 
-/// One network with a subnet and so many ports, some of them in each state; all names are of one length.
+/// Writes a ledger with a deletion of this many steps: a network, a subnet and ports. Some of the steps are gone,
+/// some are blocked.
 fn build(path: &Path, steps: usize) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -156,6 +157,7 @@ fn build(path: &Path, steps: usize) {
     });
 }
 
+/// The plan of a network with a subnet and ports, whose names all have the same length.
 fn network(ports: usize) -> Plan {
     let delete = |at: usize, kind: &str, name: String, before: &[u32]| {
         let key = support::key(kind, &uuid::Uuid::from_u128(at as u128).to_string());
@@ -174,10 +176,10 @@ fn network(ports: usize) -> Plan {
     support::plan(steps)
 }
 
-/// How long each of the ledger's answers took.
+/// The kind of each query that the ledger answered, and how long the answer took.
 type Answers = Arc<Mutex<Vec<(&'static str, Duration)>>>;
 
-/// A console before this ledger.
+/// A console on this ledger.
 fn desk(path: &Path) -> (Desk, Answers) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ledger = SqliteLedger::open_reader(path).unwrap();
@@ -203,7 +205,7 @@ fn desk(path: &Path) -> (Desk, Answers) {
     (Desk::new(world, (COLUMNS, ROWS)), answers)
 }
 
-/// As the engine answers, of the ledger alone; none: not of the ledger.
+/// Answers a query as the engine does, from the ledger alone; `None` if the ledger does not answer such a query.
 async fn answer(ledger: &SqliteLedger, query: &Query) -> Option<Result<Page, ControlError>> {
     let of = |deletion: &Option<String>, filter: &str| StepFilter {
         deletion_id: deletion.clone(),
@@ -274,7 +276,7 @@ async fn answer(ledger: &SqliteLedger, query: &Query) -> Option<Result<Page, Con
 struct Times {
     p50: Duration,
     p99: Duration,
-    most: Duration,
+    max: Duration,
 }
 
 impl Times {
@@ -283,19 +285,19 @@ impl Times {
         Self {
             p50: all[all.len() / 2],
             p99: all[all.len() * 99 / 100],
-            most: all[all.len() - 1],
+            max: all[all.len() - 1],
         }
     }
 }
 
-struct Moves {
+struct DrawTimes {
     frames: Times,
-    /// From the key until the frame is made, with what had to be read.
+    /// From the key until its frame is drawn, including the queries for it.
     keys: Times,
 }
 
 /// A console, and how long its frames took.
-struct Drawn {
+struct TimedConsole {
     desk: Desk,
     before: Buffer,
     frame: Buffer,
@@ -303,8 +305,8 @@ struct Drawn {
     keys: Vec<Duration>,
 }
 
-impl Drawn {
-    /// A console before this ledger, after these keys.
+impl TimedConsole {
+    /// A console on this ledger, after these keys.
     fn after(path: &Path, keys: &str) -> Self {
         let (mut desk, _) = desk(path);
         desk.press(keys);
@@ -318,71 +320,72 @@ impl Drawn {
         }
     }
 
-    /// Presses a key, and draws what it changes.
+    /// Presses a key, and draws the next frame, which must differ.
     fn press(&mut self, key: &str) {
         let began = Instant::now();
         self.desk.press(key);
         let drawing = Instant::now();
-        // As the terminal does: a frame is drawn in the cells of the one before the last.
+        // As ratatui's terminal does, with two buffers that it swaps: each frame overwrites the one before the last.
         self.frame.reset();
         render(&self.desk.state, &mut self.frame);
         let changed = self.before.diff_iter(&self.frame).count();
         self.frames.push(drawing.elapsed());
         self.keys.push(began.elapsed());
-        assert!(changed > 0, "{key} shows nothing new");
+        assert!(changed > 0, "the key {key} changes nothing on the screen");
         std::mem::swap(&mut self.before, &mut self.frame);
     }
 
-    fn times(self) -> Moves {
-        Moves {
+    fn times(self) -> DrawTimes {
+        DrawTimes {
             frames: Times::of(self.frames),
             keys: Times::of(self.keys),
         }
     }
 }
 
-/// Draws so many frames before each of the ledgers, in turns: so both are drawn on the same machine, however busy it
-/// is. `key`: the one before each frame.
-fn in_turns(
+/// Draws frames for both ledgers in turn, so that the load of the machine affects both alike. `key` returns the key
+/// before each frame.
+fn draw_in_turn(
     ledgers: [&(PathBuf, usize); 2],
     keys: &str,
     frames: usize,
     key: impl Fn(usize) -> &'static str,
-) -> [Drawn; 2] {
-    let mut drawn = ledgers.map(|(path, _)| Drawn::after(path, keys));
+) -> [TimedConsole; 2] {
+    let mut consoles = ledgers.map(|(path, _)| TimedConsole::after(path, keys));
     for n in 0..frames {
-        for drawn in &mut drawn {
-            drawn.press(key(n));
+        for console in &mut consoles {
+            console.press(key(n));
         }
     }
-    drawn
+    consoles
 }
 
-/// In the tree, its long line open, up and down and from end to end.
-fn moves(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [Moves; 2] {
-    // Into the tree, onto the folded line, and open it.
+/// Measures frames of the tree of a deletion, in which the row of all ports is unfolded, while the cursor moves up
+/// and down and from end to end.
+fn tree(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [DrawTimes; 2] {
+    // Opens the tree, and unfolds the folded row.
     let keys = "enter home down down enter";
     let key = |n| ["down", "pgdn", "up", "end", "home"][n % 5];
-    in_turns(ledgers, keys, frames, key).map(|drawn| {
-        let text = drawn.desk.text();
-        assert!(!text.contains("├ …"), "a row is not there:\n{text}");
-        drawn.times()
+    draw_in_turn(ledgers, keys, frames, key).map(|console| {
+        let text = console.desk.text();
+        assert!(!text.contains("├ …"), "a row has not been read:\n{text}");
+        console.times()
     })
 }
 
-/// The first screen, with the cursor on each of its rows in turn.
-fn home(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [Moves; 2] {
+/// Measures frames of `:home`, with the cursor on each of its rows in turn.
+fn home(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [DrawTimes; 2] {
     // Downwards to the last row, and up again.
     let key = |n| if n % 6 < 3 { "down" } else { "up" };
-    in_turns(ledgers, ":home enter", frames, key).map(|drawn| {
-        let text = drawn.desk.text();
+    draw_in_turn(ledgers, ":home enter", frames, key).map(|console| {
+        let text = console.desk.text();
         assert!(text.contains("── home"), "{text}");
-        drawn.times()
+        console.times()
     })
 }
 
-/// How long it takes until so many resources are on the screen: listed, sorted by another column, filtered. The
-/// cloud answers at once.
+/// Measures how long it takes until a list of this many resources is on the screen: as it arrives, sorted by another
+/// column, and filtered. The cloud answers at once.
 fn resources(rows: u32) -> [(&'static str, Duration); 4] {
     let mut world = World::busy();
     world.listings[0].rows = (1..=rows)
@@ -421,15 +424,15 @@ fn resources(rows: u32) -> [(&'static str, Duration); 4] {
     ]
 }
 
-/// The longest that a first page took, and the longest count.
+/// Filters the steps of a deletion by several texts. Returns the longest time of a first page and of an exact count.
 fn filters((path, steps): &(PathBuf, usize)) -> (Duration, Duration) {
     let ports = steps - 2;
     let mut longest = (Duration::ZERO, Duration::ZERO);
     let last = format!("server-{:07}", ports - 1);
-    for (what, text, fit) in [
-        ("many that fit", "server", ports),
-        ("the last one of all", last.as_str(), 1),
-        ("none", "nowhere", 0),
+    for (what, text, matching) in [
+        ("many matches", "server", ports),
+        ("the last step as its match", last.as_str(), 1),
+        ("no match", "nowhere", 0),
     ] {
         let (mut desk, answers) = desk(path);
         desk.press("enter");
@@ -441,21 +444,19 @@ fn filters((path, steps): &(PathBuf, usize)) -> (Duration, Duration) {
         let first = answers.iter().find(|(name, _)| *name == "steps").unwrap().1;
         let all: Duration = answers.iter().map(|(_, took)| *took).sum();
         let text = desk.text();
-        let total = fit.to_string();
+        let total = matching.to_string();
         let found: String = text.chars().filter(|c| *c != ',').collect();
         assert!(
             found.contains(&format!("{total} of {steps} steps fit")),
             "{text}"
         );
-        println!(
-            "{steps} steps, a filter with {what}: its first page {first:?}, its exact count {all:?}"
-        );
+        println!("{steps} steps, a filter with {what}: first page {first:?}, exact count {all:?}");
         longest = (longest.0.max(first), longest.1.max(all));
     }
     longest
 }
 
-/// How long it takes to draw the whole deletion over time.
+/// Returns how long the ledger takes to answer with the chart of the whole deletion.
 fn chart((path, _): &(PathBuf, usize)) -> Duration {
     let (mut desk, answers) = desk(path);
     desk.press("enter t");
@@ -465,7 +466,7 @@ fn chart((path, _): &(PathBuf, usize)) -> Duration {
     chart.unwrap().1
 }
 
-/// Resident, of this process.
+/// The resident memory of this process.
 fn memory_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

@@ -1,7 +1,7 @@
-"""What people do today to empty a project, for the bench `project`: `cleanup` is openstacksdk's own
-project_cleanup, `script` plain calls in the right order by eight threads, `commands` the `openstack`
-commands that an admin types in that order, many ids to each. The last two wait until all is really
-gone, as gone does. Prints the seconds taken."""
+"""Empties a project as people do it today, for the bench `project`: `cleanup` is project_cleanup of
+openstacksdk, `script` sends plain calls in the right order by eight threads, `commands` runs the `openstack`
+commands that an admin types in that order, each with many ids. The last two wait until everything is
+deleted, as gone does. Prints the seconds taken."""
 import os
 import pathlib
 import queue
@@ -130,7 +130,7 @@ def commands(_, project):
         each(f"{forwarding} delete {address}", ids(f"{forwarding} list {address}"))
     each("floating ip delete", addresses)
     ports = ids(f"port list {own}")
-    # A list of trunks tells of no project, but of the port.
+    # A list of trunks does not show their projects, but their ports.
     trunks = openstack("network trunk list -f value -c ID", "-c", "Parent Port")
     each("network trunk delete", [trunk for trunk, port in pairs(trunks) if port in ports])
     for router in ids(f"router list {own}"):
@@ -153,7 +153,7 @@ def commands(_, project):
 def main():
     how, project = sys.argv[1:]
     cloud = openstack.connect(cloud="testbed", region_name="RegionOne")
-    # It works as a member of the project that it empties.
+    # project_cleanup logs in to the project that it empties, so the admin needs a role there.
     cloud.grant_role("admin", user=cloud.current_user_id, project=project)
     began = time.monotonic()
     {"cleanup": cleanup, "script": script, "commands": commands}[how](cloud, project)

@@ -1,7 +1,7 @@
-//! The gate beside nginx, on the same service and the same cores, which the service and the clients have
-//! too. Needs `nginx`, `wrk` and `h2load` (Debian: nginx-light, wrk, nghttp2-client).
+//! Compares the gate with nginx, in front of the same service. Both share the cores of this machine with the service
+//! and the clients. Needs `nginx`, `wrk` and `h2load` (Debian: nginx-light, wrk, nghttp2-client).
 //!
-//! `--smoke` runs small and proves only that all of it works.
+//! With `--smoke`, the bench runs briefly and proves only that it works.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -13,29 +13,31 @@
 
 #[path = "../testbed/api.rs"]
 mod api;
-#[path = "support/stage.rs"]
-mod stage;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
+use fixture::{
+    ProcessGuard, add_tombstones, command, gate_address, memory_mb, practice_cloud, wait_for,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use stage::{Ended, command, fill, gate_address, memory_mb, practice_cloud, wait_for};
 
 const TOMBSTONES: usize = 1_000_000;
 const CONNECTIONS: usize = 64;
 const ROUNDS: usize = 5;
-/// A network that was never deleted.
+/// The path of a network that was never deleted.
 const PATH: &str = "/v2.0/networks/4fdb1c2e-0000-4000-8000-5d0c1a7b9e11";
 const TOKEN: &str = "X-Auth-Token: gAAAAABm3Zc8Yb2Kd5";
 
 struct Scale {
     tombstones: usize,
     rounds: usize,
-    /// Of one measurement.
+    /// Duration of one measurement.
     seconds: usize,
 }
 
@@ -54,7 +56,7 @@ fn main() {
         },
     };
     let home = tempfile::tempdir().unwrap();
-    let [upstream, keeping, plain] = free_ports();
+    let [upstream, keepalive, plain] = free_ports();
     let _service = nginx(
         &home,
         "upstream",
@@ -62,15 +64,16 @@ fn main() {
     );
     let proxy_ports = [
         ("UPSTREAM", &upstream),
-        ("KEEPING", &keeping),
+        ("KEEPALIVE", &keepalive),
         ("PLAIN", &plain),
-        // As many as the gate has threads.
+        // The gate has as many threads.
         ("WORKERS", &available_parallelism().unwrap().to_string()),
     ];
     let _proxy = nginx(&home, "proxy", &proxy_ports);
     let (_cloud, keystone) = practice_cloud(&home);
     let gate = Gate::start(&home, &keystone, &upstream, scale.tombstones);
-    let urls = [&gate.port, &keeping, &plain].map(|port| format!("http://127.0.0.1:{port}{PATH}"));
+    let urls =
+        [&gate.port, &keepalive, &plain].map(|port| format!("http://127.0.0.1:{port}{PATH}"));
 
     let mut rates: [Vec<f64>; 3] = Default::default();
     for _ in 0..scale.rounds {
@@ -78,11 +81,11 @@ fn main() {
             rates.push(requests_per_second(url, scale.seconds));
         }
     }
-    let [ours, keeping, plain] = rates.map(median);
+    let [ours, keepalive, plain] = rates.map(median);
     println!(
-        "{} tombstones, {CONNECTIONS} connections: {ours:.0}/s, nginx with kept connections {keeping:.0}/s: ratio {:.2} (goal >= 0.75); nginx without {plain:.0}/s: ratio {:.2} (goal >= 1.5)",
+        "{} tombstones, {CONNECTIONS} connections: gate {ours:.0} requests/s; nginx that keeps its connections to the service {keepalive:.0}/s: ratio {:.2} (goal >= 0.75); nginx that does not {plain:.0}/s: ratio {:.2} (goal >= 1.5)",
         scale.tombstones,
-        ours / keeping,
+        ours / keepalive,
         ours / plain
     );
     let rate = ours / 2.0;
@@ -94,20 +97,21 @@ fn main() {
     }
     let [ours, theirs] = latencies.map(median);
     println!(
-        "p99 at {rate:.0}/s: {ours:.2} ms, nginx with kept connections {theirs:.2} ms: {:+.2} ms (goal <= 1)",
+        "p99 latency at {rate:.0} requests/s: gate {ours:.2} ms, nginx that keeps its connections {theirs:.2} ms: difference {:+.2} ms (goal <= 1)",
         ours - theirs
     );
     println!(
-        "started in {:.2} s (goal < 2), {} MB at most (goal < 200)",
+        "the gate started in {:.2} s (goal < 2); the engine took at most {} MB (goal < 200)",
         gate.started_in,
         memory_mb(gate.engine.0.id(), "VmHWM")
     );
 }
 
+/// An engine with a gate.
 struct Gate {
-    engine: Ended,
+    engine: ProcessGuard,
     port: String,
-    /// Seconds, to the first answer.
+    /// Seconds from the start of the engine until its log says that the gate is open.
     started_in: f64,
 }
 
@@ -123,7 +127,7 @@ impl Gate {
         let settings = "[engine]\nsweep = '1h'\n[[gate]]\nlisten = '127.0.0.1:0'\n\
             upstream = { cloud = 'bench', region = 'RegionOne', service = 'network' }\n";
         std::fs::write(home.path().join("config/gone/config.toml"), settings).unwrap();
-        fill(
+        add_tombstones(
             &home.path().join("state/gone/ledger.db"),
             "network",
             tombstones,
@@ -132,7 +136,7 @@ impl Gate {
         let began = Instant::now();
         let mut engine = command(home, "--cloud bench --engine");
         let engine = engine.stderr(std::fs::File::create(&log).unwrap());
-        let engine = Ended(engine.stdout(Stdio::null()).spawn().unwrap());
+        let engine = ProcessGuard(engine.stdout(Stdio::null()).spawn().unwrap());
         let port = gate_address(&log).port().to_string();
         Self {
             engine,
@@ -142,7 +146,7 @@ impl Gate {
     }
 }
 
-/// Ended with its workers, which it must do itself.
+/// An nginx. On drop it gets SIGTERM, so that it ends its workers, which SIGKILL would leave behind.
 struct Nginx(Child);
 
 impl Drop for Nginx {
@@ -153,7 +157,7 @@ impl Drop for Nginx {
     }
 }
 
-/// Serves by the file of this name.
+/// Starts nginx with the configuration of this name, in which `values` replace words.
 fn nginx(home: &tempfile::TempDir, name: &str, values: &[(&str, &String)]) -> Nginx {
     let file = format!(
         "{}/tests/bench/nginx/{name}.conf",
@@ -175,12 +179,13 @@ fn nginx(home: &tempfile::TempDir, name: &str, values: &[(&str, &String)]) -> Ng
     started
 }
 
-/// Free now, and for the moment.
+/// Three ports that are free at the moment.
 fn free_ports() -> [String; 3] {
     let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port().to_string())
 }
 
+/// The body that the service answers with: one network.
 fn body() -> String {
     json!({"network": {
         "id": "4fdb1c2e-0000-4000-8000-5d0c1a7b9e11", "name": "web", "status": "ACTIVE",
@@ -210,15 +215,16 @@ fn requests_per_second(url: &str, seconds: usize) -> f64 {
         url,
     ]);
     let output = wrk.output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(!said.contains("Non-2xx"), "{said}");
-    let rate = said
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert!(!report.contains("Non-2xx"), "{report}");
+    let rate = report
         .lines()
         .find_map(|line| line.strip_prefix("Requests/sec:"));
-    rate.expect(&said).trim().parse().unwrap()
+    rate.expect(&report).trim().parse().unwrap()
 }
 
-/// By a client that holds the rate, whatever the answers take; if it cannot, it says so.
+/// Measures with a client that sends at a fixed rate, however long the answers take. Prints a note if the client did
+/// not reach the rate.
 fn latency_p99_ms(home: &tempfile::TempDir, url: &str, rate: f64, seconds: usize) -> f64 {
     let log = home.path().join("h2load.log");
     let each = format!("{:.1}", rate / CONNECTIONS as f64);
@@ -239,10 +245,10 @@ fn latency_p99_ms(home: &tempfile::TempDir, url: &str, rate: f64, seconds: usize
             fields[2].parse::<f64>().unwrap() / 1000.0
         })
         .collect();
-    let held = took.len() as f64 / (rate * seconds as f64);
-    if held < 0.9 {
+    let reached = took.len() as f64 / (rate * seconds as f64);
+    if reached < 0.9 {
         println!(
-            "the client held only {held:.2} of {rate:.0}/s: a busy machine; the p99 that follows says little"
+            "the client reached only {reached:.2} of {rate:.0} requests/s, so the machine is too busy for a meaningful p99"
         );
     }
     took.sort_by(f64::total_cmp);

@@ -1,5 +1,6 @@
-//! What the ledger costs, against what SQLite or PostgreSQL alone costs in the same run: ratios travel between
-//! machines, numbers do not. `--smoke` runs small and proves only that all of it works.
+//! Measures what the ledger costs, compared with SQLite or PostgreSQL alone in the same run. The ratios are
+//! comparable between machines; the absolute numbers are not. With `--smoke`, the bench runs briefly and proves only
+//! that it works.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,11 +8,11 @@
     clippy::print_stderr
 )]
 
-#[path = "support/bare.rs"]
-mod bare;
+#[path = "support/bare_sqlite.rs"]
+mod bare_sqlite;
 #[cfg(feature = "postgres")]
-#[path = "support/distant.rs"]
-mod distant;
+#[path = "support/delay_proxy.rs"]
+mod delay_proxy;
 #[cfg(feature = "postgres")]
 #[path = "support/postgres.rs"]
 mod postgres;
@@ -37,10 +38,11 @@ use gone::ledger::{
 };
 
 const BATCH: usize = 1024;
-/// Committers that wait for each other's company, as an engine's workers do.
+/// Workers that commit at the same time, so that the ledger groups their commits, as it does for those of an engine.
 const WORKERS: usize = 512;
 const PORTS_PER_NETWORK: usize = 1000;
-/// The best of these counts: a start is one long transaction, and others use the machine too.
+/// Rounds of the measurement of a start, of which the best counts. A start is one long transaction, and other
+/// processes may disturb it.
 const START_ROUNDS: usize = 3;
 
 fn main() {
@@ -49,28 +51,28 @@ fn main() {
 
     let (ours, bare, size) = transitions(scale(40_000));
     println!(
-        "transitions: {ours:.0}/s, bare rusqlite {bare:.0}/s, ratio {:.2} (goal >= 0.5); a step that is gone \
-         takes {size} bytes, with its events",
+        "transitions: {ours:.0}/s, SQLite alone {bare:.0}/s, ratio {:.2} (goal >= 0.5); a step that is gone \
+         takes {size} bytes, including its events",
         ours / bare
     );
-    let grouped = grouped(scale(40_000));
-    println!("transitions at 5 ms a commit: {grouped:.0}/s (goal >= 5000)");
+    let grouped = transitions_in_groups(scale(40_000));
+    println!("transitions on a disk that takes 5 ms a commit: {grouped:.0}/s (goal >= 5000)");
     #[cfg(feature = "postgres")]
-    on_a_server(scale(40_000));
+    print_transitions_on_postgres(scale(40_000));
     let (started, bare) = start(scale(100_000), if smoke { 1 } else { START_ROUNDS });
     println!(
-        "{} steps started in {started:.2} s (goal < 2), bare rusqlite {bare:.2} s, ratio {:.2} \
+        "{} steps started in {started:.2} s (goal < 2), SQLite alone {bare:.2} s, ratio {:.2} \
          (goal >= 0.5)",
         scale(100_000),
         bare / started
     );
     let (few, many) = (scale(10_000), scale(100_000));
-    let asked = (observations_due(few), observations_due(many));
+    let times = (observations_due(few), observations_due(many));
     println!(
-        "what to look at, asked with {many} accepted deletes: {:.2} ms, {:.2} of that with {few} \
+        "query of the due observations with {many} accepted deletes: {:.2} ms, {:.2} times that with {few} \
          (goal <= 2)",
-        asked.1 * 1000.0,
-        asked.1 / asked.0
+        times.1 * 1000.0,
+        times.1 / times.0
     );
     let (steps, first) = first_summary(scale(1_000_000));
     println!(
@@ -79,33 +81,33 @@ fn main() {
     );
     let replayed = replay(scale(100_000));
     println!(
-        "replay of {} steps: opened in {:.2} s, any time shown in {:.2} s (goal < 1), the longest {:.2} s, \
-         the next event in {:.2} s",
+        "replay of {} steps: opened in {:.2} s, a jump to any time {:.2} s (goal < 1), the longest jump {:.2} s, \
+         one event back {:.2} s",
         scale(100_000),
         replayed.opened,
-        replayed.jumped,
-        replayed.longest,
-        replayed.stepped
+        replayed.jump,
+        replayed.longest_jump,
+        replayed.step
     );
 }
 
 #[cfg(feature = "postgres")]
-fn on_a_server(n: usize) {
+fn print_transitions_on_postgres(n: usize) {
     let Some(rates) = postgres::transitions(n) else {
-        println!("transitions on PostgreSQL: not measured, it is not installed");
+        println!("transitions on PostgreSQL: not measured, because PostgreSQL is not installed");
         return;
     };
     println!(
-        "transitions on PostgreSQL, 16 in flight: {:.0}/s, a bare loop by sets {:.0}/s, ratio {:.2} (goal >= 0.5); \
-         a step that is gone takes {} bytes, with its events",
+        "transitions on PostgreSQL, 16 in flight: {:.0}/s, the same row changes in a loop {:.0}/s, ratio {:.2} (goal >= 0.5); \
+         a step that is gone takes {} bytes, including its events",
         rates.ours,
         rates.bare,
         rates.ours / rates.bare,
         rates.size
     );
     println!(
-        "transitions on PostgreSQL half a millisecond away: {:.0}/s with 16 in flight, {:.0}/s with 64 (goal >= 2000)",
-        rates.distant, rates.distant_most
+        "transitions on PostgreSQL, half a millisecond away each way: {:.0}/s with 16 in flight, {:.0}/s with 64 (goal >= 2000)",
+        rates.delayed, rates.delayed_most
     );
 }
 
@@ -125,7 +127,7 @@ fn capacity(now: usize) -> Capacity {
     }
 }
 
-/// Networks with their ports; a network goes after its ports.
+/// A plan of networks with their ports, which are deleted before their networks.
 fn plan(steps: usize, seed: u64) -> Arc<Plan> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut planned = Vec::with_capacity(steps);
@@ -164,7 +166,7 @@ fn accept(id: &str) -> Change {
     Change::Accept(Box::new(wanted))
 }
 
-/// Accepts and starts one deletion; how long the start took.
+/// Accepts and starts one deletion. Returns how long the start took.
 fn begin(store: &mut Store, id: &str, plan: &Arc<Plan>) -> Duration {
     store.apply(vec![accept(id)]).unwrap();
     let change = Change::Start {
@@ -179,6 +181,7 @@ fn begin(store: &mut Store, id: &str, plan: &Arc<Plan>) -> Duration {
     before.elapsed()
 }
 
+/// The change that ends a step's attempt in this state.
 fn end(step: &ClaimedStep, to: StepState) -> Change {
     Change::Step(Box::new(StepChange {
         step_id: step.id,
@@ -202,15 +205,15 @@ fn end(step: &ClaimedStep, to: StepState) -> Change {
     }))
 }
 
-/// A ledger with one deletion of so many steps, of which all that can be sent is claimed.
+/// Creates a ledger with one deletion of `n` steps, and claims all steps that can be sent.
 fn claimed(path: &Path, n: usize, seed: u64) -> Vec<ClaimedStep> {
     let mut store = Store::open(path, Options::default()).unwrap();
     begin(&mut store, "claimed", &plan(n, seed));
     store.claim(vec![capacity(n)], now()).unwrap()
 }
 
-/// Transitions per second in batches of 1,024: the store, and the statements alone. And how many bytes the store takes
-/// for each step then.
+/// Transitions per second in batches of 1,024, of the store and of its statements alone, and the bytes that the store
+/// takes for each step afterwards.
 fn transitions(n: usize) -> (f64, f64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
@@ -229,14 +232,18 @@ fn transitions(n: usize) -> (f64, f64, u64) {
         assert!(applied.iter().all(|applied| *applied == Applied::Done));
     }
     let ours = claimed.len() as f64 / before.elapsed().as_secs_f64();
-    // Closed, it has no write-ahead log.
+    // A closed store has no write-ahead log, so the file is all it takes.
     drop(store);
     let size = std::fs::metadata(&path).unwrap().len() / claimed.len() as u64;
-    (ours, bare::transitions(&copy, &claimed, BATCH, now()), size)
+    (
+        ours,
+        bare_sqlite::transitions(&copy, &claimed, BATCH, now()),
+        size,
+    )
 }
 
-/// Transitions per second of many small commits on a disk that takes 5 ms for each.
-fn grouped(n: usize) -> f64 {
+/// Transitions per second of many small commits, on a disk that takes 5 ms for each commit.
+fn transitions_in_groups(n: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     let claimed = claimed(&path, n, 2);
@@ -258,7 +265,7 @@ fn grouped(n: usize) -> f64 {
     })
 }
 
-/// Ends these steps, one in a commit, with so many under way at a time. Returns how many a second.
+/// Ends these steps, each in a commit of its own, by several workers at once. Returns the steps per second.
 async fn end_each<L: Commit + 'static>(
     ledger: &Arc<L>,
     steps: &[ClaimedStep],
@@ -280,8 +287,8 @@ async fn end_each<L: Commit + 'static>(
     steps.len() as f64 / before.elapsed().as_secs_f64()
 }
 
-/// Seconds that a start takes: the store, and the inserts of its rows alone; the best of so many
-/// rounds each, by turns.
+/// Seconds that a start takes, in the store and for the inserts of its rows alone: the best of several alternating
+/// rounds.
 fn start(n: usize, rounds: usize) -> (f64, f64) {
     let plan = plan(n, 3);
     let mut best = (f64::INFINITY, f64::INFINITY);
@@ -295,12 +302,15 @@ fn start(n: usize, rounds: usize) -> (f64, f64) {
         best.0 = best.0.min(begin(&mut store, "start", &plan).as_secs_f64());
         let (tables, path) = open("bare.db");
         drop(tables);
-        best.1 = best.1.min(bare::start(&path, &plan, now()).as_secs_f64());
+        best.1 = best
+            .1
+            .min(bare_sqlite::start(&path, &plan, now()).as_secs_f64());
     }
     best
 }
 
-/// Seconds to ask what to look at when so many deletes of one deletion were accepted; the median.
+/// Seconds that the query of the due observations takes when the cloud has accepted this many deletes of one
+/// deletion; the median.
 fn observations_due(accepted: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
@@ -313,18 +323,19 @@ fn observations_due(accepted: usize) -> f64 {
     drop(store);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ledger = SqliteLedger::open_reader(&path).unwrap();
-    let ask = || {
+    let query = || {
         let before = Instant::now();
         let due = runtime.block_on(ledger.observations_due(now())).unwrap();
-        assert_eq!(due.len(), 1, "ports, which fill a list");
+        assert_eq!(due.len(), 1, "the ports are one group of due steps");
         before.elapsed().as_secs_f64()
     };
-    let mut asked: Vec<f64> = (0..101).map(|_| ask()).collect();
-    asked.sort_by(f64::total_cmp);
-    asked[asked.len() / 2]
+    let mut times: Vec<f64> = (0..101).map(|_| query()).collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
 
-/// Ten deletions, one step in a hundred stuck; opened anew, read once.
+/// Measures the first summary after a ledger with ten deletions was opened, in which one step in a hundred is stuck.
+/// Returns the number of steps and the time.
 fn first_summary(n: usize) -> (u64, Duration) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
@@ -357,17 +368,18 @@ fn first_summary(n: usize) -> (u64, Duration) {
     (summary.steps.total, took)
 }
 
-/// Seconds.
-struct Replayed {
+/// The times of a replay in seconds.
+struct ReplayTimes {
     opened: f64,
-    /// The median of jumps to anywhere.
-    jumped: f64,
-    longest: f64,
-    stepped: f64,
+    /// The median of jumps to random times.
+    jump: f64,
+    longest_jump: f64,
+    /// One event back.
+    step: f64,
 }
 
-/// One deletion whose steps were each accepted and then gone, but for one in a hundred that was stuck.
-fn replay(n: usize) -> Replayed {
+/// Replays one deletion whose deletes were all accepted; then its steps were gone, and one in a hundred was stuck.
+fn replay(n: usize) -> ReplayTimes {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     let mut claimed = claimed(&path, n, 5);
@@ -411,10 +423,10 @@ fn replay(n: usize) -> Replayed {
         })
         .collect();
     jumps.sort_by(f64::total_cmp);
-    Replayed {
+    ReplayTimes {
         opened,
-        jumped: jumps[jumps.len() / 2],
-        longest: jumps[jumps.len() - 1],
-        stepped: timed(&mut |rewind| assert!(rewind.step(-1).is_ok())),
+        jump: jumps[jumps.len() / 2],
+        longest_jump: jumps[jumps.len() - 1],
+        step: timed(&mut |rewind| assert!(rewind.step(-1).is_ok())),
     }
 }

@@ -1,8 +1,8 @@
-//! What it costs that deployments know each other: watches at rest, how soon all have heard, what is asked
-//! of the index of references, and deletions that reach wide and deep. Engines are processes of their own,
-//! as in use, and as they are configured by themselves: a heartbeat each 30 s.
+//! Measures what peers cost: watches at rest, the time until all importers have a notice, queries of the index of
+//! references, and deletions with many dependents or a long chain of them. Engines run in processes of their own, as
+//! in use, and with the default heartbeat of 30 s.
 //!
-//! `--smoke` runs small and proves only that all of it works.
+//! With `--smoke`, the bench runs briefly and proves only that it works.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -12,10 +12,10 @@
     unreachable_pub
 )]
 
-#[path = "support/others.rs"]
-mod others;
-#[path = "support/process.rs"]
-mod process;
+#[path = "support/peer_stubs.rs"]
+mod peer_stubs;
+#[path = "support/proc_stats.rs"]
+mod proc_stats;
 #[path = "../peers/processes.rs"]
 mod processes;
 #[path = "../peers/support.rs"]
@@ -34,7 +34,7 @@ use gone::ledger::sqlite::{Options, SqliteLedger, Store};
 use gone::ledger::{Applied, AuditEntry, Change, NativeResources as _, NewNative};
 use gone::peers::{HttpPeers, Limits, Peer, Peers as _};
 use gone::system::config::PeerSettings;
-use others::Others;
+use peer_stubs::PeerStubs;
 use processes::{Home, Setup, address, wait_for};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -42,26 +42,26 @@ use tokio::sync::mpsc;
 
 const REST: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_secs(900);
-/// What is looked at again and again meanwhile costs little.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Callers at once that keep resources.
+/// Pause between two requests that check whether a deletion is gone. Such a request costs the engine little.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Parallel callers that create resources.
 const CALLERS: usize = 64;
 
 fn main() {
     let smoke = std::env::args().any(|argument| argument == "--smoke");
     let size = |full: usize, small: usize| if smoke { small } else { full };
     watches_at_rest(size(50, 4), if smoke { REST / 10 } else { REST });
-    heard_by_all(size(250, 10), size(5, 1));
-    asked_of_the_index(size(1_000_000, 20_000));
-    wide(size(10_000, 200));
-    deep(size(5, 1));
+    notices(size(250, 10), size(5, 1));
+    index_of_references(size(1_000_000, 20_000));
+    many_dependents(size(10_000, 200));
+    chain_of_dependents(size(5, 1));
 }
 
 // --- watches -------------------------------------------------------------------------------------
 
 const OWNERS: [&str; 5] = ["s1", "s2", "s3", "s4", "s5"];
 
-/// One engine that imports from five services in so many regions each, beside the same without peers.
+/// Measures an engine that imports from five services, in `regions` regions each, against one without peers.
 fn watches_at_rest(regions: usize, rest: Duration) {
     let mut kinds: Vec<String> = OWNERS
         .iter()
@@ -78,12 +78,12 @@ fn watches_at_rest(regions: usize, rest: Duration) {
     kinds.push(format!(
         "service = 's0'\n[kind.lease.native.fields]\n{fields}{references}"
     ));
-    let others = Others::start();
-    let places = OWNERS.iter().flat_map(|service| {
-        (0..regions).map(move |region| others::deployment(service, &format!("r{region}")))
+    let stubs = PeerStubs::start();
+    let deployments = OWNERS.iter().flat_map(|service| {
+        (0..regions).map(move |region| peer_stubs::deployment(service, &format!("r{region}")))
     });
-    let peers: Vec<(Deployment, String)> = places
-        .map(|place| (place.clone(), others.at(&place)))
+    let peers: Vec<(Deployment, String)> = deployments
+        .map(|deployment| (deployment.clone(), stubs.address_of(&deployment)))
         .collect();
     let count = peers.len();
     let started = |peers| {
@@ -93,22 +93,22 @@ fn watches_at_rest(regions: usize, rest: Duration) {
     };
     let memory_of = |home: &Home| {
         std::thread::sleep(Duration::from_secs(1));
-        process::memory_kb(home.pid(), "VmRSS")
+        proc_stats::memory_kb(home.pid(), "VmRSS")
     };
     let without = memory_of(&started(Vec::new()));
     let home = started(peers);
-    wait_for("all watches to wait", || others.waiting() == count);
+    wait_for("all watches to wait", || stubs.waiting_watches() == count);
     let with = memory_of(&home);
-    let before = process::cpu_ms(home.pid());
+    let before = proc_stats::cpu_ms(home.pid());
     std::thread::sleep(rest);
-    let cpu = process::cpu_ms(home.pid()) - before;
+    let cpu = proc_stats::cpu_ms(home.pid()) - before;
     let (with, cpu) = (
-        with.max(process::memory_kb(home.pid(), "VmRSS")),
+        with.max(proc_stats::memory_kb(home.pid(), "VmRSS")),
         cpu as f64,
     );
     println!(
         "{count} watches: {:.1} MB more (goal < 100) than the {:.1} MB without peers; \
-         {:.2} % of a core in {} s of quiet (goal < 1)",
+         {:.2} % of a core in {} s without events (goal < 1)",
         (with as f64 - without as f64) / 1024.0,
         without as f64 / 1024.0,
         cpu / rest.as_secs_f64() / 10.0,
@@ -116,18 +116,20 @@ fn watches_at_rest(regions: usize, rest: Duration) {
     );
 }
 
-// --- how soon all have heard ---------------------------------------------------------------------
+// --- notices -------------------------------------------------------------------------------------
 
 const OWNER: &str = "service = 's1'\n[kind.rx.native]\n";
 
-/// From the call of a delete until the last of so many importers has heard of it. They watch as engines
-/// do, and say at the accept and after it that nothing of theirs points there.
-fn heard_by_all(importers: usize, rounds: usize) {
-    let others = Others::start();
-    let places: Vec<Deployment> = (0..importers)
-        .map(|n| others::deployment("s0", &format!("r{n}")))
+/// Measures the time from the request of a deletion until the last importer has its notice. The importers watch as
+/// engines do, and answer every question with: no resource of mine refers to it.
+fn notices(importers: usize, rounds: usize) {
+    let stubs = PeerStubs::start();
+    let deployments: Vec<Deployment> = (0..importers)
+        .map(|n| peer_stubs::deployment("s0", &format!("r{n}")))
         .collect();
-    let peers = places.iter().map(|place| (place.clone(), others.at(place)));
+    let peers = deployments
+        .iter()
+        .map(|deployment| (deployment.clone(), stubs.address_of(deployment)));
     let listen = address();
     let mut owner = engine("s1", &listen, peers.collect(), &[OWNER.to_owned()]);
     owner.start();
@@ -145,18 +147,23 @@ fn heard_by_all(importers: usize, rounds: usize) {
     let peer = Peer::from(&settings);
     let calls = Arc::new(HttpPeers::new(&[settings], Limits::default()).unwrap());
     let runtime = Runtime::new().unwrap();
-    let (heard, mut all) = mpsc::unbounded_channel();
-    for place in places {
-        runtime.spawn(importer(place, calls.clone(), peer.clone(), heard.clone()));
+    let (sender, mut received) = mpsc::unbounded_channel();
+    for deployment in deployments {
+        runtime.spawn(importer(
+            deployment,
+            calls.clone(),
+            peer.clone(),
+            sender.clone(),
+        ));
     }
     let mut ready = BTreeSet::new();
     while ready.len() < importers {
-        ready.insert(runtime.block_on(all.recv()).unwrap().0);
+        ready.insert(runtime.block_on(received.recv()).unwrap().0);
     }
     let rounds = (0..rounds).map(|round| {
         let id = format!("r{round}");
         owner.create("rx", &json!({ "id": id }));
-        wait_for("all to have heard so much, and to wait again", || {
+        wait_for("all importers to be up to date and to watch again", || {
             let (_, rows) = owner.api("GET", "deployments", &Value::Null);
             let rows = rows["items"].as_array().unwrap();
             rows.iter().all(|row| row["importer"]["lag"] == json!(0))
@@ -164,12 +171,12 @@ fn heard_by_all(importers: usize, rounds: usize) {
         let before = Instant::now();
         let deletion = delete(&owner, "rx", &id);
         let accepted = before.elapsed();
-        let mut told = BTreeSet::new();
-        while told.len() < importers {
-            let heard = async { tokio::time::timeout(DEADLINE, all.recv()).await };
-            let (name, what) = runtime.block_on(heard).unwrap().unwrap();
-            if what.as_ref() == Some(&id) {
-                told.insert(name);
+        let mut notified = BTreeSet::new();
+        while notified.len() < importers {
+            let next = async { tokio::time::timeout(DEADLINE, received.recv()).await };
+            let (name, resource) = runtime.block_on(next).unwrap().unwrap();
+            if resource.as_ref() == Some(&id) {
+                notified.insert(name);
             }
         }
         let took = before.elapsed();
@@ -180,8 +187,8 @@ fn heard_by_all(importers: usize, rounds: usize) {
     rounds.sort();
     let (median, accepted) = rounds[rounds.len() / 2];
     println!(
-        "{importers} importers have heard of a deletion {:.0} ms after its call, {:.0} ms of these its \
-         accept; the slowest of {} rounds {:.0} ms (goal <= 200)",
+        "all {importers} importers have the notice of a deletion {:.0} ms after its request, {:.0} ms of which \
+         its acceptance took; the slowest of {} rounds {:.0} ms (goal <= 200)",
         ms(median),
         ms(accepted),
         rounds.len(),
@@ -189,12 +196,13 @@ fn heard_by_all(importers: usize, rounds: usize) {
     );
 }
 
-/// Says its name when it is up to date, and again with each resource that it hears of.
+/// Watches the owner. Sends its name without a resource once it is up to date, and then with the id of each resource
+/// of which it gets a notice.
 async fn importer(
     from: Deployment,
     calls: Arc<HttpPeers>,
     peer: Peer,
-    heard: mpsc::UnboundedSender<(String, Option<String>)>,
+    sender: mpsc::UnboundedSender<(String, Option<String>)>,
 ) {
     let mut watch = Watch {
         kinds: [KindName::new("rx")].into(),
@@ -204,41 +212,42 @@ async fn importer(
         from,
     };
     loop {
-        let news = calls.watch(&peer, watch.clone()).await.unwrap();
+        let notices = calls.watch(&peer, watch.clone()).await.unwrap();
         let name = &watch.from.name;
-        if watch.wait_ms == 0 && heard.send((name.clone(), None)).is_err() {
+        if watch.wait_ms == 0 && sender.send((name.clone(), None)).is_err() {
             return;
         }
-        // However far it is: news are what stands now, and by then it may be gone.
-        for changed in &news.changes {
-            if heard
+        // In whatever state: a notice has the state at its reading, and the resource may be gone by then.
+        for changed in &notices.changes {
+            if sender
                 .send((name.clone(), Some(changed.key.id.clone())))
                 .is_err()
             {
                 return;
             }
         }
-        (watch.ledger, watch.after, watch.wait_ms) = (news.ledger, news.seq, 30_000);
+        (watch.ledger, watch.after, watch.wait_ms) = (notices.ledger, notices.seq, 30_000);
     }
 }
 
 // --- the index of references ---------------------------------------------------------------------
 
-/// How many point at each.
-const POINTING: usize = 10;
+/// The number of resources that refer to each target.
+const REFERRERS: usize = 10;
 const BATCH: usize = 1_000;
 
-/// One question about a thousand resources, with so many references on record.
-fn asked_of_the_index(references: usize) {
+/// Measures one query about many resources, with this many references on record.
+fn index_of_references(references: usize) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     let mut store = Store::open(&path, Options::default()).unwrap();
-    let targets = references / POINTING;
-    let adds: Vec<usize> = (0..references / POINTING).collect();
+    let targets = references / REFERRERS;
+    let adds: Vec<usize> = (0..references / REFERRERS).collect();
     for batch in adds.chunks(BATCH) {
-        // Ten that are far from each other: no page has what is asked together.
+        // The targets of one resource are far from each other, so that no page of the index holds all rows of a
+        // query.
         let lease = |n: &usize| {
-            let to = (0..POINTING).map(|nth| (n + nth * (targets / POINTING)) % targets);
+            let to = (0..REFERRERS).map(|nth| (n + nth * (targets / REFERRERS)) % targets);
             Change::Add(lease(*n, to))
         };
         let applied = store.apply(batch.iter().map(lease).collect()).unwrap();
@@ -249,36 +258,38 @@ fn asked_of_the_index(references: usize) {
     let ledger = SqliteLedger::open_reader(&path).unwrap();
     let fields: Arc<[(KindName, String)]> = [(KindName::new("lease"), "rx".to_owned())].into();
     let mut dice = fastrand::Rng::with_seed(7);
-    let mut ask = |first: usize, each: usize| {
-        let asked = (0..ASKED_TOGETHER).map(|_| rx(first + dice.usize(0..targets)));
-        let asked: Vec<ResourceKey> = asked.collect();
+    let mut query = |first: usize, each: usize| {
+        let keys = (0..ASKED_TOGETHER).map(|_| rx(first + dice.usize(0..targets)));
+        let keys: Vec<ResourceKey> = keys.collect();
         let before = Instant::now();
-        let pointed = ledger.pointed_at(asked, fields.clone(), HOLDERS_MAX + 1);
+        let pointed = ledger.pointed_at(keys, fields.clone(), HOLDERS_MAX + 1);
         let pointed = runtime.block_on(pointed).unwrap();
         let took = before.elapsed();
         assert!(pointed.iter().all(|it| it.count == each as u64));
         took
     };
     let mut median = |first: usize, each: usize| {
-        let mut asked: Vec<Duration> = (0..21).map(|_| ask(first, each)).collect();
-        asked.sort();
-        ms(asked[asked.len() / 2])
+        let mut times: Vec<Duration> = (0..21).map(|_| query(first, each)).collect();
+        times.sort();
+        ms(times[times.len() / 2])
     };
     println!(
-        "{references} references: asked about {ASKED_TOGETHER} resources at which {POINTING} point each \
-         {:.1} ms (goal < 50), and at which none points {:.1} ms",
-        median(0, POINTING),
+        "{references} references: a query about {ASKED_TOGETHER} resources with {REFERRERS} referrers each takes \
+         {:.1} ms (goal < 50), about as many without referrers {:.1} ms",
+        median(0, REFERRERS),
         median(targets, 0)
     );
 }
 
 fn rx(n: usize) -> ResourceKey {
-    own("d1", "rx", format!("rx-{n}"))
+    key("d1", "rx", format!("rx-{n}"))
 }
 
-fn own(place: &str, kind: &str, id: String) -> ResourceKey {
+fn key(deployment: &str, kind: &str, id: String) -> ResourceKey {
     ResourceKey {
-        site: Site::Deployment { name: place.into() },
+        site: Site::Deployment {
+            name: deployment.into(),
+        },
         kind: KindName::new(kind),
         id,
     }
@@ -295,7 +306,7 @@ fn lease(n: usize, to: impl Iterator<Item = usize>) -> Box<NewNative> {
     let words = references.iter().map(|it| format!("{}@d1", it.to.id));
     let words: Vec<String> = words.collect();
     let fields = json!({ "rx": words }).as_object().cloned().unwrap();
-    let key = own("d0", "lease", format!("lease-{n}"));
+    let key = key("d0", "lease", format!("lease-{n}"));
     Box::new(NewNative {
         audit: AuditEntry {
             actor: Actor {
@@ -314,7 +325,7 @@ fn lease(n: usize, to: impl Iterator<Item = usize>) -> Box<NewNative> {
     })
 }
 
-// --- wide and deep -------------------------------------------------------------------------------
+// --- deletions across deployments -----------------------------------------------------------------
 
 const IMPORTER: &str = "
 service = 's0'
@@ -334,14 +345,15 @@ on_delete = 'cascade'
 says = 'is in'
 ";
 
-/// So many resources that go with one of another deployment, and as many that go with one of their own.
-fn wide(width: usize) {
+/// Measures the deletion of a resource with `width` dependents in another deployment, against one with as many
+/// dependents in its own.
+fn many_dependents(width: usize) {
     let kinds = [OWNER.to_owned(), IMPORTER.to_owned()];
     let alone = {
         let mut home = engine("s0", &address(), Vec::new(), &kinds);
         home.start();
         home.create("rack", &json!({"id": "root"}));
-        keep(
+        create_all(
             &home,
             "lease",
             width,
@@ -352,7 +364,7 @@ fn wide(width: usize) {
     let homes = engines(2, &kinds);
     homes[1].create("rx", &json!({"id": "root"}));
     homes[0].create("lease", &json!({"id": "first", "rx": "root@d1"}));
-    keep(
+    create_all(
         &homes[0],
         "lease",
         width - 1,
@@ -363,8 +375,12 @@ fn wide(width: usize) {
     until_gone(&homes[1], &deletion);
     let owner = before.elapsed();
     let (_, left) = homes[0].api("GET", "resources/lease?limit=1", &Value::Null);
-    assert_eq!(left["items"], json!([]), "all went before what they use");
-    // Its own deletion ends when it has confirmed each of them.
+    assert_eq!(
+        left["items"],
+        json!([]),
+        "the owner's deletion ended before its dependents were gone"
+    );
+    // The importer's own deletion ends once it has confirmed each of them gone.
     let (_, chained) = homes[0].api("GET", "deletions", &Value::Null);
     for chained in chained["items"].as_array().unwrap() {
         until_gone(&homes[0], chained["id"].as_str().unwrap());
@@ -372,8 +388,8 @@ fn wide(width: usize) {
     let across = before.elapsed();
     let rate = |took: Duration| width as f64 / took.as_secs_f64();
     println!(
-        "{width} resources of an importer go with one of an owner: {:.2} s, {:.0} deletes/s, the owner's \
-         after {:.2} s; alone {:.2} s, {:.0} deletes/s: {:.2} of that time",
+        "{width} dependents in an importer: gone after {:.2} s, {:.0} deletes/s, the owner's resource \
+         after {:.2} s; in one deployment {:.2} s, {:.0} deletes/s: {:.2} times that time",
         across.as_secs_f64(),
         rate(across),
         owner.as_secs_f64(),
@@ -384,13 +400,14 @@ fn wide(width: usize) {
 }
 
 const LEVELS: usize = 6;
-const PLACES: usize = 5;
+const DEPLOYMENTS: usize = 5;
 
-/// Each level is at the next deployment and points at the one before; the last is where the first is.
-fn deep(rounds: usize) {
-    let kinds: Vec<String> = (0..PLACES)
+/// Measures the deletion of a chain. The resource of each level is in the next deployment and refers to that of the
+/// level before; the last one is in the deployment of the first.
+fn chain_of_dependents(rounds: usize) {
+    let kinds: Vec<String> = (0..DEPLOYMENTS)
         .map(|n| {
-            let before = (n + PLACES - 1) % PLACES;
+            let before = (n + DEPLOYMENTS - 1) % DEPLOYMENTS;
             format!(
                 "service = 's{n}'\n[kind.link{n}.native.fields]\nat = {{}}\n\
                  [[kind.link{n}.reference]]\nto = 'link{before}'\nfield = 'at'\n\
@@ -398,39 +415,39 @@ fn deep(rounds: usize) {
             )
         })
         .collect();
-    let homes = engines(PLACES, &kinds);
+    let homes = engines(DEPLOYMENTS, &kinds);
     let rounds = (0..rounds).map(|round| {
         for level in 0..LEVELS {
-            let place = level % PLACES;
+            let deployment = level % DEPLOYMENTS;
             let mut body = json!({"id": format!("{round}-{level}")});
             if level > 0 {
-                let before = homes[(level - 1) % PLACES].name.as_str();
+                let before = homes[(level - 1) % DEPLOYMENTS].name.as_str();
                 body["at"] = json!(format!("{round}-{}@{before}", level - 1));
             }
-            homes[place].create(&format!("link{place}"), &body);
+            homes[deployment].create(&format!("link{deployment}"), &body);
         }
         time_to_delete(&homes[0], "link0", &format!("{round}-0"))
     });
     let mut rounds: Vec<Duration> = rounds.collect();
     rounds.sort();
     println!(
-        "a chain of {LEVELS} over {PLACES} deployments is gone {:.0} ms after its call, the slowest of {} \
-         {:.0} ms",
+        "a chain of {LEVELS} resources in {DEPLOYMENTS} deployments is gone {:.0} ms after its request, the slowest of {} \
+         rounds {:.0} ms",
         ms(rounds[rounds.len() / 2]),
         rounds.len(),
         ms(rounds[rounds.len() - 1])
     );
 }
 
-/// Each knows all others; all run.
+/// Starts engines of which each has all others as peers.
 fn engines(count: usize, kinds: &[String]) -> Vec<Home> {
     let addresses: Vec<String> = (0..count).map(|_| address()).collect();
     let services: Vec<String> = (0..count).map(|n| format!("s{n}")).collect();
     let all = services.iter().map(|service| support::deployment(service));
     let all: Vec<(Deployment, String)> = all.zip(addresses.clone()).collect();
     let homes = services.iter().zip(&addresses).map(|(service, listen)| {
-        let others = all.iter().filter(|(it, _)| it.service != *service);
-        let mut home = engine(service, listen, others.cloned().collect(), kinds);
+        let peers = all.iter().filter(|(it, _)| it.service != *service);
+        let mut home = engine(service, listen, peers.cloned().collect(), kinds);
         home.start();
         home
     });
@@ -449,8 +466,8 @@ fn engine(service: &str, listen: &str, peers: Vec<(Deployment, String)>, kinds: 
     })
 }
 
-/// Keeps so many, by many callers at once.
-fn keep(home: &Home, kind: &str, count: usize, body: impl Fn(usize) -> Value) {
+/// Creates this many resources by many callers at once.
+fn create_all(home: &Home, kind: &str, count: usize, body: impl Fn(usize) -> Value) {
     let client = reqwest::Client::builder()
         .unix_socket(home.path("state/gone/gone.sock"))
         .build()
@@ -470,23 +487,27 @@ fn time_to_delete(home: &Home, kind: &str, id: &str) -> Duration {
     before.elapsed()
 }
 
+/// Requests a deletion, and returns its id.
 fn delete(home: &Home, kind: &str, id: &str) -> String {
-    let (status, said) = home.api("DELETE", &format!("resources/{kind}/{id}"), &Value::Null);
-    assert_eq!(status, 202, "{said}");
-    said["id"].as_str().unwrap().to_owned()
+    let (status, body) = home.api("DELETE", &format!("resources/{kind}/{id}"), &Value::Null);
+    assert_eq!(status, 202, "{body}");
+    body["id"].as_str().unwrap().to_owned()
 }
 
 fn until_gone(home: &Home, deletion: &str) {
     let since = Instant::now();
     loop {
-        let (_, said) = home.api("GET", &format!("deletions/{deletion}"), &Value::Null);
-        match said["state"].as_str().unwrap() {
+        let (_, body) = home.api("GET", &format!("deletions/{deletion}"), &Value::Null);
+        match body["state"].as_str().unwrap() {
             "gone" => return,
             "planning" | "running" => {}
-            other => panic!("{other}: {said}"),
+            other => panic!("the deletion is {other}: {body}"),
         }
-        assert!(since.elapsed() < DEADLINE, "never gone: {said}");
-        std::thread::sleep(LOOK_EVERY);
+        assert!(
+            since.elapsed() < DEADLINE,
+            "timed out waiting for the deletion to be gone: {body}"
+        );
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

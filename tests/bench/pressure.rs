@@ -1,7 +1,8 @@
-//! How a deletion fares against what the cloud lets it, beside others, and with much that is blocked.
-//! Engine and practice cloud are processes of their own, as in use.
+//! Measures a deletion against the shortest time that the cloud allows, a small deletion while large and hanging ones
+//! run, and an engine at rest with many blocked steps. Engine and practice cloud run in processes of their own, as in
+//! use.
 //!
-//! `--smoke` runs small and proves only that all of it works.
+//! With `--smoke`, the bench runs briefly and proves only that it works.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -13,19 +14,19 @@
 
 #[path = "../testbed/api.rs"]
 mod api;
-#[path = "support/stage.rs"]
-mod stage;
+#[path = "support/fixture.rs"]
+mod fixture;
 mod support;
 
 use std::time::{Duration, Instant};
 
+use fixture::Fixture;
 use serde_json::{Value, json};
-use stage::Stage;
 use support::{Timeline, timeline};
 
 const PARALLEL: usize = 64;
-/// The engine's schedule is put off: what is blocked stays so.
-const BLOCKED_FOR_LONG: &str = "[gc]\nschedule = [\"6h\"]\n";
+/// A schedule of retries that leaves blocked steps blocked for the length of the bench.
+const LATE_RETRIES: &str = "[gc]\nschedule = [\"6h\"]\n";
 const REST: Duration = Duration::from_secs(30);
 
 fn main() {
@@ -34,47 +35,47 @@ fn main() {
     for (latency_ms, goal) in [(100, 1.1), (20, 1.35)] {
         against_the_bound(10_000 / scale, latency_ms, goal);
     }
-    small_beside_large(100_000 / scale);
+    small_during_large(100_000 / scale);
     at_rest_with_blocked(100_000 / scale, if smoke { REST / 10 } else { REST });
 }
 
-/// From the first write to the last confirmation, against the larger of the critical path and all
-/// work on all of the cloud's hands.
+/// Measures the time from the first write to the last confirmation, against a lower bound: the longer of the critical
+/// path and of the time in which the cloud serves all calls, as many in parallel as it can.
 fn against_the_bound(ports: usize, latency_ms: u32, goal: f64) {
-    let stage = Stage::start();
+    let fixture = Fixture::start();
     let networks = ports.div_ceil(1_000);
     let seed = json!({
         "networks": networks, "ports_per_network": ports / networks,
         "trunks": networks, "routers": 1, "floating_ips": 10,
     });
-    let made = stage.control("POST", "seed", seed);
+    let made = fixture.control("POST", "seed", seed);
     let networks = made["networks"].as_array().unwrap().iter().map(api::text);
-    stage.limits(latency_ms, PARALLEL);
-    let id = stage.delete_networks(networks.collect());
-    stage.until(&id, |deletion| deletion["state"] == "gone");
-    let writes = stage
+    fixture.set_limits(latency_ms, PARALLEL);
+    let id = fixture.delete_networks(networks.collect());
+    fixture.wait_until(&id, |deletion| deletion["state"] == "gone");
+    let writes = fixture
         .calls()
         .iter()
         .filter(|call| call.method != "GET")
         .count();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let Timeline { deletes, rest } = runtime.block_on(timeline(&stage.ledger(), &id, writes));
+    let Timeline { deletes, rest } = runtime.block_on(timeline(&fixture.ledger(), &id, writes));
     let took = (deletes + rest).as_secs_f64();
     let latency = f64::from(latency_ms) / 1000.0;
     let work = writes as f64 * latency / PARALLEL as f64;
-    let path = longest_path(&stage, &id) as f64 * latency;
+    let path = longest_path(&fixture, &id) as f64 * latency;
     let bound = work.max(path);
     println!(
-        "{ports} ports with trunks and floating IPs at {latency_ms} ms, {PARALLEL} in parallel: {took:.1} s, {:.2} of the bound (goal <= {goal}); all work {work:.1} s, critical path {path:.1} s, {:.1} s after the last call",
+        "{ports} ports with trunks and floating IPs at {latency_ms} ms, {PARALLEL} calls in parallel: {took:.1} s, {:.2} times the lower bound (goal <= {goal}); all calls {work:.1} s, critical path {path:.1} s, {:.1} s from the last call to the end",
         took / bound,
         rest.as_secs_f64(),
     );
 }
 
-/// How many calls must follow one another.
-fn longest_path(stage: &Stage, id: &str) -> usize {
+/// The length of the critical path: how many steps must follow one another.
+fn longest_path(fixture: &Fixture, id: &str) -> usize {
     use gone::ledger::Views as _;
-    let ledger = gone::ledger::sqlite::SqliteLedger::open_reader(&stage.ledger()).unwrap();
+    let ledger = gone::ledger::sqlite::SqliteLedger::open_reader(&fixture.ledger()).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let plan = runtime.block_on(ledger.frozen(id, true)).unwrap().unwrap();
     let mut lengths: Vec<usize> = Vec::with_capacity(plan.steps.len());
@@ -85,56 +86,58 @@ fn longest_path(stage: &Stage, id: &str) -> usize {
     lengths.into_iter().max().unwrap_or(0)
 }
 
-/// A network of fifty ports by itself, and then beside a large deletion and eight that hang.
-fn small_beside_large(ports: usize) {
+/// Measures the deletion of a network of fifty ports without others, and then during a large deletion and one whose
+/// eight calls hang.
+fn small_during_large(ports: usize) {
     const SMALL: usize = 50;
-    let took = |stage: &Stage| {
-        let networks = stage.seed(SMALL);
+    let took = |fixture: &Fixture| {
+        let networks = fixture.seed(SMALL);
         let began = Instant::now();
-        let id = stage.delete_networks(networks);
-        stage.until(&id, |deletion| deletion["state"] == "gone");
+        let id = fixture.delete_networks(networks);
+        fixture.wait_until(&id, |deletion| deletion["state"] == "gone");
         began.elapsed().as_secs_f64()
     };
-    let stage = Stage::start();
-    stage.limits(20, PARALLEL);
-    let alone = took(&stage);
+    let fixture = Fixture::start();
+    fixture.set_limits(20, PARALLEL);
+    let alone = took(&fixture);
 
-    let stage = Stage::start();
+    let fixture = Fixture::start();
     let seed = json!({"networks": 1, "ports_per_network": 8});
-    let made = stage.control("POST", "seed", seed);
-    // The first port is the network's DHCP port, which nobody deletes.
+    let made = fixture.control("POST", "seed", seed);
+    // The first port is the network's DHCP port, which Neutron deletes itself.
     let hanging = made["ports"].as_array().unwrap().iter().skip(1);
     let faults: Vec<Value> = hanging
         .map(|port| json!({"match": {"method": "DELETE", "id": port}, "action": {"hang": true}}))
         .collect();
-    stage.control("PUT", "faults", Value::Array(faults));
-    let networks = stage.seed(ports);
-    stage.limits(20, PARALLEL);
-    stage.delete_networks(vec![api::text(&made["networks"][0])]);
-    let large = stage.delete_networks(networks);
-    let begun = |deletion: &Value| deletion["counts"]["gone"].as_u64() > Some(ports as u64 / 100);
-    stage.until(&large, begun);
-    let beside = took(&stage);
-    let left = stage.deletion(&large)["counts"]["gone"].as_u64().unwrap();
+    fixture.control("PUT", "faults", Value::Array(faults));
+    let networks = fixture.seed(ports);
+    fixture.set_limits(20, PARALLEL);
+    fixture.delete_networks(vec![api::text(&made["networks"][0])]);
+    let large = fixture.delete_networks(networks);
+    let has_begun =
+        |deletion: &Value| deletion["counts"]["gone"].as_u64() > Some(ports as u64 / 100);
+    fixture.wait_until(&large, has_begun);
+    let during = took(&fixture);
+    let gone = fixture.deletion(&large)["counts"]["gone"].as_u64().unwrap();
     println!(
-        "{SMALL} ports alone {alone:.2} s; beside {ports} ports and eight that hang {beside:.2} s: {:.2} (goal <= 1.5); the large one was at {left} then",
-        beside / alone
+        "{SMALL} ports without other deletions {alone:.2} s; during a deletion of {ports} ports and one of eight hanging calls {during:.2} s: ratio {:.2} (goal <= 1.5); {gone} steps of the large deletion were gone by then",
+        during / alone
     );
 }
 
-/// An engine with nothing to do but to wait.
+/// Measures an engine that has only blocked steps, which are not yet due.
 fn at_rest_with_blocked(ports: usize, rest: Duration) {
-    let stage = Stage::start_with(BLOCKED_FOR_LONG);
+    let fixture = Fixture::start_with(LATE_RETRIES);
     let in_use = json!([{
         "match": {"method": "DELETE", "kind": "port"},
         "action": {"status": 409, "type": "PortInUse", "message": "in use"},
     }]);
-    stage.control("PUT", "faults", in_use);
-    let id = stage.delete(ports);
+    fixture.control("PUT", "faults", in_use);
+    let id = fixture.seed_and_delete(ports);
     let blocked = |deletion: &Value| deletion["counts"]["blocked"].as_u64() == Some(ports as u64);
-    stage.until(&id, blocked);
+    fixture.wait_until(&id, blocked);
     println!(
-        "{ports} blocked steps: {} (goals: 0.2 % of a core, 5 wake-ups a second)",
-        stage.resting(rest)
+        "{ports} blocked steps: {} (goals: at most 0.2 % of a core, and 5 wake-ups a second)",
+        fixture.cost_at_rest(rest)
     );
 }

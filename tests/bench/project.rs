@@ -1,10 +1,10 @@
-//! A whole project on a real OpenStack: how long it takes and what is left, against what people do
-//! today. All in one run, each with a project of its own; the script, which is the yardstick, in pairs
-//! with ours.
+//! Measures the deletion of a whole project on a real OpenStack: how long it takes and what it leaves behind,
+//! compared with what people do today (`contenders.py`). Everything is measured in one run, each time with a project
+//! of its own. The script is the yardstick, and alternates with gone.
 //!
-//! `GONE_TESTBED_CLOUDS` names the testbed's `clouds.yaml`; without it nothing is measured.
-//! `--smoke` runs small and proves only that it works. It leaves out the `openstack` commands, which take minutes
-//! to start.
+//! `GONE_TESTBED_CLOUDS` names the testbed's `clouds.yaml`; without it, nothing is measured. With `--smoke`, the
+//! bench runs briefly and proves only that it works. It then leaves out the `openstack` commands, because starting so
+//! many of them takes minutes.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -18,7 +18,7 @@
 mod api;
 #[path = "../testbed/bed.rs"]
 mod bed;
-#[allow(dead_code)] // Of the estate a bench needs the outer network's type alone.
+#[allow(dead_code)] // The bench needs only the type of the external network.
 #[path = "../testbed/estate.rs"]
 mod estate;
 mod support;
@@ -32,21 +32,22 @@ use api::{Api, text};
 use bed::{Bed, DEADLINE, clouds, wait_for};
 use serde_json::{Value, json};
 
-/// Of the script's time.
+/// The goal for gone's time, as a share of the script's time.
 const GOAL: f64 = 0.9;
 const LARGE: &str =
     "--networks 10 --ports 60 --trunks 10 --fips 10 --groups 9 --balancers 1 --images 4";
 const SMALL: &str =
     "--networks 1 --ports 2 --trunks 1 --fips 1 --groups 1 --balancers 1 --images 1";
 
-/// How many of each there are beside what the seed makes, a stack and a zone.
+/// How many resources of each kind a project gets, beside those of the seed, a stack and a zone.
 #[derive(Clone, Copy)]
 struct Load {
     servers: usize,
-    /// The first of them are attached, one to each server.
+    /// One of them is attached to each server.
     volumes: usize,
-    /// Of the last volumes, as the backups are.
+    /// One each of the last volumes.
     snapshots: usize,
+    /// One each of the last volumes.
     backups: usize,
 }
 
@@ -65,7 +66,9 @@ const FEW: Load = Load {
 
 fn main() {
     if std::env::var_os("GONE_TESTBED_CLOUDS").is_none() {
-        println!("not measured: GONE_TESTBED_CLOUDS names no test bed");
+        println!(
+            "not measured: GONE_TESTBED_CLOUDS is not set; it names the clouds.yaml of the testbed"
+        );
         return;
     }
     let smoke = std::env::args().any(|argument| argument == "--smoke");
@@ -74,29 +77,29 @@ fn main() {
     } else {
         (LARGE, MANY, 5)
     };
-    let run = |called: &str, by: &dyn Fn(&Bed) -> f64| {
+    let run = |name: &str, empty: &dyn Fn(&Bed) -> f64| {
         let bed = Bed::seeded("RegionOne", shape);
-        let furnished = Furnished::new(&bed, load);
-        let all = |left: &BTreeMap<&str, usize>| left.values().sum::<usize>();
-        let held = all(&left(&furnished));
-        let took = by(&bed);
-        let left = left(&furnished);
-        let named = left.iter().filter(|(_, count)| **count > 0);
-        let named: Vec<String> = named
+        let load = ProjectLoad::new(&bed, load);
+        let sum = |counts: &BTreeMap<&str, usize>| counts.values().sum::<usize>();
+        let before = sum(&resource_counts(&load));
+        let took = empty(&bed);
+        let left = resource_counts(&load);
+        let kinds = left.iter().filter(|(_, count)| **count > 0);
+        let kinds: Vec<String> = kinds
             .map(|(kind, count)| format!("{count} {kind}"))
             .collect();
         println!(
-            "{called}: {took:.1} s, {} of {held} left {}",
-            all(&left),
-            named.join(", ")
+            "{name}: {took:.1} s, {} of {before} resources left {}",
+            sum(&left),
+            kinds.join(", ")
         );
         took
     };
     let script = || run("script, 8 threads", &|bed| contender(bed, "script"));
-    let gone = || run("gone", &ours);
+    let gone = || run("gone", &empty_by_gone);
     let mut ratios = Vec::new();
     for pair in 0..pairs {
-        // Who is first changes: the cloud is not the same for the second.
+        // They take turns in going first, because the second run finds the cloud in another state.
         let (ours, theirs) = if pair % 2 == 0 {
             (gone(), script())
         } else {
@@ -104,7 +107,7 @@ fn main() {
             (gone(), theirs)
         };
         println!(
-            "pair {pair}: gone takes {:.2} of the script's time",
+            "pair {pair}: gone takes {:.2} times the script's time",
             ours / theirs
         );
         ratios.push(ours / theirs);
@@ -115,10 +118,11 @@ fn main() {
     }
     ratios.sort_by(f64::total_cmp);
     let median = ratios[ratios.len() / 2];
-    println!("median of {pairs} pairs: {median:.2} of the script's time (goal <= {GOAL})");
+    println!("median of {pairs} pairs: {median:.2} times the script's time (goal <= {GOAL})");
 }
 
-fn ours(bed: &Bed) -> f64 {
+/// Deletes the project by gone. Returns the seconds taken.
+fn empty_by_gone(bed: &Bed) -> f64 {
     let line = format!(
         "--cloud testbed delete project/{} --cascade --yes --wait=30m -o json",
         bed.name
@@ -134,7 +138,8 @@ fn ours(bed: &Bed) -> f64 {
     took
 }
 
-/// In seconds, Python's start and the login aside.
+/// Empties the project by one of the ways in `contenders.py`. Returns the seconds taken, without Python's start and
+/// the login.
 fn contender(bed: &Bed, how: &str) -> f64 {
     let clouds = clouds();
     let python = clouds.parent().unwrap().join("venv/bin/python");
@@ -154,44 +159,45 @@ fn contender(bed: &Bed, how: &str) -> f64 {
         .unwrap()
 }
 
-/// How many of each kind the project holds, its default group and that one's rules aside.
-fn left(furnished: &Furnished<'_>) -> BTreeMap<&'static str, usize> {
-    let bed = furnished.bed;
-    let mut held = bed.holdings();
-    let groups = held.0["security-groups"].values();
+/// How many resources of each kind the project has, without its default security group and the rules of that group.
+fn resource_counts(load: &ProjectLoad<'_>) -> BTreeMap<&'static str, usize> {
+    let bed = load.bed;
+    let mut holdings = bed.holdings();
+    let groups = holdings.0["security-groups"].values();
     let default: Vec<String> = groups
         .filter(|group| group["name"] == "default")
         .map(|group| text(&group["id"]))
         .collect();
-    for rows in held.0.values_mut() {
+    for rows in holdings.0.values_mut() {
         let of_default = |row: &Value, field: &str| default.iter().any(|id| row[field] == **id);
         rows.retain(|_, row| !of_default(row, "id") && !of_default(row, "security_group_id"));
     }
-    let mut left: BTreeMap<&str, usize> = held.0.iter().map(|(k, v)| (*k, v.len())).collect();
-    left.insert(
+    let mut counts: BTreeMap<&str, usize> = holdings.0.iter().map(|(k, v)| (*k, v.len())).collect();
+    counts.insert(
         "load balancers and images",
         bed.api.of_others(&bed.project).len(),
     );
-    for (kind, _) in furnished.left() {
-        *left.entry(kind).or_default() += 1;
+    for (kind, _) in load.resources() {
+        *counts.entry(kind).or_default() += 1;
     }
-    left
+    counts
 }
 
-/// What the project holds in the compute, volume, stack and zone services, made by a login of its own.
-struct Furnished<'b> {
+/// The project's servers, volumes, stacks and zones, which a login to the project created. Drop deletes what is left.
+struct ProjectLoad<'b> {
     bed: &'b Bed,
+    /// A login to the project.
     own: Api,
-    /// What the admin made for it, by path.
-    foundations: [String; 2],
+    /// The paths of the flavor and the image, which the admin created.
+    prerequisites: [String; 2],
 }
 
-impl Drop for Furnished<'_> {
-    /// Deletes what a contender left, as often as something still keeps the rest.
+impl Drop for ProjectLoad<'_> {
+    /// Deletes what a contender left. Repeats the deletes while some resources block others.
     fn drop(&mut self) {
         let until = Instant::now() + DEADLINE;
         loop {
-            let left = self.left();
+            let left = self.resources();
             if left.is_empty() || Instant::now() > until {
                 break;
             }
@@ -200,13 +206,13 @@ impl Drop for Furnished<'_> {
             }
             std::thread::sleep(Duration::from_millis(500));
         }
-        for path in &self.foundations {
+        for path in &self.prerequisites {
             self.bed.api.delete_at(path);
         }
     }
 }
 
-impl<'b> Furnished<'b> {
+impl<'b> ProjectLoad<'b> {
     fn new(bed: &'b Bed, load: Load) -> Self {
         let logins = bed.path("own.yaml");
         let clouds = std::fs::read_to_string(clouds()).unwrap();
@@ -220,21 +226,21 @@ impl<'b> Furnished<'b> {
             .upload(&format!("/v2/images/{image}/file"), b"boots nothing");
         let flavor = json!({"flavor": {"name": bed.name, "ram": 64, "vcpus": 1, "disk": 1}});
         let flavor = text(&bed.api.call_any("POST", "/v2.1/flavors", flavor)["flavor"]["id"]);
-        let foundations = [
+        let prerequisites = [
             format!("/v2.1/flavors/{flavor}"),
             format!("/v2/images/{image}"),
         ];
-        let furnished = Self {
+        let project = Self {
             bed,
             own,
-            foundations,
+            prerequisites,
         };
-        furnished.furnish(load, &image, &flavor);
-        furnished
+        project.create(load, &image, &flavor);
+        project
     }
 
-    /// Asks for everything before it waits for anything.
-    fn furnish(&self, load: Load, image: &str, flavor: &str) {
+    /// Creates the resources. Requests as many as possible before it waits for one.
+    fn create(&self, load: Load, image: &str, flavor: &str) {
         let name = &self.bed.name;
         let make = |path: &str, kind: &str, mut fields: Value| {
             fields["name"] = json!(name);
@@ -253,30 +259,30 @@ impl<'b> Furnished<'b> {
         let servers: Vec<String> = servers.collect();
         let volumes = (0..load.volumes).map(|_| make("/v3/volumes", "volume", json!({"size": 1})));
         let volumes: Vec<String> = volumes.collect();
-        // With the stack's own.
-        self.until("volumes", "status", "available", load.volumes + 1);
+        // The stack has a volume, too.
+        self.wait_until("volumes", "status", "available", load.volumes + 1);
         let last = volumes.iter().rev();
         for volume in last.clone().take(load.snapshots) {
             make("/v3/snapshots", "snapshot", json!({"volume_id": volume}));
         }
-        self.until("snapshots", "status", "available", load.snapshots);
+        self.wait_until("snapshots", "status", "available", load.snapshots);
         for volume in last.take(load.backups) {
             make("/v3/backups", "backup", json!({"volume_id": volume}));
         }
-        self.until("servers", "status", "ACTIVE", load.servers);
+        self.wait_until("servers", "status", "ACTIVE", load.servers);
         for (server, volume) in servers.iter().zip(&volumes) {
             let path = format!("/v2.1/servers/{server}/os-volume_attachments");
             let attachment = json!({"volumeAttachment": {"volumeId": volume}});
             self.own.call_any("POST", &path, attachment);
         }
-        self.until("volumes", "status", "in-use", load.servers);
-        self.until("backups", "status", "available", load.backups);
-        self.until("stacks", "stack_status", "CREATE_COMPLETE", 1);
-        self.until("zones", "status", "ACTIVE", 1);
+        self.wait_until("volumes", "status", "in-use", load.servers);
+        self.wait_until("backups", "status", "available", load.backups);
+        self.wait_until("stacks", "stack_status", "CREATE_COMPLETE", 1);
+        self.wait_until("zones", "status", "ACTIVE", 1);
     }
 
-    /// Waits until at least so many rows of this list show this state.
-    fn until(&self, list: &str, field: &str, state: &str, least: usize) {
+    /// Waits until at least this many rows of a list have this state.
+    fn wait_until(&self, list: &str, field: &str, state: &str, least: usize) {
         let listed = LISTS.iter().find(|(key, ..)| *key == list).unwrap();
         wait_for(&format!("{least} {list} to be {state}"), || {
             let rows = self.rows(listed);
@@ -296,18 +302,21 @@ impl<'b> Furnished<'b> {
         rows
     }
 
-    /// What the services' own lists have of the project: the list's name, and the URL at which it is deleted.
-    fn left(&self) -> Vec<(&'static str, String)> {
+    /// The project's resources in the lists: the key of the list, and the URL that deletes the resource.
+    fn resources(&self) -> Vec<(&'static str, String)> {
         let of_list = |list: &List| {
             let (key, service, path) = *list;
             let path = path.replace("{project}", &self.bed.project);
-            let below = path.trim_end_matches("/detail");
+            let collection = path.trim_end_matches("/detail");
             let rows = self.rows(list).into_iter().map(move |row| {
                 let id = match key {
                     "stacks" => format!("{}/{}", text(&row["stack_name"]), text(&row["id"])),
                     _ => text(&row["id"]),
                 };
-                (key, format!("{}{below}/{id}", self.own.url_of(service)))
+                (
+                    key,
+                    format!("{}{collection}/{id}", self.own.url_of(service)),
+                )
             });
             rows.collect::<Vec<_>>()
         };
@@ -315,10 +324,10 @@ impl<'b> Furnished<'b> {
     }
 }
 
-/// The key of a list, its service and its path.
+/// A list: the key of its rows, its service and its path.
 type List = (&'static str, &'static str, &'static str);
 
-/// In the order in which their rows can be deleted.
+/// The lists, in the order in which their rows can be deleted.
 const LISTS: [List; 6] = [
     ("stacks", "orchestration", "/{project}/stacks"),
     ("zones", "dns", "/zones"),

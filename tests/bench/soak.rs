@@ -1,9 +1,10 @@
-//! Three engines, two of them with gates, on one PostgreSQL with a synchronous standby, while deletions keep arriving
-//! and engines and servers are killed, stopped, restarted and promoted at random: nothing is lost, nothing is sent that
-//! was not approved, no gate tells an old truth, and memory, files and what gates are behind stay flat.
+//! Runs three engines, two of them with gates, on a PostgreSQL server with a synchronous standby. Deletions keep
+//! arriving, while engines and servers are killed, stopped, restarted and promoted at random. Every accepted deletion
+//! must end, only deletes may be sent, no gate may let a client add a port to a network that is being deleted, and
+//! the memory and the open files of the engines must not grow. Also measures how far the gates are behind the ledger.
 //!
-//! `--minutes N` (30 if not given), `--seed N`; `--smoke` runs for half a minute. It needs PostgreSQL, as
-//! `tests/postgres` does.
+//! `--minutes N` sets the duration (30 by default), `--seed N` the seed; `--smoke` runs for half a minute. It needs
+//! PostgreSQL, as `tests/postgres` does.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -28,12 +29,12 @@ use server::OwnServer;
 use stage::{Running, Stage, text};
 
 const PORTS: u32 = 8;
-/// Deletions under way at a time, at most.
-const UNDER_WAY: usize = 6;
-/// How many times the memory and files of the first third of the time engines may have in the last.
+/// The most deletions that run at the same time.
+const RUNNING_MAX: usize = 6;
+/// The most memory and open files in the last third of the time, as a multiple of those in the first third.
 const GROWTH_MAX: f64 = 1.25;
-/// From the last fault on, everything ends within this.
-const ENDS_WITHIN: Duration = Duration::from_secs(120);
+/// The time within which everything ends after the last fault.
+const END_TIMEOUT: Duration = Duration::from_secs(120);
 const GATES: &str = "[[gate]]\nlisten = '127.0.0.1:0'\nsource = 'user'\n\
      upstream = { cloud = 'prod', region = 'RegionOne', service = 'network' }\n";
 
@@ -57,13 +58,13 @@ fn main() {
     soak.end();
 }
 
-/// One of the engines.
+/// An engine, whose process may have ended.
 struct Engine {
     name: &'static str,
-    running: Option<Running>,
+    process: Option<Running>,
 }
 
-/// A primary, and the standby that it waits for at each commit.
+/// A primary server, and the standby that it waits for at each commit.
 struct Servers {
     primary: OwnServer,
     standby: OwnServer,
@@ -76,13 +77,14 @@ impl Servers {
         Self { primary, standby }
     }
 
-    /// The schema on the one of them that takes writes.
+    /// The address of a schema on whichever of the two accepts writes.
     fn url(&self, schema: &str) -> String {
         let [one, other] = [&self.primary, &self.standby].map(|it| it.folder().display());
         format!("postgres://postgres@/postgres?host={one},{other}&schema={schema}")
     }
 
-    /// The primary is lost for good. Its standby takes over, and has a new standby in the place of the lost one.
+    /// Kills the primary for good and promotes its standby, which then gets a new standby in the folder of the lost
+    /// server.
     fn fail_over(&mut self, after: Duration) {
         self.primary.kill();
         std::thread::sleep(after);
@@ -90,17 +92,17 @@ impl Servers {
         std::mem::swap(&mut self.primary, &mut self.standby);
         let lost = self.standby.folder().to_owned();
         let data = lost.join("data");
-        // The lost one's processes notice its end by themselves, and still write for a moment.
+        // The processes of the lost server may go on writing for a moment, until they notice that it has ended.
         let since = Instant::now();
         while data.exists() {
             let removed = std::fs::remove_dir_all(&data);
-            assert!(since.elapsed() < ENDS_WITHIN, "{removed:?}");
+            assert!(since.elapsed() < END_TIMEOUT, "{removed:?}");
         }
         self.standby = self.primary.with_standby(&lost);
     }
 }
 
-/// What an engine holds at a moment.
+/// The memory and the open files of an engine at one time.
 struct Sample {
     at: Duration,
     megabytes: f64,
@@ -119,16 +121,16 @@ struct Soak {
     servers: Servers,
     stage: Stage,
     engines: Vec<Engine>,
-    under_way: Vec<Deletion>,
+    running: Vec<Deletion>,
     ended: usize,
     kills: usize,
     restarts: usize,
     fail_overs: usize,
     stops: usize,
     samples: Vec<Sample>,
-    /// Changes to tombstones that a gate did not have yet, at most.
-    behind_most: u64,
-    refused_by_gates: BTreeMap<u16, usize>,
+    /// The most changes to tombstones that a gate did not yet have.
+    behind_max: u64,
+    gate_answers: BTreeMap<u16, usize>,
     http: reqwest::Client,
     runtime: tokio::runtime::Runtime,
     token: String,
@@ -153,13 +155,13 @@ impl Soak {
             let file = stage.path(&format!("{name}.toml"));
             std::fs::write(file, common(name) + gates).unwrap();
         }
-        // The verbs read these.
+        // Settings of the verbs.
         stage.settings(&common("verb"));
         stage.limits(json!({"latency_ms": 50, "parallel": 16}));
         let token = stage.token();
         let engine = |name| Engine {
             name,
-            running: None,
+            process: None,
         };
         let mut soak = Self {
             began: Instant::now(),
@@ -168,15 +170,15 @@ impl Soak {
             servers,
             stage,
             engines: names.map(engine).into(),
-            under_way: Vec::new(),
+            running: Vec::new(),
             ended: 0,
             kills: 0,
             restarts: 0,
             fail_overs: 0,
             stops: 0,
             samples: Vec::new(),
-            behind_most: 0,
-            refused_by_gates: BTreeMap::new(),
+            behind_max: 0,
+            gate_answers: BTreeMap::new(),
             http: reqwest::Client::new(),
             runtime: tokio::runtime::Runtime::new().unwrap(),
             token,
@@ -195,18 +197,18 @@ impl Soak {
             config.display(),
             self.socket(at)
         );
-        self.engines[at].running = Some(self.stage.start(&line));
+        self.engines[at].process = Some(self.stage.start(&line));
     }
 
-    /// Starts an engine again that has ended, as a service manager does, and prints why it ended: a verb may have
-    /// served its socket when it started.
-    fn start_ended(&mut self) {
+    /// Restarts the engines that have ended, as a service manager does, and prints why each ended. An engine ends if
+    /// a verb was serving its socket when it started.
+    fn restart_ended(&mut self) {
         for at in 0..self.engines.len() {
-            let running = self.engines[at].running.as_mut();
-            if let Some(running) = running
-                && running.has_ended()
+            let process = self.engines[at].process.as_mut();
+            if let Some(process) = process
+                && process.has_ended()
             {
-                println!("an engine ended by itself: {}", last_words(&running.err()));
+                println!("an engine ended by itself: {}", last_lines(&process.err()));
                 self.start(at);
             }
         }
@@ -217,21 +219,21 @@ impl Soak {
         socket.display().to_string()
     }
 
-    /// New deletions, a fault, and a look at everything.
+    /// Requests new deletions, causes a fault, and checks everything.
     fn round(&mut self) {
-        self.start_ended();
-        while self.under_way.len() < UNDER_WAY && self.accept() {}
-        self.fault();
+        self.restart_ended();
+        while self.running.len() < RUNNING_MAX && self.request_deletion() {}
+        self.cause_fault();
         for _ in 0..self.random.usize(5..30) {
-            self.ask_gates();
+            self.try_to_add_ports();
             std::thread::sleep(Duration::from_millis(100));
         }
-        self.look();
-        self.take_ended();
+        self.take_samples();
+        self.remove_ended();
     }
 
-    /// Asks an engine for a deletion. Returns whether it was accepted.
-    fn accept(&mut self) -> bool {
+    /// Requests a deletion from an engine. Returns whether it was accepted.
+    fn request_deletion(&mut self) -> bool {
         let name = format!("n{}", self.random.u64(..));
         let network = self.stage.network(&name, PORTS);
         let at = self.random.usize(..self.engines.len());
@@ -243,18 +245,20 @@ impl Soak {
         let Some(id) = (ran.code == Some(0)).then(|| text(&ran.json()["id"])) else {
             return false;
         };
-        self.under_way.push(Deletion { id, network });
+        self.running.push(Deletion { id, network });
         true
     }
 
-    fn fault(&mut self) {
+    /// Causes a random fault, or none: kills an engine or a server, promotes the standby, or stops an engine for a
+    /// while.
+    fn cause_fault(&mut self) {
         let at = self.random.usize(..self.engines.len());
         let pause = Duration::from_millis(self.random.u64(..3_000));
         match self.random.u8(..10) {
             0..3 => {
                 self.kills += 1;
-                if let Some(running) = self.engines[at].running.take() {
-                    running.kill();
+                if let Some(process) = self.engines[at].process.take() {
+                    process.kill();
                 }
                 std::thread::sleep(Duration::from_millis(self.random.u64(..7_000)));
                 self.start(at);
@@ -265,7 +269,7 @@ impl Soak {
                 std::thread::sleep(pause);
                 self.servers.primary.restart();
             }
-            // Nothing is committed until it is back.
+            // No commit succeeds until the standby runs again.
             5 => {
                 self.restarts += 1;
                 self.servers.standby.kill();
@@ -278,24 +282,25 @@ impl Soak {
             }
             7..9 => {
                 self.stops += 1;
-                if let Some(running) = &self.engines[at].running {
-                    running.signal(Signal::STOP);
+                if let Some(process) = &self.engines[at].process {
+                    process.signal(Signal::STOP);
                     std::thread::sleep(Duration::from_millis(self.random.u64(..9_000)));
-                    running.signal(Signal::CONT);
+                    process.signal(Signal::CONT);
                 }
             }
             _ => {}
         }
     }
 
-    /// Whatever has been accepted takes no new port, by any gate, at any time.
-    fn ask_gates(&mut self) {
-        let Some(deletion) = self.random.choice(&self.under_way) else {
+    /// Tries, by each gate, to add a port to a network whose deletion was accepted, and asserts that the gate refuses
+    /// it.
+    fn try_to_add_ports(&mut self) {
+        let Some(deletion) = self.random.choice(&self.running) else {
             return;
         };
         let gates = self.engines.iter().filter_map(|engine| {
-            let said = engine.running.as_ref()?.err();
-            let lines = said
+            let log = engine.process.as_ref()?.err();
+            let lines = log
                 .lines()
                 .filter_map(|line| serde_json::from_str::<Value>(line).ok());
             let mut open = lines.filter(|line| line["message"] == "a gate is open");
@@ -306,7 +311,7 @@ impl Soak {
             let port = json!({"port": {"network_id": deletion.network, "name": "late"}});
             let request = self.http.post(url).header("x-auth-token", &self.token);
             let request = request.json(&port).timeout(Duration::from_secs(1));
-            // A gate that is stopped answers nothing.
+            // A stopped gate does not answer.
             let sending = async { request.send().await };
             if let Ok(answer) = self.runtime.block_on(sending) {
                 let status = answer.status().as_u16();
@@ -315,14 +320,15 @@ impl Soak {
                     "a gate let a port be added to {}: {status}",
                     deletion.network
                 );
-                *self.refused_by_gates.entry(status).or_default() += 1;
+                *self.gate_answers.entry(status).or_default() += 1;
             }
         }
     }
 
-    fn look(&mut self) {
+    /// Reads the memory and the open files of each engine, and how far the gates are behind.
+    fn take_samples(&mut self) {
         for engine in &self.engines {
-            let Some(pid) = engine.running.as_ref().map(Running::pid) else {
+            let Some(pid) = engine.process.as_ref().map(Running::pid) else {
                 continue;
             };
             let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {
@@ -346,18 +352,23 @@ impl Soak {
             let rows = listed.as_array().unwrap().iter();
             let alive = rows.filter(|row| row["role"] != "lost");
             let behind = alive.filter_map(|row| row["behind"].as_u64());
-            self.behind_most = self.behind_most.max(behind.max().unwrap_or_default());
+            self.behind_max = self.behind_max.max(behind.max().unwrap_or_default());
         }
     }
 
-    /// The median in the first third of the time and in the last, and the most. In a short run, engines are still
-    /// filling their memory in the first third.
-    fn over_time(&self, what: &str, of: impl Fn(&Sample) -> f64) {
+    /// Prints the median of a value in the first and in the last third of the time, and its maximum. Asserts in a
+    /// long run that the value does not grow; in a short one, engines still fill their memory in the first third.
+    fn check_growth(&self, what: &str, of: impl Fn(&Sample) -> f64) {
         let third = self.began.elapsed() / 3;
-        let median = |fits: &dyn Fn(&Sample) -> bool| {
-            let mut found: Vec<f64> = self.samples.iter().filter(|it| fits(it)).map(&of).collect();
-            found.sort_by(f64::total_cmp);
-            found.get(found.len() / 2).copied().unwrap_or_default()
+        let median = |is_in: &dyn Fn(&Sample) -> bool| {
+            let mut values: Vec<f64> = self
+                .samples
+                .iter()
+                .filter(|it| is_in(it))
+                .map(&of)
+                .collect();
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied().unwrap_or_default()
         };
         let (first, last) = (
             median(&|it| it.at < third),
@@ -365,15 +376,15 @@ impl Soak {
         );
         let most = self.samples.iter().map(&of).fold(0.0, f64::max);
         println!(
-            "{what} of an engine: {first:.0} in the first third, {last:.0} in the last: {:.2} (goal <= {GROWTH_MAX}); at most {most:.0}",
+            "{what} of an engine: {first:.0} in the first third, {last:.0} in the last third: ratio {:.2} (goal <= {GROWTH_MAX}); at most {most:.0}",
             last / first
         );
         let is_long = third > Duration::from_secs(5 * 60);
         assert!(!is_long || last <= first * GROWTH_MAX, "{what} grows");
     }
 
-    /// Forgets the deletions that have ended.
-    fn take_ended(&mut self) {
+    /// Removes the deletions that are gone from the running ones. Asserts that none is stuck or unknown.
+    fn remove_ended(&mut self) {
         let at = self.random.usize(..self.engines.len());
         let listed = self.stage.gone(&format!(
             "--socket {} list deletions -o json",
@@ -388,37 +399,38 @@ impl Soak {
             .iter()
             .map(|row| (row["id"].as_str().unwrap(), row["state"].as_str().unwrap()))
             .collect();
-        let before = self.under_way.len();
-        for deletion in &self.under_way {
+        let before = self.running.len();
+        for deletion in &self.running {
             let state = states.get(deletion.id.as_str()).copied();
             assert!(
                 matches!(state, Some("planning" | "running" | "gone")),
-                "{} is {state:?}",
+                "deletion {} is in state {state:?}",
                 deletion.id
             );
         }
-        self.under_way
+        self.running
             .retain(|deletion| states.get(deletion.id.as_str()) != Some(&"gone"));
-        self.ended += before - self.under_way.len();
+        self.ended += before - self.running.len();
     }
 
-    /// Everything ends, and what was sent is what was approved.
+    /// Waits until every deletion is gone. Asserts that no port was added and only deletes were sent, few of them
+    /// twice.
     fn end(mut self) {
         for at in 0..self.engines.len() {
-            if self.engines[at].running.is_none() {
+            if self.engines[at].process.is_none() {
                 self.start(at);
             }
         }
         let since = Instant::now();
-        while !self.under_way.is_empty() {
+        while !self.running.is_empty() {
             assert!(
-                since.elapsed() < ENDS_WITHIN,
-                "{} do not end",
-                self.under_way.len()
+                since.elapsed() < END_TIMEOUT,
+                "{} deletions did not end",
+                self.running.len()
             );
             std::thread::sleep(Duration::from_millis(200));
-            self.take_ended();
-            self.look();
+            self.remove_ended();
+            self.take_samples();
         }
         let late = self.stage.list("ports");
         assert!(late.iter().all(|port| port["name"] != "late"), "{late:?}");
@@ -431,28 +443,31 @@ impl Soak {
         let in_flight = 12 * (self.kills + self.restarts + self.fail_overs + self.stops);
         assert!(repeated <= in_flight, "{repeated} deletes were repeated");
         println!(
-            "{} deletions ended, {} deletes sent, {repeated} of them again; {} kills and {} stops of engines, \
-             {} restarts of a server, {} promotions; gates answered {:?}",
+            "{} deletions ended, {} deletes sent, {repeated} of them more than once; {} kills and {} stops of engines, \
+             {} restarts of a server, {} promotions; answers of the gates by status: {:?}",
             self.ended,
             deletes.len(),
             self.kills,
             self.stops,
             self.restarts,
             self.fail_overs,
-            self.refused_by_gates
+            self.gate_answers
         );
-        self.over_time("memory in MB", |it| it.megabytes);
-        self.over_time("open files", |it| it.files);
-        println!("gates: at most {} changes behind", self.behind_most);
+        self.check_growth("memory in MB", |it| it.megabytes);
+        self.check_growth("open files", |it| it.files);
+        println!(
+            "gates: at most {} changes behind the ledger",
+            self.behind_max
+        );
         let checked = self.stage.gone("ledger check").ok();
         println!("{}", checked.out.trim().lines().last().unwrap_or_default());
         let names: BTreeSet<&str> = self.engines.iter().map(|engine| engine.name).collect();
-        println!("engines {names:?}: everything that was accepted is gone");
+        println!("engines {names:?}: every accepted deletion is gone");
     }
 }
 
-/// The last lines of what a program wrote to standard error.
-fn last_words(err: &str) -> String {
+/// The last lines that a program wrote to standard error.
+fn last_lines(err: &str) -> String {
     let lines: Vec<&str> = err.lines().rev().take(3).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }

@@ -1,8 +1,8 @@
-//! Deletes per second on a real OpenStack, against plain parallel calls; the two take turns. The ratio's
-//! goal is 0.95. What Neutron can take is the limit of both.
+//! Measures the deletes per second of gone on a real OpenStack, in turn with those of plain parallel calls. The goal
+//! of the ratio is 0.95. Neutron's own speed limits both.
 //!
-//! `GONE_TESTBED_CLOUDS` names the testbed's `clouds.yaml`; without it nothing is measured.
-//! `--smoke` runs small and proves only that all of it works.
+//! `GONE_TESTBED_CLOUDS` names the testbed's `clouds.yaml`; without it, nothing is measured. With `--smoke`, the
+//! bench runs briefly and proves only that it works.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -16,7 +16,7 @@
 mod api;
 #[path = "../testbed/bed.rs"]
 mod bed;
-#[allow(dead_code)] // Of the estate a bench needs the outer network's type alone.
+#[allow(dead_code)] // The bench needs only the type of the external network.
 #[path = "../testbed/estate.rs"]
 mod estate;
 mod support;
@@ -26,24 +26,26 @@ use std::time::Duration;
 use api::text;
 use bed::Bed;
 use serde_json::Value;
-use support::{Timeline, per_second, plain, timeline};
+use support::{Timeline, delete_by_plain_calls, per_second, timeline};
 
 const GOAL: f64 = 0.95;
-/// Who deletes the ports of which network of a pair, one after the other: gone, or plain calls. Two turns each,
-/// because the machine is not the same from one minute to the next.
+/// The networks of a pair, in the order of their deletion: true if gone deletes the ports of the network, false if
+/// plain calls do. Each has two turns, because the load of the machine changes from minute to minute.
 const TURNS: [bool; 4] = [true, false, false, true];
-/// Of the plain calls: the best of these.
+/// The numbers of clients for the plain calls, of which the fastest is used.
 const CLIENTS: [usize; 3] = [4, 8, 16];
 
 fn main() {
     if std::env::var_os("GONE_TESTBED_CLOUDS").is_none() {
-        println!("not measured: GONE_TESTBED_CLOUDS names no test bed");
+        println!(
+            "not measured: GONE_TESTBED_CLOUDS is not set; it names the clouds.yaml of the testbed"
+        );
         return;
     }
     let smoke = std::env::args().any(|argument| argument == "--smoke");
     let (ports, trial, pairs) = if smoke { (10, 20, 1) } else { (125, 150, 5) };
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let clients = best(&runtime, trial);
+    let clients = fastest_clients(&runtime, trial);
     let mut ratios = Vec::new();
     for pair in 0..pairs {
         let bed = seeded(TURNS.len(), ports);
@@ -61,7 +63,7 @@ fn main() {
         let deleted = (ports * TURNS.len() / 2) as f64;
         let ratio = theirs / ours;
         println!(
-            "pair {pair}: {:.1} deletes/s, plain calls {:.1}/s, ratio {ratio:.2}; looks and the networks took {rest:.1} s more",
+            "pair {pair}: {:.1} deletes/s, plain calls {:.1}/s, ratio {ratio:.2}; gone took {rest:.1} s more for observations and the networks",
             deleted / ours,
             deleted / theirs,
         );
@@ -73,7 +75,7 @@ fn main() {
 }
 
 fn seeded(networks: usize, ports: usize) -> Bed {
-    // One port in ten is a DHCP port, which costs neither a call.
+    // One port in ten is a DHCP port, which neither gone nor the plain calls delete.
     let with_dhcp = ports + ports.div_ceil(9);
     Bed::seeded(
         "RegionOne",
@@ -83,8 +85,8 @@ fn seeded(networks: usize, ports: usize) -> Bed {
     )
 }
 
-/// How many clients at a time Neutron serves best here and now.
-fn best(runtime: &tokio::runtime::Runtime, ports: usize) -> usize {
+/// The number of parallel clients with the most deletes per second.
+fn fastest_clients(runtime: &tokio::runtime::Runtime, ports: usize) -> usize {
     let bed = seeded(CLIENTS.len(), ports);
     let mut rates = Vec::new();
     for (network, clients) in CLIENTS.into_iter().enumerate() {
@@ -97,6 +99,7 @@ fn best(runtime: &tokio::runtime::Runtime, ports: usize) -> usize {
     best.map_or(1, |(_, clients)| clients)
 }
 
+/// Deletes the ports of a network by plain calls.
 fn by_plain_calls(
     runtime: &tokio::runtime::Runtime,
     bed: &Bed,
@@ -113,9 +116,15 @@ fn by_plain_calls(
         .map(|row| text(&row["id"]))
         .collect();
     assert_eq!(ids.len(), ports);
-    runtime.block_on(plain(&bed.api.network_url, &bed.api.token, ids, clients))
+    runtime.block_on(delete_by_plain_calls(
+        &bed.api.network_url,
+        &bed.api.token,
+        ids,
+        clients,
+    ))
 }
 
+/// Deletes a network by gone.
 fn by_gone(runtime: &tokio::runtime::Runtime, bed: &Bed, network: usize, ports: usize) -> Timeline {
     let network = &bed.networks[network];
     let line = format!(
@@ -124,13 +133,13 @@ fn by_gone(runtime: &tokio::runtime::Runtime, bed: &Bed, network: usize, ports: 
     let ran = bed.gone(&line).ends_with(0);
     let done: Value = ran.json();
     let limits: Vec<&str> = ran.err.lines().filter_map(limit_in).collect();
-    println!("calls at a time, after those at the start: {limits:?}");
+    println!("the engine changed its limit of calls in flight to: {limits:?}");
     let total = usize::try_from(done["counts"]["total"].as_u64().unwrap()).unwrap();
     assert_eq!(total, ports + 1, "the ports and their network");
     runtime.block_on(timeline(&bed.ledger(), done["id"].as_str().unwrap(), ports))
 }
 
-/// The number of calls at a time that a line of the log says the engine went over to.
+/// The new limit of calls in flight, if a line of the engine's log says that it changed.
 fn limit_in(line: &str) -> Option<&str> {
     let (_, after) = line.split_once("at a time")?.1.split_once("limit=")?;
     after.split_whitespace().next()

@@ -1,5 +1,4 @@
-//! What attackers do to a listener, from addresses and under a uid of their own. Each goes on until it is
-//! dropped.
+//! Attacks on a listener, from addresses and under a uid of their own. An attack goes on until it is dropped.
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -15,20 +14,20 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::stage::Ended;
+use crate::fixture::ProcessGuard;
 
-/// `nobody`: who runs as root takes the socket's connections under this uid.
-pub const STRANGER: u32 = 65_534;
-/// By this argument the bench itself is the stranger.
-pub const AS_STRANGER: &str = "--hold-the-socket";
-/// What a slow reader takes at a time.
-const SIP: usize = 1 << 10;
-const BETWEEN_SIPS: Duration = Duration::from_millis(100);
+/// The user `nobody`. If the bench runs as root, it opens the connections to the socket under this uid.
+pub const OTHER_UID: u32 = 65_534;
+/// With this argument, the bench opens the connections to the socket and does nothing else.
+pub const AS_OTHER_UID: &str = "--hold-socket-connections";
+/// Bytes that a slow reader reads at a time.
+const SLOW_READ_BYTES: usize = 1 << 10;
+const SLOW_READ_PAUSE: Duration = Duration::from_millis(100);
 
-/// This thread runs when no other would, and gives way at once: a low priority alone lets it run on for some
-/// milliseconds while another waits.
-pub fn stand_behind() {
-    // On Linux a thread's policy and priority are its own; elsewhere they would be the whole process's.
+/// Gives this thread the scheduling policy `idle`: it runs only while no other thread wants to, and is preempted at
+/// once. With a low priority alone, it would run on for some milliseconds while another thread waits.
+pub fn run_when_idle() {
+    // On Linux, policy and priority belong to a thread; elsewhere they belong to the process.
     if !cfg!(target_os = "linux") {
         return;
     }
@@ -40,7 +39,7 @@ pub fn stand_behind() {
     let ended = idle.args(["--idle", "--pid", "0"]).arg(thread).status();
     if !ended.is_ok_and(|status| status.success()) {
         println!(
-            "chrt is missing or refused: attackers take more of this machine than they should"
+            "chrt is missing or failed: the attackers' threads take processor time from the engine and the client"
         );
     }
 }
@@ -48,22 +47,23 @@ pub fn stand_behind() {
 /// An attack under way.
 #[derive(Default)]
 pub struct Attack {
-    /// Connections that say nothing more.
+    /// Connections that send nothing more.
     silent: Vec<TcpStream>,
-    /// Connections that are used.
-    used: usize,
+    /// Number of the other connections.
+    other_connections: usize,
     tasks: JoinSet<()>,
-    stranger: Option<Ended>,
+    /// The process that holds the connections to the socket.
+    socket_holder: Option<ProcessGuard>,
 }
 
 impl Attack {
-    /// Connections that the listener holds now.
+    /// Returns how many connections the listener holds now.
     pub fn held(&self) -> usize {
-        self.silent.iter().filter(|stream| is_open(stream)).count() + self.used
+        self.silent.iter().filter(|stream| is_open(stream)).count() + self.other_connections
     }
 }
 
-/// Past whatever the listener has sent.
+/// Whether a connection is open; skips the bytes that the listener has sent.
 fn is_open(stream: &TcpStream) -> bool {
     let mut sent = [0; 1024];
     loop {
@@ -75,7 +75,7 @@ fn is_open(stream: &TcpStream) -> bool {
     }
 }
 
-/// From 127.0.NET.HOST.
+/// Connects from the address 127.0.NET.HOST.
 async fn connect(gate: SocketAddr, net: u8, host: usize) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     let host = u8::try_from(host).unwrap();
@@ -83,8 +83,8 @@ async fn connect(gate: SocketAddr, net: u8, host: usize) -> TcpStream {
     socket.connect(gate).await.unwrap()
 }
 
-/// So many connections that have sent this, and send nothing more; from so many addresses.
-pub fn silence(
+/// Opens `count` connections from `addresses` addresses, which send `sent` and nothing more.
+pub fn silent_connections(
     runtime: &Runtime,
     gate: SocketAddr,
     count: usize,
@@ -95,7 +95,7 @@ pub fn silence(
         let mut silent = Vec::with_capacity(count);
         for number in 0..count {
             let mut stream = connect(gate, 1, number % addresses + 1).await;
-            // It may have been let go before all was written.
+            // The listener may close the connection before all is written.
             let _ = stream.write_all(sent.as_bytes()).await;
             silent.push(stream);
         }
@@ -107,18 +107,18 @@ pub fn silence(
     }
 }
 
-/// HTTP/2 connections, each with many requests that the upstream does not answer. Returns when no more of
-/// them reach it.
-pub fn streams(
+/// Opens HTTP/2 connections, each with many requests that the upstream does not answer. `received` counts the
+/// requests that reach the upstream; returns once that number has stopped growing.
+pub fn hanging_streams(
     runtime: &Runtime,
     url: &str,
     connections: usize,
-    asked: &Arc<AtomicUsize>,
+    received: &Arc<AtomicUsize>,
 ) -> Attack {
     const STREAMS: usize = 200;
-    let before = asked.load(Ordering::Relaxed);
+    let before = received.load(Ordering::Relaxed);
     let mut attack = Attack {
-        used: connections,
+        other_connections: connections,
         ..Attack::default()
     };
     for number in 0..connections {
@@ -130,16 +130,16 @@ pub fn streams(
             .unwrap();
         for _ in 0..STREAMS {
             let request = client.get(url);
-            let asks = async move {
+            let sends = async move {
                 let _ = request.send().await;
             };
-            attack.tasks.spawn_on(asks, runtime.handle());
+            attack.tasks.spawn_on(sends, runtime.handle());
         }
     }
     let mut last = before;
     loop {
         std::thread::sleep(Duration::from_millis(200));
-        let now = asked.load(Ordering::Relaxed);
+        let now = received.load(Ordering::Relaxed);
         if now > before && now == last {
             return attack;
         }
@@ -147,10 +147,10 @@ pub fn streams(
     }
 }
 
-/// Clients that read the whole list, again and again.
-pub fn lists(runtime: &Runtime, url: &str, clients: usize) -> Attack {
+/// Clients that read the whole list again and again.
+pub fn list_readers(runtime: &Runtime, url: &str, clients: usize) -> Attack {
     let mut attack = Attack {
-        used: clients,
+        other_connections: clients,
         ..Attack::default()
     };
     for number in 0..clients {
@@ -160,66 +160,66 @@ pub fn lists(runtime: &Runtime, url: &str, clients: usize) -> Attack {
             .build()
             .unwrap();
         let url = url.to_owned();
-        let asks = async move {
+        let reads = async move {
             loop {
                 let mut answer = client.get(&url).send().await.unwrap();
                 while answer.chunk().await.unwrap().is_some() {}
             }
         };
-        attack.tasks.spawn_on(asks, runtime.handle());
+        attack.tasks.spawn_on(reads, runtime.handle());
     }
     attack
 }
 
-/// Clients that take the list a kilobyte at a time.
-pub fn sips(
+/// Clients that send `head`, and read the answer a kilobyte at a time.
+pub fn slow_readers(
     runtime: &Runtime,
     gate: SocketAddr,
     clients: usize,
     addresses: usize,
-    asked: &str,
+    head: &str,
 ) -> Attack {
     let mut attack = Attack {
-        used: clients,
+        other_connections: clients,
         ..Attack::default()
     };
     for number in 0..clients {
-        let asked = asked.to_owned();
-        let sips = async move {
+        let head = head.to_owned();
+        let reads = async move {
             let mut stream = connect(gate, 4, number % addresses + 1).await;
-            stream.write_all(asked.as_bytes()).await.unwrap();
-            let mut sip = [0; SIP];
-            while stream.read(&mut sip).await.is_ok_and(|read| read > 0) {
-                tokio::time::sleep(BETWEEN_SIPS).await;
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut bytes = [0; SLOW_READ_BYTES];
+            while stream.read(&mut bytes).await.is_ok_and(|read| read > 0) {
+                tokio::time::sleep(SLOW_READ_PAUSE).await;
             }
         };
-        attack.tasks.spawn_on(sips, runtime.handle());
+        attack.tasks.spawn_on(reads, runtime.handle());
     }
     attack
 }
 
-/// Silent connections to the engine's socket: another uid's, where this process may take one.
-pub fn strangers(socket: &Path, count: usize) -> Attack {
-    // By this name it is found also where the other uid may not read the folders above.
+/// Silent connections to the engine's socket, from a process under another uid if this one may change it.
+pub fn socket_connections(socket: &Path, count: usize) -> Attack {
+    // The other user may not be allowed to read the folders of the bench's own path.
     let mut command = Command::new("/proc/self/exe");
-    command.arg(AS_STRANGER).arg(socket).arg(count.to_string());
+    command.arg(AS_OTHER_UID).arg(socket).arg(count.to_string());
     if rustix::process::geteuid().is_root() {
-        command.uid(STRANGER);
+        command.uid(OTHER_UID);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut stranger = command.spawn().unwrap();
+    let mut holder = command.spawn().unwrap();
     let mut line = String::new();
-    let mut out = BufReader::new(stranger.stdout.take().unwrap());
+    let mut out = BufReader::new(holder.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
     Attack {
-        used: line.trim().parse().unwrap(),
-        stranger: Some(Ended(stranger)),
+        other_connections: line.trim().parse().unwrap(),
+        socket_holder: Some(ProcessGuard(holder)),
         ..Attack::default()
     }
 }
 
-/// Holds the connections, says how many, and ends when its input does.
-pub fn hold_the_socket(socket: &Path, count: usize) {
+/// Opens connections to the socket, prints their number, and holds them until standard input ends.
+pub fn hold_socket_connections(socket: &Path, count: usize) {
     let connect = |_| UnixStream::connect(socket);
     let held: Vec<UnixStream> = (0..count).map_while(|it| connect(it).ok()).collect();
     println!("{}", held.len());

@@ -1,4 +1,4 @@
-//! How fast a deletion went, and how fast plain calls go.
+//! Measures how fast a deletion deleted its resources, and how fast plain calls delete ports.
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +10,13 @@ use gone::domain::model::{Event, EventKind};
 use gone::ledger::sqlite::SqliteLedger;
 use gone::ledger::{Cursor, EventFilter, StepFilter, Views as _};
 
-/// Deletes ports by plain calls, so many at a time; from the first one sent to the last answer.
-pub async fn plain(network_url: &str, token: &str, ports: Vec<String>, clients: usize) -> Duration {
+/// Deletes ports by plain calls of several clients at once. Returns the time from the first call to the last answer.
+pub async fn delete_by_plain_calls(
+    network_url: &str,
+    token: &str,
+    ports: Vec<String>,
+    clients: usize,
+) -> Duration {
     let client = reqwest::Client::new();
     let ports = Arc::new(ports);
     let next = Arc::new(AtomicUsize::new(0));
@@ -35,25 +40,30 @@ pub async fn plain(network_url: &str, token: &str, ports: Vec<String>, clients: 
     began.elapsed()
 }
 
-/// A deletion's own timeline.
+/// The times of a deletion, from its events.
 pub struct Timeline {
-    /// From the plan's start, when the first delete is sent, to the answer to the last port's.
+    /// From the event `planned`, when the first delete is sent, to the answer to the delete of the last port.
     pub deletes: Duration,
-    /// From there to the end: looks, and the networks themselves.
+    /// From there to the end: observations, and the deletes of the networks.
     pub rest: Duration,
 }
 
-/// `ports`: how many of its calls delete ports; they come first, since a network waits for them.
+/// Reads the times of a deletion from its ledger. `ports` is the number of deletes of ports. These come first, since
+/// a network waits for its ports.
 pub async fn timeline(ledger: &Path, deletion_id: &str, ports: usize) -> Timeline {
     let ledger = SqliteLedger::open_reader(ledger).unwrap();
     let events = events_of(&ledger, deletion_id).await;
-    let of = |kind: EventKind| -> Vec<DateTime<Utc>> {
+    let times_of = |kind: EventKind| -> Vec<DateTime<Utc>> {
         let of_kind = events.iter().filter(|event| event.kind == kind);
         of_kind.map(|event| event.at).collect()
     };
-    let began = of(EventKind::DeletionPlanned)[0];
-    let answers = of(EventKind::Attempt);
-    assert!(answers.len() >= ports, "{} of {ports}", answers.len());
+    let began = times_of(EventKind::DeletionPlanned)[0];
+    let answers = times_of(EventKind::Attempt);
+    assert!(
+        answers.len() >= ports,
+        "{} answers for {ports} ports",
+        answers.len()
+    );
     let last = answers[ports - 1];
     let ended = events.last().unwrap().at;
     Timeline {
@@ -62,8 +72,8 @@ pub async fn timeline(ledger: &Path, deletion_id: &str, ports: usize) -> Timelin
     }
 }
 
-/// What happened to the steps of a deletion, in words: of each kind when it began and ended, in seconds after the
-/// deletion was accepted.
+/// Says when the steps of each kind had their first and their last event, and when the other events of each kind
+/// happened, in seconds after the deletion was accepted.
 pub async fn phases(ledger: &Path, deletion_id: &str) -> Vec<String> {
     let ledger = SqliteLedger::open_reader(ledger).unwrap();
     let events = events_of(&ledger, deletion_id).await;

@@ -1,4 +1,5 @@
-//! A ledger on a PostgreSQL server: against the same row changes by sets in a loop of their own, and over a distance.
+//! Measures a ledger on a PostgreSQL server: compared with the same row changes in a loop, and on a server some time
+//! away.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,15 +10,15 @@ use gone::ledger::{Applied, Change, ClaimedStep, Commit as _, EngineTerms, WorkQ
 use tokio_postgres::{Client, NoTls};
 
 use super::server::{self, OwnServer};
-use super::{accept, capacity, distant, end_each, now, plan};
+use super::{accept, capacity, delay_proxy, end_each, now, plan};
 
-/// Commits that wait for each other's company.
+/// Commits at the same time, which the ledger groups.
 const IN_FLIGHT: usize = 16;
 
-/// As many as an engine has at a site that takes them (`concurrency_max`).
+/// The same for a fast site: the default of `concurrency_max`.
 const IN_FLIGHT_MOST: usize = 64;
 
-/// Half a millisecond each way.
+/// The time that a message takes, in each direction.
 const DELAY: Duration = Duration::from_micros(500);
 
 /// Durable transitions per second with 16 in flight.
@@ -25,15 +26,15 @@ pub(crate) struct Rates {
     pub(crate) ours: f64,
     /// The same row changes in a loop.
     pub(crate) bare: f64,
-    /// How many bytes it takes for each step that is gone.
+    /// Bytes in the tables for each step that is gone.
     pub(crate) size: u64,
-    /// With [`DELAY`] on the way to the server, and on the way back.
-    pub(crate) distant: f64,
+    /// With [`DELAY`] in each direction.
+    pub(crate) delayed: f64,
     /// The same with [`IN_FLIGHT_MOST`].
-    pub(crate) distant_most: f64,
+    pub(crate) delayed_most: f64,
 }
 
-/// None if PostgreSQL is not installed.
+/// Measures `n` steps; `None` if PostgreSQL is not installed.
 pub(crate) fn transitions(n: usize) -> Option<Rates> {
     server::installed()?;
     let folder = tempfile::tempdir().unwrap();
@@ -50,8 +51,8 @@ pub(crate) fn transitions(n: usize) -> Option<Rates> {
 
     let away = tempfile::tempdir().unwrap();
     let socket = |folder: &Path| folder.join(".s.PGSQL.5432");
-    distant::start(&socket(away.path()), &socket(folder.path()), DELAY);
-    let far = |schema: &str, in_flight| {
+    delay_proxy::start(&socket(away.path()), &socket(folder.path()), DELAY);
+    let run_delayed = |schema: &str, in_flight| {
         let (ledger, steps) = claimed(&server.address_of(schema), n);
         block(1, ledger.close());
         let away = away.path().display();
@@ -64,8 +65,8 @@ pub(crate) fn transitions(n: usize) -> Option<Rates> {
         ours,
         bare,
         size,
-        distant: far("distant", IN_FLIGHT),
-        distant_most: far("most", IN_FLIGHT_MOST),
+        delayed: run_delayed("distant", IN_FLIGHT),
+        delayed_most: run_delayed("most", IN_FLIGHT_MOST),
     })
 }
 
@@ -75,7 +76,7 @@ fn block<T>(threads: usize, work: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(work)
 }
 
-/// A ledger with one deletion of so many steps, of which all that can be sent is claimed.
+/// Creates a ledger with one deletion of `n` steps, and claims all steps that can be sent.
 fn claimed(address: &Address, n: usize) -> (PostgresLedger, Vec<ClaimedStep>) {
     let ledger = PostgresLedger::open(address, None, EngineTerms::default()).unwrap();
     let plan = plan(n, 1);
@@ -94,6 +95,7 @@ fn claimed(address: &Address, n: usize) -> (PostgresLedger, Vec<ClaimedStep>) {
     (ledger, steps)
 }
 
+/// Ends these steps with this many commits in flight, and closes the ledger. Returns the steps per second.
 fn run(ledger: PostgresLedger, steps: &[ClaimedStep], in_flight: usize) -> f64 {
     let ledger = Arc::new(ledger);
     block(2, async {
@@ -103,7 +105,8 @@ fn run(ledger: PostgresLedger, steps: &[ClaimedStep], in_flight: usize) -> f64 {
     })
 }
 
-/// One round trip for each kind of row, for as many steps as are in flight.
+/// Ends the steps in sets of [`IN_FLIGHT`], with one round trip for each table of a set. Returns the steps per
+/// second.
 async fn loop_of_sets(socket: &Path, schema: &str, steps: &[ClaimedStep]) -> f64 {
     let config = format!("host={} user=postgres dbname=postgres", socket.display());
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();

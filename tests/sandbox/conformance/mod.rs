@@ -557,8 +557,8 @@ impl SceneRun {
     }
 }
 
-/// The path that deletes a resource with its children, if its deletion takes time; `None` if the service deletes it at
-/// once.
+/// The path that deletes a resource with its children, if its deletion takes time; `None` if the service deletes it
+/// at once.
 fn slow_delete_path(cleanup: &Cleanup) -> Option<String> {
     let is_slow = !matches!(cleanup.service, Service::Network | Service::Image);
     let cascading = ["/loadbalancers/", "/volumes/"];
@@ -567,8 +567,8 @@ fn slow_delete_path(cleanup: &Cleanup) -> Option<String> {
     is_slow.then(|| format!("{}{query}", cleanup.path))
 }
 
-/// Repeats a delete until the answer is 404: while a resource is pending, or used by another one that is being deleted,
-/// its deletion is refused.
+/// Repeats a delete until the answer is 404: while a resource is pending, or used by another one that is being
+/// deleted, its deletion is refused.
 fn delete_until_gone(cloud: &mut TestedCloud<'_>, cleanup: &Cleanup, path: &str) {
     for _ in 0..REPEATS_MAX {
         let answer = (cloud.send)(&Request {

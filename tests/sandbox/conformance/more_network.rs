@@ -1,4 +1,5 @@
-//! The scenes about kinds of Neutron that few projects use: local IPs, conntrack helpers, NDP proxies, metering labels.
+//! The scenes about kinds of Neutron that few projects use: local IPs, conntrack helpers, NDP proxies, metering
+//! labels.
 use super::Caller::Demo;
 use super::{Step, delete, get, post, put};
 

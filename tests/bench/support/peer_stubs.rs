@@ -1,5 +1,5 @@
-//! Deployments that only answer, all of them in this process: as owners they delete nothing, as importers
-//! they have nothing that points anywhere.
+//! Deployments that only answer, all of them in this process. As owners they delete nothing; as importers they have
+//! no resource that refers to another one.
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,13 +17,13 @@ use tokio::runtime::Runtime;
 
 const LEDGER: &str = "theirs";
 
-pub struct Others {
+pub struct PeerStubs {
     address: SocketAddr,
     waiting: Arc<AtomicUsize>,
     _runtime: Runtime,
 }
 
-impl Others {
+impl PeerStubs {
     pub fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -47,16 +47,16 @@ impl Others {
         }
     }
 
-    /// Where a deployment is found.
-    pub fn at(&self, deployment: &Deployment) -> String {
+    /// The address of a deployment.
+    pub fn address_of(&self, deployment: &Deployment) -> String {
         let Deployment {
             service, region, ..
         } = deployment;
         format!("{}/{service}/{region}", self.address)
     }
 
-    /// Watches that have heard all there is.
-    pub fn waiting(&self) -> usize {
+    /// The number of watches that wait, because they have all notices.
+    pub fn waiting_watches(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 }

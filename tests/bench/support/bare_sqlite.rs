@@ -1,4 +1,4 @@
-//! What the ledger does, as SQLite's statements alone: the measure for what is around them.
+//! The statements of the ledger on SQLite alone, for comparison with the ledger's own code around them.
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn open(path: &Path) -> Connection {
     db
 }
 
-/// The statements of a step's end, one after the other, with nothing of ours around them.
+/// Runs the statements that end steps, one step after the other. Returns the steps per second.
 pub(crate) fn transitions(
     path: &Path,
     claimed: &[ClaimedStep],
@@ -43,6 +43,7 @@ pub(crate) fn transitions(
     claimed.len() as f64 / before.elapsed().as_secs_f64()
 }
 
+/// Ends one step.
 fn end(db: &Connection, step: &ClaimedStep, now: i64) {
     let run = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
         db.prepare_cached(sql).unwrap().execute(values).unwrap()
@@ -91,8 +92,8 @@ fn end(db: &Connection, step: &ClaimedStep, now: i64) {
     }
 }
 
-/// The rows of a plan's start, inserted into a ledger that has none, in one transaction: tombstones,
-/// steps and edges, with their indexes. Nothing is asked, checked or counted.
+/// Inserts the rows of a plan's start into an empty ledger, in one transaction: tombstones, steps and edges, with
+/// their indexes. It reads, checks and counts nothing. Returns the time that it took.
 pub(crate) fn start(path: &Path, plan: &Plan, now: DateTime<Utc>) -> Duration {
     let mut db = open(path);
     let now = now.timestamp_micros();

@@ -1,6 +1,6 @@
-//! What a process has used, as the kernel says (`man 5 proc`).
+//! The processor time and the memory of a process, from `/proc` (`man 5 proc`).
 
-/// The time that it has run, to 10 ms, the kernel's tick.
+/// The processor time that a process has used, with a resolution of 10 ms, the kernel's tick.
 pub fn cpu_ms(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
@@ -8,7 +8,7 @@ pub fn cpu_ms(pid: u32) -> u64 {
     (ticks(11) + ticks(12)) * 10
 }
 
-/// What it holds in memory (`VmRSS`), or held at most (`VmHWM`), in kB.
+/// The memory of a process in kB: now (`VmRSS`), or at most so far (`VmHWM`).
 pub fn memory_kb(pid: u32, what: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(what)).unwrap();

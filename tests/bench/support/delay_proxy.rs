@@ -1,4 +1,4 @@
-//! A way to a server on a socket that takes its time: what is sent arrives a while later, in both directions.
+//! A proxy in front of a server's socket that delays everything that is sent, in both directions.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -7,10 +7,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// More is never under way: a sender waits then.
+/// The most bytes that are read and delayed as one piece.
 const READ_MAX: usize = 64 << 10;
 
-/// Listens on a socket, and passes each connection on to another one. Its threads end with the process.
+/// Listens on a socket, and forwards each connection to another socket. Its threads end with the process.
 pub(crate) fn start(listen: &Path, to: &Path, delay: Duration) {
     let listener = UnixListener::bind(listen).unwrap();
     let to = to.to_owned();
@@ -18,13 +18,14 @@ pub(crate) fn start(listen: &Path, to: &Path, delay: Duration) {
         for client in listener.incoming() {
             let (client, server) = (client.unwrap(), UnixStream::connect(&to).unwrap());
             for (from, to) in [(&client, &server), (&server, &client)] {
-                pass(from.try_clone().unwrap(), to.try_clone().unwrap(), delay);
+                forward(from.try_clone().unwrap(), to.try_clone().unwrap(), delay);
             }
         }
     });
 }
 
-fn pass(mut from: UnixStream, mut to: UnixStream, delay: Duration) {
+/// Forwards the bytes of one direction.
+fn forward(mut from: UnixStream, mut to: UnixStream, delay: Duration) {
     let (sender, receiver) = mpsc::sync_channel::<(Instant, Vec<u8>)>(1_000);
     thread::spawn(move || {
         let mut bytes = vec![0; READ_MAX];

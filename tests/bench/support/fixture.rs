@@ -1,7 +1,7 @@
-//! An engine and a practice cloud, each a process of its own.
+//! An engine and a practice cloud, each in a process of its own.
 
-#[path = "process.rs"]
-mod process;
+#[path = "proc_stats.rs"]
+mod proc_stats;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -21,48 +21,48 @@ use crate::api::text;
 const PORTS_PER_NETWORK: usize = 1000;
 const DEADLINE: Duration = Duration::from_secs(900);
 
-/// One that the engine made.
+/// A call that the engine sent to the cloud.
 pub struct Call {
     pub method: String,
     pub path: String,
 }
 
 impl Call {
-    /// `/v2.0/ports?…`, and not `/v2.0/ports/ID`.
+    /// Whether the call lists resources (`/v2.0/ports?…`) and does not read one (`/v2.0/ports/ID`).
     pub fn is_list(&self) -> bool {
         let path = self.path.split('?').next().unwrap();
-        let behind = path.split("/v2.0/").nth(1);
+        let below = path.split("/v2.0/").nth(1);
         self.method == "GET"
-            && behind.is_some_and(|path| !path.contains('/') || path == "qos/policies")
+            && below.is_some_and(|path| !path.contains('/') || path == "qos/policies")
     }
 }
 
-/// Ends the process when dropped.
-pub struct Ended(pub Child);
+/// Kills the process on drop.
+pub struct ProcessGuard(pub Child);
 
-impl Drop for Ended {
+impl Drop for ProcessGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-pub struct Stage {
+pub struct Fixture {
     pub home: tempfile::TempDir,
     url: String,
     runtime: tokio::runtime::Runtime,
     client: reqwest::Client,
-    engine: Ended,
+    engine: ProcessGuard,
     reader: OnceCell<SqliteLedger>,
-    _cloud: Ended,
+    _cloud: ProcessGuard,
 }
 
-impl Stage {
+impl Fixture {
     pub fn start() -> Self {
         Self::start_with("")
     }
 
-    /// With these settings, as in `config.toml`.
+    /// Starts both, the engine with this text as its `config.toml`.
     pub fn start_with(settings: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(home.path().join("config/gone")).unwrap();
@@ -74,26 +74,27 @@ impl Stage {
             .stderr(log)
             .spawn()
             .unwrap();
-        let stage = Self {
+        let fixture = Self {
             url,
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .unwrap(),
             client: reqwest::Client::new(),
-            engine: Ended(engine),
+            engine: ProcessGuard(engine),
             reader: OnceCell::new(),
             _cloud: cloud,
             home,
         };
-        let ledger = stage.ledger();
+        let ledger = fixture.ledger();
         wait_for("the engine", || {
             let owner = sqlite::holder(&ledger);
-            owner.is_some_and(|owner| owner.pid == stage.engine.0.id() && owner.socket.is_some())
+            owner.is_some_and(|owner| owner.pid == fixture.engine.0.id() && owner.socket.is_some())
         });
-        stage
+        fixture
     }
 
+    /// Sends a control call to the practice cloud, and asserts that it succeeds.
     pub fn control(&self, method: &str, what: &str, body: Value) -> Value {
         let url = format!("{}/sandbox/v1/{what}", self.url);
         let call = self
@@ -107,7 +108,8 @@ impl Stage {
         })
     }
 
-    pub fn limits(&self, latency_ms: u32, parallel: usize) {
+    /// Sets the latency of each call, and how many calls the cloud serves at once.
+    pub fn set_limits(&self, latency_ms: u32, parallel: usize) {
         let limits = json!({"region": "RegionOne", "latency_ms": latency_ms, "parallel": parallel});
         self.control("PUT", "limits", limits);
     }
@@ -116,6 +118,7 @@ impl Stage {
         self.home.path().join("state/gone/ledger.db")
     }
 
+    /// Creates networks with this many ports in all, and returns the ids of the networks.
     pub fn seed(&self, ports: usize) -> Vec<String> {
         let networks = ports.div_ceil(PORTS_PER_NETWORK);
         let each = ports / networks;
@@ -129,20 +132,22 @@ impl Stage {
             .collect()
     }
 
-    /// Seeds, and has it all deleted; answers the deletion's id.
-    pub fn delete(&self, ports: usize) -> String {
+    /// Creates networks with this many ports, and requests their deletion. Returns its id.
+    pub fn seed_and_delete(&self, ports: usize) -> String {
         self.delete_networks(self.seed(ports))
     }
 
+    /// Requests the deletion of networks with all their dependents. Returns its id.
     pub fn delete_networks(&self, networks: Vec<String>) -> String {
         let networks = networks.into_iter();
         let targets: Vec<String> = networks.map(|id| format!("network/{id}")).collect();
         let line = format!("delete {} --cascade --yes -o json", targets.join(" "));
-        let accepted: Value = serde_json::from_str(&self.gone(&line)).unwrap();
+        let accepted: Value = serde_json::from_str(&self.run_gone(&line)).unwrap();
         text(&accepted["id"])
     }
 
-    pub fn gone(&self, line: &str) -> String {
+    /// Runs `gone` with these arguments, and asserts that it succeeds. Returns its output.
+    pub fn run_gone(&self, line: &str) -> String {
         let output = command(&self.home, &format!("--cloud sandbox {line}"))
             .output()
             .unwrap();
@@ -151,8 +156,8 @@ impl Stage {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Read from the ledger: asking the engine would be work for it. By one reader: engine and cloud
-    /// have no more than these cores either.
+    /// Reads a deletion from the ledger, because a request would be work for the engine. All reads share one reader,
+    /// because engine and cloud run on the same cores.
     pub fn deletion(&self, id: &str) -> Value {
         let ledger = self
             .reader
@@ -161,16 +166,17 @@ impl Stage {
         serde_json::to_value(deletion.unwrap()).unwrap()
     }
 
-    pub fn until(&self, id: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until the deletion fulfils a condition, and returns it.
+    pub fn wait_until(&self, id: &str, is_met: impl Fn(&Value) -> bool) -> Value {
         let mut deletion = Value::Null;
-        wait_for("the deletion to get there", || {
+        wait_for("the deletion to reach the expected state", || {
             deletion = self.deletion(id);
-            fits(&deletion)
+            is_met(&deletion)
         });
         deletion
     }
 
-    /// What the engine called, logins aside.
+    /// The calls that gone sent to the cloud, without logins.
     pub fn calls(&self) -> Vec<Call> {
         let log = self.control("GET", "calls?after=0", Value::Null);
         let calls = log["calls"].as_array().unwrap().iter();
@@ -188,33 +194,35 @@ impl Stage {
             .collect()
     }
 
+    /// The memory of the engine in MB; see [`memory_mb`].
     pub fn memory_mb(&self, what: &str) -> u64 {
         memory_mb(self.engine.0.id(), what)
     }
 
-    /// CPU time and how often any of its threads was woken, after it has come to rest.
-    pub fn resting(&self, rest: Duration) -> String {
+    /// Measures the engine for some time without work: its CPU time, how often a thread of it woke up, and its
+    /// memory.
+    pub fn cost_at_rest(&self, rest: Duration) -> String {
         std::thread::sleep(Duration::from_secs(1));
-        let (cpu, wakes) = (self.cpu_ms(), self.wakes());
+        let (cpu, before) = (self.cpu_ms(), self.wake_ups());
         std::thread::sleep(rest);
         let cpu = self.cpu_ms() - cpu;
-        let woken = |(thread, count): (OsString, u64)| count - wakes.get(&thread).unwrap_or(&0);
-        let wakes: u64 = self.wakes().into_iter().map(woken).sum();
+        let since = |(thread, count): (OsString, u64)| count - before.get(&thread).unwrap_or(&0);
+        let wake_ups: u64 = self.wake_ups().into_iter().map(since).sum();
         let seconds = rest.as_secs();
         format!(
-            "{cpu} ms of CPU and {wakes} wake-ups in {seconds} s, {} MB",
+            "{cpu} ms of CPU and {wake_ups} wake-ups in {seconds} s, {} MB",
             self.memory_mb("VmRSS")
         )
     }
 
     fn cpu_ms(&self) -> u64 {
-        process::cpu_ms(self.engine.0.id())
+        proc_stats::cpu_ms(self.engine.0.id())
     }
 
-    /// By thread: one that ends takes its count with it.
-    fn wakes(&self) -> BTreeMap<OsString, u64> {
+    /// The wake-ups of each thread so far. A sum over all threads would fall when a thread ends.
+    fn wake_ups(&self) -> BTreeMap<OsString, u64> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.engine.0.id())).unwrap();
-        let woken = |thread: std::fs::DirEntry| {
+        let of_thread = |thread: std::fs::DirEntry| {
             let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
             let line = status
                 .lines()
@@ -222,12 +230,14 @@ impl Stage {
             let count = line.split_whitespace().nth(1)?.parse().ok()?;
             Some((thread.file_name(), count))
         };
-        threads.filter_map(|thread| woken(thread.ok()?)).collect()
+        threads
+            .filter_map(|thread| of_thread(thread.ok()?))
+            .collect()
     }
 }
 
-/// A practice cloud with a `clouds.yaml` of its own, and where it is.
-pub fn practice_cloud(home: &tempfile::TempDir) -> (Ended, String) {
+/// Starts a practice cloud, which writes `clouds.yaml` in this folder. Returns it with its URL.
+pub fn practice_cloud(home: &tempfile::TempDir) -> (ProcessGuard, String) {
     let mut cloud = command(home, "sandbox --clouds-yaml clouds.yaml");
     let mut cloud = cloud
         .stdout(Stdio::piped())
@@ -238,15 +248,15 @@ pub fn practice_cloud(home: &tempfile::TempDir) -> (Ended, String) {
     let mut out = BufReader::new(cloud.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
     let ready: Value = serde_json::from_str(&line).unwrap();
-    (Ended(cloud), text(&ready["url"]))
+    (ProcessGuard(cloud), text(&ready["url"]))
 }
 
-/// Where the gate listens, once the engine's log says so.
+/// Waits until the engine's log says that the gate is open, and returns its address.
 pub fn gate_address(log: &Path) -> SocketAddr {
     let mut address = None;
     wait_for("the gate", || {
-        let said = std::fs::read_to_string(log).unwrap();
-        let mut lines = said
+        let text_of_log = std::fs::read_to_string(log).unwrap();
+        let mut lines = text_of_log
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let open = lines.find(|line| line["message"] == "a gate is open");
@@ -256,8 +266,9 @@ pub fn gate_address(log: &Path) -> SocketAddr {
     address.unwrap()
 }
 
-/// Adds to a ledger, which may not be there yet, so many resources of the cloud `bench` that are gone.
-pub fn fill(ledger: &Path, kind: &str, tombstones: usize) {
+/// Adds tombstones of resources of the cloud `bench` that are gone to a ledger, which is created if it does not
+/// exist.
+pub fn add_tombstones(ledger: &Path, kind: &str, tombstones: usize) {
     std::fs::create_dir_all(ledger.parent().unwrap()).unwrap();
     drop(SqliteLedger::open(ledger, Options::default()).unwrap());
     let db = rusqlite::Connection::open(ledger).unwrap();
@@ -274,11 +285,12 @@ pub fn fill(ledger: &Path, kind: &str, tombstones: usize) {
     .unwrap();
 }
 
-/// What this process holds in memory (`VmRSS`), or held at most (`VmHWM`), in MB.
+/// The memory of a process in MB: now (`VmRSS`), or at most so far (`VmHWM`).
 pub fn memory_mb(process: u32, what: &str) -> u64 {
-    process::memory_kb(process, what) / 1024
+    proc_stats::memory_kb(process, what) / 1024
 }
 
+/// A command that runs `gone` with these arguments, and with its files in this folder.
 pub fn command(home: &tempfile::TempDir, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gone"));
     command
@@ -294,10 +306,11 @@ pub fn command(home: &tempfile::TempDir, line: &str) -> Command {
     command
 }
 
+/// Waits until a condition holds; panics after [`DEADLINE`].
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let since = Instant::now();
     while !condition() {
-        assert!(since.elapsed() < DEADLINE, "never: {what}");
+        assert!(since.elapsed() < DEADLINE, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
