@@ -20,7 +20,7 @@ async fn reconciler(client: &Client, name: Reconciler) -> ReconcilerStatus {
 }
 
 #[test]
-fn the_reconcilers_say_what_they_do_and_what_failed() {
+fn reconcilers_report_their_work_and_their_last_failure() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(3);
@@ -88,7 +88,7 @@ fn the_reconcilers_say_what_they_do_and_what_failed() {
 }
 
 #[test]
-fn the_retry_worker_says_when_the_next_attempt_is_due() {
+fn the_retry_worker_reports_when_the_next_attempt_is_due() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
@@ -173,14 +173,14 @@ fn snapshots_per_second(is_followed: bool) -> f64 {
 }
 
 #[test]
-fn a_snapshot_is_made_for_those_that_follow_it() {
+fn snapshots_are_built_often_only_while_a_reader_follows_them() {
     let (followed, unfollowed) = (snapshots_per_second(true), snapshots_per_second(false));
     assert!(followed > 5.0, "{followed} a second");
     assert!(unfollowed < 1.5, "{unfollowed} a second");
 }
 
 #[test]
-fn what_a_person_did_is_shown_soon_also_where_nobody_follows() {
+fn a_resumed_site_is_in_the_snapshot_within_250_ms_without_followers() {
     paused(async {
         let bench = Bench::new(1);
         with_engine(&bench, async |client| {
@@ -201,7 +201,7 @@ fn what_a_person_did_is_shown_soon_also_where_nobody_follows() {
 
 /// Not only what commands commit by themselves: a deletion is accepted in a commit of its own.
 #[test]
-fn an_accepted_deletion_is_shown_soon_also_where_nobody_follows() {
+fn an_accepted_deletion_is_in_the_snapshot_within_250_ms_without_followers() {
     paused(async {
         let (bench, network) = slow_network();
         let others: Vec<String> = (0..3).map(|_| bench.plain_network(1).0).collect();
@@ -222,7 +222,7 @@ fn an_accepted_deletion_is_shown_soon_also_where_nobody_follows() {
 }
 
 #[test]
-fn who_begins_to_follow_waits_for_no_pause() {
+fn a_new_follower_gets_a_snapshot_within_300_ms() {
     paused(async {
         let (bench, network) = slow_network();
         with_engine(&bench, async |client| {

@@ -18,7 +18,7 @@ fn in_use(id: &str) -> Value {
 }
 
 #[test]
-fn i01_the_first_delete_is_sent_at_once_and_only_blocked_ones_go_to_the_collector() {
+fn i01_each_answer_to_a_delete_sets_the_error_class_the_state_and_the_attempts() {
     // (answer, class, uses an attempt, is stuck at once)
     let answers = [
         (
@@ -104,7 +104,7 @@ fn i01_the_first_delete_is_sent_at_once_and_only_blocked_ones_go_to_the_collecto
 }
 
 #[test]
-fn n13_retry_after_is_kept() {
+fn n13_the_second_delete_waits_as_long_as_retry_after_asks() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
@@ -125,7 +125,7 @@ fn n13_retry_after_is_kept() {
 
 /// What a cloud refuses is an answer; what it could not do is an error of its own.
 #[test]
-fn a_site_tells_which_share_of_its_calls_failed() {
+fn a_site_reports_the_share_of_its_calls_that_failed() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(3);
@@ -142,7 +142,7 @@ fn a_site_tells_which_share_of_its_calls_failed() {
 }
 
 #[test]
-fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_call_for_a_person() {
+fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_needs_person_event() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 5;
@@ -192,7 +192,7 @@ fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_call_for_a_pe
 }
 
 #[test]
-fn i04_the_request_triggers_the_delete_once_and_is_not_held_up() {
+fn i04_the_request_triggers_the_delete_once_and_returns_at_once() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
@@ -210,7 +210,7 @@ fn i04_the_request_triggers_the_delete_once_and_is_not_held_up() {
 }
 
 #[test]
-fn i05_the_collector_takes_what_is_due_and_only_that() {
+fn i05_the_retry_worker_takes_only_the_steps_that_are_due() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
@@ -241,7 +241,7 @@ fn i05_the_collector_takes_what_is_due_and_only_that() {
 }
 
 #[test]
-fn i06_not_yet_uses_no_attempt_and_is_bounded_by_age() {
+fn i06_a_step_blocked_by_another_deletion_uses_no_attempt_and_is_stuck_after_10_minutes() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
@@ -279,7 +279,7 @@ fn i06_not_yet_uses_no_attempt_and_is_bounded_by_age() {
 }
 
 #[test]
-fn i06_a_snooze_ends_when_the_dependent_is_gone() {
+fn i06_a_network_is_deleted_once_another_deletion_has_removed_its_port() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -297,7 +297,7 @@ fn i06_a_snooze_ends_when_the_dependent_is_gone() {
 }
 
 #[test]
-fn p02_what_the_role_may_not_delete_is_not_said_to_be_blocked() {
+fn p02_a_forbidden_delete_is_explained_by_the_missing_role_and_not_by_a_blocker() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -319,7 +319,7 @@ fn p02_what_the_role_may_not_delete_is_not_said_to_be_blocked() {
 }
 
 #[test]
-fn n12_what_waits_for_a_stuck_step_is_stuck_and_says_for_what() {
+fn n12_a_step_that_waits_for_a_stuck_step_is_stuck_and_names_it() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 1;
@@ -364,7 +364,7 @@ fn n12_what_waits_for_a_stuck_step_is_stuck_and_says_for_what() {
 }
 
 #[test]
-fn p01_newcomers_on_the_way_are_asked_about() {
+fn p01_a_newcomer_during_the_deletion_makes_its_step_stuck_and_is_listed() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -392,7 +392,7 @@ fn p01_newcomers_on_the_way_are_asked_about() {
 }
 
 #[test]
-fn p01_a_deletion_that_absorbs_takes_newcomers_along_as_a_deletion_of_their_own() {
+fn p01_a_deletion_that_absorbs_drift_removes_a_newcomer_by_a_deletion_of_its_own() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -458,7 +458,7 @@ fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
 }
 
 #[test]
-fn n15_p02_a_blocker_that_stands_before_the_start_refuses_and_is_named() {
+fn n15_p02_a_blocker_before_the_start_refuses_the_deletion_and_is_named() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
@@ -493,7 +493,7 @@ fn n15_p02_a_blocker_that_stands_before_the_start_refuses_and_is_named() {
 }
 
 #[test]
-fn i12_one_that_hangs_does_not_hold_up_the_others() {
+fn i12_a_hanging_delete_does_not_delay_the_other_steps() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(40);
@@ -514,7 +514,7 @@ fn i12_one_that_hangs_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn i12_as_many_as_a_site_takes_that_hang_hold_up_another_deletion_but_shortly() {
+fn i12_hanging_deletes_up_to_the_concurrency_limit_delay_another_deletion_only_briefly() {
     paused(async {
         let bench = Bench::new(1);
         let limit = u32::try_from(bench.settings.engine.concurrency).unwrap();
@@ -541,7 +541,7 @@ fn i12_as_many_as_a_site_takes_that_hang_hold_up_another_deletion_but_shortly() 
 }
 
 #[test]
-fn n12_a_trunk_that_was_disabled_on_the_way_says_so_and_does_not_wait_for_its_subports() {
+fn n12_a_trunk_disabled_during_the_deletion_is_stuck_with_that_error_and_no_blockers() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 2;
@@ -567,7 +567,7 @@ fn n12_a_trunk_that_was_disabled_on_the_way_says_so_and_does_not_wait_for_its_su
 }
 
 #[test]
-fn n12_a_retry_enables_again_what_the_cloud_said_it_had_enabled() {
+fn n12_a_retry_repeats_an_enable_that_the_cloud_confirmed_but_did_not_do() {
     for whole in [true, false] {
         paused(async {
             let mut bench = Bench::new(1);
@@ -617,7 +617,7 @@ fn n12_a_retry_enables_again_what_the_cloud_said_it_had_enabled() {
 }
 
 #[test]
-fn p04_many_are_tried_again_but_for_what_is_protected_or_waits() {
+fn p04_a_bulk_retry_skips_protected_steps_and_steps_that_wait() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 1;

@@ -9,7 +9,7 @@ use gone::domain::model::{
 use serde_json::{Value, json};
 
 #[test]
-fn n02_interfaces_and_routes_go_and_floating_ips_stay_disassociated() {
+fn n02_interfaces_and_routes_are_removed_and_floating_ips_stay_disassociated() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(2);
@@ -73,7 +73,7 @@ fn n02_floating_ips_are_released_if_the_caller_asks() {
 }
 
 #[test]
-fn n03_trunks_and_their_subports_go_and_the_other_networks_stay() {
+fn n03_trunks_and_their_subports_are_deleted_and_the_other_networks_stay() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
@@ -130,7 +130,7 @@ fn n03_a_disabled_trunk_is_enabled_first() {
 }
 
 #[test]
-fn n03_a_port_that_is_a_subport_elsewhere_is_detached_first() {
+fn n03_a_port_that_is_a_subport_of_a_trunk_elsewhere_is_detached_first() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
@@ -164,7 +164,7 @@ fn n03_a_port_that_is_a_subport_elsewhere_is_detached_first() {
 }
 
 #[test]
-fn n04_n05_ports_of_servers_go_and_automatic_ones_cost_no_call() {
+fn n04_n05_server_ports_are_deleted_and_automatic_ports_cost_no_call() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(5);
@@ -201,7 +201,7 @@ fn n04_n05_ports_of_servers_go_and_automatic_ones_cost_no_call() {
 }
 
 #[test]
-fn n06_the_network_goes_last_and_its_subnets_with_it() {
+fn n06_the_network_is_deleted_last_and_its_subnets_with_it() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(4);
@@ -247,7 +247,7 @@ fn n06_the_network_goes_last_and_its_subnets_with_it() {
 }
 
 #[test]
-fn n01_a_pool_goes_after_its_subnets_and_a_400_that_says_in_use_is_blocked() {
+fn n01_a_subnet_pool_is_deleted_after_its_subnets_and_retried_after_a_400_that_says_in_use() {
     paused(async {
         let bench = Bench::new(1);
         let scope = bench.create("address-scopes", json!({ "name": "all", "ip_version": 4 }));
@@ -278,7 +278,7 @@ fn n01_a_pool_goes_after_its_subnets_and_a_400_that_says_in_use_is_blocked() {
 }
 
 #[test]
-fn n15_n01_a_segment_goes_only_with_its_subnets_named_and_after_them() {
+fn n15_n01_a_segment_is_deleted_after_its_subnets_and_only_if_they_are_targets_too() {
     paused(async {
         let bench = Bench::new(1);
         let network = bench.create("networks", json!({ "name": "web" }));
@@ -316,7 +316,7 @@ fn n15_n01_a_segment_goes_only_with_its_subnets_named_and_after_them() {
 }
 
 #[test]
-fn n01_address_groups_go_with_the_rules_that_name_them_and_their_security_groups_stay() {
+fn n01_an_address_group_is_deleted_with_the_rules_that_name_it_and_security_groups_stay() {
     paused(async {
         let bench = Bench::new(1);
         let addresses = json!({ "name": "offices", "addresses": ["192.0.2.0/24"] });
@@ -393,7 +393,7 @@ fn n10_each_resource_reports_its_action_status_and_message() {
 }
 
 #[test]
-fn n11_after_a_failure_the_rest_goes_on_or_stops_as_asked() {
+fn n11_after_a_failure_the_other_steps_continue_or_stop_as_requested() {
     // When calls are answered quickly, the next steps are claimed in advance.
     for (on_failure, others) in [(OnFailure::Continue, 5), (OnFailure::Stop, 2)] {
         paused(async {

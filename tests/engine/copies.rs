@@ -107,7 +107,7 @@ fn step_of(plan: &Plan, id: &str) -> u32 {
 }
 
 #[test]
-fn t09_a_plan_takes_the_copies_at_every_local_each_by_its_own_cascade_and_the_original_last() {
+fn t09_a_plan_deletes_each_copy_by_a_cascade_of_its_own_and_the_original_last() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         copied
@@ -144,7 +144,7 @@ fn t09_a_plan_takes_the_copies_at_every_local_each_by_its_own_cascade_and_the_or
 }
 
 #[test]
-fn t09_t12_while_one_local_is_slow_the_original_stays_fenced_and_the_other_gets_nothing_back() {
+fn t09_t12_a_slow_local_site_keeps_the_original_deleting_and_the_other_gets_no_copy_back() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
@@ -176,7 +176,7 @@ fn t09_t12_while_one_local_is_slow_the_original_stays_fenced_and_the_other_gets_
 }
 
 #[test]
-fn t19_a_local_that_fails_undoes_and_holds_up_no_other() {
+fn t19_a_failing_local_site_neither_undoes_nor_delays_the_other() {
     paused(async {
         let mut copied = Copied::by(CopiedBy::Tag);
         copied.bench.settings.gc.max_attempts = 2;
@@ -205,7 +205,7 @@ fn t19_a_local_that_fails_undoes_and_holds_up_no_other() {
 }
 
 #[test]
-fn t19_a_local_that_cannot_be_listed_refuses_the_deletion() {
+fn t19_a_local_site_that_cannot_be_listed_refuses_the_deletion() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
@@ -230,7 +230,7 @@ fn t19_a_local_that_cannot_be_listed_refuses_the_deletion() {
 }
 
 #[test]
-fn t19_a_local_that_falls_silent_behind_the_fence_refuses_the_deletion_and_releases_all() {
+fn t19_a_local_site_that_fails_behind_the_write_guard_refuses_and_releases_all_tombstones() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
@@ -258,7 +258,7 @@ fn t19_a_local_that_falls_silent_behind_the_fence_refuses_the_deletion_and_relea
 }
 
 #[test]
-fn t14_a_copy_that_comes_back_after_the_end_is_removed_and_only_one_that_names_the_dead_original() {
+fn t14_a_re_created_copy_is_removed_only_if_it_names_the_deleted_original() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
@@ -285,7 +285,7 @@ fn t14_a_copy_that_comes_back_after_the_end_is_removed_and_only_one_that_names_t
 }
 
 #[test]
-fn t14_a_copy_that_comes_back_more_often_than_allowed_is_stuck_with_that_reason() {
+fn t14_a_copy_re_created_more_often_than_allowed_is_stuck_with_that_reason() {
     paused(async {
         let mut copied = Copied::by(CopiedBy::Tag);
         copied.bench.settings.gc.recreate_max = 1;
@@ -360,7 +360,7 @@ fn t20_a_tagged_copy_of_a_part_is_swept_once_its_original_is_gone() {
 }
 
 #[test]
-fn t14_copies_known_by_name_alone_go_with_their_original_and_are_never_swept() {
+fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_swept() {
     paused(async {
         let copied = Copied::by(CopiedBy::Name);
         let bench = &copied.bench;
@@ -414,7 +414,7 @@ fn t14_copies_known_by_name_alone_go_with_their_original_and_are_never_swept() {
 
 /// As regions do that keep ids: one has no copy when the deletion is planned, the other one has.
 #[test]
-fn t09_t14_copies_with_the_same_id_go_with_their_original_and_never_come_back() {
+fn t09_t14_copies_with_the_same_id_are_deleted_with_their_original_and_when_re_created() {
     paused(async {
         let world = WorldOptions {
             keep_ids: true,
@@ -455,7 +455,7 @@ fn t09_t14_copies_with_the_same_id_go_with_their_original_and_never_come_back() 
 }
 
 #[test]
-fn t14_by_name_anything_but_one_is_refused() {
+fn t14_no_copy_or_two_copies_of_the_same_name_at_a_site_refuse_the_plan() {
     paused(async {
         let copied = Copied::by(CopiedBy::Name);
         let bench = &copied.bench;
@@ -506,7 +506,7 @@ fn p04_a_copy_of_another_project_is_a_blocker() {
 }
 
 #[test]
-fn t03_the_fence_stands_over_copies_before_their_cascades_are_listed() {
+fn t03_the_write_guard_of_copies_is_set_before_their_cascades_are_listed() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
@@ -528,7 +528,7 @@ fn t03_the_fence_stands_over_copies_before_their_cascades_are_listed() {
 }
 
 #[test]
-fn t09_an_original_is_not_deleted_while_another_deletion_has_its_copy() {
+fn t09_an_original_is_not_deleted_while_another_deletion_deletes_its_copy() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
@@ -561,7 +561,7 @@ fn t09_an_original_is_not_deleted_while_another_deletion_has_its_copy() {
 }
 
 #[test]
-fn t09_a_name_means_the_original_and_a_copy_by_itself_may_come_back() {
+fn t09_a_name_selects_the_original_and_the_plan_of_a_copy_warns_of_re_creation() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         copied
@@ -584,7 +584,7 @@ fn t09_a_name_means_the_original_and_a_copy_by_itself_may_come_back() {
 }
 
 #[test]
-fn p01_a_copy_that_came_after_the_plan_is_drift() {
+fn p01_a_copy_that_appeared_after_the_plan_is_drift() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         copied
@@ -604,7 +604,7 @@ fn p01_a_copy_that_came_after_the_plan_is_drift() {
 
 /// However many copies there are, each local is asked once a kind (N14).
 #[test]
-fn n14_copies_of_many_originals_are_found_by_one_list_a_site() {
+fn n14_copies_of_many_originals_are_found_by_two_lists_for_each_site() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;

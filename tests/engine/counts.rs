@@ -21,7 +21,7 @@ async fn counted(client: &Client, kind: &str) -> u64 {
 }
 
 #[test]
-fn resources_are_counted_by_their_ids_and_by_more_only_where_rows_are_of_several_kinds() {
+fn counts_list_only_ids_unless_the_rows_are_of_several_kinds() {
     paused(async {
         let bench = Bench::new(1);
         bench.shop(4);

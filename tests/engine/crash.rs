@@ -225,46 +225,46 @@ fn at_each_of((first, step): (u64, u64), point: fn(u64) -> At, concurrency: usiz
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_write_one_call_at_a_time() {
+fn t08_i11_a_crash_at_each_write_is_recovered_with_one_call_at_a_time() {
     at_each(At::Write, 1, Target::Network);
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_write_sixteen_calls_at_a_time() {
+fn t08_i11_a_crash_at_each_write_is_recovered_with_sixteen_calls_at_a_time() {
     at_each(At::Write, 16, Target::Network);
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_call_one_call_at_a_time() {
+fn t08_i11_a_crash_at_each_call_is_recovered_with_one_call_at_a_time() {
     at_each(At::Call, 1, Target::Network);
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_call_sixteen_calls_at_a_time() {
+fn t08_i11_a_crash_at_each_call_is_recovered_with_sixteen_calls_at_a_time() {
     at_each(At::Call, 16, Target::Network);
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_write_of_a_project_in_all_services() {
+fn t08_i11_a_crash_at_each_write_is_recovered_for_a_project_in_all_services() {
     at_each(At::Write, 16, Target::Project);
 }
 
 #[test]
-fn t08_t09_i11_a_crash_at_each_write_of_copies_in_three_regions() {
+fn t08_t09_i11_a_crash_at_each_write_is_recovered_for_copies_in_three_regions() {
     at_each(At::Write, 16, Target::Copied);
 }
 
 #[test]
-fn t08_t09_i11_a_crash_at_each_call_of_copies_in_three_regions() {
+fn t08_t09_i11_a_crash_at_each_call_is_recovered_for_copies_in_three_regions() {
     at_each(At::Call, 1, Target::Copied);
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_odd_call_of_a_project_in_all_services() {
+fn t08_i11_a_crash_at_each_odd_call_is_recovered_for_a_project_in_all_services() {
     at_each_of((1, 2), At::Call, 1, Target::Project);
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_even_call_of_a_project_in_all_services() {
+fn t08_i11_a_crash_at_each_even_call_is_recovered_for_a_project_in_all_services() {
     at_each_of((2, 2), At::Call, 1, Target::Project);
 }

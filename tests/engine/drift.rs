@@ -37,7 +37,7 @@ async fn answer(client: &Client, id: &str, accept: bool) -> Result<(), ControlEr
 }
 
 #[test]
-fn p11_what_is_stuck_with_drift_names_the_newcomers_and_says_what_to_do() {
+fn p11_a_step_stuck_with_drift_names_the_newcomer_and_the_commands_that_answer_it() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -67,7 +67,7 @@ fn p11_what_is_stuck_with_drift_names_the_newcomers_and_says_what_to_do() {
 }
 
 #[test]
-fn p11_accepted_newcomers_go_in_the_name_of_whoever_accepts_and_the_deletion_ends_gone() {
+fn p11_an_accepted_newcomer_is_deleted_on_behalf_of_the_person_who_accepted_it() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -89,7 +89,7 @@ fn p11_accepted_newcomers_go_in_the_name_of_whoever_accepts_and_the_deletion_end
 }
 
 #[test]
-fn p11_only_the_newcomers_that_were_named_are_accepted() {
+fn p11_only_the_newcomers_that_were_listed_are_accepted() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -108,7 +108,7 @@ fn p11_only_the_newcomers_that_were_named_are_accepted() {
 }
 
 #[test]
-fn p01_p11_what_was_attached_to_a_newcomer_since_it_was_named_is_not_deleted_with_it() {
+fn p01_p11_a_newcomer_that_got_a_trunk_after_it_was_listed_is_not_accepted() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -133,7 +133,7 @@ fn p01_p11_what_was_attached_to_a_newcomer_since_it_was_named_is_not_deleted_wit
 }
 
 #[test]
-fn p11_refused_newcomers_stay_and_the_deletion_says_what_stays() {
+fn p11_a_refused_newcomer_stays_and_the_cancelled_deletion_names_it() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -160,7 +160,7 @@ fn p11_refused_newcomers_stay_and_the_deletion_says_what_stays() {
 }
 
 #[test]
-fn p11_a_repeated_request_that_absorbs_changes_the_running_deletion() {
+fn p11_a_stuck_deletion_that_is_set_to_absorb_ends_gone_and_then_cannot_be_changed() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -197,7 +197,7 @@ fn p11_a_repeated_request_that_absorbs_changes_the_running_deletion() {
 }
 
 #[test]
-fn p11_a_repeated_request_for_a_project_that_absorbs_frees_the_deletion_that_is_stuck() {
+fn p11_a_repeated_project_deletion_that_absorbs_drift_frees_the_stuck_one() {
     paused(async {
         let bench = Bench::new(1);
         let owned = |fields: Value| {
@@ -233,7 +233,7 @@ fn p11_a_repeated_request_for_a_project_that_absorbs_frees_the_deletion_that_is_
 }
 
 #[test]
-fn p11_drift_since_the_plan_blames_only_the_site_that_it_is_at() {
+fn p11_drift_since_the_plan_is_reported_only_for_its_own_site() {
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
         let made = ["RegionOne", "RegionTwo"].map(|region| {

@@ -28,7 +28,7 @@ impl Bench {
 }
 
 #[test]
-fn an_estate_has_every_kind_and_what_can_go_alone_does() {
+fn the_estate_has_every_kind_and_each_of_its_resources_can_be_deleted() {
     let parts = paused(async { Bench::new(1).furnish_demo().len() });
     // Of what the cloud has: it lacks some extensions of Neutron. Servers and volumes have tests of their own.
     let loaded = paused(async {

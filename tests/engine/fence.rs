@@ -15,7 +15,7 @@ fn ids_in(sent: &Sent) -> Vec<String> {
 }
 
 #[test]
-fn t01_every_write_finds_its_tombstone_in_the_ledger() {
+fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
     // A crash at each call in turn shows what was durable at that moment.
     let mut writes_seen = 0;
     for call in 1.. {
@@ -76,7 +76,7 @@ fn t01_a_tombstone_is_complete_and_stays_through_the_hold_down() {
 }
 
 #[test]
-fn t02_an_unknown_kind_is_refused_with_the_nearest_one() {
+fn t02_an_unknown_kind_is_refused_and_the_nearest_kind_is_suggested() {
     paused(async {
         let bench = Bench::new(1);
         with_engine(&bench, async |client| {
@@ -100,7 +100,7 @@ fn t02_an_unknown_kind_is_refused_with_the_nearest_one() {
 }
 
 #[test]
-fn t03_the_fence_is_durable_before_the_plan_is_listed_and_deleting_before_the_first_write() {
+fn t03_the_write_guard_is_durable_before_listing_and_the_phase_deleting_before_any_write() {
     let mut phases = Vec::new();
     for write in 1.. {
         let ended = paused(async {
@@ -149,7 +149,7 @@ fn t03_the_fence_is_durable_before_the_plan_is_listed_and_deleting_before_the_fi
 }
 
 #[test]
-fn t03_n15_a_refused_plan_releases_the_fence_and_nothing_was_sent() {
+fn t03_n15_a_refused_plan_releases_the_tombstone_and_sends_nothing() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(2);
@@ -197,7 +197,7 @@ fn t03_a_refused_deletion_is_planned_again_on_retry() {
 }
 
 #[test]
-fn t06_t15_a_repeated_delete_joins_the_first_and_moves_nothing() {
+fn t06_t15_a_repeated_delete_joins_the_first_and_leaves_the_tombstone_unchanged() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.one_at_a_time();
@@ -233,7 +233,7 @@ fn t06_t15_a_repeated_delete_joins_the_first_and_moves_nothing() {
 }
 
 #[test]
-fn t06_a_repeated_delete_wakes_what_is_stuck_for_one_attempt() {
+fn t06_a_repeated_delete_wakes_a_stuck_step_for_one_attempt() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 1;
@@ -261,7 +261,7 @@ fn t06_a_repeated_delete_wakes_what_is_stuck_for_one_attempt() {
 }
 
 #[test]
-fn i14_a_client_that_polls_with_delete_uses_no_attempt_of_a_long_lock() {
+fn i14_a_client_that_polls_with_delete_uses_no_attempts() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
@@ -406,7 +406,7 @@ fn i09_a_resource_in_two_deletions_is_one_step() {
 }
 
 #[test]
-fn i09_what_another_deletion_removes_already_is_left_to_it() {
+fn i09_a_step_is_left_to_the_deletion_that_already_deletes_its_resource() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.one_at_a_time();

@@ -15,7 +15,7 @@ const RARE: [&str; 5] = [
 ];
 
 #[test]
-fn n19_a_project_with_metering_local_ips_helpers_and_proxies_goes_whole() {
+fn n19_the_metering_labels_local_ips_helpers_and_proxies_of_a_project_are_deleted() {
     paused(async {
         let bench = Bench::new(1);
         let made = bench.furnish_demo();
@@ -47,7 +47,7 @@ fn n19_a_project_with_metering_local_ips_helpers_and_proxies_goes_whole() {
 }
 
 #[test]
-fn n19_what_goes_along_with_a_router_a_port_or_a_label_is_in_the_plan() {
+fn n19_a_plan_lists_the_resources_removed_along_with_a_router_a_port_or_a_label() {
     paused(async {
         let bench = Bench::new(1);
         let made = bench.furnish_demo();
@@ -73,7 +73,7 @@ fn n19_what_goes_along_with_a_router_a_port_or_a_label_is_in_the_plan() {
 }
 
 #[test]
-fn n19_a_network_takes_the_local_ips_that_have_their_address_on_it() {
+fn n19_a_network_is_deleted_with_the_local_ips_that_have_their_address_on_it() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
@@ -100,7 +100,7 @@ fn n19_a_network_takes_the_local_ips_that_have_their_address_on_it() {
 }
 
 #[test]
-fn n19_a_shared_metering_label_stays_unless_what_is_public_is_asked_for() {
+fn n19_a_shared_metering_label_stays_unless_public_resources_are_included() {
     paused(async {
         let bench = Bench::new(1);
         let fields = json!({ "name": "all", "shared": true, "project_id": bench.demo_project() });
@@ -133,7 +133,7 @@ fn n19_a_shared_metering_label_stays_unless_what_is_public_is_asked_for() {
 }
 
 #[test]
-fn n19_a_projects_plan_says_what_it_did_not_look_at_and_a_networks_plan_does_not() {
+fn n19_a_projects_plan_lists_resources_without_kinds_and_a_networks_plan_does_not() {
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
         let (network, _) = bench.plain_network(1);
@@ -166,7 +166,7 @@ fn n19_a_projects_plan_says_what_it_did_not_look_at_and_a_networks_plan_does_not
 }
 
 #[test]
-fn n19_an_extension_that_the_cloud_lacks_costs_no_call_and_no_word() {
+fn n19_an_extension_that_the_cloud_lacks_costs_no_call_and_refuses_nothing() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.seed(json!({ "project": "demo", "networks": 1, "ports_per_network": 2 }));

@@ -12,7 +12,7 @@ use gone::system::clock::Clock;
 use serde_json::{Value, json};
 
 #[test]
-fn i13_an_accepted_delete_is_looked_for_before_it_counts() {
+fn i13_an_accepted_delete_that_removed_nothing_is_noticed_and_repeated() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
@@ -42,7 +42,7 @@ fn i13_an_accepted_delete_is_looked_for_before_it_counts() {
 }
 
 #[test]
-fn n13_a_lost_answer_is_looked_for_first_and_not_repeated_if_it_took_effect() {
+fn n13_a_call_whose_answer_was_lost_is_not_repeated_if_it_took_effect() {
     for action in ["drop_after_effect", "truncate"] {
         paused(async {
             let bench = Bench::new(1);
@@ -64,7 +64,7 @@ fn n13_a_lost_answer_is_looked_for_first_and_not_repeated_if_it_took_effect() {
 }
 
 #[test]
-fn n13_a_call_that_hung_without_effect_is_sent_again_after_a_look() {
+fn n13_a_call_that_hung_without_effect_is_repeated_after_an_observation() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
@@ -96,7 +96,7 @@ fn i13_an_empty_list_is_not_absence() {
 }
 
 #[test]
-fn i13_a_client_that_takes_an_empty_list_for_absence_is_found() {
+fn i13_a_client_that_takes_an_empty_list_for_absence_is_detected() {
     let found = |lists| !holds_when_lists_are_empty(lists, Lies::EmptyListIsAbsence);
     assert!((1..=4).any(found));
 }
@@ -137,7 +137,7 @@ fn holds_when_lists_are_empty(lists: u32, lies: Lies) -> bool {
 }
 
 #[test]
-fn i13_what_is_no_longer_offered_is_not_gone() {
+fn i13_a_resource_that_the_cloud_no_longer_offers_is_not_gone() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.lies = Lies::NoLongerOffers;
@@ -164,7 +164,7 @@ fn i13_what_is_no_longer_offered_is_not_gone() {
 }
 
 #[test]
-fn i13_a_list_of_no_extensions_is_not_absence() {
+fn i13_an_empty_list_of_extensions_is_not_absence() {
     paused(async {
         let bench = Bench::new(1);
         let made = bench.seed(json!({ "networks": 1, "ports_per_network": 2, "trunks": 1 }));
@@ -200,7 +200,7 @@ fn i13_a_list_of_no_extensions_is_not_absence() {
 }
 
 #[test]
-fn i13_an_empty_list_by_scope_is_not_absence() {
+fn i13_an_empty_list_of_a_networks_ports_is_not_absence() {
     paused(async {
         let bench = Bench::new(1);
         // More than are asked for by id: they are listed by their network.
@@ -234,7 +234,7 @@ fn i13_an_empty_list_by_scope_is_not_absence() {
 }
 
 #[test]
-fn n14_an_interface_is_looked_for_with_the_ports_of_its_network() {
+fn n14_an_interface_is_observed_by_a_list_of_its_networks_ports() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(600);
@@ -264,7 +264,7 @@ fn n14_an_interface_is_looked_for_with_the_ports_of_its_network() {
 }
 
 #[test]
-fn i13_a_witness_that_went_is_replaced_in_the_same_look() {
+fn i13_a_witness_that_was_deleted_is_replaced_in_the_same_observation() {
     paused(async {
         let bench = Bench::new(1);
         let (first, _) = bench.plain_network(10);
@@ -342,7 +342,7 @@ fn i13_the_kinds_own_not_found_is_absence() {
 }
 
 #[test]
-fn i13_what_answers_badly_to_looks_is_looked_for_again() {
+fn i13_an_observation_that_fails_is_repeated() {
     let bad = [
         json!({ "status": 500 }),
         json!({ "status": 503 }),
@@ -378,7 +378,7 @@ fn i13_what_answers_badly_to_looks_is_looked_for_again() {
 }
 
 #[test]
-fn i10_an_interface_that_was_made_anew_on_the_same_subnet_is_not_touched() {
+fn i10_an_interface_re_created_on_the_same_subnet_is_not_touched() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
@@ -423,7 +423,7 @@ fn i10_an_interface_that_was_made_anew_on_the_same_subnet_is_not_touched() {
 }
 
 #[test]
-fn a_clock_that_is_set_neither_stalls_nor_storms_what_waits_for_a_look() {
+fn a_host_clock_that_is_set_neither_stalls_the_deletion_nor_makes_its_clock_jump() {
     for set_by in [-3600, 24 * 3600] {
         paused(async {
             let mut bench = Bench::new(1);
@@ -453,7 +453,7 @@ fn a_clock_that_is_set_neither_stalls_nor_storms_what_waits_for_a_look() {
 }
 
 #[test]
-fn i13_an_absence_does_not_count_while_it_cannot_be_read_on_whose_rights_it_has_to_be() {
+fn i13_an_absence_does_not_count_while_the_identity_of_the_plan_cannot_be_read() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.lies = Lies::CannotReadRights;
@@ -478,7 +478,7 @@ fn i13_an_absence_does_not_count_while_it_cannot_be_read_on_whose_rights_it_has_
 }
 
 #[test]
-fn n13_an_error_that_leaves_open_what_a_delete_did_is_looked_into_before_it_is_sent_again() {
+fn n13_a_delete_whose_error_leaves_its_outcome_open_is_observed_before_it_is_repeated() {
     // As a service, and as a proxy answers; whether it uses an attempt.
     for (action, attempts) in [
         (json!({ "status": 500 }), 1),
@@ -520,7 +520,7 @@ fn n13_an_error_that_leaves_open_what_a_delete_did_is_looked_into_before_it_is_s
 }
 
 #[test]
-fn n13_a_delete_that_took_effect_in_spite_of_an_error_is_not_sent_again() {
+fn n13_a_delete_that_took_effect_despite_an_error_is_not_repeated() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);

@@ -50,7 +50,7 @@ async fn refused(client: &Client, network: &str) -> Deletion {
 }
 
 #[test]
-fn p02_n14_the_names_of_projects_are_one_listing_for_many_blockers_and_deletions() {
+fn p02_n14_project_names_are_listed_once_an_hour_for_many_blockers_and_deletions() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
@@ -85,7 +85,7 @@ fn p02_n14_the_names_of_projects_are_one_listing_for_many_blockers_and_deletions
 }
 
 #[test]
-fn n14_where_nothing_of_another_project_blocks_no_name_is_asked_for() {
+fn n14_project_names_are_not_requested_without_a_blocker_of_another_project() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(3);
@@ -121,7 +121,7 @@ fn n14_where_nothing_of_another_project_blocks_no_name_is_asked_for() {
 }
 
 #[test]
-fn p02_who_may_not_list_projects_sees_their_ids() {
+fn p02_a_login_that_may_not_list_projects_gets_their_ids() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
@@ -144,7 +144,7 @@ fn p02_who_may_not_list_projects_sees_their_ids() {
 }
 
 #[test]
-fn i12_a_keystone_that_hangs_holds_up_a_refusal_once_and_briefly_and_no_deletion() {
+fn i12_a_hanging_keystone_delays_one_refusal_briefly_and_no_deletion() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
@@ -182,7 +182,7 @@ fn i12_a_keystone_that_hangs_holds_up_a_refusal_once_and_briefly_and_no_deletion
 }
 
 #[test]
-fn p02_an_explanation_waits_for_names_for_seconds_only() {
+fn p02_an_explanation_waits_for_names_for_less_than_ten_seconds() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
@@ -210,7 +210,7 @@ fn p02_an_explanation_waits_for_names_for_seconds_only() {
 }
 
 #[test]
-fn what_a_resource_uses_and_whose_it_is_are_explained_by_name() {
+fn an_explanation_names_the_network_and_the_project_of_a_port() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
@@ -234,7 +234,7 @@ fn what_a_resource_uses_and_whose_it_is_are_explained_by_name() {
 }
 
 #[test]
-fn what_is_gone_is_explained_by_the_name_that_its_step_had() {
+fn a_gone_resource_is_explained_by_the_name_of_its_step() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(1);

@@ -22,7 +22,7 @@ fn busy() -> [Value; 4] {
 }
 
 #[test]
-fn n16_a_list_or_a_login_that_is_throttled_or_away_for_a_while_refuses_nothing() {
+fn n16_a_list_or_a_login_that_fails_twice_does_not_refuse_the_deletion() {
     for answer in busy() {
         for matched in [
             json!({ "method": "GET", "kind": "port" }),
@@ -44,7 +44,7 @@ fn n16_a_list_or_a_login_that_is_throttled_or_away_for_a_while_refuses_nothing()
 }
 
 #[test]
-fn n16_a_delete_over_the_limit_uses_no_attempt_whichever_status_says_so() {
+fn n16_a_throttled_delete_uses_no_attempt_for_a_429_or_a_413() {
     for answer in &busy()[..2] {
         paused(async {
             let bench = Bench::new(1);
@@ -62,7 +62,7 @@ fn n16_a_delete_over_the_limit_uses_no_attempt_whichever_status_says_so() {
 }
 
 #[test]
-fn n16_a_site_that_asks_for_time_is_left_alone_for_as_long() {
+fn n16_a_site_gets_no_deletes_until_its_retry_after_has_passed() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(40);
@@ -87,7 +87,7 @@ fn n16_a_site_that_asks_for_time_is_left_alone_for_as_long() {
 }
 
 #[test]
-fn n16_a_ledger_that_cannot_be_read_for_a_moment_makes_no_drift_of_a_refusal() {
+fn n16_a_ledger_read_error_does_not_turn_a_refused_delete_into_drift() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -136,7 +136,7 @@ async fn delete_within(
 }
 
 #[test]
-fn n16_a_plan_waits_for_a_cloud_that_is_away_until_its_deadline_and_not_for_a_minute() {
+fn n16_a_plan_with_a_deadline_waits_for_minutes_for_an_unavailable_cloud() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(2);
@@ -160,7 +160,7 @@ fn n16_a_plan_waits_for_a_cloud_that_is_away_until_its_deadline_and_not_for_a_mi
 }
 
 #[test]
-fn n16_a_plan_that_a_cloud_never_answers_is_refused_at_its_deadline() {
+fn n16_a_plan_whose_cloud_never_answers_is_refused_at_its_deadline() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(2);
@@ -182,7 +182,7 @@ fn n16_a_plan_that_a_cloud_never_answers_is_refused_at_its_deadline() {
 }
 
 #[test]
-fn n16_plans_that_wait_for_one_cloud_hold_up_no_plan_at_another() {
+fn n16_plans_that_wait_for_one_region_do_not_delay_a_plan_at_another() {
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
         // Twice as many as are planned at a time, and one more.
@@ -239,7 +239,7 @@ fn n12_a_plan_that_the_ledger_refuses_ends_its_deletion() {
 }
 
 #[test]
-fn n16_a_site_that_asks_for_no_wait_is_not_read_without_a_pause() {
+fn n16_reads_pause_between_attempts_even_if_retry_after_is_zero() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(1);
@@ -304,7 +304,7 @@ fn delete_a_project(rate: Option<Rate>) -> (usize, usize, usize, f64) {
 }
 
 #[test]
-fn n16_a_project_behind_a_limit_of_ten_calls_a_second_takes_as_long_as_that_allows() {
+fn n16_a_project_behind_a_rate_limit_takes_at_most_a_tenth_longer_than_the_limit_allows() {
     let (steps, needed, _, unlimited) = delete_a_project(None);
     assert!(steps >= 100, "{steps}");
     // A limiter that saves up the calls of a second, or of two.

@@ -81,7 +81,7 @@ pub fn example(seed: u64) -> Deployments {
 }
 
 #[test]
-fn g06_what_points_at_it_elsewhere_is_deleted_or_unset() {
+fn g06_references_from_another_deployment_are_deleted_or_unset() {
     paused(async {
         let all = example(1);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -108,7 +108,7 @@ fn g06_what_points_at_it_elsewhere_is_deleted_or_unset() {
 
 /// Before it is approved, a person sees what else it moves, and where.
 #[test]
-fn g03_a_plan_says_what_points_at_it_elsewhere() {
+fn g03_a_plan_warns_of_references_from_other_deployments() {
     paused(async {
         let all = example(21);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -132,7 +132,7 @@ fn g03_a_plan_says_what_points_at_it_elsewhere() {
 
 /// Two deployments of each of two services are four watches; and who is watched knows nothing of why.
 #[test]
-fn g04_g08_each_deployment_of_an_imported_service_is_watched_and_knows_no_kind_of_the_importer() {
+fn g04_g08_every_imported_deployment_is_watched_and_knows_no_kind_of_the_importer() {
     paused(async {
         let all = example(16);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -165,7 +165,7 @@ fn g04_g08_each_deployment_of_an_imported_service_is_watched_and_knows_no_kind_o
 }
 
 #[test]
-fn g02_a_blocker_elsewhere_refuses_and_is_named_and_who_does_not_answer_is_not_clear() {
+fn g02_a_blocker_in_another_deployment_and_a_silent_importer_refuse_the_deletion() {
     paused(async {
         let mut all = example(2);
         all.create("d2-1", "ry", json!({"id": "y"})).await;
@@ -195,7 +195,7 @@ fn g02_a_blocker_elsewhere_refuses_and_is_named_and_who_does_not_answer_is_not_c
 }
 
 #[test]
-fn g07_a_silent_importer_holds_it_and_is_named_and_its_word_frees_it() {
+fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_clearance() {
     paused(async {
         let mut all = example(3);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -225,7 +225,7 @@ fn g07_a_silent_importer_holds_it_and_is_named_and_its_word_frees_it() {
 }
 
 #[test]
-fn g11_what_goes_and_is_blocked_by_what_stays_is_named_from_end_to_end() {
+fn g11_a_blocker_in_another_deployment_is_named_with_the_dependent_that_it_blocks() {
     paused(async {
         let all = example(4);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -256,7 +256,7 @@ fn g11_what_goes_and_is_blocked_by_what_stays_is_named_from_end_to_end() {
 
 /// c1 is marked, since d1 blocks it; then d1 goes.
 #[test]
-fn g06_what_is_marked_for_deletion_goes_once_nothing_holds_it() {
+fn g06_a_resource_marked_for_deletion_is_deleted_once_its_blocker_is_gone() {
     paused(async {
         let all = example(12);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -279,7 +279,7 @@ fn g06_what_is_marked_for_deletion_goes_once_nothing_holds_it() {
 
 /// What its own deployment protects is not deleted for another's sake; and that says so.
 #[test]
-fn g11_what_is_protected_where_it_is_kept_stays_and_the_owner_is_told_why() {
+fn g11_a_resource_that_its_own_deployment_protects_stays_and_the_owner_learns_why() {
     paused(async {
         let mut all = example(19);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -308,7 +308,7 @@ fn g11_what_is_protected_where_it_is_kept_stays_and_the_owner_is_told_why() {
 }
 
 #[test]
-fn t17_g10_what_goes_elsewhere_is_not_referred_to_anew() {
+fn t17_g10_a_resource_being_deleted_elsewhere_gets_no_new_references() {
     paused(async {
         let all = example(13);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -330,7 +330,7 @@ fn t17_g10_what_goes_elsewhere_is_not_referred_to_anew() {
 }
 
 #[test]
-fn t20_what_is_gone_elsewhere_is_not_referred_to_until_it_is_created_anew() {
+fn t20_a_resource_gone_elsewhere_gets_no_new_references_until_it_is_re_created() {
     paused(async {
         let mut all = example(19);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -364,7 +364,7 @@ fn t20_what_is_gone_elsewhere_is_not_referred_to_until_it_is_created_anew() {
 }
 
 #[test]
-fn g10_what_is_not_deleted_after_all_may_be_referred_to_again() {
+fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() {
     paused(async {
         let all = example(17);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -394,7 +394,7 @@ fn g10_what_is_not_deleted_after_all_may_be_referred_to_again() {
 
 /// An admin gives up on it while nobody answers. Nothing is sent, so it stays; and others may use it again.
 #[test]
-fn t10_what_is_purged_while_others_are_silent_is_not_deleted() {
+fn t10_a_resource_that_is_purged_while_an_importer_is_silent_is_not_deleted() {
     paused(async {
         let mut all = example(22);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -426,7 +426,7 @@ fn t10_what_is_purged_while_others_are_silent_is_not_deleted() {
 
 /// Asked again, over restarts of both: one deletion, since when it was.
 #[test]
-fn t06_t15_g07_a_repeated_delete_starts_nothing_and_no_crash_forgets_the_first() {
+fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_deployments() {
     paused(async {
         let mut all = example(18);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -457,7 +457,7 @@ fn t06_t15_g07_a_repeated_delete_starts_nothing_and_no_crash_forgets_the_first()
 }
 
 #[test]
-fn g05_what_no_hint_tells_is_found_by_the_poll() {
+fn g05_the_poll_finds_cleared_references_when_hints_are_lost() {
     paused(async {
         let all = example(14);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -474,7 +474,7 @@ fn g05_what_no_hint_tells_is_found_by_the_poll() {
 
 /// What points at two things that go at once, by two deletions.
 #[test]
-fn g06_what_loses_two_references_at_once_loses_both() {
+fn g06_a_resource_that_loses_two_references_at_once_loses_both() {
     paused(async {
         let all = example(15);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -491,7 +491,7 @@ fn g06_what_loses_two_references_at_once_loses_both() {
 
 /// Within one registry: what is asynchronous is no part of the plan, and is seen to afterwards.
 #[test]
-fn g03_an_asynchronous_reference_does_not_refuse_and_is_seen_to_by_a_deletion_of_its_own() {
+fn g03_an_asynchronous_reference_refuses_nothing_and_is_handled_by_its_own_deletion() {
     const KINDS: &str = r#"
 [kind.project.native]
 [kind.invoice.native.fields]
@@ -568,7 +568,7 @@ async fn chain(seed: u64) -> Deployments {
 }
 
 #[test]
-fn g09_a_chain_of_any_depth_over_any_number_of_deployments_goes_from_its_end() {
+fn g09_a_chain_of_six_levels_over_five_deployments_is_deleted() {
     paused(async {
         let all = chain(6).await;
         let began = tokio::time::Instant::now();
@@ -595,7 +595,7 @@ fn g09_a_chain_of_any_depth_over_any_number_of_deployments_goes_from_its_end() {
 
 /// What holds it is told with what holds that, over all that is between, and whose each is.
 #[test]
-fn g11_what_holds_it_is_a_tree_over_all_deployments() {
+fn g11_blockers_are_shown_as_a_tree_over_all_deployments() {
     paused(async {
         let mut all = chain(20).await;
         all.kill("d4").await;
@@ -663,7 +663,7 @@ says = "with"
 ];
 
 #[test]
-fn g13_a_circle_over_deployments_ends_with_a_bounded_number_of_questions() {
+fn g13_a_cycle_over_deployments_is_deleted_with_a_bounded_number_of_questions() {
     paused(async {
         let mut all = Deployments::new(7, &CIRCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
         all.start_all();
@@ -683,7 +683,7 @@ fn g13_a_circle_over_deployments_ends_with_a_bounded_number_of_questions() {
 }
 
 #[test]
-fn g13_a_circle_waits_for_what_is_no_part_of_it() {
+fn g13_a_cycle_waits_for_a_blocker_outside_of_it() {
     paused(async {
         let mut all = Deployments::new(8, &CIRCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
         all.start_all();
@@ -703,7 +703,7 @@ fn g13_a_circle_waits_for_what_is_no_part_of_it() {
 }
 
 #[test]
-fn g10_who_has_not_heard_for_too_long_refers_to_nothing_new() {
+fn g10_an_importer_whose_watch_is_too_old_refuses_new_references() {
     paused(async {
         let all = example(9);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -738,7 +738,7 @@ fn g10_who_has_not_heard_for_too_long_refers_to_nothing_new() {
 }
 
 #[test]
-fn g12_who_watched_once_is_waited_for_after_a_restart_until_an_admin_releases_it() {
+fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_it() {
     paused(async {
         let mut all = example(10);
         all.create("d1-1", "rx", json!({"id": "x"})).await;

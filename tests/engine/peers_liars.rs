@@ -65,7 +65,7 @@ async fn reason(all: &Deployments) -> String {
 }
 
 #[test]
-fn p13_news_of_another_owners_resource_deletes_nothing_here() {
+fn p13_notices_about_another_owners_resource_delete_nothing() {
     paused(async {
         let all = example(71);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -85,7 +85,7 @@ fn p13_news_of_another_owners_resource_deletes_nothing_here() {
 }
 
 #[test]
-fn p13_no_owner_speaks_under_the_name_of_another() {
+fn p13_notices_under_the_name_of_another_owner_are_not_accepted() {
     paused(async {
         let all = example(72);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -107,7 +107,7 @@ fn p13_no_owner_speaks_under_the_name_of_another() {
 }
 
 #[test]
-fn p13_no_owner_lifts_the_fence_of_another() {
+fn p13_notices_of_one_owner_do_not_release_a_resource_of_another() {
     paused(async {
         let all = example(73);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -131,7 +131,7 @@ fn p13_no_owner_lifts_the_fence_of_another() {
 }
 
 #[test]
-fn p13_what_nobody_asked_about_and_a_deletion_of_ours_as_its_cause_are_not_believed() {
+fn p13_notices_of_an_unwatched_kind_or_with_an_unnamed_root_are_not_accepted() {
     paused(async {
         let all = example(74);
         all.create("d1-2", "rx", json!({"id": "x"})).await;
@@ -238,7 +238,7 @@ fn p13_a_peer_registers_once_under_a_name_of_its_own() {
 }
 
 #[test]
-fn p13_who_asks_is_told_of_his_own_resources_only() {
+fn p13_a_peer_may_ask_only_about_its_own_resources() {
     paused(async {
         let all = example(76);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -281,7 +281,7 @@ fn p13_who_asks_is_told_of_his_own_resources_only() {
 }
 
 #[test]
-fn p13_an_importer_that_names_what_is_not_its_own_has_said_nothing() {
+fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted() {
     paused(async {
         let all = example(77);
         all.create("d1-1", "rx", json!({"id": "x"})).await;

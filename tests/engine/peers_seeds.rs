@@ -235,7 +235,7 @@ fn run(seed: u64) -> &'static str {
 }
 
 #[test]
-fn g07_g13_always_gone_or_named_never_too_early_whatever_happens_seed_by_seed() {
+fn g07_g13_each_seed_ends_gone_or_with_a_named_blocker_and_deletes_nothing_too_early() {
     let mut ends: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in seeds(0..30) {
         *ends.entry(run(seed)).or_default() += 1;

@@ -102,7 +102,7 @@ fn lists(sent: &[Sent]) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn n15_p04_other_projects_and_protected_ones_refuse_before_the_first_write() {
+fn n15_p04_resources_of_other_projects_and_protected_ones_refuse_before_any_write() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.guard.protect = vec![ProtectRule {
@@ -191,7 +191,7 @@ fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
 }
 
 #[test]
-fn p05_read_only_sends_no_write_whoever_asks() {
+fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 1;
@@ -251,7 +251,7 @@ fn p05_read_only_sends_no_write_whoever_asks() {
 }
 
 #[test]
-fn p08_a_cancelled_deletion_leaves_what_had_no_delete_sent() {
+fn p08_a_cancelled_deletion_keeps_the_resources_whose_delete_was_not_sent() {
     for latency_ms in [1_000, 10] {
         paused(async {
             let mut bench = Bench::new(1);

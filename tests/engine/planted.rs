@@ -12,26 +12,26 @@ pub fn finds(lies: Lies, run: impl Fn(u64, Lies) -> Result<Vec<Sent>, String>) {
 }
 
 #[test]
-fn a_ledger_that_forgets_outcomes_is_found() {
+fn a_ledger_that_forgets_outcomes_is_detected() {
     finds(Lies::ForgetsOutcomes, run);
 }
 
 #[test]
-fn a_ledger_that_commits_late_is_found() {
+fn a_ledger_that_loses_its_last_commit_is_detected() {
     finds(Lies::CommitsLate, run);
 }
 
 #[test]
-fn a_ledger_that_ignores_the_fence_is_found() {
+fn a_ledger_that_ignores_fencing_is_detected() {
     finds(Lies::IgnoresFence, run);
 }
 
 #[test]
-fn a_client_that_takes_any_404_for_gone_is_found() {
+fn a_client_that_takes_any_404_for_gone_is_detected() {
     finds(Lies::AnyNotFoundIsGone, run);
 }
 
 #[test]
-fn a_client_that_takes_accepted_for_gone_is_found() {
+fn a_client_that_takes_accepted_for_gone_is_detected() {
     finds(Lies::AcceptedIsGone, run);
 }

@@ -99,7 +99,7 @@ async fn listed(client: &Client, how: query::Resources) -> Vec<Value> {
 }
 
 #[test]
-fn n19_images_of_each_visibility_are_seen_and_what_others_may_use_stays() {
+fn n19_private_and_shared_images_are_deleted_and_public_ones_stay_unless_included() {
     paused(async {
         let bench = Bench::new(1);
         let demo = bench.demo_project();
@@ -168,7 +168,7 @@ fn n19_images_of_each_visibility_are_seen_and_what_others_may_use_stays() {
 }
 
 #[test]
-fn n19_an_image_that_is_named_itself_goes_whoever_may_use_it() {
+fn n19_a_community_image_that_is_itself_the_target_is_deleted() {
     paused(async {
         let bench = Bench::new(1);
         let demo = bench.demo_project();
@@ -188,7 +188,7 @@ fn n19_an_image_that_is_named_itself_goes_whoever_may_use_it() {
 }
 
 #[test]
-fn n19_an_external_network_stays_with_its_parts_and_what_it_uses() {
+fn n19_an_external_network_stays_with_its_subnet_pool_and_address_scope() {
     paused(async {
         let bench = Bench::new(1);
         let shop = project(&bench, "shop");
@@ -233,7 +233,7 @@ fn n19_an_external_network_stays_with_its_parts_and_what_it_uses() {
 }
 
 #[test]
-fn n19_a_shared_network_stays_unless_what_is_public_is_asked_for() {
+fn n19_a_shared_network_stays_unless_public_resources_are_included() {
     paused(async {
         let bench = Bench::new(1);
         let shop = project(&bench, "shop");
@@ -290,7 +290,7 @@ fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
 }
 
 #[test]
-fn p09_the_doctor_names_each_service_that_shows_a_login_nothing() {
+fn p09_the_doctor_names_each_service_that_shows_the_login_no_resources() {
     paused(async {
         let mut bench = Bench::new(1);
         let doctor = async |bench: &Bench| {
@@ -344,7 +344,7 @@ fn i15_the_doctor_names_the_calls_that_access_rules_do_not_allow() {
 }
 
 #[test]
-fn n19_a_member_deletes_his_own_project_by_its_name() {
+fn n19_a_member_may_delete_the_members_own_project_by_name() {
     paused(async {
         let mut bench = Bench::new(1);
         let demo = bench.demo_project();
@@ -371,7 +371,7 @@ fn n19_a_member_deletes_his_own_project_by_its_name() {
 }
 
 #[test]
-fn projects_are_listed_by_keystone_alone_where_nothing_is_to_be_counted() {
+fn a_bare_list_of_projects_asks_only_keystone() {
     paused(async {
         let bench = Bench::new(1);
         with_engine(&bench, async |client| {
@@ -397,7 +397,7 @@ fn projects_are_listed_by_keystone_alone_where_nothing_is_to_be_counted() {
 }
 
 #[test]
-fn n19_a_project_that_keystone_knows_no_more_is_found_listed_and_emptied() {
+fn n19_a_project_that_keystone_no_longer_knows_is_listed_and_emptied() {
     paused(async {
         let bench = Bench::new(1);
         let dead = project(&bench, "defunct");
@@ -437,7 +437,7 @@ fn n19_a_project_that_keystone_knows_no_more_is_found_listed_and_emptied() {
 }
 
 #[test]
-fn p01_an_approved_plan_whose_project_or_network_vanished_has_drifted() {
+fn p01_an_approved_plan_whose_project_or_network_has_vanished_is_drift() {
     paused(async {
         let bench = Bench::new(1);
         let shop = project(&bench, "shop");
@@ -462,7 +462,7 @@ fn p01_an_approved_plan_whose_project_or_network_vanished_has_drifted() {
 }
 
 #[test]
-fn n19_the_project_itself_goes_once_it_is_empty_in_each_region() {
+fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
         let shop = project(&bench, "shop");
@@ -516,7 +516,7 @@ fn n19_the_project_itself_goes_once_it_is_empty_in_each_region() {
 
 /// Its login cannot say any more whose it is; Keystone says of each of its calls that the project is not there.
 #[test]
-fn n19_i13_the_project_of_the_login_itself_is_confirmed_gone_by_keystones_own_words() {
+fn n19_i13_the_logins_own_project_is_confirmed_gone_by_keystones_answers() {
     paused(async {
         let bench = Bench::new(1);
         with_engine(&bench, async |client| {
@@ -537,7 +537,7 @@ fn n19_i13_the_project_of_the_login_itself_is_confirmed_gone_by_keystones_own_wo
 }
 
 #[test]
-fn n19_a_project_with_others_below_it_and_a_domain_are_refused_before_anything_is_deleted() {
+fn n19_a_project_with_a_child_project_and_a_domain_are_refused_before_any_write() {
     paused(async {
         let bench = Bench::new(1);
         let shop = project(&bench, "shop");
@@ -568,7 +568,7 @@ fn n19_a_project_with_others_below_it_and_a_domain_are_refused_before_anything_i
 }
 
 #[test]
-fn n19_the_project_itself_stays_where_gone_has_no_kinds_for_what_it_may_hold() {
+fn n19_the_keystone_project_stays_if_gone_has_no_kinds_for_an_extension() {
     paused(async {
         let mut bench = Bench::new(1);
         let shop = project(&bench, "shop");
@@ -594,7 +594,7 @@ fn n19_the_project_itself_stays_where_gone_has_no_kinds_for_what_it_may_hold() {
 }
 
 #[test]
-fn n19_a_service_that_refuses_to_show_blocks_only_what_needs_it() {
+fn n19_a_service_that_refuses_its_lists_blocks_only_the_plans_that_need_it() {
     paused(async {
         let mut bench = Bench::new(1);
         let demo = bench.demo_project();

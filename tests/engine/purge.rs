@@ -78,7 +78,7 @@ fn with_a_dead_balancer(bench: &Bench) -> (String, Vec<String>) {
 }
 
 #[test]
-fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan() {
+fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_is_an_orphan() {
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_a_dead_balancer(&bench);
@@ -187,7 +187,7 @@ fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan(
 }
 
 #[test]
-fn p03_an_orphan_that_went_by_itself_is_shown_as_absent_and_one_that_is_deleted_again_is_none() {
+fn p03_an_orphan_removed_elsewhere_is_absent_and_one_deleted_again_is_not_listed() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(2);
@@ -244,7 +244,7 @@ async fn pinned(bench: &Bench, client: &Client, router: Value) -> (String, Strin
 }
 
 #[test]
-fn p03_unpin_removes_the_edge_that_holds_it_by_a_deletion_of_its_own_and_goes_on() {
+fn p03_unpin_removes_the_blocking_edge_by_a_deletion_of_its_own_and_the_first_ends_gone() {
     paused(async {
         let bench = Bench::new(1);
         with_engine(&bench, async |client| {
@@ -290,7 +290,7 @@ fn p03_unpin_removes_the_edge_that_holds_it_by_a_deletion_of_its_own_and_goes_on
 }
 
 #[test]
-fn p03_p04_no_rung_touches_what_is_protected_or_another_projects() {
+fn p03_p04_no_rung_changes_a_protected_resource_or_one_of_another_project() {
     let protects = |kind: &str, name: Option<&str>| ProtectRule {
         kind: Some(kind.to_owned()),
         name: name.map(str::to_owned),
@@ -346,7 +346,7 @@ fn p03_p04_no_rung_touches_what_is_protected_or_another_projects() {
 }
 
 #[test]
-fn p03_p04_while_the_cloud_is_away_what_may_be_protected_can_only_be_forgotten() {
+fn p03_p04_only_forget_is_offered_while_the_protection_cannot_be_read() {
     paused(async {
         let mut bench = Bench::new(1);
         let tagged = ProtectRule {
@@ -373,7 +373,7 @@ fn p03_p04_while_the_cloud_is_away_what_may_be_protected_can_only_be_forgotten()
 }
 
 #[test]
-fn p03_p05_a_read_only_site_refuses_every_rung() {
+fn p03_p05_a_read_only_engine_refuses_every_rung() {
     paused(async {
         let mut bench = Bench::new(1);
         let id = bench
@@ -400,7 +400,7 @@ fn p03_p05_a_read_only_site_refuses_every_rung() {
 }
 
 #[test]
-fn p03_a_rung_is_taken_only_of_the_deletion_whose_short_id_was_typed() {
+fn p03_a_rung_is_taken_only_if_the_short_id_of_the_deletion_was_typed() {
     paused(async {
         let bench = Bench::new(1);
         with_engine(&bench, async |client| {
@@ -426,7 +426,7 @@ fn p03_a_rung_is_taken_only_of_the_deletion_whose_short_id_was_typed() {
 }
 
 #[test]
-fn p11_what_is_only_blocked_can_be_forgotten_and_what_waits_is_left_alone() {
+fn p11_a_blocked_step_can_be_abandoned_and_a_waiting_step_has_no_rung() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
@@ -474,7 +474,7 @@ fn p11_what_is_only_blocked_can_be_forgotten_and_what_waits_is_left_alone() {
 }
 
 #[test]
-fn p03_unpin_lets_go_of_an_interface_by_a_floating_ip_that_stays() {
+fn p03_unpin_disassociates_a_floating_ip_and_is_not_offered_if_it_is_protected() {
     for protects in [false, true] {
         paused(async {
             let mut bench = Bench::new(1);
@@ -604,17 +604,17 @@ fn at_each(point: fn(u64) -> At, rung: Rung, least: u64) {
 }
 
 #[test]
-fn p03_i11_a_crash_at_each_write_of_an_unpinning() {
+fn p03_i11_a_crash_at_each_write_of_an_unpin_is_recovered() {
     at_each(At::Write, Rung::Unpin, 6);
 }
 
 #[test]
-fn p03_i11_a_crash_at_each_call_of_an_unpinning() {
+fn p03_i11_a_crash_at_each_call_of_an_unpin_is_recovered() {
     at_each(At::Call, Rung::Unpin, 6);
 }
 
 #[test]
-fn p03_i11_a_crash_at_each_write_of_forgetting() {
+fn p03_i11_a_crash_at_each_write_of_a_forget_is_recovered() {
     at_each(At::Write, Rung::Forget, 1);
 }
 
@@ -624,7 +624,7 @@ async fn release(client: &Client, id: &str) -> Result<Receipt, ControlError> {
 }
 
 #[test]
-fn t08_a_tombstone_is_released_only_of_what_is_there_and_nobody_works_on() {
+fn t08_a_tombstone_is_released_only_if_its_resource_exists_and_no_step_works_on_it() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.engine.sweep = Duration::from_secs(48 * 3600);
@@ -667,7 +667,7 @@ fn t08_a_tombstone_is_released_only_of_what_is_there_and_nobody_works_on() {
 }
 
 #[test]
-fn a_site_that_a_person_paused_is_sent_nothing_until_a_person_resumes_it() {
+fn a_site_that_a_person_paused_gets_no_calls_until_a_person_resumes_it() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.one_at_a_time();

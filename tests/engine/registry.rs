@@ -94,7 +94,7 @@ fn conflict(answer: Result<Receipt, ControlError>) -> String {
 }
 
 #[test]
-fn g06_what_refers_to_a_network_is_deleted_unset_or_left_with_it() {
+fn g06_references_to_a_network_are_deleted_unset_or_left_dangling() {
     paused(async {
         let bench = bench(1);
         let (network, ports) = bench.plain_network(3);
@@ -164,7 +164,7 @@ fn g06_what_refers_to_a_network_is_deleted_unset_or_left_with_it() {
 
 /// The cloud's network goes last, and its ports do not wait for anybody's word.
 #[test]
-fn g03_what_refers_to_a_network_asynchronously_goes_by_a_deletion_of_its_own() {
+fn g03_an_asynchronous_referrer_of_a_network_is_deleted_by_a_deletion_of_its_own() {
     paused(async {
         let bench = bench(6);
         let (network, _) = bench.plain_network(3);
@@ -187,7 +187,7 @@ fn g03_what_refers_to_a_network_asynchronously_goes_by_a_deletion_of_its_own() {
 }
 
 #[test]
-fn i13_our_own_are_confirmed_at_once_though_none_of_their_kind_is_left_to_vouch_for_it() {
+fn i13_native_resources_are_confirmed_gone_at_once_without_a_witness() {
     paused(async {
         let bench = bench(8);
         let (network, _) = bench.plain_network(1);
@@ -210,7 +210,7 @@ fn i13_our_own_are_confirmed_at_once_though_none_of_their_kind_is_left_to_vouch_
 }
 
 #[test]
-fn g02_a_blocking_reference_refuses_and_is_named_and_so_does_a_required_one() {
+fn g02_a_blocking_and_a_required_reference_refuse_the_deletion_and_are_named() {
     paused(async {
         let bench = bench(2);
         let (network, _) = bench.plain_network(0);
@@ -241,7 +241,7 @@ fn g02_a_blocking_reference_refuses_and_is_named_and_so_does_a_required_one() {
 }
 
 #[test]
-fn g10_what_is_being_deleted_or_is_not_there_is_not_referred_to() {
+fn g10_a_resource_that_is_being_deleted_or_absent_gets_no_new_references() {
     paused(async {
         let bench = bench(3);
         let (network, _) = bench.plain_network(2);
@@ -270,7 +270,7 @@ fn g10_what_is_being_deleted_or_is_not_there_is_not_referred_to() {
 }
 
 #[test]
-fn i11_a_crash_at_any_write_or_call_unsets_and_deletes_what_is_our_own_once() {
+fn i11_a_crash_at_each_of_eleven_writes_leaves_references_deleted_or_unset() {
     for k in 1..12 {
         paused(async {
             let bench = bench(k);
@@ -316,7 +316,7 @@ fn i11_a_crash_at_any_write_or_call_unsets_and_deletes_what_is_our_own_once() {
 }
 
 #[test]
-fn p05_a_read_only_engine_keeps_nothing_new() {
+fn p05_a_read_only_engine_refuses_to_create_a_native_resource() {
     paused(async {
         let mut bench = bench(5);
         bench.settings.guard.read_only = true;

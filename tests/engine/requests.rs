@@ -49,7 +49,7 @@ fn is_usage(answer: &Result<Receipt, ControlError>) -> bool {
 }
 
 #[test]
-fn a_command_under_a_key_is_carried_out_once_and_answered_alike() {
+fn a_command_repeated_under_its_key_runs_once_and_gets_the_same_answer() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.keeps("billing", KINDS);
@@ -122,7 +122,7 @@ fn a_command_under_a_key_is_carried_out_once_and_answered_alike() {
 }
 
 #[test]
-fn a_key_stands_for_one_request_whether_that_asks_for_a_deletion_or_not() {
+fn a_key_of_one_command_is_refused_for_another_whether_or_not_it_deletes() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.keeps("billing", KINDS);
@@ -152,7 +152,7 @@ fn a_key_stands_for_one_request_whether_that_asks_for_a_deletion_or_not() {
 }
 
 #[test]
-fn a_deletion_is_answered_under_its_key_when_its_resource_is_gone_and_when_no_cloud_answers() {
+fn a_deletion_repeated_under_its_key_is_answered_after_its_end_and_without_a_cloud() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(1);
@@ -193,7 +193,7 @@ fn a_deletion_is_answered_under_its_key_when_its_resource_is_gone_and_when_no_cl
 }
 
 #[test]
-fn what_is_refused_may_be_asked_again_under_its_key() {
+fn a_command_that_failed_may_be_repeated_under_its_key() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.keeps("billing", KINDS);
@@ -223,7 +223,7 @@ fn what_is_refused_may_be_asked_again_under_its_key() {
 }
 
 #[test]
-fn a_request_under_a_key_that_is_still_being_carried_out_is_a_conflict() {
+fn a_request_under_the_key_of_a_command_that_still_runs_is_a_conflict() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -256,7 +256,7 @@ fn a_request_under_a_key_that_is_still_being_carried_out_is_a_conflict() {
 }
 
 #[test]
-fn a_key_is_good_for_a_day() {
+fn a_key_is_valid_for_a_day() {
     paused(async {
         let bench = Bench::new(1);
         bench
@@ -279,7 +279,7 @@ fn a_key_is_good_for_a_day() {
 }
 
 #[test]
-fn a_cursor_that_no_page_gave_is_the_callers_mistake() {
+fn a_forged_cursor_is_a_usage_error() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.keeps("billing", KINDS);

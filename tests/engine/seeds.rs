@@ -3,7 +3,7 @@
 //! and what is left are the rows.
 //!
 //! `GONE_SEED=17 cargo test --test engine one_seed_gives` runs one seed, twice, and shows its calls if something does
-//! not hold; `GONE_SEEDS=0..100000 cargo test --release --test engine seeds::seeds_part` runs many.
+//! not hold; `GONE_SEEDS=0..100000 cargo test --release --test engine seeds::invariants_hold` runs many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -491,14 +491,14 @@ fn brief(steps: &[Step]) -> String {
 }
 
 in_parts! { |seed| run(seed, Lies::None);
-    0 seeds_part_0,
-    1 seeds_part_1,
-    2 seeds_part_2,
-    3 seeds_part_3,
-    4 seeds_part_4,
-    5 seeds_part_5,
-    6 seeds_part_6,
-    7 seeds_part_7,
+    0 invariants_hold_part_0,
+    1 invariants_hold_part_1,
+    2 invariants_hold_part_2,
+    3 invariants_hold_part_3,
+    4 invariants_hold_part_4,
+    5 invariants_hold_part_5,
+    6 invariants_hold_part_6,
+    7 invariants_hold_part_7,
 }
 
 #[test]

@@ -102,7 +102,7 @@ async fn settle() {
 }
 
 #[test]
-fn story_8_n20_a_project_of_servers_and_volumes_is_left_empty_and_no_call_comes_too_early() {
+fn story_8_n20_a_project_of_servers_and_volumes_is_emptied_without_a_premature_call() {
     for login in [Login::Member, Login::Admin] {
         paused(async {
             let mut bench = Bench::new(1);
@@ -124,7 +124,7 @@ fn story_8_n20_a_project_of_servers_and_volumes_is_left_empty_and_no_call_comes_
 }
 
 #[test]
-fn n04_a_networks_servers_stay_or_go_before_their_ports_when_they_are_asked_for() {
+fn n04_the_servers_of_a_network_are_deleted_only_if_the_caller_asks() {
     for (login, with_servers) in [
         (Login::Member, true),
         (Login::Admin, true),
@@ -154,7 +154,7 @@ fn n04_a_networks_servers_stay_or_go_before_their_ports_when_they_are_asked_for(
 }
 
 #[test]
-fn p04_a_locked_server_refuses_its_project_before_anything_is_sent() {
+fn p04_a_locked_server_refuses_the_deletion_of_its_project_before_any_write() {
     paused(async {
         let bench = Bench::new(1);
         let [open, locked] = bench.machines(["open", "locked"]).await;
@@ -191,7 +191,7 @@ async fn waits_for(client: &Client, id: &str, machines: &[Machine; 2]) {
 }
 
 #[test]
-fn i12_n12_a_server_that_hangs_holds_up_what_waits_for_it_alone_and_is_stuck_in_the_end() {
+fn i12_n12_a_hanging_server_delays_only_its_own_volume_and_ends_stuck() {
     paused(async {
         let bench = Bench::new(1);
         let machines = bench.machines(["well", "hanging"]).await;
@@ -220,7 +220,7 @@ fn i12_n12_a_server_that_hangs_holds_up_what_waits_for_it_alone_and_is_stuck_in_
 }
 
 #[test]
-fn i06_what_a_hypervisor_refuses_and_a_busy_storage_puts_back_is_deleted_later() {
+fn i06_a_server_that_ends_in_error_and_a_volume_that_is_put_back_are_deleted_later() {
     paused(async {
         let bench = Bench::new(1);
         bench.machines(["only"]).await;
@@ -282,7 +282,7 @@ fn detached_in_spite_of(crash: impl Fn(&Bench)) -> bool {
 }
 
 #[test]
-fn i03_a_crash_between_the_detach_and_the_delete_of_a_volume_repeats_neither() {
+fn i03_a_crash_during_the_deletion_of_an_attached_volume_repeats_no_detach() {
     let mut crashes = 0;
     while detached_in_spite_of(|bench| bench.crash.at_write(crashes + 1)) {
         crashes += 1;
@@ -370,7 +370,7 @@ fn asks(sent: &Sent) -> String {
 }
 
 #[test]
-fn n14_a_projects_plan_costs_calls_for_pages_and_none_for_each_server_volume_or_copy() {
+fn n14_the_reads_of_a_projects_plan_do_not_grow_with_its_servers_and_volumes() {
     for login in [Login::Admin, Login::Member] {
         let few = reads_of_a_plan(login, 5);
         let many = reads_of_a_plan(login, 20);
@@ -379,7 +379,7 @@ fn n14_a_projects_plan_costs_calls_for_pages_and_none_for_each_server_volume_or_
 }
 
 #[test]
-fn n14_what_settles_is_looked_for_while_the_delete_of_a_server_hangs() {
+fn n14_a_volume_that_is_being_deleted_is_observed_while_the_delete_of_a_server_hangs() {
     paused(async {
         let bench = Bench::new(1);
         let [hanging] = bench.machines(["hanging"]).await;
@@ -406,7 +406,7 @@ fn n14_what_settles_is_looked_for_while_the_delete_of_a_server_hangs() {
 }
 
 #[test]
-fn n14_servers_that_settle_are_looked_for_by_one_list_in_two_seconds_and_read_once_each() {
+fn n14_servers_being_deleted_are_listed_every_two_seconds_at_most_and_read_once_each() {
     paused(async {
         let bench = Bench::new(1);
         bench.furnish(8).await;

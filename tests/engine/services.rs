@@ -35,7 +35,7 @@ async fn step_of(client: &Client, deletion: &str, resource: &str) -> Step {
 }
 
 #[test]
-fn n04_a_network_goes_with_its_balancers_each_by_one_call() {
+fn n04_a_network_is_deleted_with_its_balancers_each_by_one_call() {
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_balancers(&bench, 3);
@@ -63,7 +63,7 @@ fn n04_a_network_goes_with_its_balancers_each_by_one_call() {
 }
 
 #[test]
-fn n14_balancers_that_settle_are_looked_for_by_one_list_in_two_seconds() {
+fn n14_balancers_being_deleted_are_listed_every_two_seconds_at_most() {
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_balancers(&bench, 8);
@@ -94,7 +94,7 @@ fn n14_balancers_that_settle_are_looked_for_by_one_list_in_two_seconds() {
 }
 
 #[test]
-fn i06_i12_a_balancer_that_settles_for_hours_is_stuck_in_the_end_and_holds_up_nothing_else() {
+fn i06_i12_a_balancer_that_stays_pending_for_hours_ends_stuck_and_delays_nothing_else() {
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_balancers(&bench, 2);
@@ -132,7 +132,7 @@ fn i06_i12_a_balancer_that_settles_for_hours_is_stuck_in_the_end_and_holds_up_no
 }
 
 #[test]
-fn i03_a_balancer_that_ends_in_error_is_deleted_again_on_the_collectors_schedule() {
+fn i03_a_balancer_whose_delete_ends_in_error_is_blocked_and_retried() {
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_balancers(&bench, 1);
@@ -157,7 +157,7 @@ fn i03_a_balancer_that_ends_in_error_is_deleted_again_on_the_collectors_schedule
 }
 
 #[test]
-fn i06_a_balancer_that_changes_already_is_snoozed_and_uses_no_attempt() {
+fn i06_a_balancer_that_is_being_updated_is_blocked_and_uses_no_attempt() {
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_balancers(&bench, 1);
@@ -176,7 +176,7 @@ fn i06_a_balancer_that_changes_already_is_snoozed_and_uses_no_attempt() {
 }
 
 #[test]
-fn n04_a_port_that_the_user_made_survives_its_balancer_and_goes_after_it() {
+fn n04_a_vip_port_that_the_user_made_is_deleted_after_its_balancer() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(2);
@@ -197,7 +197,7 @@ fn n04_a_port_that_the_user_made_survives_its_balancer_and_goes_after_it() {
 }
 
 #[test]
-fn a_project_goes_with_all_that_it_has_and_keeps_itself_and_its_default_group() {
+fn the_resources_of_a_project_are_deleted_and_it_stays_with_its_default_group() {
     paused(async {
         let bench = Bench::new(1);
         let made = bench.seed(
@@ -238,7 +238,7 @@ fn a_project_goes_with_all_that_it_has_and_keeps_itself_and_its_default_group() 
 }
 
 #[test]
-fn i06_what_is_in_a_row_settles_while_the_row_does() {
+fn i06_a_member_or_rule_of_a_balancer_that_changes_for_minutes_is_deleted_by_one_call() {
     for kind in ["member", "l7_rule"] {
         paused(async {
             let bench = Bench::new(1);
@@ -259,7 +259,7 @@ fn i06_what_is_in_a_row_settles_while_the_row_does() {
 }
 
 #[test]
-fn an_image_member_is_found_at_the_site_where_its_image_is() {
+fn an_image_member_is_found_at_the_site_of_its_image() {
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
         let made = bench.seed(json!({ "images": 1 }));
@@ -278,7 +278,7 @@ fn an_image_member_is_found_at_the_site_where_its_image_is() {
 }
 
 #[test]
-fn i10_a_member_that_was_added_again_is_another_and_stays() {
+fn i10_an_image_member_that_was_removed_and_added_again_stays() {
     paused(async {
         let bench = Bench::new(1);
         let made = bench.seed(json!({ "images": 1 }));
@@ -313,7 +313,7 @@ fn i10_a_member_that_was_added_again_is_another_and_stays() {
 }
 
 #[test]
-fn i13_a_hidden_image_which_plain_lists_leave_out_is_found_and_looked_for() {
+fn i13_hidden_images_that_plain_lists_omit_are_deleted_and_confirmed() {
     paused(async {
         let bench = Bench::new(1);
         bench.seed(json!({ "images": 1 }));
@@ -347,7 +347,7 @@ fn i13_a_hidden_image_which_plain_lists_leave_out_is_found_and_looked_for() {
 }
 
 #[test]
-fn t14_t16_a_project_that_was_emptied_is_not_gone_and_what_it_gets_anew_is_not_swept() {
+fn t14_t16_a_project_that_was_emptied_is_not_gone_and_its_new_resources_are_not_swept() {
     paused(async {
         let bench = Bench::new(1);
         let project = bench.demo_project();
@@ -370,7 +370,7 @@ fn t14_t16_a_project_that_was_emptied_is_not_gone_and_what_it_gets_anew_is_not_s
 }
 
 #[test]
-fn i09_a_project_asked_for_twice_at_once_is_deleted_by_one_call_each() {
+fn i09_two_deletions_of_one_project_at_once_send_each_call_once() {
     paused(async {
         let bench = Bench::new(1);
         let made = bench.seed(json!({ "project": "demo", "networks": 2, "ports_per_network": 5, "load_balancers": 1 }));
@@ -396,7 +396,7 @@ fn i09_a_project_asked_for_twice_at_once_is_deleted_by_one_call_each() {
 }
 
 #[test]
-fn t14_many_balancers_are_swept_for_by_one_list() {
+fn t14_the_sweep_observes_many_balancers_by_one_list() {
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_balancers(&bench, 150);

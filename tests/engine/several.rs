@@ -221,21 +221,21 @@ fn one_seed_of_several_engines_gives_the_same_calls_each_time() {
 }
 
 #[test]
-fn i11_a_lease_that_an_engine_takes_for_endless_is_found() {
+fn i11_an_engine_that_ignores_the_end_of_its_lease_is_detected() {
     finds(Lies::LeaseLasts, run);
 }
 
 #[test]
-fn i11_a_ledger_of_several_engines_that_ignores_the_fence_is_found() {
+fn i11_a_shared_ledger_that_ignores_fencing_is_detected() {
     finds(Lies::IgnoresFence, run);
 }
 
 #[test]
-fn i10_an_engine_that_is_not_told_what_others_did_is_found() {
+fn i10_an_engine_that_is_not_woken_by_the_changes_of_others_is_detected() {
     finds(Lies::NobodyIsWoken, run);
 }
 
 #[test]
-fn t03_a_gate_that_lags_is_found() {
+fn t03_a_gate_that_lacks_new_tombstones_is_detected() {
     finds(Lies::GateLags, run);
 }

@@ -8,7 +8,7 @@ use gone::domain::model::{EventKind, StepState};
 use serde_json::json;
 
 #[test]
-fn n13_a_refused_token_pauses_the_site_without_an_attempt_and_it_resumes() {
+fn n13_a_refused_token_pauses_the_site_until_the_login_works_and_uses_no_attempt() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.one_at_a_time();
@@ -172,17 +172,17 @@ fn holds_when_rights_are_lost(lies: Lies) -> bool {
 }
 
 #[test]
-fn i13_absence_that_was_seen_on_other_rights_does_not_count() {
+fn i13_an_absence_observed_with_fewer_rights_does_not_count() {
     assert!(holds_when_rights_are_lost(Lies::None));
 }
 
 #[test]
-fn i13_a_ledger_that_does_not_tell_whose_rights_the_plan_was_made_on_is_found() {
+fn i13_a_ledger_that_loses_the_identity_of_the_plan_is_detected() {
     assert!(!holds_when_rights_are_lost(Lies::IgnoresRights));
 }
 
 #[test]
-fn i13_rights_that_a_living_token_loses_do_not_make_absence() {
+fn i13_a_token_that_loses_rights_proves_no_absence() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.one_at_a_time();
@@ -212,7 +212,7 @@ fn i13_rights_that_a_living_token_loses_do_not_make_absence() {
 }
 
 #[test]
-fn i13_a_row_that_everybody_sees_vouches_for_no_rights() {
+fn i13_a_shared_resource_is_no_witness_of_the_logins_rights() {
     paused(async {
         let bench = Bench::new(1);
         let made = bench.seed(json!({ "networks": 40, "ports_per_network": 0, "project": "demo" }));
@@ -248,7 +248,7 @@ fn i13_a_row_that_everybody_sees_vouches_for_no_rights() {
 }
 
 #[test]
-fn i13_a_login_that_gets_a_role_more_has_lost_no_rights() {
+fn i13_a_login_that_gets_an_additional_role_has_lost_no_rights() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.one_at_a_time();
@@ -268,7 +268,7 @@ fn i13_a_login_that_gets_a_role_more_has_lost_no_rights() {
 }
 
 #[test]
-fn i13_another_user_proves_no_absence_and_holds_up_only_what_it_cannot_prove() {
+fn i13_another_user_proves_no_absence_and_deletes_its_own_resources() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.one_at_a_time();
@@ -312,7 +312,7 @@ fn i13_another_user_proves_no_absence_and_holds_up_only_what_it_cannot_prove() {
 }
 
 #[test]
-fn i15_only_the_sites_that_a_verb_names_are_signed_in_to() {
+fn i15_gone_signs_in_only_to_the_sites_that_a_command_names() {
     paused(async {
         let mut bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
         bench.for_one_verb = true;

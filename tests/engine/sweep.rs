@@ -14,7 +14,7 @@ fn comes_back(times: u64) -> serde_json::Value {
 }
 
 #[test]
-fn t14_m01_m03_what_comes_back_is_removed_again_under_the_same_record() {
+fn t14_m01_m03_a_re_created_resource_is_removed_under_the_same_record() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(1);
@@ -47,7 +47,7 @@ fn t14_m01_m03_what_comes_back_is_removed_again_under_the_same_record() {
 }
 
 #[test]
-fn t14_more_often_than_allowed_is_stuck_with_that_reason() {
+fn t14_a_resource_re_created_more_often_than_allowed_is_stuck_with_that_reason() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(0);
@@ -120,7 +120,7 @@ fn t14_the_sweep_ends_with_the_hold_down() {
 
 /// By itself every hour, and when a person asks; what is held down is kept, whatever is asked for.
 #[test]
-fn m01_p06_what_ended_longer_ago_than_the_retention_is_let_go() {
+fn m01_p06_deletions_that_ended_longer_ago_than_the_retention_are_pruned() {
     paused(async {
         let mut bench = Bench::new(1);
         let hour = Duration::from_secs(3600);
@@ -172,7 +172,7 @@ fn m01_p06_what_ended_longer_ago_than_the_retention_is_let_go() {
 }
 
 #[test]
-fn m03_deleted_and_created_many_times_it_is_one_row() {
+fn m03_a_resource_deleted_and_re_created_many_times_has_one_record() {
     paused(async {
         let mut bench = Bench::new(1);
         bench.settings.gc.recreate_max = 10;
@@ -195,7 +195,7 @@ fn m03_deleted_and_created_many_times_it_is_one_row() {
 
 /// It comes after its delete has taken effect, and before a look could confirm that.
 #[test]
-fn t14_what_comes_back_before_its_end_is_confirmed_is_deleted_again_at_once() {
+fn t14_a_resource_re_created_before_its_absence_is_confirmed_is_deleted_at_once() {
     paused(async {
         let world = WorldOptions {
             keep_ids: true,
@@ -229,7 +229,7 @@ fn t14_what_comes_back_before_its_end_is_confirmed_is_deleted_again_at_once() {
 }
 
 #[test]
-fn i10_m01_an_interface_made_anew_is_not_swept_and_its_deletion_revives_the_record() {
+fn i10_m01_a_re_created_interface_is_not_swept_and_its_deletion_revives_the_record() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(0);

@@ -66,7 +66,7 @@ fn target(text: &str) -> TargetSpec {
 }
 
 #[test]
-fn a_cascade_takes_each_thing_before_what_it_is_in() {
+fn a_cascade_deletes_each_resource_before_the_one_it_is_in() {
     paused(async {
         let (bench, yard) = bench();
         bench
@@ -106,7 +106,7 @@ fn two_ids_that_differ_only_in_case_are_two_resources() {
 }
 
 #[test]
-fn a_refusal_names_what_is_in_the_way_and_is_retried_until_it_is_gone() {
+fn a_stuck_step_names_its_blocker_and_a_retry_succeeds_without_it() {
     paused(async {
         let (bench, yard) = bench();
         bench
@@ -131,7 +131,7 @@ fn a_refusal_names_what_is_in_the_way_and_is_retried_until_it_is_gone() {
 }
 
 #[test]
-fn a_throttled_call_and_a_failed_one_are_sent_again() {
+fn a_throttled_call_and_a_failed_one_are_repeated() {
     paused(async {
         let (bench, yard) = bench();
         yard.lock().unwrap().faults = vec![
@@ -151,7 +151,7 @@ fn a_throttled_call_and_a_failed_one_are_sent_again() {
 }
 
 #[test]
-fn i06_a_machine_that_is_put_back_was_refused_and_is_tried_again() {
+fn i06_a_machine_whose_deletion_is_given_up_is_blocked_and_retried() {
     paused(async {
         let (bench, yard) = bench();
         let busy = ("m-net-A1".to_owned(), "its disk is busy");
@@ -182,7 +182,7 @@ fn i06_a_machine_that_is_put_back_was_refused_and_is_tried_again() {
 }
 
 #[test]
-fn what_comes_back_is_seen_by_the_sweep() {
+fn the_sweep_deletes_a_re_created_resource() {
     paused(async {
         let (bench, yard) = bench();
         bench
@@ -204,7 +204,7 @@ fn what_comes_back_is_seen_by_the_sweep() {
 }
 
 #[test]
-fn records_are_let_go_after_the_hold_down_though_ids_are_no_uuids() {
+fn records_of_ids_that_are_no_uuids_are_pruned_after_the_hold_down() {
     paused(async {
         let (mut bench, _) = bench();
         bench.settings.ledger.hold_down = Duration::from_secs(60 * 60);
@@ -281,7 +281,7 @@ fn a_replay_shows_a_deletion_as_it_was_at_each_time() {
 }
 
 #[test]
-fn a_name_that_two_providers_have_means_that_of_the_site() {
+fn a_kind_name_of_two_providers_means_that_of_the_sites_provider() {
     paused(async {
         let (bench, _) = bench();
         let (network, _) = bench.plain_network(1);
@@ -309,7 +309,7 @@ fn a_name_that_two_providers_have_means_that_of_the_site() {
 }
 
 #[test]
-fn a_kinds_file_names_its_provider_and_its_words() {
+fn mistakes_in_a_kinds_file_of_another_provider_are_reported() {
     let of = |from: &str, to: &str| {
         assert!(KINDS.contains(from));
         kinds(&KINDS.replacen(from, to, 1)).unwrap_err().to_string()
