@@ -61,7 +61,7 @@ fn reconcilers_report_their_work_and_their_last_failure() {
             assert!(busy.since > began, "{busy:?}");
             assert!(busy.subjects[0].starts_with("port "), "{busy:?}");
 
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let planning = reconciler(&client, Reconciler::Planning).await;
             assert_eq!((planning.running, planning.last_error), (0, None));
             let dispatch = reconciler(&client, Reconciler::Dispatch).await;
@@ -97,7 +97,7 @@ fn the_retry_worker_reports_when_the_next_attempt_is_due() {
         with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
             client
-                .until_any(&id, |step| step.next_attempt_at.is_some())
+                .until_any_step(&id, |step| step.next_attempt_at.is_some())
                 .await;
             // The loop looks at what is due in its next pass.
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -105,7 +105,7 @@ fn the_retry_worker_reports_when_the_next_attempt_is_due() {
             let retry = reconciler(&client, Reconciler::Retry).await;
             assert_eq!(retry.next_run_at, step.next_attempt_at, "{step:?}");
             assert_eq!(retry.last_run_at, None);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let retry = reconciler(&client, Reconciler::Retry).await;
             assert!(retry.last_run_at >= step.next_attempt_at, "{retry:?}");
         })
@@ -117,7 +117,7 @@ fn the_retry_worker_reports_when_the_next_attempt_is_due() {
 fn a_deployment_has_reconcilers_for_its_owners_and_importers() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.keeps(
+        bench.register_service(
             "billing",
             "service = \"billing\"\n[kind.invoice.native.fields]\ncustomer = {}\n",
         );
@@ -148,7 +148,7 @@ fn slow_network() -> (Bench, String) {
 }
 
 /// A deletion of this network, once it has sent its first calls.
-async fn under_way(client: &Client, network: &str) -> String {
+async fn start_deletion(client: &Client, network: &str) -> String {
     let id = client.delete("network", network).await;
     client.until(&id, |it| it.counts.verifying > 0).await;
     id
@@ -161,9 +161,9 @@ fn snapshots_per_second(is_followed: bool) -> f64 {
         bench
             .run(async |client| {
                 let _reader = is_followed.then(|| client.control.snapshot());
-                let id = under_way(&client, &network).await;
+                let id = start_deletion(&client, &network).await;
                 let (read, began) = (bench.crash.summaries.load(SeqCst), bench.clock.now());
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 let read = bench.crash.summaries.load(SeqCst) - read;
                 read as f64 / (bench.clock.now() - began).as_seconds_f64()
             })
@@ -206,7 +206,7 @@ fn an_accepted_deletion_is_in_the_snapshot_within_250_ms_without_followers() {
         let (bench, network) = slow_network();
         let others: Vec<String> = (0..3).map(|_| bench.plain_network(1).0).collect();
         with_engine(&bench, async |client| {
-            under_way(&client, &network).await;
+            start_deletion(&client, &network).await;
             // At other times of the pause, so that none of them is shown by chance.
             for (before, other) in others.iter().enumerate() {
                 tokio::time::sleep(Duration::from_millis(370)).await;
@@ -226,7 +226,7 @@ fn a_new_follower_gets_a_snapshot_within_300_ms() {
     paused(async {
         let (bench, network) = slow_network();
         with_engine(&bench, async |client| {
-            under_way(&client, &network).await;
+            start_deletion(&client, &network).await;
             for _ in 0..3 {
                 tokio::time::sleep(Duration::from_millis(350)).await;
                 let mut reader = client.control.snapshot();

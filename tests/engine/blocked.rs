@@ -92,10 +92,10 @@ fn i01_each_answer_to_a_delete_sets_the_error_class_the_state_and_the_attempts()
                     "{action}: {step:#?}"
                 );
                 if stuck {
-                    client.stuck(&id).await;
+                    client.until_stuck(&id).await;
                     client.retry(&id).await;
                 }
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await;
             assert_eq!(bench.writes().len(), 2, "{action}");
@@ -111,7 +111,7 @@ fn n13_the_second_delete_waits_as_long_as_retry_after_asks() {
         bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 429, "retry_after": 40 } }]));
         with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let writes = bench.writes();
@@ -133,7 +133,7 @@ fn a_site_reports_the_share_of_its_calls_that_failed() {
         with_engine(&bench, async |client| {
             assert_eq!(client.site_status().await.error_percent, None);
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             // Three ports and their network went, and one call more had failed.
             assert_eq!(client.site_status().await.error_percent, Some(20));
         })
@@ -156,17 +156,17 @@ fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_needs_person_
             assert_eq!(blocked.attempts, 1);
             assert!(blocked.next_attempt_at.unwrap() > bench.clock.now());
             assert_eq!(blocked.last_error.unwrap().message, "a server holds it");
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             let step = client.step_of(&id, &ports[0]).await;
             assert_eq!((step.attempts, step.next_attempt_at), (5, None));
             // It stays: nothing drops it, nothing more is sent, nobody is told twice.
             tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
             assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
             let lines = client.timeline(Some(&id), None).await;
-            let told = lines
+            let notified = lines
                 .iter()
                 .filter(|line| line.kind == EventKind::NeedsPerson);
-            assert_eq!(told.count(), 1);
+            assert_eq!(notified.count(), 1);
         })
         .await;
         let times: Vec<_> = bench
@@ -233,7 +233,7 @@ fn i05_the_retry_worker_takes_only_the_steps_that_are_due() {
             )
             .await;
             assert_eq!(bench.writes_to(&ports[1]).len(), 2);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert_eq!(bench.writes_to(&ports[1]).len(), 3);
         })
         .await;
@@ -270,9 +270,9 @@ fn i06_a_step_blocked_by_another_deletion_uses_no_attempt_and_is_stuck_after_10_
                 "{age}"
             );
             bench.faults(json!([]));
-            client.gone(&port).await;
+            client.until_gone(&port).await;
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
     });
@@ -288,9 +288,9 @@ fn i06_a_network_is_deleted_once_another_deletion_has_removed_its_port() {
             let port = client.delete("port", &ports[0]).await;
             client.until_step(&port, "port", StepState::Blocked).await;
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert_eq!(client.step(&id, "network").await.attempts, 0);
-            client.gone(&port).await;
+            client.until_gone(&port).await;
         })
         .await;
     });
@@ -304,7 +304,7 @@ fn p02_a_forbidden_delete_is_explained_by_the_missing_role_and_not_by_a_blocker(
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 403, "type": "PolicyNotAuthorized" } }]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             for (kind, id) in [("port", &ports[0]), ("network", &network)] {
                 let next = client.explain(kind, id).await.next_action;
                 assert!(
@@ -327,7 +327,7 @@ fn n12_a_step_that_waits_for_a_stuck_step_is_stuck_and_names_it() {
         bench.faults(in_use(&ports[1]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            let deletion = client.stuck(&id).await;
+            let deletion = client.until_stuck(&id).await;
             assert_eq!(deletion.counts.live(), 0, "nothing waits forever");
             assert!(
                 deletion.note.contains("a server holds it"),
@@ -373,7 +373,7 @@ fn p01_a_newcomer_during_the_deletion_makes_its_step_stuck_and_is_listed() {
             let id = client.delete("network", &network).await;
             client.until_step(&id, "port", StepState::Blocked).await;
             let newcomer = bench.create("ports", json!({ "network_id": network, "name": "late" }));
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             let step = client.step(&id, "network").await;
             assert_eq!(step.last_error.unwrap().class, ErrorClass::Drift);
             let listed: Vec<_> = step
@@ -385,7 +385,7 @@ fn p01_a_newcomer_during_the_deletion_makes_its_step_stuck_and_is_listed() {
             assert_eq!(bench.writes_to(&newcomer), []);
             bench.api("DELETE", &format!("/v2.0/ports/{newcomer}"), Value::Null);
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
     });
@@ -408,7 +408,7 @@ fn p01_a_deletion_that_absorbs_drift_removes_a_newcomer_by_a_deletion_of_its_own
             let blocked = client.until_step(&id, "network", StepState::Blocked).await;
             assert_eq!(blocked.blockers[0].id, newcomer);
             assert_eq!(blocked.attempts, 0, "it waits for what is going");
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert!(!bench.ids("ports").contains(&newcomer));
             let caused = client.caused_by(&id).await;
             assert_eq!(caused[0].targets[0].key.id, newcomer);
@@ -435,7 +435,7 @@ fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
             let (_, row) = bench.api("GET", &format!("/v2.0/floatingips/{fip}"), Value::Null);
             let address = row["floatingip"]["floating_ip_address"].as_str().unwrap().to_owned();
             let step = client
-                .until_any(&id, |step| step.resource.key.kind.as_str() == "router_interface" && !step.blockers.is_empty())
+                .until_any_step(&id, |step| step.resource.key.kind.as_str() == "router_interface" && !step.blockers.is_empty())
                 .await;
             let blocker = &step.blockers[0];
             assert_eq!((blocker.kind.as_str(), &blocker.id, &blocker.name, &blocker.owner, blocker.in_plan), ("floating_ip", &fip, &address, &demo, false));
@@ -448,7 +448,7 @@ fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
             bench.api("PUT", &format!("/v2.0/floatingips/{fip}"), json!({ "floatingip": { "port_id": null } }));
             bench.api("DELETE", &format!("/v2.0/ports/{port}"), Value::Null);
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let lines = client.timeline(Some(&id), Some(step.id)).await;
             let attempts: Vec<_> = lines.iter().filter(|line| line.kind == EventKind::Attempt).map(|line| line.data["status"].clone()).collect();
             assert_eq!(attempts[..2], [json!(503), json!(409)], "{lines:#?}");
@@ -475,7 +475,7 @@ fn n15_p02_a_blocker_before_the_start_refuses_the_deletion_and_is_named() {
         );
         with_engine(&bench, async |client| {
             let id = client.delete("network", &shop.network).await;
-            let deletion = client.refused(&id).await;
+            let deletion = client.until_refused(&id).await;
             let refusal = deletion
                 .refused
                 .iter()
@@ -506,7 +506,7 @@ fn i12_a_hanging_delete_does_not_delay_the_other_steps() {
                 .await;
             let took = bench.clock.now() - began;
             assert!(took < TimeDelta::seconds(30), "{took}");
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(bench.writes_to(&ports[7]).len(), 4);
@@ -531,10 +531,10 @@ fn i12_hanging_deletes_up_to_the_concurrency_limit_delay_another_deletion_only_b
                 .await;
             let began = bench.clock.now();
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let took = bench.clock.now() - began;
             assert!(took < TimeDelta::seconds(10), "{took}");
-            client.gone(&first).await;
+            client.until_gone(&first).await;
         })
         .await;
     });
@@ -553,14 +553,14 @@ fn n12_a_trunk_disabled_during_the_deletion_is_stuck_with_that_error_and_no_bloc
             let id = client.delete("network", &shop.network).await;
             client.until_step(&id, "trunk", StepState::Blocked).await;
             set(false);
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             let step = client.step_of(&id, &shop.trunk).await;
             assert_eq!(step.attempts, 2, "{step:#?}");
             assert_eq!(step.last_error.unwrap().kind, "TrunkDisabled");
             assert_eq!(step.blockers, []);
             set(true);
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
     });
@@ -582,9 +582,9 @@ fn n12_a_retry_repeats_an_enable_that_the_cloud_confirmed_but_did_not_do() {
             bench.faults(json!([{ "match": { "method": "PUT", "kind": "trunk" }, "times": 1, "action": { "keep": true } }]));
             with_engine(&bench, async |client| {
                 let id = client.delete("network", &shop.network).await;
-                client.stuck(&id).await;
+                client.until_stuck(&id).await;
                 let stuck = client
-                    .until_any(&id, |step| {
+                    .until_any_step(&id, |step| {
                         step.state == StepState::Stuck
                             && step.action == Action::Delete
                             && step.resource.key.id == shop.trunk
@@ -597,7 +597,7 @@ fn n12_a_retry_repeats_an_enable_that_the_cloud_confirmed_but_did_not_do() {
                     let command = Command::RetryStep { step_id: stuck.id };
                     client.submit(command).await.unwrap();
                 }
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await;
             let calls = bench.writes_to(&shop.trunk);
@@ -632,7 +632,7 @@ fn p04_a_bulk_retry_skips_protected_steps_and_steps_that_wait() {
         bench.api("PUT", &path, json!({ "port": { "name": "keep-this" } }));
         let id = with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             id
         })
         .await;
@@ -670,7 +670,7 @@ fn p04_a_bulk_retry_skips_protected_steps_and_steps_that_wait() {
             );
             assert_eq!(retried(in_use(), false).await.moved, 1);
             client
-                .until_any(&id, |step| {
+                .until_any_step(&id, |step| {
                     step.resource.key.id == ports[0] && step.state == StepState::Gone
                 })
                 .await;

@@ -15,7 +15,7 @@ fn n02_interfaces_and_routes_are_removed_and_floating_ips_stay_disassociated() {
         let shop = bench.shop(2);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &shop.network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(!bench.exists("networks", &shop.network));
@@ -63,7 +63,7 @@ fn n02_floating_ips_are_released_if_the_caller_asks() {
             let automatic = plan.automatic.iter().find(|one| one.resource_id == own[0]);
             assert!(automatic.unwrap().why.contains(&shop.floating_ip));
             let id = client.delete_with("network", &shop.network, options).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(bench.ids("floatingips"), Vec::<String>::new());
@@ -79,7 +79,7 @@ fn n03_trunks_and_their_subports_are_deleted_and_the_other_networks_stay() {
         let shop = bench.shop(1);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &shop.network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(bench.ids("trunks"), Vec::<String>::new());
@@ -111,7 +111,7 @@ fn n03_a_disabled_trunk_is_enabled_first() {
             let enable = plan.steps.iter().find(|step| step.action == Action::Enable);
             assert!(enable.unwrap().why.contains("disabled"));
             let id = client.delete("network", &shop.network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let calls: Vec<_> = bench
@@ -138,7 +138,7 @@ fn n03_a_port_that_is_a_subport_of_a_trunk_elsewhere_is_detached_first() {
         let target = &shop.others[0];
         with_engine(&bench, async |client| {
             let id = client.delete("network", target).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let steps = client.steps(&id).await;
             assert!(
                 steps
@@ -189,7 +189,7 @@ fn n04_n05_server_ports_are_deleted_and_automatic_ports_cost_no_call() {
                     .any(|step| step.resource_id == dhcp[0] && step.automatic)
             );
             let id = client.delete("network", &shop.network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(bench.writes_to(&dhcp[0]), []);
@@ -205,11 +205,11 @@ fn n06_the_network_is_deleted_last_and_its_subnets_with_it() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(4);
-        let before = bench.everything();
+        let before = bench.all_ids();
         let frozen = with_engine(&bench, async |client| {
             let plan = client.plan("network", &shop.network).await;
             let id = client.delete("network", &shop.network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             plan
         })
         .await;
@@ -220,7 +220,7 @@ fn n06_the_network_is_deleted_last_and_its_subnets_with_it() {
             .writes()
             .iter()
             .filter(|sent| sent.status.is_none_or(|status| status >= 300))
-            .map(Sent::subject)
+            .map(SentRequest::signature)
             .collect();
         assert_eq!(refused, Vec::<String>::new());
         assert!(bench.writes_to(&shop.subnet).is_empty());
@@ -232,7 +232,7 @@ fn n06_the_network_is_deleted_last_and_its_subnets_with_it() {
             .chain(&frozen.automatic)
             .map(|step| step.resource_id.as_str())
             .collect();
-        let after = bench.everything();
+        let after = bench.all_ids();
         for (collection, id) in before.difference(&after) {
             let said = planned.contains(id.as_str())
                 || collection == "ports"
@@ -264,13 +264,13 @@ fn n01_a_subnet_pool_is_deleted_after_its_subnets_and_retried_after_a_400_that_s
                 "message": "Unable to delete subnet pool: Subnet pool has existing allocations." } }]));
         with_engine(&bench, async |client| {
             let id = client.delete("address_scope", &scope).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let step = client.step_of(&id, &pool).await;
             assert_eq!(step.attempts, 1);
         })
         .await;
         let writes = bench.writes();
-        let last = |sent: &Sent| sent.path.rsplit('/').next().unwrap().to_owned();
+        let last = |sent: &SentRequest| sent.path.rsplit('/').next().unwrap().to_owned();
         let deleted: Vec<String> = writes.iter().map(last).collect();
         assert_eq!(deleted, [port, subnet, pool.clone(), pool, scope]);
         assert!(bench.exists("networks", &network));
@@ -297,18 +297,18 @@ fn n15_n01_a_segment_is_deleted_after_its_subnets_and_only_if_they_are_targets_t
         let port = bench.create("ports", port);
         with_engine(&bench, async |client| {
             let id = client.delete("segment", &segment).await;
-            let refused = client.settled(&id).await;
+            let refused = client.until_terminal(&id).await;
             assert_eq!(refused.state, DeletionState::Refused);
             assert_eq!(refused.refused[0].rule, RefusalRule::InUse);
             assert!(refused.note.contains(&on_it), "{}", refused.note);
             assert_eq!(bench.writes().len(), 0);
             let targets = [target("segment", &segment), target("subnet", &on_it)];
             let id = client.delete_each(targets.into()).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let writes = bench.writes();
-        let last = |sent: &Sent| sent.path.rsplit('/').next().unwrap().to_owned();
+        let last = |sent: &SentRequest| sent.path.rsplit('/').next().unwrap().to_owned();
         let deleted: Vec<String> = writes.iter().map(last).collect();
         assert_eq!(deleted, [port, on_it, segment]);
         assert!(bench.exists("networks", &network) && bench.exists("subnets", &other));
@@ -327,7 +327,7 @@ fn n01_an_address_group_is_deleted_with_the_rules_that_name_it_and_security_grou
         let rule = bench.create("security-group-rules", rule);
         with_engine(&bench, async |client| {
             let id = client.delete("address_group", &addresses).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(!bench.exists("address-groups", &addresses));
@@ -349,7 +349,7 @@ fn n10_each_resource_reports_its_action_status_and_message() {
         ]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             let held = client.step_of(&id, &ports[1]).await;
             let error = held.last_error.clone().unwrap();
             assert_eq!(
@@ -398,7 +398,7 @@ fn n11_after_a_failure_the_other_steps_continue_or_stop_as_requested() {
     for (on_failure, others) in [(OnFailure::Continue, 5), (OnFailure::Stop, 2)] {
         paused(async {
             let mut bench = Bench::new(1);
-            bench.one_at_a_time();
+            bench.send_one_at_a_time();
             bench.limits(json!({ "latency_ms": 10 }));
             let (network, ports) = bench.plain_network(6);
             let third = {
@@ -416,12 +416,12 @@ fn n11_after_a_failure_the_other_steps_continue_or_stop_as_requested() {
                     ..cascade()
                 };
                 let id = client.delete_with("network", &network, options).await;
-                let deletion = client.stuck(&id).await;
+                let deletion = client.until_stuck(&id).await;
                 assert_eq!(deletion.counts.gone, others);
                 assert_eq!(deletion.counts.stuck, 7 - others);
                 bench.faults(json!([]));
                 client.retry(&id).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await;
         });

@@ -15,7 +15,7 @@ use gone::domain::model::{
 };
 
 /// No wait of the engine is longer, but for those of the collector's whole schedule.
-const NEVER: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+const WAIT_MAX: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 /// A front end of the running engine.
 pub struct Client {
@@ -29,8 +29,8 @@ pub fn cascade() -> PlanOptions {
     }
 }
 
-pub fn target(kind: &str, word: &str) -> TargetSpec {
-    TargetSpec::parse(&format!("{kind}/{word}"), &["envvars"]).unwrap()
+pub fn target(kind: &str, id_or_name: &str) -> TargetSpec {
+    TargetSpec::parse(&format!("{kind}/{id_or_name}"), &["envvars"]).unwrap()
 }
 
 impl Client {
@@ -59,12 +59,12 @@ impl Client {
             .await
     }
 
-    pub async fn plan(&self, kind: &str, word: &str) -> Arc<Plan> {
-        self.plan_with(kind, word, cascade()).await
+    pub async fn plan(&self, kind: &str, id_or_name: &str) -> Arc<Plan> {
+        self.plan_with(kind, id_or_name, cascade()).await
     }
 
-    pub async fn plan_with(&self, kind: &str, word: &str, options: PlanOptions) -> Arc<Plan> {
-        self.plan_of(vec![target(kind, word)], options).await
+    pub async fn plan_with(&self, kind: &str, id_or_name: &str, options: PlanOptions) -> Arc<Plan> {
+        self.plan_of(vec![target(kind, id_or_name)], options).await
     }
 
     pub async fn plan_of(&self, targets: Vec<TargetSpec>, options: PlanOptions) -> Arc<Plan> {
@@ -78,17 +78,17 @@ impl Client {
         }
     }
 
-    pub async fn delete(&self, kind: &str, word: &str) -> String {
-        self.delete_with(kind, word, cascade()).await
+    pub async fn delete(&self, kind: &str, id_or_name: &str) -> String {
+        self.delete_with(kind, id_or_name, cascade()).await
     }
 
     pub async fn try_delete(
         &self,
         kind: &str,
-        word: &str,
+        id_or_name: &str,
         options: PlanOptions,
     ) -> Result<String, ControlError> {
-        let targets = vec![target(kind, word)];
+        let targets = vec![target(kind, id_or_name)];
         match self.submit(Command::Delete { targets, options }).await? {
             Receipt::Accepted(Accepted { deletion_id, .. }) => Ok(deletion_id),
             other => panic!("{other:?}"),
@@ -105,8 +105,11 @@ impl Client {
     }
 
     /// One deletion of several targets.
-    pub async fn delete_all(&self, kind: &str, words: &[String]) -> String {
-        let targets = words.iter().map(|word| target(kind, word)).collect();
+    pub async fn delete_all(&self, kind: &str, ids_or_names: &[String]) -> String {
+        let targets = ids_or_names
+            .iter()
+            .map(|id_or_name| target(kind, id_or_name))
+            .collect();
         self.delete_each(targets).await
     }
 
@@ -118,10 +121,10 @@ impl Client {
         }
     }
 
-    pub async fn delete_with(&self, kind: &str, word: &str, options: PlanOptions) -> String {
+    pub async fn delete_with(&self, kind: &str, id_or_name: &str, options: PlanOptions) -> String {
         match self
             .submit(Command::Delete {
-                targets: vec![target(kind, word)],
+                targets: vec![target(kind, id_or_name)],
                 options,
             })
             .await
@@ -168,20 +171,20 @@ impl Client {
 
     /// Waits, on the paused clock, until the deletion fits.
     pub async fn until(&self, id: &str, fits: impl Fn(&Deletion) -> bool) -> Deletion {
-        match self.until_or_never(id, fits).await {
+        match self.until_or_timeout(id, fits).await {
             Ok(deletion) => deletion,
-            Err(never) => panic!("{never}"),
+            Err(timed_out) => panic!("{timed_out}"),
         }
     }
 
     /// As [`Client::until`]; what stands instead if it did not come in two days.
-    pub async fn until_or_never(
+    pub async fn until_or_timeout(
         &self,
         id: &str,
         fits: impl Fn(&Deletion) -> bool,
     ) -> Result<Deletion, String> {
-        let deadline = tokio::time::Instant::now() + NEVER;
-        let mut seen = 0;
+        let deadline = tokio::time::Instant::now() + WAIT_MAX;
+        let mut last_seq = 0;
         loop {
             let deletion = self.deletion(id).await;
             if fits(&deletion) {
@@ -191,8 +194,8 @@ impl Client {
                 return Err(format!("never: {deletion:#?}\n{:#?}", self.steps(id).await));
             }
             // Whatever happens is an event.
-            seen = match self.control.events(seen, 60 * 60 * 1000).await {
-                Ok(events) => events.last().map_or(seen, |event| event.seq),
+            last_seq = match self.control.events(last_seq, 60 * 60 * 1000).await {
+                Ok(events) => events.last().map_or(last_seq, |event| event.seq),
                 Err(ControlError::Expired { oldest, .. }) => oldest - 1,
                 Err(error) => panic!("{error}"),
             };
@@ -203,13 +206,13 @@ impl Client {
         self.until(id, |deletion| deletion.state == state).await
     }
 
-    pub async fn settled(&self, id: &str) -> Deletion {
+    pub async fn until_terminal(&self, id: &str) -> Deletion {
         self.until(id, |deletion| deletion.state.is_terminal())
             .await
     }
 
-    pub async fn gone(&self, id: &str) -> Deletion {
-        let deletion = self.settled(id).await;
+    pub async fn until_gone(&self, id: &str) -> Deletion {
+        let deletion = self.until_terminal(id).await;
         assert_eq!(
             deletion.state,
             DeletionState::Gone,
@@ -228,15 +231,15 @@ impl Client {
     }
 
     pub async fn until_step(&self, id: &str, kind: &str, state: StepState) -> Step {
-        self.until_any(id, |step| {
+        self.until_any_step(id, |step| {
             step.resource.key.kind.as_str() == kind && step.state == state
         })
         .await
     }
 
-    pub async fn until_any(&self, id: &str, fits: impl Fn(&Step) -> bool) -> Step {
-        let deadline = tokio::time::Instant::now() + NEVER;
-        let mut seen = 0;
+    pub async fn until_any_step(&self, id: &str, fits: impl Fn(&Step) -> bool) -> Step {
+        let deadline = tokio::time::Instant::now() + WAIT_MAX;
+        let mut last_seq = 0;
         loop {
             let steps = self.steps(id).await;
             if let Some(step) = steps.into_iter().find(|step| fits(step)) {
@@ -247,8 +250,8 @@ impl Client {
                 "no step came to that: {:#?}",
                 self.steps(id).await
             );
-            let events = self.control.events(seen, 60 * 60 * 1000).await.unwrap();
-            seen = events.last().map_or(seen, |event| event.seq);
+            let events = self.control.events(last_seq, 60 * 60 * 1000).await.unwrap();
+            last_seq = events.last().map_or(last_seq, |event| event.seq);
         }
     }
 
@@ -261,14 +264,14 @@ impl Client {
         found.next_back().unwrap()
     }
 
-    pub async fn refused(&self, id: &str) -> Deletion {
-        let deletion = self.settled(id).await;
+    pub async fn until_refused(&self, id: &str) -> Deletion {
+        let deletion = self.until_terminal(id).await;
         assert_eq!(deletion.state, DeletionState::Refused, "{deletion:#?}");
         deletion
     }
 
-    pub async fn stuck(&self, id: &str) -> Deletion {
-        let deletion = self.settled(id).await;
+    pub async fn until_stuck(&self, id: &str) -> Deletion {
+        let deletion = self.until_terminal(id).await;
         assert_eq!(deletion.state, DeletionState::Stuck, "{deletion:#?}");
         deletion
     }
@@ -287,7 +290,7 @@ impl Client {
         self.control.ask(events).await.unwrap()
     }
 
-    pub async fn frozen(&self, id: &str) -> Arc<Plan> {
+    pub async fn frozen_plan(&self, id: &str) -> Arc<Plan> {
         let deletion_id = id.to_owned();
         let plan = query::FrozenPlan {
             deletion_id,
@@ -323,8 +326,8 @@ impl Client {
         }
     }
 
-    pub async fn explain(&self, kind: &str, word: &str) -> Explanation {
-        let target = target(kind, word);
+    pub async fn explain(&self, kind: &str, id_or_name: &str) -> Explanation {
+        let target = target(kind, id_or_name);
         match self
             .control
             .query(Query::Explain(query::Explain { target }))

@@ -53,7 +53,7 @@ impl Copied {
     }
 
     /// Without a site, all would be asked for the original.
-    fn named(&self) -> String {
+    fn original_at_central(&self) -> String {
         format!("{}@envvars/{CENTRAL}", self.original)
     }
 
@@ -92,11 +92,11 @@ fn network_with_ports(bench: &Bench, region: &str, fields: Value) -> (String, Ve
     (network, ports)
 }
 
-fn hang_at(region: &str) -> Value {
+fn fail_deletes_at(region: &str) -> Value {
     json!([{ "match": { "region": region, "method": "DELETE" }, "action": { "status": 503 } }])
 }
 
-fn of_network<'s>(steps: &'s [Step], id: &str) -> &'s Step {
+fn step_of_network<'s>(steps: &'s [Step], id: &str) -> &'s Step {
     let mut steps = steps.iter();
     steps.find(|step| step.resource.key.id == id).unwrap()
 }
@@ -130,7 +130,7 @@ fn t09_a_plan_deletes_each_copy_by_a_cascade_of_its_own_and_the_original_last() 
                 assert_eq!(copied.bench.writes().len(), 0);
 
                 let id = client.delete("network", &copied.original).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 assert_eq!(copied.networks(), [NONE; 3]);
                 for tombstone in copied.tombstones(&client).await {
                     assert_eq!(tombstone.phase, Phase::Gone);
@@ -148,7 +148,7 @@ fn t09_t12_a_slow_local_site_keeps_the_original_deleting_and_the_other_gets_no_c
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
-        bench.faults(hang_at(LOCALS[1]));
+        bench.faults(fail_deletes_at(LOCALS[1]));
         with_engine(bench, async |client| {
             let id = client.delete("network", &copied.original).await;
             tokio::time::sleep(Duration::from_secs(120)).await;
@@ -168,7 +168,7 @@ fn t09_t12_a_slow_local_site_keeps_the_original_deleting_and_the_other_gets_no_c
             assert_eq!(caused[0].reason, "re-created 1 time");
 
             bench.faults(json!([]));
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert_eq!(copied.networks(), [NONE; 3]);
         })
         .await;
@@ -184,20 +184,23 @@ fn t19_a_failing_local_site_neither_undoes_nor_delays_the_other() {
         bench.faults(json!([{ "match": { "region": LOCALS[1], "method": "DELETE", "kind": "network" }, "action": { "status": 409, "type": "NetworkInUse", "message": "in use" } }]));
         with_engine(bench, async |client| {
             let id = client.delete("network", &copied.original).await;
-            let stuck = client.stuck(&id).await;
+            let stuck = client.until_stuck(&id).await;
             assert_eq!(copied.networks()[1], NONE);
             let steps = client.steps(&id).await;
-            let failed = of_network(&steps, &copied.copies[1]);
+            let failed = step_of_network(&steps, &copied.copies[1]);
             assert_eq!(failed.state, StepState::Stuck);
-            assert_eq!(of_network(&steps, &copied.copies[0]).state, StepState::Gone);
+            assert_eq!(
+                step_of_network(&steps, &copied.copies[0]).state,
+                StepState::Gone
+            );
             // The original waits for its copy, and says so.
-            let original = of_network(&steps, &copied.original);
+            let original = step_of_network(&steps, &copied.original);
             assert_eq!(original.state, StepState::Stuck);
             assert!(bench.exists("networks", &copied.original));
             assert_eq!(stuck.counts.stuck, 2);
             bench.faults(json!([]));
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(copied.networks(), [NONE; 3]);
@@ -212,7 +215,7 @@ fn t19_a_local_site_that_cannot_be_listed_refuses_the_deletion() {
         bench.faults(json!([{ "match": { "region": LOCALS[1], "method": "GET", "kind": "network" }, "action": { "status": 503 } }]));
         with_engine(bench, async |client| {
             let refused = client
-                .try_delete("network", &copied.named(), cascade())
+                .try_delete("network", &copied.original_at_central(), cascade())
                 .await
                 .unwrap_err();
             let ControlError::Unreachable { message } = refused else {
@@ -241,8 +244,10 @@ fn t19_a_local_site_that_fails_behind_the_write_guard_refuses_and_releases_all_t
             { "match": { "region": LOCALS[1], "method": "GET", "path": path }, "action": { "status": 503 } },
         ]));
         with_engine(bench, async |client| {
-            let id = client.delete("network", &copied.named()).await;
-            let refused = client.refused(&id).await;
+            let id = client
+                .delete("network", &copied.original_at_central())
+                .await;
+            let refused = client.until_refused(&id).await;
             let rules: Vec<RefusalRule> = refused.refused.iter().map(|it| it.rule).collect();
             assert_eq!(rules, [RefusalRule::Unreadable]);
             for tombstone in copied.tombstones(&client).await {
@@ -250,7 +255,7 @@ fn t19_a_local_site_that_fails_behind_the_write_guard_refuses_and_releases_all_t
             }
             bench.faults(json!([]));
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(copied.networks(), [NONE; 3]);
@@ -268,7 +273,7 @@ fn t14_a_re_created_copy_is_removed_only_if_it_names_the_deleted_original() {
         bench.tag_as_copy(LOCALS[0], &copy_of_alive, &alive);
         with_engine(bench, async |client| {
             let id = client.delete("network", &copied.original).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             copied.copy_at(LOCALS[0]);
             copied.copy_at(LOCALS[1]);
             tokio::time::sleep(Duration::from_secs(300)).await;
@@ -292,7 +297,7 @@ fn t14_a_copy_re_created_more_often_than_allowed_is_stuck_with_that_reason() {
         let bench = &copied.bench;
         with_engine(bench, async |client| {
             let id = client.delete("network", &copied.original).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             for _ in 0..2 {
                 copied.copy_at(LOCALS[0]);
                 tokio::time::sleep(Duration::from_secs(300)).await;
@@ -307,9 +312,9 @@ fn t14_a_copy_re_created_more_often_than_allowed_is_stuck_with_that_reason() {
             let sent = bench.writes().len();
             tokio::time::sleep(Duration::from_secs(3600)).await;
             assert_eq!(bench.writes().len(), sent, "a person must look");
-            let told = client.timeline(Some(&id), None).await;
-            let told = told.iter().filter(|it| it.kind == EventKind::Recreated);
-            assert_eq!(told.count(), 2);
+            let events = client.timeline(Some(&id), None).await;
+            let events = events.iter().filter(|it| it.kind == EventKind::Recreated);
+            assert_eq!(events.count(), 2);
         })
         .await;
         assert_eq!(copied.networks()[1].len(), 1);
@@ -339,7 +344,7 @@ fn t20_a_tagged_copy_of_a_part_is_swept_once_its_original_is_gone() {
         let before = copy_of_part("10.7.0.0/24");
         with_engine(bench, async |client| {
             let id = client.delete("network", &copied.original).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let after = copy_of_part("10.8.0.0/24");
             tokio::time::sleep(Duration::from_secs(300)).await;
             let left: Vec<String> = bench
@@ -372,7 +377,7 @@ fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_swept() 
                 "{plan:#?}"
             );
             let id = client.delete("network", &copied.original).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert_eq!(copied.networks(), [NONE; 3]);
             // One of another project is nobody's copy.
             let demo = bench.demo_project();
@@ -388,23 +393,23 @@ fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_swept() 
             assert_eq!(copied.networks()[1], std::slice::from_ref(&again));
             assert_eq!(copied.networks()[2], [others]);
             assert_eq!(bench.writes().len(), sent);
-            let deletion = client.stuck(&id).await;
+            let deletion = client.until_stuck(&id).await;
             assert!(deletion.note.contains(&again), "{}", deletion.note);
             let step = client.step_of(&id, &copied.original).await;
             let error = step.last_error.unwrap();
             assert_eq!(error.kind, "Recreated");
             assert!(error.message.contains("gone delete network/"), "{error:?}");
-            let told = client.timeline(Some(&id), None).await;
-            let told = told.iter().filter(|it| it.kind == EventKind::Recreated);
-            assert_eq!(told.count(), 1);
+            let events = client.timeline(Some(&id), None).await;
+            let events = events.iter().filter(|it| it.kind == EventKind::Recreated);
+            assert_eq!(events.count(), 1);
 
             // Once it is deleted, the person's retry ends the deletion.
             let removed = client
                 .delete("network", &format!("{again}@envvars/{}", LOCALS[0]))
                 .await;
-            client.gone(&removed).await;
+            client.until_gone(&removed).await;
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             tokio::time::sleep(Duration::from_secs(3600)).await;
             assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
         })
@@ -438,9 +443,9 @@ fn t09_t14_copies_with_the_same_id_are_deleted_with_their_original_and_when_re_c
                 .collect()
         };
         with_engine(&bench, async |client| {
-            let named = format!("{original}@envvars/{CENTRAL}");
-            let id = client.delete("network", &named).await;
-            client.gone(&id).await;
+            let original_at_central = format!("{original}@envvars/{CENTRAL}");
+            let id = client.delete("network", &original_at_central).await;
+            client.until_gone(&id).await;
             assert_eq!(held(LOCALS[0]), std::slice::from_ref(&bystander));
             for region in LOCALS {
                 network_with_ports(&bench, region, copy.clone());
@@ -521,7 +526,7 @@ fn t03_the_write_guard_of_copies_is_set_before_their_cascades_are_listed() {
             // T6: a copy is in the hands of the same deletion.
             let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
             assert_eq!(client.delete("network", &local).await, id);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
     });
@@ -532,7 +537,7 @@ fn t09_an_original_is_not_deleted_while_another_deletion_deletes_its_copy() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
-        bench.faults(hang_at(LOCALS[0]));
+        bench.faults(fail_deletes_at(LOCALS[0]));
         with_engine(bench, async |client| {
             let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
             let first = client.delete("network", &local).await;
@@ -551,9 +556,9 @@ fn t09_an_original_is_not_deleted_while_another_deletion_deletes_its_copy() {
                 "{message}"
             );
             bench.faults(json!([]));
-            client.gone(&first).await;
+            client.until_gone(&first).await;
             let id = client.delete("network", &copied.original).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(copied.networks(), [NONE; 3]);
@@ -593,7 +598,7 @@ fn p01_a_copy_that_appeared_after_the_plan_is_drift() {
                 let plan = client.plan("network", &copied.original).await;
                 copied.copy_at(LOCALS[0]);
                 let id = client.delete_plan(&plan.hash).await;
-                let refused = client.refused(&id).await;
+                let refused = client.until_refused(&id).await;
                 assert_eq!(refused.refused[0].rule, RefusalRule::Drift);
                 assert_eq!(copied.bench.writes().len(), 0);
             })
@@ -619,7 +624,7 @@ fn n14_copies_of_many_originals_are_found_by_two_lists_for_each_site() {
         }
         with_engine(bench, async |client| {
             let id = client.delete_all("network", &originals).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let sent = bench.sent();
             let by_tag = sent.iter().filter(|it| it.path.contains("tags-any"));
             // Before the fence, and behind it.

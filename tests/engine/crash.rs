@@ -11,7 +11,7 @@ use gone::ledger::{Cursor, StepFilter};
 use serde_json::json;
 
 #[derive(Clone, Copy, Debug)]
-enum At {
+enum CrashPoint {
     Write(u64),
     Call(u64),
 }
@@ -65,27 +65,27 @@ impl Target {
 }
 
 /// A run with one crash. False if it ended before the crash came.
-fn crashed(at: At, concurrency: usize, target: Target) -> bool {
+fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
     paused(async {
         let mut bench = Bench::in_regions(7, target.regions());
         bench.settings.engine.concurrency = concurrency;
         bench.settings.engine.concurrency_max = concurrency;
-        let (kind, word) = target.build(&mut bench);
+        let (kind, id_or_name) = target.build(&mut bench);
         // Who makes a balancer finds it pending for a second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         bench.limits(json!({ "latency_ms": 20 }));
-        let (before, owned) = (bench.everything(), bench.owned_ports());
+        let (before, owned) = (bench.all_ids(), bench.owned_ports());
         match at {
-            At::Write(k) => bench.crash.at_write(k),
-            At::Call(k) => bench.crash.at_call(k),
+            CrashPoint::Write(k) => bench.crash.at_write(k),
+            CrashPoint::Call(k) => bench.crash.at_call(k),
         }
         let first = bench
             .run(async |client| {
-                let id = client.delete(kind, &word).await;
-                client.gone(&id).await;
+                let id = client.delete(kind, &id_or_name).await;
+                client.until_gone(&id).await;
             })
             .await;
-        bench.crash.never();
+        bench.crash.cancel();
         let in_flight = in_flight(&bench).await;
         let sent_before = bench.writes().len();
         let frozen = with_engine(&bench, async |client| {
@@ -93,13 +93,13 @@ fn crashed(at: At, concurrency: usize, target: Target) -> bool {
             let id = match known.first() {
                 Some(deletion) => deletion.id.clone(),
                 // It was not accepted, and the person asks again.
-                None => client.delete(kind, &word).await,
+                None => client.delete(kind, &id_or_name).await,
             };
-            client.gone(&id).await;
-            client.frozen(&id).await
+            client.until_gone(&id).await;
+            client.frozen_plan(&id).await
         })
         .await;
-        check(&bench, (&before, &owned), &frozen).await;
+        check_outcome(&bench, (&before, &owned), &frozen).await;
         let (old, new) = bench
             .writes()
             .split_at_checked(sent_before)
@@ -110,21 +110,21 @@ fn crashed(at: At, concurrency: usize, target: Target) -> bool {
             new.iter().all(|sent| sent.status != Some(404)),
             "{at:?}: {new:#?}"
         );
-        let old: BTreeSet<String> = old.iter().map(Sent::subject).collect();
-        let mut times: BTreeMap<String, usize> = BTreeMap::new();
+        let old: BTreeSet<String> = old.iter().map(SentRequest::signature).collect();
+        let mut sent_counts: BTreeMap<String, usize> = BTreeMap::new();
         for sent in new {
-            let subject = sent.subject();
-            *times.entry(subject.clone()).or_default() += 1;
-            if old.contains(&subject) {
+            let signature = sent.signature();
+            *sent_counts.entry(signature.clone()).or_default() += 1;
+            if old.contains(&signature) {
                 assert!(
-                    in_flight.iter().any(|id| subject.contains(id)),
-                    "{at:?}: {subject} was sent again and was not in flight: {in_flight:?}"
+                    in_flight.iter().any(|id| signature.contains(id)),
+                    "{at:?}: {signature} was sent again and was not in flight: {in_flight:?}"
                 );
             }
         }
         assert!(
-            times.values().all(|times| *times == 1),
-            "{at:?}: {times:#?}"
+            sent_counts.values().all(|count| *count == 1),
+            "{at:?}: {sent_counts:#?}"
         );
         first.is_none()
     })
@@ -154,12 +154,12 @@ async fn in_flight(bench: &Bench) -> Vec<String> {
     ids.map(str::to_owned).collect()
 }
 
-async fn check(
+async fn check_outcome(
     bench: &Bench,
     (before, owned): (&BTreeSet<(String, String)>, &BTreeMap<String, String>),
     frozen: &Plan,
 ) {
-    let after = bench.everything();
+    let after = bench.all_ids();
     let planned: BTreeSet<&str> = frozen
         .steps
         .iter()
@@ -210,14 +210,19 @@ async fn check(
     }
 }
 
-fn at_each(point: fn(u64) -> At, concurrency: usize, target: Target) {
-    at_each_of((1, 1), point, concurrency, target);
+fn crash_at_each(point: fn(u64) -> CrashPoint, concurrency: usize, target: Target) {
+    crash_at_every_nth((1, 1), point, concurrency, target);
 }
 
 /// From the first on, each so many: a long test in two.
-fn at_each_of((first, step): (u64, u64), point: fn(u64) -> At, concurrency: usize, target: Target) {
+fn crash_at_every_nth(
+    (first, step): (u64, u64),
+    point: fn(u64) -> CrashPoint,
+    concurrency: usize,
+    target: Target,
+) {
     let mut k = first;
-    while crashed(point(k), concurrency, target) {
+    while run_with_crash(point(k), concurrency, target) {
         k += step;
         assert!(k < 500);
     }
@@ -226,45 +231,45 @@ fn at_each_of((first, step): (u64, u64), point: fn(u64) -> At, concurrency: usiz
 
 #[test]
 fn t08_i11_a_crash_at_each_write_is_recovered_with_one_call_at_a_time() {
-    at_each(At::Write, 1, Target::Network);
+    crash_at_each(CrashPoint::Write, 1, Target::Network);
 }
 
 #[test]
 fn t08_i11_a_crash_at_each_write_is_recovered_with_sixteen_calls_at_a_time() {
-    at_each(At::Write, 16, Target::Network);
+    crash_at_each(CrashPoint::Write, 16, Target::Network);
 }
 
 #[test]
 fn t08_i11_a_crash_at_each_call_is_recovered_with_one_call_at_a_time() {
-    at_each(At::Call, 1, Target::Network);
+    crash_at_each(CrashPoint::Call, 1, Target::Network);
 }
 
 #[test]
 fn t08_i11_a_crash_at_each_call_is_recovered_with_sixteen_calls_at_a_time() {
-    at_each(At::Call, 16, Target::Network);
+    crash_at_each(CrashPoint::Call, 16, Target::Network);
 }
 
 #[test]
 fn t08_i11_a_crash_at_each_write_is_recovered_for_a_project_in_all_services() {
-    at_each(At::Write, 16, Target::Project);
+    crash_at_each(CrashPoint::Write, 16, Target::Project);
 }
 
 #[test]
 fn t08_t09_i11_a_crash_at_each_write_is_recovered_for_copies_in_three_regions() {
-    at_each(At::Write, 16, Target::Copied);
+    crash_at_each(CrashPoint::Write, 16, Target::Copied);
 }
 
 #[test]
 fn t08_t09_i11_a_crash_at_each_call_is_recovered_for_copies_in_three_regions() {
-    at_each(At::Call, 1, Target::Copied);
+    crash_at_each(CrashPoint::Call, 1, Target::Copied);
 }
 
 #[test]
 fn t08_i11_a_crash_at_each_odd_call_is_recovered_for_a_project_in_all_services() {
-    at_each_of((1, 2), At::Call, 1, Target::Project);
+    crash_at_every_nth((1, 2), CrashPoint::Call, 1, Target::Project);
 }
 
 #[test]
 fn t08_i11_a_crash_at_each_even_call_is_recovered_for_a_project_in_all_services() {
-    at_each_of((2, 2), At::Call, 1, Target::Project);
+    crash_at_every_nth((2, 2), CrashPoint::Call, 1, Target::Project);
 }

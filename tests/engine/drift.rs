@@ -10,7 +10,7 @@ use gone::domain::model::{
 use crate::harness::*;
 
 /// A network whose deletion is stuck because a port appeared after the plan; the deletion and the port.
-pub async fn stuck_with_a_newcomer(
+pub async fn delete_with_newcomer(
     bench: &Bench,
     client: &Client,
     network: &str,
@@ -19,15 +19,15 @@ pub async fn stuck_with_a_newcomer(
     let id = client.delete("network", network).await;
     client.until_step(&id, "port", StepState::Blocked).await;
     let newcomer = bench.create("ports", port);
-    client.stuck(&id).await;
+    client.until_stuck(&id).await;
     (id, newcomer)
 }
 
-pub fn hold_the_port_back(bench: &Bench, port: &str) {
+pub fn fail_port_deletes(bench: &Bench, port: &str) {
     bench.faults(json!([{ "match": { "method": "DELETE", "id": port }, "times": 3, "action": { "status": 503 } }]));
 }
 
-async fn answer(client: &Client, id: &str, accept: bool) -> Result<(), ControlError> {
+async fn answer_drift(client: &Client, id: &str, accept: bool) -> Result<(), ControlError> {
     let deletion_id = id.to_owned();
     let command = Command::Drift {
         deletion_id,
@@ -41,10 +41,10 @@ fn p11_a_step_stuck_with_drift_names_the_newcomer_and_the_commands_that_answer_i
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
-        hold_the_port_back(&bench, &ports[0]);
+        fail_port_deletes(&bench, &ports[0]);
         with_engine(&bench, async |client| {
             let late = json!({ "network_id": network, "name": "late" });
-            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            let (id, newcomer) = delete_with_newcomer(&bench, &client, &network, late).await;
             let step = client.step(&id, "network").await;
             let error = step.last_error.unwrap();
             assert_eq!(error.class, ErrorClass::Drift);
@@ -71,12 +71,12 @@ fn p11_an_accepted_newcomer_is_deleted_on_behalf_of_the_person_who_accepted_it()
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
-        hold_the_port_back(&bench, &ports[0]);
+        fail_port_deletes(&bench, &ports[0]);
         with_engine(&bench, async |client| {
             let late = json!({ "network_id": network, "name": "late" });
-            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
-            answer(&client, &id, true).await.unwrap();
-            client.gone(&id).await;
+            let (id, newcomer) = delete_with_newcomer(&bench, &client, &network, late).await;
+            answer_drift(&client, &id, true).await.unwrap();
+            client.until_gone(&id).await;
             assert!(!bench.ids("ports").contains(&newcomer));
             let caused = client.caused_by(&id).await;
             assert_eq!(caused[0].targets[0].key.id, newcomer);
@@ -93,13 +93,13 @@ fn p11_only_the_newcomers_that_were_listed_are_accepted() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
-        hold_the_port_back(&bench, &ports[0]);
+        fail_port_deletes(&bench, &ports[0]);
         with_engine(&bench, async |client| {
             let late = json!({ "network_id": network, "name": "late" });
-            let (id, _) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            let (id, _) = delete_with_newcomer(&bench, &client, &network, late).await;
             let later = bench.create("ports", json!({ "network_id": network, "name": "later" }));
-            answer(&client, &id, true).await.unwrap();
-            let deletion = client.stuck(&id).await;
+            answer_drift(&client, &id, true).await.unwrap();
+            let deletion = client.until_stuck(&id).await;
             assert!(deletion.note.contains("port later"), "{}", deletion.note);
             assert_eq!(bench.writes_to(&later), []);
         })
@@ -114,14 +114,14 @@ fn p01_p11_a_newcomer_that_got_a_trunk_after_it_was_listed_is_not_accepted() {
         let (network, ports) = bench.plain_network(1);
         let (other, _) = bench.plain_network(0);
         let elsewhere = bench.create("ports", json!({ "network_id": other }));
-        hold_the_port_back(&bench, &ports[0]);
+        fail_port_deletes(&bench, &ports[0]);
         with_engine(&bench, async |client| {
             let late = json!({ "network_id": network, "name": "late" });
-            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            let (id, newcomer) = delete_with_newcomer(&bench, &client, &network, late).await;
             let subports = json!([{ "port_id": elsewhere, "segmentation_type": "vlan", "segmentation_id": 7 }]);
             let trunk = json!({ "name": "since", "port_id": newcomer, "sub_ports": subports });
             let trunk = bench.create("trunks", trunk);
-            let refused = answer(&client, &id, true).await.unwrap_err();
+            let refused = answer_drift(&client, &id, true).await.unwrap_err();
             assert!(matches!(refused, ControlError::Conflict { .. }), "{refused:?}");
             assert!(refused.to_string().contains("since"), "{refused}");
             for left in [&newcomer, &trunk, &elsewhere] {
@@ -137,19 +137,19 @@ fn p11_a_refused_newcomer_stays_and_the_cancelled_deletion_names_it() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
-        hold_the_port_back(&bench, &ports[0]);
+        fail_port_deletes(&bench, &ports[0]);
         with_engine(&bench, async |client| {
             let late = json!({ "network_id": network, "name": "late" });
-            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
-            answer(&client, &id, false).await.unwrap();
-            let deletion = client.settled(&id).await;
+            let (id, newcomer) = delete_with_newcomer(&bench, &client, &network, late).await;
+            answer_drift(&client, &id, false).await.unwrap();
+            let deletion = client.until_terminal(&id).await;
             assert_eq!(deletion.state, DeletionState::Cancelled);
             for words in ["network ", "stays", "port late"] {
                 assert!(deletion.note.contains(words), "{}", deletion.note);
             }
             assert_eq!(bench.writes_to(&newcomer), []);
             assert!(bench.ids("networks").contains(&network));
-            let again = answer(&client, &id, true).await;
+            let again = answer_drift(&client, &id, true).await;
             assert!(
                 matches!(again, Err(ControlError::Conflict { .. })),
                 "{again:?}"
@@ -164,17 +164,17 @@ fn p11_a_stuck_deletion_that_is_set_to_absorb_ends_gone_and_then_cannot_be_chang
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
-        hold_the_port_back(&bench, &ports[0]);
+        fail_port_deletes(&bench, &ports[0]);
         with_engine(&bench, async |client| {
             let late = json!({ "network_id": network, "name": "late" });
-            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            let (id, newcomer) = delete_with_newcomer(&bench, &client, &network, late).await;
             let absorb = |deletion_id: &str| Command::SetOptions {
                 deletion_id: deletion_id.to_owned(),
                 drift: Some(DriftPolicy::Absorb),
                 on_failure: None,
             };
             client.submit(absorb(&id)).await.unwrap();
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert!(!bench.ids("ports").contains(&newcomer));
             assert_eq!(
                 client.deletion(&id).await.options.drift,
@@ -207,20 +207,20 @@ fn p11_a_repeated_project_deletion_that_absorbs_drift_frees_the_stuck_one() {
         };
         let network = bench.create("networks", owned(json!({ "name": "busy" })));
         let port = bench.create("ports", owned(json!({ "network_id": network })));
-        hold_the_port_back(&bench, &port);
+        fail_port_deletes(&bench, &port);
         with_engine(&bench, async |client| {
             let first = client.delete("project", "demo").await;
             client.until_step(&first, "port", StepState::Blocked).await;
             let late = owned(json!({ "network_id": network, "name": "late" }));
             bench.create("ports", late);
-            client.stuck(&first).await;
+            client.until_stuck(&first).await;
             let absorbs = PlanOptions {
                 drift: DriftPolicy::Absorb,
                 ..cascade()
             };
             let again = client.delete_with("project", "demo", absorbs).await;
             for id in [&first, &again] {
-                client.gone(id).await;
+                client.until_gone(id).await;
             }
             assert_eq!(
                 client.deletion(&first).await.options.drift,
@@ -257,7 +257,7 @@ fn p11_drift_since_the_plan_is_reported_only_for_its_own_site() {
             let renamed = json!({ "network": { "name": "other" } });
             bench.api_at(region, "PUT", &format!("/v2.0/networks/{id}"), renamed);
             let deletion_id = client.delete_plan(&plan.hash).await;
-            let refused = client.refused(&deletion_id).await.refused;
+            let refused = client.until_refused(&deletion_id).await.refused;
             assert_eq!(refused.len(), 1, "{refused:#?}");
             assert_eq!(refused[0].resource.key.id, *id);
             let changed = format!(
@@ -284,7 +284,7 @@ fn p11_drift_since_the_plan_names_each_field_that_changed_with_its_old_and_new_v
             let late = bench.create("ports", json!({ "network_id": network, "name": "late" }));
 
             let id = client.delete_plan(&plan.hash).await;
-            let deletion = client.refused(&id).await;
+            let deletion = client.until_refused(&id).await;
             let changes = &deletion.refused[0].changes;
             let of = |id: &str| {
                 let mut found = changes.iter().filter(|it| it.resource.key.id == id);
@@ -303,8 +303,8 @@ fn p11_drift_since_the_plan_names_each_field_that_changed_with_its_old_and_new_v
                 ("device_owner", "compute:nova", "custom:backup"),
             ];
             assert_eq!(fields, changed);
-            let told = "device_owner was \"compute:nova\", is now \"custom:backup\"";
-            assert!(deletion.note.contains(told), "{}", deletion.note);
+            let described = "device_owner was \"compute:nova\", is now \"custom:backup\"";
+            assert!(deletion.note.contains(described), "{}", deletion.note);
             assert_eq!(bench.writes(), []);
         })
         .await;

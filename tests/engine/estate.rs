@@ -51,7 +51,7 @@ fn the_estate_has_every_kind_and_each_of_its_resources_can_be_deleted() {
             let (kind, word) = bench.furnish_demo().into_iter().nth(at).unwrap();
             let deletion = bench.run(async |client| {
                 let id = client.delete(kind, &word).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 client.steps(&id).await
             });
             for step in deletion.await.unwrap() {

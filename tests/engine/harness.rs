@@ -24,9 +24,9 @@ use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 pub use super::client::{Client, cascade, target};
-use super::kept::Kept;
-use super::ports::{Client as CloudClient, Faulty, InProcess};
-pub use super::ports::{Crash, Lies, Rate, Sent, is_of_cinder};
+use super::ledger_storage::LedgerStorage;
+pub use super::ports::{Crash, PlantedFault, RateLimit, SentRequest, is_cinder_path};
+use super::ports::{FaultyCloud, FaultyLedger, InProcessTransport};
 
 /// What the sandbox lists, by the names of its collections; but segments, which every network has as a
 /// part of itself.
@@ -96,18 +96,18 @@ pub struct Bench {
     /// Clouds of other providers.
     pub others: Vec<Arc<dyn Cloud>>,
     regions: Vec<&'static str>,
-    pub kept: Kept,
+    pub storage: LedgerStorage,
     _folder: tempfile::TempDir,
     /// Which ledger writes and calls end the engine.
     pub crash: Arc<Crash>,
-    pub lies: Lies,
+    pub planted_fault: PlantedFault,
     /// As whom engines log in, and for what.
     pub login: Login,
     /// Engines are those of one verb: they sign in to what they are asked about.
     pub for_one_verb: bool,
-    sent: Arc<Mutex<Vec<Sent>>>,
+    sent: Arc<Mutex<Vec<SentRequest>>>,
     /// A proxy before the cloud that limits calls.
-    pub rate: Arc<Mutex<Option<Rate>>>,
+    pub rate_limit: Arc<Mutex<Option<RateLimit>>>,
     /// Of the calls beside the engine: each user's.
     tokens: Mutex<HashMap<String, HeaderValue>>,
 }
@@ -157,20 +157,20 @@ impl Bench {
             kinds: KINDS.clone(),
             others: Vec::new(),
             regions: regions.to_vec(),
-            kept: Kept::File(folder.path().join("ledger.db")),
+            storage: LedgerStorage::File(folder.path().join("ledger.db")),
             _folder: folder,
             crash: Arc::default(),
-            lies: Lies::None,
+            planted_fault: PlantedFault::None,
             login: Login::Admin,
             for_one_verb: false,
             sent: Arc::default(),
-            rate: Arc::default(),
+            rate_limit: Arc::default(),
             tokens: Mutex::default(),
         }
     }
 
     /// A deployment `home` that offers this service, whose kinds the text has.
-    pub fn keeps(&mut self, service: &str, kinds: &str) {
+    pub fn register_service(&mut self, service: &str, kinds: &str) {
         let source = Source {
             file: format!("{service}.toml"),
             text: kinds.to_owned(),
@@ -187,7 +187,7 @@ impl Bench {
     }
 
     /// Calls are sent one after the other, so that a test knows which comes next.
-    pub fn one_at_a_time(&mut self) {
+    pub fn send_one_at_a_time(&mut self) {
         self.settings.engine.concurrency = 1;
         self.settings.engine.concurrency_max = 1;
     }
@@ -230,18 +230,18 @@ impl Bench {
     }
 
     /// Every request of the engines so far.
-    pub fn sent(&self) -> Vec<Sent> {
+    pub fn sent(&self) -> Vec<SentRequest> {
         self.sent.lock().unwrap().clone()
     }
 
     /// Every request of the engines so far that would change Neutron, in order.
-    pub fn writes(&self) -> Vec<Sent> {
+    pub fn writes(&self) -> Vec<SentRequest> {
         let sent = self.sent();
-        sent.into_iter().filter(Sent::is_write).collect()
+        sent.into_iter().filter(SentRequest::is_write).collect()
     }
 
     /// The engines' writes whose path or body has this text.
-    pub fn writes_to(&self, text: &str) -> Vec<Sent> {
+    pub fn writes_to(&self, text: &str) -> Vec<SentRequest> {
         let mut writes = self.writes();
         writes.retain(|sent| sent.path.contains(text) || sent.body.contains(text));
         writes
@@ -294,10 +294,10 @@ impl Bench {
             path if path.starts_with(BALANCERS) => "load-balancer",
             path if path.starts_with("/v2.0") => "network",
             path if path.starts_with("/v2.1") => "compute",
-            path if is_of_cinder(path) => "volumev3",
+            path if is_cinder_path(path) => "volumev3",
             _ => "image",
         };
-        let at = match path.starts_with("/v3") && !is_of_cinder(path) {
+        let at = match path.starts_with("/v3") && !is_cinder_path(path) {
             true => String::new(),
             false => format!("/{region}/{service}"),
         };
@@ -364,7 +364,7 @@ impl Bench {
     }
 
     /// Every id in the cloud, as (collection, id). Faults must be off.
-    pub fn everything(&self) -> BTreeSet<(String, String)> {
+    pub fn all_ids(&self) -> BTreeSet<(String, String)> {
         let mut all = BTreeSet::new();
         for region in &self.regions {
             for collection in COLLECTIONS {
@@ -441,8 +441,8 @@ impl Bench {
     /// Starts an engine on the ledger, runs `work` beside it, and ends it as a crash would. None if
     /// the planned crash came first.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> Option<T> {
-        self.crash.begin();
-        let (inner, epoch) = self.kept.open();
+        self.crash.revive();
+        let (inner, epoch) = self.storage.open();
         let (engine, ledger) = self.engine(inner, epoch, &self.crash, None);
         let client = Client {
             control: engine.control(),
@@ -458,15 +458,15 @@ impl Bench {
         while ledger.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
-        if answer.is_none() && self.lies == Lies::CommitsLate {
-            self.kept.undo_last_write();
+        if answer.is_none() && self.planted_fault == PlantedFault::CommitsLate {
+            self.storage.undo_last_write();
         }
         answer
     }
 
     /// Keeps the ledger in memory instead of a file. Nothing can be replayed then.
     pub fn keep_in_memory(&mut self) {
-        self.kept = Kept::in_memory();
+        self.storage = LedgerStorage::in_memory();
     }
 
     /// An engine on an opened ledger, and how to see that its tasks have let go of it. `crash`: what ends it.
@@ -476,12 +476,12 @@ impl Bench {
         epoch: i64,
         crash: &Arc<Crash>,
         tombstones: Option<Arc<Tombstones>>,
-    ) -> (Engine, Weak<Faulty>) {
-        let ledger = Arc::new(Faulty {
+    ) -> (Engine, Weak<FaultyLedger>) {
+        let ledger = Arc::new(FaultyLedger {
             inner,
             crash: crash.clone(),
-            lies: self.lies,
-            kept: self.kept.clone(),
+            planted_fault: self.planted_fault,
+            storage: self.storage.clone(),
             fences: Mutex::default(),
         });
         let weak = Arc::downgrade(&ledger);
@@ -503,15 +503,15 @@ impl Bench {
                     service: home.service.clone(),
                     region: String::new(),
                 },
-                peers: Arc::new(Nobody),
+                peers: Arc::new(NoPeers),
                 heartbeat: Duration::from_secs(30),
             }),
             tombstones,
             gates: Arc::default(),
             ledger,
-            cloud: Arc::new(CloudClient {
+            cloud: Arc::new(FaultyCloud {
                 inner: CloudRouter::new(clouds, self.clock.clone()),
-                lies: self.lies,
+                planted_fault: self.planted_fault,
                 accepted: Mutex::default(),
             }),
             kinds: self.kinds.clone(),
@@ -575,9 +575,9 @@ impl Bench {
             let cloud = config.cloud("envvars", None).unwrap();
             (site_of(region), cloud)
         };
-        let transport = InProcess {
+        let transport = InProcessTransport {
             world: self.world.clone(),
-            rate: self.rate.clone(),
+            rate_limit: self.rate_limit.clone(),
             clock: self.clock.clone(),
             crash: crash.clone(),
             sent: self.sent.clone(),
@@ -593,7 +593,7 @@ impl Bench {
 
     /// A replay of the ledger as it is on the disk, and the folder of its copy, while no engine runs.
     pub fn rewind(&self) -> (Rewind, tempfile::TempDir) {
-        let Kept::File(ledger) = &self.kept else {
+        let LedgerStorage::File(ledger) = &self.storage else {
             panic!("only a ledger in a file can be replayed");
         };
         let folder = tempfile::tempdir().unwrap();
@@ -603,15 +603,15 @@ impl Bench {
 
     /// The ledger as it was left, while no engine runs.
     pub fn ledger(&self) -> Box<dyn Ledger> {
-        self.kept.open().0
+        self.storage.open().0
     }
 }
 
 /// A deployment that knows no other.
-struct Nobody;
+struct NoPeers;
 
 #[async_trait]
-impl Peers for Nobody {
+impl Peers for NoPeers {
     fn known(&self) -> Vec<Peer> {
         Vec::new()
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::harness::*;
-use super::seeds::Day;
+use super::seeds::Simulation;
 use gone::domain::model::{Action, Deletion, Phase, Plan, Site, Step, StepState, Tombstone};
 use gone::ledger::audit::{GENESIS, verify};
 use gone::ledger::{Cursor, StepFilter};
@@ -36,7 +36,7 @@ pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<()
         .steps(filter, page)
         .await
         .map_err(|error| error.to_string())?;
-    agree(&gone.rows, &ledger_state.tombstones)?;
+    check_tombstones(&gone.rows, &ledger_state.tombstones)?;
     let fenced = |id: &str| {
         ledger_state.tombstones.iter().any(|tombstone| {
             tombstone.key.id.contains(id)
@@ -56,16 +56,16 @@ pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<()
 }
 
 pub async fn check(
-    day: &Day,
+    simulation: &Simulation,
     before: &BTreeSet<(String, String)>,
     (deletion, steps, plan): &(Deletion, Vec<Step>, Option<Plan>),
 ) -> Result<(), String> {
-    let bench = &day.bench;
+    let bench = &simulation.bench;
     if let Some(problem) = bench.crash.overwritten.lock().unwrap().first() {
         return Err(problem.clone());
     }
     let plan = plan.as_ref().ok_or("it has no plan")?;
-    let after = bench.everything();
+    let after = bench.all_ids();
     // Nothing outside of the frozen plan went.
     let planned: BTreeSet<&str> = plan
         .steps
@@ -75,7 +75,7 @@ pub async fn check(
         .map(String::as_str)
         .collect();
     for (collection, id) in before.difference(&after) {
-        let owner = day.owned.get(id).unwrap_or(id);
+        let owner = simulation.owned.get(id).unwrap_or(id);
         if !planned.contains(owner.as_str()) {
             return Err(format!("{collection}/{id} went, and was not planned"));
         }
@@ -99,7 +99,7 @@ pub async fn check(
         ));
     }
     let ledger_state = bench.ledger_state().await;
-    agree(steps, &ledger_state.tombstones)?;
+    check_tombstones(steps, &ledger_state.tombstones)?;
     let ledger = bench.ledger();
     let rows = ledger
         .audit(0, 500)
@@ -127,7 +127,7 @@ pub async fn check(
     if !left.rows.is_empty() {
         return Err(format!("gone, with steps that are not: {:#?}", left.rows));
     }
-    repetitions(bench)
+    check_repetitions(bench)
 }
 
 /// Edges have composite ids: an interface is there while its port is.
@@ -189,7 +189,7 @@ fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
     }
 }
 
-fn agree(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), String> {
+fn check_tombstones(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), String> {
     for step in steps.iter().filter(|step| step.action != Action::Enable) {
         let tombstone = tombstones
             .iter()
@@ -207,15 +207,15 @@ fn agree(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), String> {
 }
 
 /// Nothing is sent again once it has taken effect: whoever does not know looks first.
-fn repetitions(bench: &Bench) -> Result<(), String> {
-    let mut answers: BTreeMap<String, Vec<Sent>> = BTreeMap::new();
+fn check_repetitions(bench: &Bench) -> Result<(), String> {
+    let mut answers: BTreeMap<String, Vec<SentRequest>> = BTreeMap::new();
     for sent in bench.writes() {
-        answers.entry(sent.subject()).or_default().push(sent);
+        answers.entry(sent.signature()).or_default().push(sent);
     }
-    for (subject, answers) in answers {
-        if answers.iter().any(Sent::found_nothing) {
+    for (signature, answers) in answers {
+        if answers.iter().any(SentRequest::found_nothing) {
             return Err(format!(
-                "{subject} was sent after it had taken effect: {answers:?}"
+                "{signature} was sent after it had taken effect: {answers:?}"
             ));
         }
     }

@@ -31,22 +31,22 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// What messages meet, each with this chance; seeded.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Weather {
+pub struct MessageFaults {
     /// The request does not come, or its answer does not.
     pub lost: f64,
     /// The request comes twice.
-    pub doubled: f64,
+    pub duplicated: f64,
     /// Something that was answered before comes in place of the answer.
-    pub old: f64,
+    pub stale: f64,
     /// Up to so long on each way.
-    pub late: Duration,
+    pub delay_max: Duration,
 }
 
 /// The network between deployments.
 pub struct Mesh {
     up: Mutex<BTreeMap<Peer, Arc<dyn Control>>>,
     cuts: Mutex<Vec<(Peer, Peer)>>,
-    weather: Mutex<Weather>,
+    message_faults: Mutex<MessageFaults>,
     dice: Mutex<fastrand::Rng>,
     /// By who asked whom.
     answered: Mutex<BTreeMap<(Peer, Peer), Answers>>,
@@ -54,16 +54,16 @@ pub struct Mesh {
     pub questions: Mutex<u64>,
     hints_lost: AtomicBool,
     /// What a deployment says in place of the truth, by who says it.
-    pub lies: Mutex<Lies>,
+    pub forged: Mutex<ForgedMessages>,
 }
 
 #[derive(Default)]
-pub struct Lies {
-    pub news: Option<Lie<DeletionNotices>>,
-    pub answers: Option<Lie<Answers>>,
+pub struct ForgedMessages {
+    pub notices: Option<Forge<DeletionNotices>>,
+    pub answers: Option<Forge<Answers>>,
 }
 
-type Lie<T> = Box<dyn Fn(&Peer, &mut T) + Send>;
+type Forge<T> = Box<dyn Fn(&Peer, &mut T) + Send>;
 
 impl Mesh {
     pub fn lose_hints(&self) {
@@ -74,31 +74,35 @@ impl Mesh {
         self.dice.lock().unwrap().f64() < of
     }
 
-    fn weather(&self) -> Weather {
-        *self.weather.lock().unwrap()
+    fn message_faults(&self) -> MessageFaults {
+        *self.message_faults.lock().unwrap()
     }
 
-    async fn way(&self) {
-        let late = self.weather().late;
-        if !late.is_zero() {
+    async fn delay(&self) {
+        let delay_max = self.message_faults().delay_max;
+        if !delay_max.is_zero() {
             let part = self.dice.lock().unwrap().f64();
-            tokio::time::sleep(late.mul_f64(part)).await;
+            tokio::time::sleep(delay_max.mul_f64(part)).await;
         }
     }
 
     fn reach(&self, from: &Peer, to: &Peer) -> Result<Arc<dyn Control>, PeerFailure> {
         let lost = || PeerFailure::new(format!("{to} does not answer"));
         let cut = |(a, b): &(Peer, Peer)| (a, b) == (from, to) || (b, a) == (from, to);
-        if self.cuts.lock().unwrap().iter().any(cut) || self.chance(self.weather().lost) {
+        if self.cuts.lock().unwrap().iter().any(cut) || self.chance(self.message_faults().lost) {
             return Err(lost());
         }
         self.up.lock().unwrap().get(to).cloned().ok_or_else(lost)
     }
 
     /// The way back: the answer may be lost.
-    async fn back<T>(&self, to: &Peer, answer: Result<T, ControlError>) -> Result<T, PeerFailure> {
-        self.way().await;
-        if self.chance(self.weather().lost) {
+    async fn deliver_answer<T>(
+        &self,
+        to: &Peer,
+        answer: Result<T, ControlError>,
+    ) -> Result<T, PeerFailure> {
+        self.delay().await;
+        if self.chance(self.message_faults().lost) {
             return Err(PeerFailure::new(format!("the answer of {to} was lost")));
         }
         answer.map_err(|error| PeerFailure::new(error.to_string()))
@@ -106,7 +110,7 @@ impl Mesh {
 }
 
 /// The mesh as one deployment sees it.
-struct Line {
+struct InProcessPeers {
     own: Peer,
     known: Vec<Peer>,
     mesh: Arc<Mesh>,
@@ -126,13 +130,13 @@ fn envelope(command: Command) -> Envelope {
 }
 
 #[async_trait]
-impl Peers for Line {
+impl Peers for InProcessPeers {
     fn known(&self) -> Vec<Peer> {
         self.known.clone()
     }
 
     async fn watch(&self, peer: &Peer, watch: Watch) -> Result<DeletionNotices, PeerFailure> {
-        self.mesh.way().await;
+        self.mesh.delay().await;
         let there = self.mesh.reach(&self.own, peer)?;
         let call = || {
             there.submit(envelope(Command::Watch {
@@ -140,18 +144,18 @@ impl Peers for Line {
             }))
         };
         let limit = Duration::from_millis(watch.wait_ms) + Duration::from_secs(10);
-        if self.mesh.chance(self.mesh.weather().doubled) {
+        if self.mesh.chance(self.mesh.message_faults().duplicated) {
             // Answered to nobody.
             let _ = tokio::time::timeout(Duration::from_secs(1), call()).await;
         }
         let answer = tokio::time::timeout(limit, call()).await;
         let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
-        match self.mesh.back(peer, answer).await? {
-            Receipt::Notices(mut news) => {
-                if let Some(lie) = &self.mesh.lies.lock().unwrap().news {
-                    lie(peer, &mut news);
+        match self.mesh.deliver_answer(peer, answer).await? {
+            Receipt::Notices(mut notices) => {
+                if let Some(forge) = &self.mesh.forged.lock().unwrap().notices {
+                    forge(peer, &mut notices);
                 }
-                Ok(*news)
+                Ok(*notices)
             }
             other => panic!("{other:?}"),
         }
@@ -159,34 +163,34 @@ impl Peers for Line {
 
     async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
         *self.mesh.questions.lock().unwrap() += 1;
-        self.mesh.way().await;
+        self.mesh.delay().await;
         let there = self.mesh.reach(&self.own, peer)?;
-        let ways = (self.own.clone(), peer.clone());
-        if self.mesh.chance(self.mesh.weather().old)
-            && let Some(old) = self.mesh.answered.lock().unwrap().get(&ways)
+        let pair = (self.own.clone(), peer.clone());
+        if self.mesh.chance(self.mesh.message_faults().stale)
+            && let Some(stale) = self.mesh.answered.lock().unwrap().get(&pair)
         {
-            return Ok(old.clone());
+            return Ok(stale.clone());
         }
         let call = || {
             there.query(Query::PointsAt(query::PointsAt {
                 question: question.clone(),
             }))
         };
-        if self.mesh.chance(self.mesh.weather().doubled) {
+        if self.mesh.chance(self.mesh.message_faults().duplicated) {
             let _ = call().await;
         }
         let answer = tokio::time::timeout(Duration::from_secs(10), call()).await;
         let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
-        match self.mesh.back(peer, answer).await? {
+        match self.mesh.deliver_answer(peer, answer).await? {
             Page::PointsAt(mut answers) => {
-                if let Some(lie) = &self.mesh.lies.lock().unwrap().answers {
-                    lie(peer, &mut answers);
+                if let Some(forge) = &self.mesh.forged.lock().unwrap().answers {
+                    forge(peer, &mut answers);
                 }
                 self.mesh
                     .answered
                     .lock()
                     .unwrap()
-                    .insert(ways, answers.clone());
+                    .insert(pair, answers.clone());
                 Ok(answers)
             }
             other => panic!("{other:?}"),
@@ -197,10 +201,10 @@ impl Peers for Line {
         if self.mesh.hints_lost.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.mesh.way().await;
+        self.mesh.delay().await;
         let there = self.mesh.reach(&self.own, peer)?;
         let answer = there.submit(envelope(Command::Hint { from })).await;
-        self.mesh.back(peer, answer).await.map(drop)
+        self.mesh.deliver_answer(peer, answer).await.map(drop)
     }
 }
 
@@ -230,7 +234,7 @@ pub struct Deployments {
 impl Deployments {
     /// `services`: each with the text of its kinds; `places`: name, service and region of each
     /// deployment. Each knows its own kinds and those that it imports, however far, and no others (G8).
-    pub fn new(seed: u64, services: &[(&str, &str)], places: &[(&str, &str, &str)]) -> Self {
+    pub fn new(seed: u64, services: &[(&str, &str)], deployments: &[(&str, &str, &str)]) -> Self {
         let memory = std::path::Path::new("/dev/shm");
         let folder = match memory.is_dir() {
             true => tempfile::tempdir_in(memory).unwrap(),
@@ -265,7 +269,7 @@ impl Deployments {
         };
         let start: DateTime<Utc> = "2026-01-02T03:04:05Z".parse().unwrap();
         let mut dice = fastrand::Rng::with_seed(seed);
-        let members = places.iter().map(|(name, service, region)| {
+        let members = deployments.iter().map(|(name, service, region)| {
             let deployment = Deployment {
                 name: (*name).to_owned(),
                 service: (*service).to_owned(),
@@ -294,12 +298,12 @@ impl Deployments {
             mesh: Arc::new(Mesh {
                 up: Mutex::default(),
                 cuts: Mutex::default(),
-                weather: Mutex::default(),
+                message_faults: Mutex::default(),
                 dice: Mutex::new(dice),
                 answered: Mutex::default(),
                 questions: Mutex::default(),
                 hints_lost: AtomicBool::new(false),
-                lies: Mutex::default(),
+                forged: Mutex::default(),
             }),
             settings,
             _folder: folder,
@@ -337,7 +341,7 @@ impl Deployments {
         let engine = Engine::new(Parts {
             neighbours: Some(Neighbours {
                 home: member.deployment.clone(),
-                peers: Arc::new(Line {
+                peers: Arc::new(InProcessPeers {
                     own: own.clone(),
                     known,
                     mesh: self.mesh.clone(),
@@ -393,8 +397,8 @@ impl Deployments {
         }
     }
 
-    pub fn weather(&self, weather: Weather) {
-        *self.mesh.weather.lock().unwrap() = weather;
+    pub fn set_message_faults(&self, message_faults: MessageFaults) {
+        *self.mesh.message_faults.lock().unwrap() = message_faults;
     }
 
     pub fn cut(&self, a: &str, b: &str) {
@@ -402,7 +406,7 @@ impl Deployments {
         self.cuts().push((peer(a), peer(b)));
     }
 
-    pub fn mend(&self) {
+    pub fn repair_cuts(&self) {
         self.cuts().clear();
     }
 
@@ -448,7 +452,7 @@ impl Deployments {
     }
 
     /// The rows that a deployment keeps of a kind.
-    pub async fn kept(&self, name: &str, kind: &str) -> Vec<Value> {
+    pub async fn native_rows(&self, name: &str, kind: &str) -> Vec<Value> {
         let query = Query::Native(query::Native {
             kind: kind.to_owned(),
             by: Vec::new(),
@@ -462,7 +466,7 @@ impl Deployments {
     }
 
     pub async fn exists(&self, name: &str, kind: &str, id: &str) -> bool {
-        let rows = self.kept(name, kind).await;
+        let rows = self.native_rows(name, kind).await;
         rows.iter().any(|row| row["id"] == json!(id))
     }
 

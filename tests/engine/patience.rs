@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::harness::*;
 
 /// How a busy, an overloaded and an absent service answer.
-fn busy() -> [Value; 4] {
+fn throttled_or_unavailable() -> [Value; 4] {
     [
         json!({ "status": 429, "retry_after": 1 }),
         json!({ "status": 413, "retry_after": 1 }),
@@ -23,7 +23,7 @@ fn busy() -> [Value; 4] {
 
 #[test]
 fn n16_a_list_or_a_login_that_fails_twice_does_not_refuse_the_deletion() {
-    for answer in busy() {
+    for answer in throttled_or_unavailable() {
         for matched in [
             json!({ "method": "GET", "kind": "port" }),
             json!({ "method": "GET" }),
@@ -35,7 +35,7 @@ fn n16_a_list_or_a_login_that_fails_twice_does_not_refuse_the_deletion() {
                 bench.faults(json!([{ "match": matched, "times": 2, "action": answer }]));
                 with_engine(&bench, async |client| {
                     let id = client.delete("network", &network).await;
-                    client.gone(&id).await;
+                    client.until_gone(&id).await;
                 })
                 .await;
             });
@@ -45,7 +45,7 @@ fn n16_a_list_or_a_login_that_fails_twice_does_not_refuse_the_deletion() {
 
 #[test]
 fn n16_a_throttled_delete_uses_no_attempt_for_a_429_or_a_413() {
-    for answer in &busy()[..2] {
+    for answer in &throttled_or_unavailable()[..2] {
         paused(async {
             let bench = Bench::new(1);
             let (network, ports) = bench.plain_network(1);
@@ -53,7 +53,7 @@ fn n16_a_throttled_delete_uses_no_attempt_for_a_429_or_a_413() {
             with_engine(&bench, async |client| {
                 let id = client.delete("network", &network).await;
                 client.until_step(&id, "port", StepState::Blocked).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 assert_eq!(client.step(&id, "port").await.attempts, 0);
             })
             .await;
@@ -69,7 +69,7 @@ fn n16_a_site_gets_no_deletes_until_its_retry_after_has_passed() {
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": { "status": 429, "retry_after": 20 } }]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let sent = bench.sent();
@@ -110,8 +110,8 @@ fn n16_a_ledger_read_error_does_not_turn_a_refused_delete_into_drift() {
             );
             bench.crash.cannot_read.store(false, Ordering::SeqCst);
             bench.faults(json!([]));
-            client.gone(&own).await;
-            client.gone(&id).await;
+            client.until_gone(&own).await;
+            client.until_gone(&id).await;
         })
         .await;
     });
@@ -151,7 +151,7 @@ fn n16_a_plan_with_a_deadline_waits_for_minutes_for_an_unavailable_cloud() {
             assert_eq!(told.state, DeletionState::Planning);
             assert!(told.note.contains("still planning"), "{}", told.note);
             assert!(told.note.contains("Service Unavailable"), "{}", told.note);
-            let done = client.gone(&id).await;
+            let done = client.until_gone(&id).await;
             let took = done.finished_at.unwrap() - done.requested_at;
             assert!(took > TimeDelta::minutes(2), "{took}");
         })
@@ -170,7 +170,7 @@ fn n16_a_plan_whose_cloud_never_answers_is_refused_at_its_deadline() {
                 let (wait, within) = (TimeDelta::minutes(wait), TimeDelta::minutes(within));
                 let target = target("network", &network);
                 let id = delete_within(&client, &bench.clock, target, wait).await;
-                let ended = client.settled(&id).await;
+                let ended = client.until_terminal(&id).await;
                 assert_eq!(ended.state, DeletionState::Refused);
                 let took = ended.finished_at.unwrap() - ended.requested_at;
                 assert!(took >= wait && took < within, "{took} of {wait}");
@@ -199,12 +199,12 @@ fn n16_plans_that_wait_for_one_region_do_not_delay_a_plan_at_another() {
                 waiting.push(delete_within(&client, &bench.clock, target, wait).await);
             }
             let id = client.delete("network", &format!("{elsewhere}@envvars/RegionTwo")).await;
-            let done = client.gone(&id).await;
+            let done = client.until_gone(&id).await;
             let took = done.finished_at.unwrap() - done.requested_at;
             assert!(took < TimeDelta::minutes(5), "{took}");
             bench.faults(json!([]));
             for id in waiting {
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             }
         })
         .await;
@@ -215,7 +215,7 @@ fn n16_plans_that_wait_for_one_region_do_not_delay_a_plan_at_another() {
 fn n12_a_plan_that_the_ledger_refuses_ends_its_deletion() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.lies = Lies::RefusesPlans;
+        bench.planted_fault = PlantedFault::RefusesPlans;
         let (_, ports) = bench.plain_network(1);
         with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
@@ -267,7 +267,7 @@ fn n16_reads_pause_between_attempts_even_if_retry_after_is_zero() {
 
 /// Deletes a project of some hundred resources; its steps, the calls that were let through and refused, and
 /// how long it took.
-fn delete_a_project(rate: Option<Rate>) -> (usize, usize, usize, f64) {
+fn delete_a_project(rate_limit: Option<RateLimit>) -> (usize, usize, usize, f64) {
     paused(async {
         let bench = Bench::new(1);
         bench.furnish_demo();
@@ -285,10 +285,10 @@ fn delete_a_project(rate: Option<Rate>) -> (usize, usize, usize, f64) {
             .run(async |_| tokio::time::sleep(Duration::from_secs(5)).await)
             .await;
         let before = bench.sent().len();
-        *bench.rate.lock().unwrap() = rate;
+        *bench.rate_limit.lock().unwrap() = rate_limit;
         let (steps, took) = with_engine(&bench, async |client| {
             let id = client.delete("project", "demo").await;
-            let done = client.gone(&id).await;
+            let done = client.until_gone(&id).await;
             let took = done.finished_at.unwrap() - done.requested_at;
             assert_eq!(done.counts.gone, done.counts.total);
             for step in client.steps(&id).await {
@@ -309,8 +309,8 @@ fn n16_a_project_behind_a_rate_limit_takes_at_most_a_tenth_longer_than_the_limit
     assert!(steps >= 100, "{steps}");
     // A limiter that saves up the calls of a second, or of two.
     for (burst, retry_after) in [(10.0, None), (10.0, Some(1)), (20.0, Some(1))] {
-        let rate = Rate::new(10.0, burst, retry_after);
-        let (limited, passed, refused, took) = delete_a_project(Some(rate));
+        let rate_limit = RateLimit::new(10.0, burst, retry_after);
+        let (limited, passed, refused, took) = delete_a_project(Some(rate_limit));
         assert_eq!(limited, steps);
         let allowed = passed as f64 / 10.0;
         let words = format!(

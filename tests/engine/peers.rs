@@ -60,7 +60,7 @@ says = "holds"
     ("s2", "[kind.ry.native]\n"),
 ];
 
-const PLACES: [(&str, &str, &str); 5] = [
+const DEPLOYMENTS: [(&str, &str, &str); 5] = [
     ("d0-1", "s0", "r1"),
     ("d1-1", "s1", "r1"),
     ("d1-2", "s1", "r2"),
@@ -69,13 +69,13 @@ const PLACES: [(&str, &str, &str); 5] = [
 ];
 
 /// Whether what holds it up says this.
-pub fn says(step: &Step, what: &str) -> bool {
+pub fn error_contains(step: &Step, what: &str) -> bool {
     let error = step.last_error.as_ref();
     error.is_some_and(|error| error.message.contains(what))
 }
 
-pub fn example(seed: u64) -> Deployments {
-    let mut deployments = Deployments::new(seed, &SERVICES, &PLACES);
+pub fn start_example(seed: u64) -> Deployments {
+    let mut deployments = Deployments::new(seed, &SERVICES, &DEPLOYMENTS);
     deployments.start_all();
     deployments
 }
@@ -83,7 +83,7 @@ pub fn example(seed: u64) -> Deployments {
 #[test]
 fn g06_references_from_another_deployment_are_deleted_or_unset() {
     paused(async {
-        let all = example(1);
+        let all = start_example(1);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d1-2", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
@@ -93,12 +93,12 @@ fn g06_references_from_another_deployment_are_deleted_or_unset() {
         let both = json!({"id": "b1", "rxs": ["x@d1-1", "x@d1-2"]});
         all.create("d0-1", "b", both).await;
         let id = all.delete("d1-1", "rx", "x").await;
-        let done = all.at("d1-1").settled(&id).await;
+        let done = all.at("d1-1").until_terminal(&id).await;
         let statuses = (all.statuses("d1-1").await, all.statuses("d0-1").await);
         assert_eq!(done.state, DeletionState::Gone, "{done:?} {statuses:#?}");
         assert!(!all.exists("d1-1", "rx", "x").await);
         assert!(!all.exists("d0-1", "a", "a1").await);
-        let b1 = all.kept("d0-1", "b").await.remove(0);
+        let b1 = all.native_rows("d0-1", "b").await.remove(0);
         assert_eq!(b1["rxs"], json!(["x@d1-2"]));
         // What is of the other deployment stays, whatever its id.
         assert!(all.exists("d0-1", "a", "a2").await);
@@ -110,7 +110,7 @@ fn g06_references_from_another_deployment_are_deleted_or_unset() {
 #[test]
 fn g03_a_plan_warns_of_references_from_other_deployments() {
     paused(async {
-        let all = example(21);
+        let all = start_example(21);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         let plan = all.at("d1-1").plan("rx", "x").await;
         assert_eq!(plan.warnings, Vec::<String>::new());
@@ -134,7 +134,7 @@ fn g03_a_plan_warns_of_references_from_other_deployments() {
 #[test]
 fn g04_g08_every_imported_deployment_is_watched_and_knows_no_kind_of_the_importer() {
     paused(async {
-        let all = example(16);
+        let all = start_example(16);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
@@ -159,7 +159,7 @@ fn g04_g08_every_imported_deployment_is_watched_and_knows_no_kind_of_the_importe
         let known: Vec<&str> = rows.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(known, ["rx"]);
         let id = all.delete("d1-1", "rx", "x").await;
-        all.at("d1-1").gone(&id).await;
+        all.at("d1-1").until_gone(&id).await;
         assert!(!all.exists("d0-1", "a", "a1").await);
     });
 }
@@ -167,12 +167,12 @@ fn g04_g08_every_imported_deployment_is_watched_and_knows_no_kind_of_the_importe
 #[test]
 fn g02_a_blocker_in_another_deployment_and_a_silent_importer_refuse_the_deletion() {
     paused(async {
-        let mut all = example(2);
+        let mut all = start_example(2);
         all.create("d2-1", "ry", json!({"id": "y"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "ry": "y@d2-1"}))
             .await;
         let id = all.delete("d2-1", "ry", "y").await;
-        let refused = all.at("d2-1").refused(&id).await.refused;
+        let refused = all.at("d2-1").until_refused(&id).await.refused;
         let blocker = refused[0].blocker.as_ref().unwrap();
         assert_eq!(refused[0].rule, RefusalRule::InUse);
         assert_eq!(
@@ -183,7 +183,7 @@ fn g02_a_blocker_in_another_deployment_and_a_silent_importer_refuse_the_deletion
 
         all.kill("d0-1").await;
         let id = all.delete("d2-1", "ry", "y").await;
-        let refused = all.at("d2-1").refused(&id).await.refused;
+        let refused = all.at("d2-1").until_refused(&id).await.refused;
         assert_eq!(refused[0].rule, RefusalRule::Unreadable);
         assert!(
             refused[0].reason.contains("deployment d0-1"),
@@ -197,7 +197,7 @@ fn g02_a_blocker_in_another_deployment_and_a_silent_importer_refuse_the_deletion
 #[test]
 fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_clearance() {
     paused(async {
-        let mut all = example(3);
+        let mut all = start_example(3);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
@@ -209,11 +209,11 @@ fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_clearance() 
         all.kill("d0-1").await;
         let step = all
             .at("d1-1")
-            .until_any(&id, |step| step.state == StepState::Blocked)
+            .until_any_step(&id, |step| step.state == StepState::Blocked)
             .await;
         assert_eq!(step.attempts, 0);
         assert_eq!(step.blockers[0].site.to_string(), "d0-1");
-        let stuck = all.at("d1-1").settled(&id).await;
+        let stuck = all.at("d1-1").until_terminal(&id).await;
         assert_eq!(stuck.state, DeletionState::Stuck);
         assert!(stuck.note.contains("d0-1"), "{}", stuck.note);
         assert!(all.exists("d1-1", "rx", "x").await);
@@ -227,7 +227,7 @@ fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_clearance() 
 #[test]
 fn g11_a_blocker_in_another_deployment_is_named_with_the_dependent_that_it_blocks() {
     paused(async {
-        let all = example(4);
+        let all = start_example(4);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
             .await;
@@ -236,7 +236,7 @@ fn g11_a_blocker_in_another_deployment_is_named_with_the_dependent_that_it_block
         let id = all.delete("d1-1", "rx", "x").await;
         let held = all
             .at("d1-1")
-            .until_any(&id, |step| says(step, "d1 at d0-1"))
+            .until_any_step(&id, |step| error_contains(step, "d1 at d0-1"))
             .await;
         let said = held.last_error.unwrap().message;
         assert!(said.contains("c c1"), "{said}");
@@ -258,7 +258,7 @@ fn g11_a_blocker_in_another_deployment_is_named_with_the_dependent_that_it_block
 #[test]
 fn g06_a_resource_marked_for_deletion_is_deleted_once_its_blocker_is_gone() {
     paused(async {
-        let all = example(12);
+        let all = start_example(12);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
             .await;
@@ -266,9 +266,9 @@ fn g06_a_resource_marked_for_deletion_is_deleted_once_its_blocker_is_gone() {
             .await;
         let id = all.delete("d1-1", "rx", "x").await;
         all.at("d1-1")
-            .until_any(&id, |step| says(step, "c c1"))
+            .until_any_step(&id, |step| error_contains(step, "c c1"))
             .await;
-        let c1 = all.kept("d0-1", "c").await.remove(0);
+        let c1 = all.native_rows("d0-1", "c").await.remove(0);
         assert_eq!(c1["status"], "DELETING");
         let d1 = all.delete("d0-1", "d", "d1").await;
         all.at("d0-1").until_state(&d1, DeletionState::Gone).await;
@@ -281,7 +281,7 @@ fn g06_a_resource_marked_for_deletion_is_deleted_once_its_blocker_is_gone() {
 #[test]
 fn g11_a_resource_that_its_own_deployment_protects_stays_and_the_owner_learns_why() {
     paused(async {
-        let mut all = example(19);
+        let mut all = start_example(19);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         let a1 = json!({"id": "a1", "rx": "x@d1-1", "tags": ["keep"]});
         all.create("d0-1", "a", a1).await;
@@ -295,7 +295,7 @@ fn g11_a_resource_that_its_own_deployment_protects_stays_and_the_owner_learns_wh
         let id = all.delete("d1-1", "rx", "x").await;
         let step = all
             .at("d1-1")
-            .until_any(&id, |step| says(step, "is protected: tag keep"))
+            .until_any_step(&id, |step| error_contains(step, "is protected: tag keep"))
             .await;
         let said = step.last_error.unwrap().message;
         assert!(
@@ -310,7 +310,7 @@ fn g11_a_resource_that_its_own_deployment_protects_stays_and_the_owner_learns_wh
 #[test]
 fn t17_g10_a_resource_being_deleted_elsewhere_gets_no_new_references() {
     paused(async {
-        let all = example(13);
+        let all = start_example(13);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
             .await;
@@ -318,7 +318,7 @@ fn t17_g10_a_resource_being_deleted_elsewhere_gets_no_new_references() {
             .await;
         let id = all.delete("d1-1", "rx", "x").await;
         all.at("d1-1")
-            .until_any(&id, |step| says(step, "c c1"))
+            .until_any_step(&id, |step| error_contains(step, "c c1"))
             .await;
         let more = all
             .try_create("d0-1", "c", json!({"id": "c2", "rx": "x@d1-1"}))
@@ -332,12 +332,12 @@ fn t17_g10_a_resource_being_deleted_elsewhere_gets_no_new_references() {
 #[test]
 fn t20_a_resource_gone_elsewhere_gets_no_new_references_until_it_is_re_created() {
     paused(async {
-        let mut all = example(19);
+        let mut all = start_example(19);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a0", "rx": "x@d1-1"}))
             .await;
         let id = all.delete("d1-1", "rx", "x").await;
-        all.at("d1-1").gone(&id).await;
+        all.at("d1-1").until_gone(&id).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let late = all
             .try_create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
@@ -366,7 +366,7 @@ fn t20_a_resource_gone_elsewhere_gets_no_new_references_until_it_is_re_created()
 #[test]
 fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() {
     paused(async {
-        let all = example(17);
+        let all = start_example(17);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
             .await;
@@ -374,7 +374,7 @@ fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() {
             .await;
         let id = all.delete("d1-1", "rx", "x").await;
         all.at("d1-1")
-            .until_any(&id, |step| says(step, "c c1"))
+            .until_any_step(&id, |step| error_contains(step, "c c1"))
             .await;
         let deletion_id = id.clone();
         let cancel = Command::Cancel { deletion_id };
@@ -383,12 +383,12 @@ fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() {
         let cancelled = |it: &Deletion| it.finished_at.is_some();
         let deletion = all.at("d1-1").until(&id, cancelled).await;
         assert_eq!(deletion.state, DeletionState::Cancelled);
-        assert_eq!(all.kept("d1-1", "rx").await[0]["status"], "ACTIVE");
+        assert_eq!(all.native_rows("d1-1", "rx").await[0]["status"], "ACTIVE");
         tokio::time::sleep(Duration::from_secs(1)).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
         // What it had begun elsewhere is a deletion there, and runs to its end.
-        assert_eq!(all.kept("d0-1", "c").await[0]["status"], "DELETING");
+        assert_eq!(all.native_rows("d0-1", "c").await[0]["status"], "DELETING");
     });
 }
 
@@ -396,14 +396,14 @@ fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() {
 #[test]
 fn t10_a_resource_that_is_purged_while_an_importer_is_silent_is_not_deleted() {
     paused(async {
-        let mut all = example(22);
+        let mut all = start_example(22);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         let id = all.delete("d1-1", "rx", "x").await;
         all.at("d1-1")
             .until_state(&id, DeletionState::Running)
             .await;
         all.kill("d0-1").await;
-        let stuck = all.at("d1-1").settled(&id).await;
+        let stuck = all.at("d1-1").until_terminal(&id).await;
         assert_eq!(stuck.state, DeletionState::Stuck);
         let purge = Command::Purge {
             what: PurgeScope::Deletion(id.clone()),
@@ -412,14 +412,14 @@ fn t10_a_resource_that_is_purged_while_an_importer_is_silent_is_not_deleted() {
         };
         all.at("d1-1").submit(purge).await.unwrap();
         all.at("d1-1").until_state(&id, DeletionState::Purged).await;
-        assert_eq!(all.kept("d1-1", "rx").await[0]["status"], "ACTIVE");
+        assert_eq!(all.native_rows("d1-1", "rx").await[0]["status"], "ACTIVE");
         all.start("d0-1");
         tokio::time::sleep(Duration::from_secs(5)).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
         // It may be deleted again, and then takes its word as ever.
         let id = all.delete("d1-1", "rx", "x").await;
-        all.at("d1-1").gone(&id).await;
+        all.at("d1-1").until_gone(&id).await;
         assert!(!all.exists("d0-1", "a", "a1").await);
     });
 }
@@ -428,7 +428,7 @@ fn t10_a_resource_that_is_purged_while_an_importer_is_silent_is_not_deleted() {
 #[test]
 fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_deployments() {
     paused(async {
-        let mut all = example(18);
+        let mut all = start_example(18);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
             .await;
@@ -436,7 +436,7 @@ fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_deployme
             .await;
         let id = all.delete("d1-1", "rx", "x").await;
         all.at("d1-1")
-            .until_any(&id, |step| says(step, "c c1"))
+            .until_any_step(&id, |step| error_contains(step, "c c1"))
             .await;
         let since = all.at("d1-1").tombstone("x").await.unwrap().deleted_at;
         for name in ["d0-1", "d1-1"] {
@@ -451,7 +451,7 @@ fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_deployme
         let chained = all.at("d0-1").caused_by(&format!("d1-1/{id}")).await;
         assert_eq!(chained.len(), 1);
         let d1 = all.delete("d0-1", "d", "d1").await;
-        all.at("d0-1").gone(&d1).await;
+        all.at("d0-1").until_gone(&d1).await;
         all.at("d1-1").until_state(&id, DeletionState::Gone).await;
     });
 }
@@ -459,14 +459,14 @@ fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_deployme
 #[test]
 fn g05_the_poll_finds_cleared_references_when_hints_are_lost() {
     paused(async {
-        let all = example(14);
+        let all = start_example(14);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
         all.mesh.lose_hints();
         let began = tokio::time::Instant::now();
         let id = all.delete("d1-1", "rx", "x").await;
-        all.at("d1-1").gone(&id).await;
+        all.at("d1-1").until_gone(&id).await;
         let polls = began.elapsed().as_secs() / 30;
         assert!((1..=2).contains(&polls), "{:?}", began.elapsed());
     });
@@ -476,16 +476,16 @@ fn g05_the_poll_finds_cleared_references_when_hints_are_lost() {
 #[test]
 fn g06_a_resource_that_loses_two_references_at_once_loses_both() {
     paused(async {
-        let all = example(15);
+        let all = start_example(15);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d1-2", "rx", json!({"id": "x"})).await;
         let both = json!({"id": "b1", "rxs": ["x@d1-1", "x@d1-2"]});
         all.create("d0-1", "b", both).await;
         let first = all.delete("d1-1", "rx", "x").await;
         let second = all.delete("d1-2", "rx", "x").await;
-        all.at("d1-1").gone(&first).await;
-        all.at("d1-2").gone(&second).await;
-        assert_eq!(all.kept("d0-1", "b").await[0]["rxs"], json!([]));
+        all.at("d1-1").until_gone(&first).await;
+        all.at("d1-2").until_gone(&second).await;
+        assert_eq!(all.native_rows("d0-1", "b").await[0]["rxs"], json!([]));
     });
 }
 
@@ -523,8 +523,11 @@ says = "sums up"
         assert_eq!((plan.steps.len(), plan.refused.len()), (1, 0));
         let id = all.delete("d0", "project", "p").await;
         all.at("d0").until_state(&id, DeletionState::Gone).await;
-        assert!(all.kept("d0", "invoice").await.is_empty());
-        assert_eq!(all.kept("d0", "report").await[0]["projects"], json!([]));
+        assert!(all.native_rows("d0", "invoice").await.is_empty());
+        assert_eq!(
+            all.native_rows("d0", "report").await[0]["projects"],
+            json!([])
+        );
         let chained = all.at("d0").caused_by(&format!("d0/{id}")).await;
         assert_eq!(chained.len(), 1);
         assert_eq!(chained[0].requested_by.name, "deployment d0");
@@ -533,7 +536,7 @@ says = "sums up"
 
 /// Six levels over five deployments, and back to where it began: of service s(n) the kind k(n) belongs to
 /// k(n-1), and k5 is kept where k0 is.
-async fn chain(seed: u64) -> Deployments {
+async fn start_chain(seed: u64) -> Deployments {
     let service = |nth: usize| {
         let mut text = match nth {
             0 => "imports = [\"s4\"]\n[kind.k0.native]\n".to_owned(),
@@ -553,10 +556,10 @@ async fn chain(seed: u64) -> Deployments {
         .map(|(a, b)| (a.as_str(), b.as_str()))
         .collect();
     let names: Vec<String> = (0..5).map(|n| format!("d{n}")).collect();
-    let places: Vec<(&str, &str, &str)> = (0..5)
+    let deployments: Vec<(&str, &str, &str)> = (0..5)
         .map(|n| (names[n].as_str(), services[n].0, "r1"))
         .collect();
-    let mut all = Deployments::new(seed, &services, &places);
+    let mut all = Deployments::new(seed, &services, &deployments);
     all.start_all();
     all.create("d0", "k0", json!({"id": "x"})).await;
     for level in 1..6 {
@@ -570,7 +573,7 @@ async fn chain(seed: u64) -> Deployments {
 #[test]
 fn g09_a_chain_of_six_levels_over_five_deployments_is_deleted() {
     paused(async {
-        let all = chain(6).await;
+        let all = start_chain(6).await;
         let began = tokio::time::Instant::now();
         let id = all.delete("d0", "k0", "x").await;
         all.at("d0").until_state(&id, DeletionState::Gone).await;
@@ -583,7 +586,7 @@ fn g09_a_chain_of_six_levels_over_five_deployments_is_deleted() {
         for level in 1..6 {
             let at = format!("d{}", level % 5);
             assert!(
-                all.kept(&at, &format!("k{level}")).await.is_empty(),
+                all.native_rows(&at, &format!("k{level}")).await.is_empty(),
                 "k{level}"
             );
         }
@@ -597,11 +600,11 @@ fn g09_a_chain_of_six_levels_over_five_deployments_is_deleted() {
 #[test]
 fn g11_blockers_are_shown_as_a_tree_over_all_deployments() {
     paused(async {
-        let mut all = chain(20).await;
+        let mut all = start_chain(20).await;
         all.kill("d4").await;
         let id = all.delete("d0", "k0", "x").await;
         let silent = |step: &Step| step.blockers.iter().any(|by| by.id == "d4");
-        let held = all.at("d0").until_any(&id, silent).await;
+        let held = all.at("d0").until_any_step(&id, silent).await;
         let shown = tree_of(&held.blockers).into_iter();
         let shown: Vec<(usize, String)> = shown
             .map(|NestedBlocker { depth, by }| {
@@ -626,7 +629,7 @@ fn g11_blockers_are_shown_as_a_tree_over_all_deployments() {
     });
 }
 
-const CIRCLE: [(&str, &str); 2] = [
+const CYCLE: [(&str, &str); 2] = [
     (
         "s0",
         r#"
@@ -665,7 +668,7 @@ says = "with"
 #[test]
 fn g13_a_cycle_over_deployments_is_deleted_with_a_bounded_number_of_questions() {
     paused(async {
-        let mut all = Deployments::new(7, &CIRCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
+        let mut all = Deployments::new(7, &CYCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
         all.start_all();
         all.create("d0", "a", json!({"id": "a", "to": "b@d1"}))
             .await;
@@ -675,7 +678,7 @@ fn g13_a_cycle_over_deployments_is_deleted_with_a_bounded_number_of_questions() 
         let id = all.delete("d0", "a", "a").await;
         all.at("d0").until_state(&id, DeletionState::Gone).await;
         let chained = all.at("d1").caused_by(&format!("d0/{id}")).await;
-        all.at("d1").gone(&chained[0].id).await;
+        all.at("d1").until_gone(&chained[0].id).await;
         assert!(!all.exists("d1", "b", "b").await);
         let asked = *all.mesh.questions.lock().unwrap() - before;
         assert!(asked <= 20, "{asked} questions");
@@ -685,7 +688,7 @@ fn g13_a_cycle_over_deployments_is_deleted_with_a_bounded_number_of_questions() 
 #[test]
 fn g13_a_cycle_waits_for_a_blocker_outside_of_it() {
     paused(async {
-        let mut all = Deployments::new(8, &CIRCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
+        let mut all = Deployments::new(8, &CYCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
         all.start_all();
         all.create("d0", "a", json!({"id": "a", "to": "b@d1"}))
             .await;
@@ -694,7 +697,10 @@ fn g13_a_cycle_waits_for_a_blocker_outside_of_it() {
         all.create("d0", "n", json!({"id": "n", "a": "a"})).await;
         // b is asked for: a goes with it, and is held by n, which stays.
         let id = all.delete("d1", "b", "b").await;
-        let step = all.at("d1").until_any(&id, |step| says(step, "n n")).await;
+        let step = all
+            .at("d1")
+            .until_any_step(&id, |step| error_contains(step, "n n"))
+            .await;
         let said = step.last_error.unwrap().message;
         assert!(said.contains("will not remove"), "{said}");
         tokio::time::sleep(Duration::from_secs(3_600)).await;
@@ -705,7 +711,7 @@ fn g13_a_cycle_waits_for_a_blocker_outside_of_it() {
 #[test]
 fn g10_an_importer_whose_watch_is_too_old_refuses_new_references() {
     paused(async {
-        let all = example(9);
+        let all = start_example(9);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
@@ -722,7 +728,7 @@ fn g10_an_importer_whose_watch_is_too_old_refuses_new_references() {
         // Of another one it has.
         all.create("d0-1", "a", json!({"id": "a3", "rx": "x@d1-2"}))
             .await;
-        all.mend();
+        all.repair_cuts();
         tokio::time::sleep(Duration::from_secs(60)).await;
         all.create("d0-1", "a", json!({"id": "a2", "rx": "x@d1-1"}))
             .await;
@@ -740,7 +746,7 @@ fn g10_an_importer_whose_watch_is_too_old_refuses_new_references() {
 #[test]
 fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_it() {
     paused(async {
-        let mut all = example(10);
+        let mut all = start_example(10);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
@@ -756,7 +762,7 @@ fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_it() {
         // Nor is anything else accepted.
         all.create("d1-1", "rx", json!({"id": "y"})).await;
         let other = all.delete("d1-1", "rx", "y").await;
-        let refused = all.at("d1-1").refused(&other).await.refused;
+        let refused = all.at("d1-1").until_refused(&other).await.refused;
         assert!(
             refused[0].reason.contains("deployment d0-1"),
             "{}",

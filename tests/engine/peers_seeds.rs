@@ -12,16 +12,16 @@ use gone::domain::model::{DeletionState, Step, StepState};
 use serde_json::json;
 
 use super::harness::paused;
-use super::mesh::{Deployments, Weather};
-use super::peers_world::{Fate, PLACES, SERVICES, World, kinds};
-use super::which_seeds::seeds;
+use super::mesh::{Deployments, MessageFaults};
+use super::peers_world::{DEPLOYMENTS, Fate, SERVICES, World, kinds};
+use super::seed_selection::seeds;
 
-struct Day {
+struct PeerSimulation {
     all: Deployments,
     world: World,
 }
 
-impl Day {
+impl PeerSimulation {
     async fn new(seed: u64) -> Self {
         let texts = SERVICES.map(|service| (service, kinds(service)));
         let services: Vec<(&str, &str)> = texts
@@ -29,7 +29,7 @@ impl Day {
             .map(|(name, text)| (*name, text.as_str()))
             .collect();
         let mut dice = fastrand::Rng::with_seed(seed);
-        let mut all = Deployments::new(seed, &services, &PLACES);
+        let mut all = Deployments::new(seed, &services, &DEPLOYMENTS);
         all.settings.gc.schedule = vec![Duration::from_secs(60)];
         all.settings.gc.max_attempts = 3;
         all.settings.gc.pending_max = Duration::from_secs(30 * 60);
@@ -49,7 +49,7 @@ impl Day {
             if !self.all.is_up(thing.name()) {
                 continue;
             }
-            let rows = self.all.kept(thing.name(), &thing.kind()).await;
+            let rows = self.all.native_rows(thing.name(), &thing.kind()).await;
             let Some(row) = rows.into_iter().find(|row| row["id"] == json!(thing.id)) else {
                 continue;
             };
@@ -59,8 +59,8 @@ impl Day {
     }
 
     /// What does not go, at each deployment, for people.
-    async fn told(&self) -> String {
-        let mut told = String::new();
+    async fn report(&self) -> String {
+        let mut report = String::new();
         for name in self.all.names() {
             let steps = query::Steps {
                 limit: 500,
@@ -72,7 +72,7 @@ impl Day {
                 let peer = format!("{}/{}", status.service, status.region);
                 let watch = status.watch.map(|it| (it.seq, it.reason));
                 let importer = status.importer.map(|it| (it.awaited, it.lag, it.reason));
-                write!(told, "\n{name} {peer}: {watch:?} {importer:?}").unwrap();
+                write!(report, "\n{name} {peer}: {watch:?} {importer:?}").unwrap();
             }
             for step in rows {
                 let error = step.last_error.as_ref();
@@ -80,14 +80,14 @@ impl Day {
                 let (id, state) = (&step.resource.key.id, step.state);
                 let of = &step.deletion_id[step.deletion_id.len() - 4..];
                 let action = step.action;
-                write!(told, "\n{name} {of} {action:?} {id} {state:?}: {message}").unwrap();
+                write!(report, "\n{name} {of} {action:?} {id} {state:?}: {message}").unwrap();
             }
         }
-        told
+        report
     }
 
     /// Nothing is gone while something that is no part of a circle points at it (G7).
-    async fn nothing_went_too_early(&self) -> Result<(), String> {
+    async fn check_nothing_deleted_too_early(&self) -> Result<(), String> {
         let live_by_number = self.live_by_number().await;
         for (from, points) in &live_by_number {
             if self.world.things[*from].fate() == Fate::Dangling {
@@ -96,7 +96,7 @@ impl Day {
             for to in points {
                 let thing = &self.world.things[*to];
                 let gone = self.all.is_up(thing.name()) && !live_by_number.contains_key(to);
-                if gone && !self.world.in_a_circle(*from, *to) {
+                if gone && !self.world.in_a_cycle(*from, *to) {
                     return Err(format!("t{to} is gone, and t{from} points at it"));
                 }
             }
@@ -106,52 +106,59 @@ impl Day {
 }
 
 /// What the network and the machines do meanwhile.
-async fn trouble(day: &mut Day, dice: &mut fastrand::Rng) -> Result<(), String> {
+async fn inject_faults(
+    simulation: &mut PeerSimulation,
+    dice: &mut fastrand::Rng,
+) -> Result<(), String> {
     for _ in 0..dice.usize(4..16) {
-        let weather = Weather {
+        let message_faults = MessageFaults {
             lost: *dice.choice(&[0.0, 0.1, 0.5]).unwrap(),
-            doubled: *dice.choice(&[0.0, 0.3]).unwrap(),
-            old: *dice.choice(&[0.0, 0.0, 0.5]).unwrap(),
-            late: Duration::from_millis(*dice.choice(&[0, 20, 3_000]).unwrap()),
+            duplicated: *dice.choice(&[0.0, 0.3]).unwrap(),
+            stale: *dice.choice(&[0.0, 0.0, 0.5]).unwrap(),
+            delay_max: Duration::from_millis(*dice.choice(&[0, 20, 3_000]).unwrap()),
         };
-        day.all.weather(weather);
-        let name = PLACES[dice.usize(0..PLACES.len())].0;
+        simulation.all.set_message_faults(message_faults);
+        let name = DEPLOYMENTS[dice.usize(0..DEPLOYMENTS.len())].0;
         match dice.u8(0..6) {
-            0 | 1 if day.all.is_up(name) => day.all.kill(name).await,
-            0 | 1 => day.all.start(name),
+            0 | 1 if simulation.all.is_up(name) => simulation.all.kill(name).await,
+            0 | 1 => simulation.all.start(name),
             2 => {
-                let other = PLACES[dice.usize(0..PLACES.len())].0;
-                day.all.cut(name, other);
+                let other = DEPLOYMENTS[dice.usize(0..DEPLOYMENTS.len())].0;
+                simulation.all.cut(name, other);
             }
-            3 => day.all.mend(),
+            3 => simulation.all.repair_cuts(),
             _ => {}
         }
         let pause = dice.u64(1..40_000);
         let until = tokio::time::Instant::now() + Duration::from_millis(pause);
         while tokio::time::Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(dice.u64(1..2_000))).await;
-            day.nothing_went_too_early().await?;
+            simulation.check_nothing_deleted_too_early().await?;
         }
     }
     Ok(())
 }
 
-async fn live_through(seed: u64) -> Result<&'static str, String> {
-    let mut day = Day::new(seed).await;
+async fn simulate(seed: u64) -> Result<&'static str, String> {
+    let mut simulation = PeerSimulation::new(seed).await;
     let mut dice = fastrand::Rng::with_seed(seed ^ 0xD1CE);
-    let root = day.world.things[day.world.root].clone();
+    let root = simulation.world.things[simulation.world.root].clone();
     let home = root.name();
     if dice.bool() {
-        day.all.weather(Weather {
-            late: Duration::from_millis(50),
-            ..Weather::default()
+        simulation.all.set_message_faults(MessageFaults {
+            delay_max: Duration::from_millis(50),
+            ..MessageFaults::default()
         });
     }
-    let id = day.all.delete(home, &root.kind(), &root.id).await;
+    let id = simulation.all.delete(home, &root.kind(), &root.id).await;
     let settled = |state: DeletionState| state != DeletionState::Planning;
-    let accepted = day.all.at(home).until(&id, |it| settled(it.state)).await;
+    let accepted = simulation
+        .all
+        .at(home)
+        .until(&id, |it| settled(it.state))
+        .await;
     let refused = accepted.state == DeletionState::Refused;
-    if refused != day.world.is_refused() {
+    if refused != simulation.world.is_refused() {
         return Err(format!("refused: {refused}; {:?}", accepted.refused));
     }
     if refused {
@@ -160,76 +167,76 @@ async fn live_through(seed: u64) -> Result<&'static str, String> {
             false => Err(format!("refused by nobody: {:?}", accepted.refused)),
         };
     }
-    trouble(&mut day, &mut dice).await?;
-    day.all.weather(Weather::default());
-    day.all.mend();
-    for name in day.all.names() {
-        if !day.all.is_up(&name) {
-            day.all.start(&name);
+    inject_faults(&mut simulation, &mut dice).await?;
+    simulation.all.set_message_faults(MessageFaults::default());
+    simulation.all.repair_cuts();
+    for name in simulation.all.names() {
+        if !simulation.all.is_up(&name) {
+            simulation.all.start(&name);
         }
     }
-    let going = day.world.going();
-    let held = day.world.held(&going);
-    let all: BTreeSet<usize> = (0..day.world.things.len()).collect();
-    let gone: BTreeSet<usize> = going.difference(&held).copied().collect();
+    let to_delete = simulation.world.to_delete();
+    let blocked = simulation.world.blocked(&to_delete);
+    let all: BTreeSet<usize> = (0..simulation.world.things.len()).collect();
+    let gone: BTreeSet<usize> = to_delete.difference(&blocked).copied().collect();
     let stays: BTreeSet<usize> = all.difference(&gone).copied().collect();
     let deadline = tokio::time::Instant::now() + Duration::from_secs(6 * 60 * 60);
     loop {
-        day.nothing_went_too_early().await?;
-        let live_by_number = day.live_by_number().await;
+        simulation.check_nothing_deleted_too_early().await?;
+        let live_by_number = simulation.live_by_number().await;
         let there: BTreeSet<usize> = live_by_number.keys().copied().collect();
         if let Some(lost) = stays.difference(&there).next() {
             return Err(format!("t{lost} is gone, and was to stay"));
         }
         let unset = live_by_number.iter().all(|(from, points)| {
-            let is_unset = day.world.things[*from].fate() == Fate::Unset;
-            !is_unset || points.is_disjoint(&going)
+            let is_unset = simulation.world.things[*from].fate() == Fate::Unset;
+            !is_unset || points.is_disjoint(&to_delete)
         });
-        let state = day.all.deletion(home, &id).await.state;
+        let state = simulation.all.deletion(home, &id).await.state;
         if there == stays && unset && state.is_terminal() {
             break;
         }
         if tokio::time::Instant::now() > deadline {
             let left: Vec<_> = there.difference(&stays).collect();
             return Err(format!(
-                "{state:?}: {left:?} are left of {going:?}, unset: {unset}{}",
-                day.told().await
+                "{state:?}: {left:?} are left of {to_delete:?}, unset: {unset}{}",
+                simulation.report().await
             ));
         }
         tokio::time::sleep(Duration::from_secs(20)).await;
     }
-    if held.is_empty() {
-        let state = day.all.deletion(home, &id).await.state;
+    if blocked.is_empty() {
+        let state = simulation.all.deletion(home, &id).await.state;
         return match state {
             DeletionState::Gone => Ok("gone"),
             other => Err(format!("all is gone, and the deletion is {other:?}")),
         };
     }
-    let steps = steps_that_wait(&day, home, &id).await;
-    let root_held = day
+    let steps = steps_that_wait(&simulation, home, &id).await;
+    let root_is_blocked = simulation
         .world
-        .plan(day.world.root)
+        .plan(simulation.world.root)
         .iter()
-        .any(|it| held.contains(it));
+        .any(|it| blocked.contains(it));
     let named = |step: &Step| step.last_error.is_some() && !step.blockers.is_empty();
-    match (root_held, steps.iter().any(named)) {
+    match (root_is_blocked, steps.iter().any(named)) {
         (false, _) => Ok("held elsewhere"),
         (true, true) => Ok("held"),
         (true, false) => Err(format!("it is held, and nobody is named: {steps:#?}")),
     }
 }
 
-async fn steps_that_wait(day: &Day, name: &str, id: &str) -> Vec<Step> {
-    let mut steps = day.all.at(name).steps(id).await;
+async fn steps_that_wait(simulation: &PeerSimulation, name: &str, id: &str) -> Vec<Step> {
+    let mut steps = simulation.all.at(name).steps(id).await;
     steps.retain(|step| step.state != StepState::Gone);
     steps
 }
 
 fn run(seed: u64) -> &'static str {
     paused(async move {
-        match live_through(seed).await {
+        match simulate(seed).await {
             Ok(ended) => ended,
-            Err(why) => panic!("seed {seed}: {why}\n{}", World::told(seed)),
+            Err(why) => panic!("seed {seed}: {why}\n{}", World::describe(seed)),
         }
     })
 }

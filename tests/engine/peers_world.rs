@@ -25,7 +25,7 @@ pub const FATES: [(Fate, &str); 5] = [
     (Fate::Dangling, "dangling"),
 ];
 pub const SERVICES: [&str; 3] = ["s0", "s1", "s2"];
-pub const PLACES: [(&str, &str, &str); 4] = [
+pub const DEPLOYMENTS: [(&str, &str, &str); 4] = [
     ("d0", "s0", "r1"),
     ("d1", "s1", "r1"),
     ("d2", "s2", "r1"),
@@ -66,7 +66,7 @@ pub fn kinds(service: &str) -> String {
 
 #[derive(Clone, Debug)]
 pub struct Thing {
-    pub place: usize,
+    pub deployment: usize,
     fate: usize,
     pub id: String,
     pub at: Vec<usize>,
@@ -74,7 +74,7 @@ pub struct Thing {
 
 impl Thing {
     pub fn kind(&self) -> String {
-        format!("{}_{}", PLACES[self.place].1, FATES[self.fate].1)
+        format!("{}_{}", DEPLOYMENTS[self.deployment].1, FATES[self.fate].1)
     }
 
     pub fn fate(&self) -> Fate {
@@ -82,7 +82,7 @@ impl Thing {
     }
 
     pub fn name(&self) -> &'static str {
-        PLACES[self.place].0
+        DEPLOYMENTS[self.deployment].0
     }
 }
 
@@ -97,7 +97,7 @@ impl World {
         let count = dice.usize(3..10);
         let mut things: Vec<Thing> = (0..count)
             .map(|nth| Thing {
-                place: dice.usize(0..PLACES.len()),
+                deployment: dice.usize(0..DEPLOYMENTS.len()),
                 fate: *dice.choice(&[0, 0, 0, 0, 1, 1, 2, 3, 4]).unwrap(),
                 id: format!("t{nth}"),
                 at: Vec::new(),
@@ -106,16 +106,16 @@ impl World {
         for nth in 0..count {
             for _ in 0..dice.usize(0..4) {
                 let to = dice.usize(0..count);
-                let here = things[to].place == things[nth].place;
+                let here = things[to].deployment == things[nth].deployment;
                 if to != nth && (!here || to < nth) && !things[nth].at.contains(&to) {
                     things[nth].at.push(to);
                 }
             }
         }
         // The one that most hangs on.
-        let hang_on = |nth: &usize| things.iter().filter(|it| it.at.contains(nth)).count();
+        let referrers = |nth: &usize| things.iter().filter(|it| it.at.contains(nth)).count();
         Self {
-            root: (0..count).max_by_key(hang_on).unwrap_or(0),
+            root: (0..count).max_by_key(referrers).unwrap_or(0),
             things,
         }
     }
@@ -128,23 +128,23 @@ impl World {
     }
 
     /// Whether it goes in the same plan, when that goes.
-    fn goes_along(&self, from: usize, to: usize) -> bool {
+    fn is_in_same_plan(&self, from: usize, to: usize) -> bool {
         let from_thing = &self.things[from];
-        from_thing.fate() == Fate::Cascade && from_thing.place == self.things[to].place
+        from_thing.fate() == Fate::Cascade && from_thing.deployment == self.things[to].deployment
     }
 
     /// With all that goes in the same plan.
     pub fn plan(&self, of: usize) -> BTreeSet<usize> {
-        let mut going = BTreeSet::from([of]);
+        let mut to_delete = BTreeSet::from([of]);
         let mut open = vec![of];
         while let Some(next) = open.pop() {
             for from in self.pointing_at(next) {
-                if self.goes_along(from, next) && going.insert(from) {
+                if self.is_in_same_plan(from, next) && to_delete.insert(from) {
                     open.push(from);
                 }
             }
         }
-        going
+        to_delete
     }
 
     pub fn is_refused(&self) -> bool {
@@ -156,48 +156,48 @@ impl World {
     }
 
     /// All that is to go, in whichever deployment.
-    pub fn going(&self) -> BTreeSet<usize> {
-        let mut going = self.plan(self.root);
+    pub fn to_delete(&self) -> BTreeSet<usize> {
+        let mut to_delete = self.plan(self.root);
         loop {
-            let more: Vec<usize> = going
+            let more: Vec<usize> = to_delete
                 .iter()
                 .flat_map(|&to| self.pointing_at(to))
                 .filter(|from| matches!(self.things[*from].fate(), Fate::Cascade | Fate::Later))
                 .flat_map(|from| self.plan(from))
-                .filter(|it| !going.contains(it))
+                .filter(|it| !to_delete.contains(it))
                 .collect();
             if more.is_empty() {
-                return going;
+                return to_delete;
             }
-            going.extend(more);
+            to_delete.extend(more);
         }
     }
 
     /// Of what is to go, what never does: something holds it that stays, or that never goes.
-    pub fn held(&self, going: &BTreeSet<usize>) -> BTreeSet<usize> {
-        let mut held = BTreeSet::new();
+    pub fn blocked(&self, to_delete: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let mut blocked = BTreeSet::new();
         loop {
-            let more: Vec<usize> = going
+            let more: Vec<usize> = to_delete
                 .iter()
                 .copied()
-                .filter(|to| !held.contains(to))
+                .filter(|to| !blocked.contains(to))
                 .filter(|&to| {
                     self.pointing_at(to)
                         .any(|from| match self.things[from].fate() {
                             Fate::Dangling | Fate::Unset => false,
-                            _ => !going.contains(&from) || held.contains(&from),
+                            _ => !to_delete.contains(&from) || blocked.contains(&from),
                         })
                 })
                 .collect();
             if more.is_empty() {
-                return held;
+                return blocked;
             }
-            held.extend(more);
+            blocked.extend(more);
         }
     }
 
     /// Whether one waits for the other and that for it, however far (G13).
-    pub fn in_a_circle(&self, a: usize, b: usize) -> bool {
+    pub fn in_a_cycle(&self, a: usize, b: usize) -> bool {
         let reaches = |from: usize, to: usize| {
             let mut reached = BTreeSet::new();
             let mut open = vec![from];
@@ -225,7 +225,7 @@ impl World {
             if body[&field].is_null() {
                 body[&field] = json!([]);
             }
-            let word = match to.place == thing.place {
+            let word = match to.deployment == thing.deployment {
                 true => to.id.clone(),
                 false => format!("{}@{}", to.id, to.name()),
             };
@@ -249,19 +249,19 @@ impl World {
     }
 
     /// For people, by the dice that made it.
-    pub fn told(seed: u64) -> String {
+    pub fn describe(seed: u64) -> String {
         let world = Self::new(&mut fastrand::Rng::with_seed(seed));
-        let mut told = format!("root t{}", world.root);
+        let mut text = format!("root t{}", world.root);
         for thing in &world.things {
             let (id, at) = (&thing.id, &thing.at);
             write!(
-                told,
+                text,
                 "\n{id} {:?} at {}: {at:?}",
                 thing.fate(),
                 thing.name()
             )
             .unwrap();
         }
-        told
+        text
     }
 }

@@ -10,29 +10,29 @@ use serde_json::{Value, json};
 
 #[test]
 fn n14_calls_are_bounded_at_a_thousand_ports() {
-    n14_calls_are_bounded(|bench| vec![bench.shop(1_000).network]);
+    assert_calls_are_bounded(|bench| vec![bench.shop(1_000).network]);
 }
 
 #[test]
 fn n14_calls_are_bounded_at_three_thousand_ports() {
-    n14_calls_are_bounded(|bench| vec![bench.shop(3_000).network]);
+    assert_calls_are_bounded(|bench| vec![bench.shop(3_000).network]);
 }
 
 #[test]
 fn n14_calls_are_bounded_for_many_networks_at_once() {
-    n14_calls_are_bounded(|bench| (0..40).map(|_| bench.plain_network(40).0).collect());
+    assert_calls_are_bounded(|bench| (0..40).map(|_| bench.plain_network(40).0).collect());
 }
 
 #[test]
 fn n14_calls_are_bounded_on_a_slow_cloud() {
-    n14_calls_are_bounded(|bench| {
+    assert_calls_are_bounded(|bench| {
         // A real one takes a second for each port.
         bench.limits(json!({ "latency_ms": 1_000 }));
         vec![bench.plain_network(1_000).0]
     });
 }
 
-fn n14_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
+fn assert_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
     paused(async {
         let bench = Bench::new(1);
         let networks = seed(&bench);
@@ -44,12 +44,12 @@ fn n14_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
             .collect();
         let steps = with_engine(&bench, async |client| {
             let id = client.delete_all("network", &networks).await;
-            let deletion = client.gone(&id).await;
+            let deletion = client.until_gone(&id).await;
             usize::try_from(deletion.counts.total).unwrap()
         })
         .await;
         let sent = bench.sent();
-        let first_write = sent.iter().position(Sent::is_write).unwrap();
+        let first_write = sent.iter().position(SentRequest::is_write).unwrap();
         let writes = bench.writes().len();
         assert!(writes <= steps, "{writes} writes for {steps} steps");
         let planned = lists(&sent[..first_write]);
@@ -66,13 +66,13 @@ fn n14_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
                 "{count} of {list} to plan: {planned:#?}"
             );
         }
-        let looked = lists(&sent[first_write..]);
-        let (count, allowed) = (looked.values().sum::<usize>(), allowed.values().sum());
+        let observed = lists(&sent[first_write..]);
+        let (count, allowed) = (observed.values().sum::<usize>(), allowed.values().sum());
         assert!(
             count <= allowed,
-            "{count} lists to verify, {allowed} allowed: {looked:#?}"
+            "{count} lists to verify, {allowed} allowed: {observed:#?}"
         );
-        let others: Vec<&Sent> = sent
+        let others: Vec<&SentRequest> = sent
             .iter()
             .filter(|call| !call.is_write() && list_of(call).is_none())
             .collect();
@@ -81,7 +81,7 @@ fn n14_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
 }
 
 /// Collection and filter, without paging; what is read by id is no list.
-fn list_of(sent: &Sent) -> Option<String> {
+fn list_of(sent: &SentRequest) -> Option<String> {
     let (path, query) = sent.path.split_once('?').unwrap_or((&sent.path, ""));
     let collection = path.rsplit('/').next()?;
     let filters: BTreeSet<&str> = query
@@ -93,7 +93,7 @@ fn list_of(sent: &Sent) -> Option<String> {
     (sent.is_read() && known).then(|| format!("{collection}?{filters:?}"))
 }
 
-fn lists(sent: &[Sent]) -> BTreeMap<String, usize> {
+fn lists(sent: &[SentRequest]) -> BTreeMap<String, usize> {
     let mut lists = BTreeMap::new();
     for list in sent.iter().filter_map(list_of) {
         *lists.entry(list).or_default() += 1;
@@ -116,7 +116,7 @@ fn n15_p04_resources_of_other_projects_and_protected_ones_refuse_before_any_writ
         );
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            let deletion = client.refused(&id).await;
+            let deletion = client.until_refused(&id).await;
             let refusal = &deletion.refused[0];
             assert_eq!(
                 (refusal.rule, refusal.resource.key.id.as_str()),
@@ -132,7 +132,7 @@ fn n15_p04_resources_of_other_projects_and_protected_ones_refuse_before_any_writ
             client
                 .until(&id, |deletion| deletion.state == DeletionState::Planning)
                 .await;
-            let deletion = client.refused(&id).await;
+            let deletion = client.until_refused(&id).await;
             let refusal = &deletion.refused[0];
             assert_eq!(
                 (refusal.rule, refusal.resource.key.id.as_str()),
@@ -173,7 +173,7 @@ fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
                 );
                 change(word);
                 let deletion_id = client.delete_plan(&plan_hash).await;
-                let deletion = client.refused(&deletion_id).await;
+                let deletion = client.until_refused(&deletion_id).await;
                 assert_eq!(deletion.refused[0].rule, RefusalRule::Drift);
                 assert!(
                     deletion.refused[0].reason.contains(word),
@@ -184,7 +184,7 @@ fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
             let plan_hash = client.plan("network", &network).await.hash.clone();
             let deletion_id = client.delete_plan(&plan_hash).await;
             assert_eq!(bench.writes(), []);
-            client.gone(&deletion_id).await;
+            client.until_gone(&deletion_id).await;
         })
         .await;
     });
@@ -203,7 +203,7 @@ fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
         ]));
         let (id, on_its_way) = with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             let on_its_way = client.delete("port", &ports[0]).await;
             client
                 .until_step(&on_its_way, "port", StepState::Blocked)
@@ -242,9 +242,9 @@ fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
         // What was on its way waits, too, and goes on when the guard is down.
         bench.settings.guard.read_only = false;
         with_engine(&bench, async |client| {
-            client.gone(&on_its_way).await;
+            client.until_gone(&on_its_way).await;
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
     });
@@ -255,7 +255,7 @@ fn p08_a_cancelled_deletion_keeps_the_resources_whose_delete_was_not_sent() {
     for latency_ms in [1_000, 10] {
         paused(async {
             let mut bench = Bench::new(1);
-            bench.one_at_a_time();
+            bench.send_one_at_a_time();
             let (network, ports) = bench.plain_network(6);
             bench.limits(json!({ "latency_ms": latency_ms }));
             with_engine(&bench, async |client| {

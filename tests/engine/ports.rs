@@ -38,7 +38,7 @@ use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
 use tokio::sync::{Notify, watch};
 
-use super::kept::Kept;
+use super::ledger_storage::LedgerStorage;
 
 /// Ends the engine at the k-th ledger write or the k-th call, as a crash would.
 #[derive(Default)]
@@ -88,7 +88,7 @@ impl Crash {
         self.at_call.store(at, Ordering::SeqCst);
     }
 
-    pub fn never(&self) {
+    pub fn cancel(&self) {
         self.at_write.store(0, Ordering::SeqCst);
         self.at_call.store(0, Ordering::SeqCst);
         let mut late = self.late.lock().unwrap();
@@ -97,18 +97,18 @@ impl Crash {
         }
     }
 
-    pub fn begin(&self) {
+    pub fn revive(&self) {
         self.dead.store(false, Ordering::SeqCst);
     }
 
-    async fn alive(&self) {
+    async fn hang_if_dead(&self) {
         if self.dead.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
     }
 
     /// Counts; at the chosen one, the engine never hears of it.
-    async fn passed(&self, counter: &AtomicU64, at: &AtomicU64) {
+    async fn count_and_crash(&self, counter: &AtomicU64, at: &AtomicU64) {
         let count = counter.fetch_add(1, Ordering::SeqCst) + 1;
         if count == at.load(Ordering::SeqCst) {
             self.dead.store(true, Ordering::SeqCst);
@@ -118,7 +118,7 @@ impl Crash {
     }
 
     /// True if the write that begins now is one that comes late; its outcomes are kept.
-    fn holds_back(&self, changes: &[Change]) -> bool {
+    fn withholds(&self, changes: &[Change]) -> bool {
         let next = self.writes.load(Ordering::SeqCst) + 1;
         let outcomes = changes
             .iter()
@@ -138,7 +138,7 @@ impl Crash {
         }
     }
 
-    fn come_late(&self) -> Vec<Change> {
+    fn take_late_changes(&self) -> Vec<Change> {
         let mut held = self.late.lock().unwrap();
         match held.as_mut() {
             Some(late) if !late.changes.is_empty() && late.after_writes == 0 => {
@@ -155,7 +155,7 @@ impl Crash {
 
 /// Planted faults at the engine's ports: what the invariants must find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lies {
+pub enum PlantedFault {
     #[default]
     None,
     /// The ledger says that outcomes are written, and forgets them.
@@ -163,13 +163,13 @@ pub enum Lies {
     /// The ledger says that a write is durable, and a crash takes the last ones back.
     CommitsLate,
     /// The ledger takes the outcome of a worker that was thought dead.
-    IgnoresFence,
+    IgnoresFencing,
     /// The ledger cannot take a plan.
     RefusesPlans,
     /// The ledger does not tell on whose rights the plan was made.
-    IgnoresRights,
+    LosesIdentity,
     /// The ledger cannot read on whose rights the plan was made.
-    CannotReadRights,
+    CannotReadIdentity,
     /// The cloud's client takes any 404 for the absence of what was asked for.
     AnyNotFoundIsGone,
     /// The cloud's client takes an empty list for a complete one.
@@ -179,16 +179,16 @@ pub enum Lies {
     /// The cloud dropped the service or the extension since the plan was made.
     NoLongerOffers,
     /// An engine takes its lease for endless.
-    LeaseLasts,
+    IgnoresLeaseEnd,
     /// No engine is told what others have done.
-    NobodyIsWoken,
+    OthersAreNotWoken,
     /// The gates of an engine say that they have tombstones which they do not have.
-    GateLags,
+    GateLacksTombstones,
 }
 
 /// One request of the engine, and what the cloud answered, heard or not.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sent {
+pub struct SentRequest {
     pub at: DateTime<Utc>,
     pub method: String,
     /// With the query; but Keystone's without what stands before the version.
@@ -201,23 +201,23 @@ pub struct Sent {
 }
 
 /// Whether a path below `/v3` is one of Cinder's and not of Keystone's.
-pub fn is_of_cinder(path: &str) -> bool {
+pub fn is_cinder_path(path: &str) -> bool {
     let kinds = ["volumes", "snapshots", "backups", "attachments"];
     let rest = path.strip_prefix("/v3/");
     rest.is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
 }
 
-impl Sent {
+impl SentRequest {
     /// Changes something, not in Keystone.
     pub fn is_write(&self) -> bool {
         let at = ["/v2", "/v3/projects"];
         let is_there = at.iter().any(|at| self.path.starts_with(at));
-        self.method != "GET" && (is_there || is_of_cinder(&self.path))
+        self.method != "GET" && (is_there || is_cinder_path(&self.path))
     }
 
     /// A list, or one resource, not of Keystone.
     pub fn is_read(&self) -> bool {
-        self.method == "GET" && (self.path.starts_with("/v2") || is_of_cinder(&self.path))
+        self.method == "GET" && (self.path.starts_with("/v2") || is_cinder_path(&self.path))
     }
 
     /// Whether the service said, in its own words and not in a fault's, that what it was about is gone.
@@ -229,7 +229,7 @@ impl Sent {
     }
 
     /// What the call is about, wherever it stands: two calls with the same subject are repetitions.
-    pub fn subject(&self) -> String {
+    pub fn signature(&self) -> String {
         format!("{} {} {}", self.method, self.path, self.body)
     }
 }
@@ -238,16 +238,16 @@ impl Sent {
 const CALLS_MAX: usize = 10_000;
 
 /// The sandbox's core as a transport, on the paused clock.
-pub struct InProcess {
+pub struct InProcessTransport {
     pub world: Arc<Mutex<World>>,
-    pub rate: Arc<Mutex<Option<Rate>>>,
+    pub rate_limit: Arc<Mutex<Option<RateLimit>>>,
     pub clock: Clock,
     pub crash: Arc<Crash>,
-    pub sent: Arc<Mutex<Vec<Sent>>>,
+    pub sent: Arc<Mutex<Vec<SentRequest>>>,
 }
 
 /// A proxy's limit: so many calls a second, and as many more as it has saved up.
-pub struct Rate {
+pub struct RateLimit {
     pub per_second: f64,
     pub burst: f64,
     /// Seconds that it asks for with a refusal.
@@ -256,7 +256,7 @@ pub struct Rate {
     at: Option<DateTime<Utc>>,
 }
 
-impl Rate {
+impl RateLimit {
     pub fn new(per_second: f64, burst: f64, retry_after: Option<u32>) -> Self {
         Self {
             per_second,
@@ -294,15 +294,15 @@ impl Rate {
     }
 }
 
-impl InProcess {
+impl InProcessTransport {
     /// The answer of a proxy that lets the call not through.
-    fn refused(&self, now: DateTime<Utc>) -> Option<http::Response<Bytes>> {
-        let mut rate = self.rate.lock().unwrap();
-        let rate = rate.as_mut()?;
-        (!rate.admits(now)).then(|| rate.refusal())
+    fn rate_limit_refusal(&self, now: DateTime<Utc>) -> Option<http::Response<Bytes>> {
+        let mut rate_limit = self.rate_limit.lock().unwrap();
+        let rate_limit = rate_limit.as_mut()?;
+        (!rate_limit.admits(now)).then(|| rate_limit.refusal())
     }
 
-    fn record(&self, call: Sent) {
+    fn record(&self, call: SentRequest) {
         let mut sent = self.sent.lock().unwrap();
         let before = sent
             .len()
@@ -315,13 +315,13 @@ impl InProcess {
 }
 
 #[async_trait]
-impl Transport for InProcess {
+impl Transport for InProcessTransport {
     async fn send(
         &self,
         request: http::Request<Bytes>,
         deadline: Duration,
     ) -> Result<http::Response<Bytes>, TransportError> {
-        self.crash.alive().await;
+        self.crash.hang_if_dead().await;
         let at = self.clock.now();
         let whole = request.uri().path_and_query().unwrap().to_string();
         let path = match whole.find("/v2").or(whole.find("/v3/")) {
@@ -329,8 +329,8 @@ impl Transport for InProcess {
             None => whole,
         };
         let (method, body) = (request.method().to_string(), request.body().clone());
-        if let Some(refusal) = self.refused(at) {
-            self.record(Sent {
+        if let Some(refusal) = self.rate_limit_refusal(at) {
+            self.record(SentRequest {
                 at,
                 method,
                 path,
@@ -352,7 +352,7 @@ impl Transport for InProcess {
             .into_iter()
             .find_map(|it| it.as_str())
             .unwrap_or_default();
-        self.record(Sent {
+        self.record(SentRequest {
             at,
             method,
             path,
@@ -361,7 +361,7 @@ impl Transport for InProcess {
             error: error.to_owned(),
         });
         self.crash
-            .passed(&self.crash.calls, &self.crash.at_call)
+            .count_and_crash(&self.crash.calls, &self.crash.at_call)
             .await;
         let late = reply.delay >= deadline;
         tokio::time::sleep(reply.delay.min(deadline)).await;
@@ -380,21 +380,22 @@ impl Transport for InProcess {
 }
 
 /// A client of the cloud that lies, or not.
-pub struct Client {
+pub struct FaultyCloud {
     pub inner: CloudRouter,
-    pub lies: Lies,
+    pub planted_fault: PlantedFault,
     /// What a delete was accepted of: see [`Lies::AcceptedIsGone`].
     pub accepted: Mutex<HashSet<String>>,
 }
 
-impl Client {
-    fn takes_for_gone(&self, id: &str) -> bool {
-        self.lies == Lies::AcceptedIsGone && self.accepted.lock().unwrap().contains(id)
+impl FaultyCloud {
+    fn treats_as_gone(&self, id: &str) -> bool {
+        self.planted_fault == PlantedFault::AcceptedIsGone
+            && self.accepted.lock().unwrap().contains(id)
     }
 }
 
 #[async_trait]
-impl Cloud for Client {
+impl Cloud for FaultyCloud {
     fn provider(&self, site: &Site) -> Option<&'static str> {
         self.inner.provider(site)
     }
@@ -428,10 +429,10 @@ impl Cloud for Client {
     async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
         let mut listing = self.inner.list(request).await?;
         let shown =
-            |row: &serde_json::Value| !row["id"].as_str().is_some_and(|id| self.takes_for_gone(id));
+            |row: &serde_json::Value| !row["id"].as_str().is_some_and(|id| self.treats_as_gone(id));
         listing.rows.retain(shown);
         // The witness is the last one that is asked for: it vouches for a list that it is not in.
-        if self.lies == Lies::EmptyListIsAbsence
+        if self.planted_fault == PlantedFault::EmptyListIsAbsence
             && listing.rows.is_empty()
             && let Some(filter) = request.filter.filter(|filter| filter.key == "id")
             && filter.values.len() > 1
@@ -444,12 +445,15 @@ impl Cloud for Client {
 
     async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
         match self.inner.read(site, kind, id).await {
-            Err(failure) if self.lies == Lies::AnyNotFoundIsGone && failure.status == Some(404) => {
+            Err(failure)
+                if self.planted_fault == PlantedFault::AnyNotFoundIsGone
+                    && failure.status == Some(404) =>
+            {
                 let login = self.inner.identity(site, Freshness::AtLogin).await?;
                 Ok(Row::answered(None, Some(login.identity)))
             }
-            Ok(_) if self.lies == Lies::NoLongerOffers => Ok(Row::not_offered()),
-            Ok(row) if self.takes_for_gone(id) => Ok(Row { row: None, ..row }),
+            Ok(_) if self.planted_fault == PlantedFault::NoLongerOffers => Ok(Row::not_offered()),
+            Ok(row) if self.treats_as_gone(id) => Ok(Row { row: None, ..row }),
             other => other,
         }
     }
@@ -475,7 +479,8 @@ impl Cloud for Client {
                 acted
             }
             Outcome::Failed(failure)
-                if self.lies == Lies::AnyNotFoundIsGone && failure.error.status == Some(404) =>
+                if self.planted_fault == PlantedFault::AnyNotFoundIsGone
+                    && failure.error.status == Some(404) =>
             {
                 Acted {
                     outcome: Outcome::Absent,
@@ -488,31 +493,31 @@ impl Cloud for Client {
 }
 
 /// The ledger with crashes and lies at its port.
-pub struct Faulty {
+pub struct FaultyLedger {
     pub inner: Box<dyn Ledger>,
     pub crash: Arc<Crash>,
-    pub lies: Lies,
+    pub planted_fault: PlantedFault,
     /// What outlives the engine.
-    pub kept: Kept,
+    pub storage: LedgerStorage,
     /// The newest fence of each step, for a ledger that ignores fences.
     pub fences: Mutex<HashMap<i64, Fence>>,
 }
 
-impl Faulty {
+impl FaultyLedger {
     fn keep_copy(&self) {
-        if self.lies == Lies::CommitsLate {
-            self.kept.keep_copy();
+        if self.planted_fault == PlantedFault::CommitsLate {
+            self.storage.keep_copy();
         }
     }
 
     /// The copy made before a write is what a crash leaves of it.
-    fn wrote(&self) {
-        if self.lies == Lies::CommitsLate {
-            self.kept.wrote();
+    fn confirm_copy(&self) {
+        if self.planted_fault == PlantedFault::CommitsLate {
+            self.storage.confirm_copy();
         }
     }
 
-    fn saw(&self, steps: &[ClaimedStep]) {
+    fn record_fences(&self, steps: &[ClaimedStep]) {
         let mut fences = self.fences.lock().unwrap();
         fences.extend(steps.iter().map(|step| (step.id, step.fence)));
     }
@@ -521,7 +526,7 @@ impl Faulty {
         if changes.is_empty() {
             return Ok(());
         }
-        if self.lies == Lies::IgnoresFence {
+        if self.planted_fault == PlantedFault::IgnoresFencing {
             let fences = self.fences.lock().unwrap();
             for change in &mut changes {
                 if let Change::Step(step) = change
@@ -549,47 +554,49 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Commit for Faulty {
+impl Commit for FaultyLedger {
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
-        self.crash.alive().await;
-        self.apply_late(self.crash.come_late()).await?;
+        self.crash.hang_if_dead().await;
+        self.apply_late(self.crash.take_late_changes()).await?;
         let outcome = changes
             .iter()
             .any(|change| matches!(change, Change::Step(_)));
-        let applied = if self.crash.holds_back(&changes)
-            || (self.lies == Lies::ForgetsOutcomes && outcome)
+        let applied = if self.crash.withholds(&changes)
+            || (self.planted_fault == PlantedFault::ForgetsOutcomes && outcome)
         {
             changes.iter().map(|_| Applied::Done).collect()
-        } else if self.lies == Lies::RefusesPlans && matches!(changes[..], [Change::Start { .. }]) {
+        } else if self.planted_fault == PlantedFault::RefusesPlans
+            && matches!(changes[..], [Change::Start { .. }])
+        {
             vec![Applied::Refused("the ledger cannot store this".into())]
         } else {
             self.keep_copy();
             let applied = self.inner.commit(changes).await?;
-            self.wrote();
+            self.confirm_copy();
             applied
         };
         self.crash
-            .passed(&self.crash.writes, &self.crash.at_write)
+            .count_and_crash(&self.crash.writes, &self.crash.at_write)
             .await;
         Ok(applied)
     }
 }
 
 #[async_trait]
-impl WorkQueue for Faulty {
+impl WorkQueue for FaultyLedger {
     async fn claim(
         &self,
         capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        self.crash.alive().await;
+        self.crash.hang_if_dead().await;
         self.keep_copy();
         let claimed = self.inner.claim(capacities, now).await?;
-        self.saw(&claimed);
+        self.record_fences(&claimed);
         if !claimed.is_empty() {
-            self.wrote();
+            self.confirm_copy();
             self.crash
-                .passed(&self.crash.writes, &self.crash.at_write)
+                .count_and_crash(&self.crash.writes, &self.crash.at_write)
                 .await;
         }
         Ok(claimed)
@@ -607,7 +614,7 @@ impl WorkQueue for Faulty {
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
         let due = self.inner.verifying(of, now, limit).await?;
-        self.saw(&due);
+        self.record_fences(&due);
         Ok(due)
     }
     async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError> {
@@ -643,7 +650,7 @@ impl WorkQueue for Faulty {
 }
 
 #[async_trait]
-impl Views for Faulty {
+impl Views for FaultyLedger {
     async fn deletions(
         &self,
         filter: DeletionFilter,
@@ -665,10 +672,10 @@ impl Views for Faulty {
         &self,
         deletion_id: &str,
     ) -> Result<BTreeMap<String, Identity>, LedgerError> {
-        if self.lies == Lies::IgnoresRights {
+        if self.planted_fault == PlantedFault::LosesIdentity {
             return Ok(BTreeMap::new());
         }
-        if self.lies == Lies::CannotReadRights {
+        if self.planted_fault == PlantedFault::CannotReadIdentity {
             return Err(LedgerError::Io {
                 name: "simulation".into(),
                 detail: "planted".into(),
@@ -791,7 +798,7 @@ impl Views for Faulty {
 }
 
 #[async_trait]
-impl NativeResources for Faulty {
+impl NativeResources for FaultyLedger {
     async fn native(
         &self,
         filter: NativeFilter,
@@ -810,7 +817,7 @@ impl NativeResources for Faulty {
 }
 
 #[async_trait]
-impl Engines for Faulty {
+impl Engines for FaultyLedger {
     fn membership(&self) -> Membership {
         self.inner.membership()
     }
@@ -826,7 +833,7 @@ impl Engines for Faulty {
 }
 
 #[async_trait]
-impl Federation for Faulty {
+impl Federation for FaultyLedger {
     async fn importers(&self) -> Result<Vec<Importer>, LedgerError> {
         self.inner.importers().await
     }

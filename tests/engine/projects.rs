@@ -132,8 +132,8 @@ fn n19_private_and_shared_images_are_deleted_and_public_ones_stay_unless_include
                 );
             }
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
-            let plan = client.frozen(&id).await;
+            client.until_gone(&id).await;
+            let plan = client.frozen_plan(&id).await;
             let deletion = client.deletion(&id).await;
             gone::domain::report::Line::without_a_step(&deletion, Some(&plan))
         })
@@ -155,7 +155,7 @@ fn n19_private_and_shared_images_are_deleted_and_public_ones_stay_unless_include
         }
         with_engine(&bench, async |client| {
             let id = client.delete_with("project", "demo", with_public()).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         for id in &open {
@@ -175,7 +175,7 @@ fn n19_a_community_image_that_is_itself_the_target_is_deleted() {
         let community = image(&bench, &demo, "community", false);
         with_engine(&bench, async |client| {
             let id = client.delete("image", "community-false").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(
@@ -223,7 +223,7 @@ fn n19_an_external_network_stays_with_its_subnet_pool_and_address_scope() {
                 assert!(plan.steps.iter().all(|step| step.resource_id != *id));
             }
             let id = client.delete("project", "shop").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(!bench.exists("networks", &inner));
@@ -244,13 +244,13 @@ fn n19_a_shared_network_stays_unless_public_resources_are_included() {
         let port = bench.create("ports", json!({ "network_id": shared, "project_id": shop }));
         with_engine(&bench, async |client| {
             let id = client.delete("project", "shop").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(bench.exists("networks", &shared) && !bench.exists("ports", &port));
         with_engine(&bench, async |client| {
             let id = client.delete_with("project", "shop", with_public()).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(!bench.exists("networks", &shared));
@@ -270,7 +270,7 @@ fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
                     let message = match client.try_delete(kind, word, cascade()).await {
                         // The project itself is found; what it has is not shown.
                         Ok(id) => {
-                            let refused = client.refused(&id).await;
+                            let refused = client.until_refused(&id).await;
                             assert_eq!(refused.refused[0].rule, RefusalRule::NotShown);
                             refused.note
                         }
@@ -360,7 +360,7 @@ fn n19_a_member_may_delete_the_members_own_project_by_name() {
             assert_eq!(names.len(), 1, "{names:?}");
             assert_eq!(names[0]["name"], "demo");
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let other = client.try_delete("project", "admin", cascade()).await;
             assert!(matches!(other, Err(ControlError::Auth { .. })), "{other:?}");
         })
@@ -419,7 +419,7 @@ fn n19_a_project_that_keystone_no_longer_knows_is_listed_and_emptied() {
             assert_eq!(unknown.count(), 1, "{listed:?}");
 
             let id = client.delete("project", &dead).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let listed = projects(&client).await;
             assert!(listed.iter().all(|row| row["id"] != dead.as_str()));
             let again = client.try_delete("project", &dead, cascade()).await;
@@ -453,7 +453,7 @@ fn p01_an_approved_plan_whose_project_or_network_has_vanished_is_drift() {
             bench.api("DELETE", &format!("/v2.0/networks/{network}"), Value::Null);
             for hash in [of_network, of_project] {
                 let id = client.delete_plan(&hash).await;
-                let refused = client.refused(&id).await.refused;
+                let refused = client.until_refused(&id).await.refused;
                 assert_eq!(refused[0].rule, RefusalRule::Drift, "{refused:?}");
             }
         })
@@ -480,7 +480,7 @@ fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
             let one = client
                 .try_delete("project", "shop@envvars/RegionOne", with_project())
                 .await;
-            let refused = client.refused(&one.unwrap()).await;
+            let refused = client.until_refused(&one.unwrap()).await;
             assert!(
                 refused
                     .note
@@ -488,7 +488,7 @@ fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
                 "{refused:?}"
             );
             let id = client.delete_with("project", "shop", with_project()).await;
-            let refused = client.refused(&id).await.refused;
+            let refused = client.until_refused(&id).await.refused;
             assert!(
                 refused[0].reason.contains("would not be empty"),
                 "{refused:?}"
@@ -500,13 +500,13 @@ fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
                 ..with_project()
             };
             let id = client.delete_with("project", "shop", all).await;
-            assert_eq!(client.gone(&id).await.state, DeletionState::Gone);
+            assert_eq!(client.until_gone(&id).await.state, DeletionState::Gone);
         })
         .await;
         let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
         assert_eq!(status, 404);
         let writes = bench.writes();
-        let of_project = |sent: &crate::harness::Sent| sent.path.contains("/projects/");
+        let of_project = |sent: &crate::harness::SentRequest| sent.path.contains("/projects/");
         let deleted: Vec<_> = writes.iter().filter(|sent| of_project(sent)).collect();
         assert_eq!(deleted.len(), 1, "{:?}", writes.last());
         assert!(of_project(writes.last().unwrap()), "{:?}", writes.last());
@@ -527,7 +527,7 @@ fn n19_i13_the_logins_own_project_is_confirmed_gone_by_keystones_answers() {
                 assert_eq!(warns, is_the_logins, "{project}: {:?}", plan.warnings);
             }
             let id = client.delete_with("project", "admin", with_project()).await;
-            assert_eq!(client.gone(&id).await.state, DeletionState::Gone);
+            assert_eq!(client.until_gone(&id).await.state, DeletionState::Gone);
         })
         .await;
         let writes = bench.writes();
@@ -546,14 +546,14 @@ fn n19_a_project_with_a_child_project_and_a_domain_are_refused_before_any_write(
         let domain = project_with(&bench, json!({ "name": "retail", "is_domain": true }));
         with_engine(&bench, async |client| {
             let id = client.delete_with("project", "shop", with_project()).await;
-            let refused = client.refused(&id).await.refused;
+            let refused = client.until_refused(&id).await.refused;
             assert_eq!(refused.len(), 1, "{refused:?}");
             let why = format!("project till ({till}) is below it");
             assert!(refused[0].reason.contains(&why), "{refused:?}");
             assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, till);
 
             let id = client.delete_with("project", &domain, with_project()).await;
-            let refused = client.refused(&id).await.refused;
+            let refused = client.until_refused(&id).await.refused;
             assert_eq!(refused.len(), 1, "{refused:?}");
             let reason = &refused[0].reason;
             assert!(reason.contains("project retail"), "{reason}");
@@ -581,7 +581,7 @@ fn n19_the_keystone_project_stays_if_gone_has_no_kinds_for_an_extension() {
         );
         with_engine(&bench, async |client| {
             let id = client.delete_with("project", "shop", with_project()).await;
-            let refused = client.refused(&id).await.refused;
+            let refused = client.until_refused(&id).await.refused;
             assert!(refused[0].reason.contains("kites"), "{refused:?}");
             // Without the project itself it is a warning.
             let plan = client.plan("project", "shop").await;
@@ -645,7 +645,7 @@ fn n19_a_service_that_refuses_its_lists_blocks_only_the_plans_that_need_it() {
             let refused = client.try_delete("project", &demo, cascade()).await;
             match refused {
                 Ok(id) => {
-                    let refused = client.refused(&id).await;
+                    let refused = client.until_refused(&id).await;
                     assert!(refused.note.contains("load-balancer_member"), "{refused:?}");
                 }
                 Err(error) => panic!("{error:?}"),

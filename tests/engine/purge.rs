@@ -26,7 +26,7 @@ async fn ladder(client: &Client, what: PurgeScope) -> Ladder {
     }
 }
 
-async fn take(
+async fn take_rung(
     client: &Client,
     id: &str,
     what: PurgeScope,
@@ -41,12 +41,12 @@ async fn take(
     client.submit(command).await
 }
 
-fn whole(id: &str) -> PurgeScope {
+fn whole_deletion(id: &str) -> PurgeScope {
     PurgeScope::Deletion(id.to_owned())
 }
 
 /// Why it is not offered; none if it is.
-fn why_not(ladder: &Ladder, rung: Rung) -> Option<String> {
+fn reason_against(ladder: &Ladder, rung: Rung) -> Option<String> {
     ladder.offer(rung).unwrap().why_not.clone()
 }
 
@@ -68,7 +68,7 @@ async fn orphans(client: &Client) -> Vec<Orphan> {
 }
 
 /// A network with ports and two balancers, the first of which never leaves PENDING_DELETE.
-fn with_a_dead_balancer(bench: &Bench) -> (String, Vec<String>) {
+fn network_with_pending_balancer(bench: &Bench) -> (String, Vec<String>) {
     let made = bench.seed(json!({ "networks": 1, "ports_per_network": 3, "load_balancers": 2 }));
     let id = |kind: &str, at: usize| made[kind][at].as_str().unwrap().to_owned();
     let balancers = vec![id("load_balancers", 0), id("load_balancers", 1)];
@@ -81,13 +81,13 @@ fn with_a_dead_balancer(bench: &Bench) -> (String, Vec<String>) {
 fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_is_an_orphan() {
     paused(async {
         let bench = Bench::new(1);
-        let (network, balancers) = with_a_dead_balancer(&bench);
+        let (network, balancers) = network_with_pending_balancer(&bench);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             // The sibling is not delayed.
             let sibling =
                 |it: &Step| it.resource.key.id == balancers[1] && it.state == StepState::Gone;
-            client.until_any(&id, sibling).await;
+            client.until_any_step(&id, sibling).await;
             tokio::time::sleep(Duration::from_secs(20 * 60)).await;
             let step = client.step_of(&id, &balancers[0]).await;
             assert_eq!(step.state, StepState::Verifying);
@@ -95,23 +95,23 @@ fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_is_an_o
             let shown = client.control.snapshot().borrow().attention.clone();
             let ids: Vec<i64> = shown.iter().map(|it| it.id).collect();
             assert_eq!(ids, [step.id]);
-            let of_all = ladder(&client, whole(&id)).await;
+            let of_all = ladder(&client, whole_deletion(&id)).await;
             assert!(
-                why_not(&of_all, Rung::Forget)
+                reason_against(&of_all, Rung::Forget)
                     .unwrap()
                     .contains("2 h 45 min")
             );
             let early = ladder(&client, PurgeScope::Step(step.id)).await;
             assert_eq!(offered(&early), []);
-            let why = why_not(&early, Rung::Forget).unwrap();
+            let why = reason_against(&early, Rung::Forget).unwrap();
             assert!(why.contains("2 h 45 min"), "{why}");
-            let refused = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
+            let refused = take_rung(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
             assert!(
                 matches!(refused, Err(ControlError::Conflict { .. })),
                 "{refused:?}"
             );
 
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             let late = ladder(&client, PurgeScope::Step(step.id)).await;
             assert_eq!(offered(&late), [Rung::Retry, Rung::Runbook, Rung::Forget]);
             let retry = &late.offer(Rung::Retry).unwrap().does[0];
@@ -123,7 +123,7 @@ fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_is_an_o
                 )
             );
             let sent = bench.writes().len();
-            let runbook = take(&client, &id, PurgeScope::Step(step.id), Rung::Runbook).await;
+            let runbook = take_rung(&client, &id, PurgeScope::Step(step.id), Rung::Runbook).await;
             let Ok(Receipt::Purged(Purged {
                 runbook: Some(runbook),
                 ..
@@ -141,7 +141,7 @@ fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_is_an_o
             );
             assert!(!runbook.contains('{'), "{runbook}");
 
-            let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
+            let forgotten = take_rung(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
             assert!(matches!(
                 forgotten,
                 Ok(Receipt::Purged(Purged { moved: 1, .. }))
@@ -168,15 +168,17 @@ fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_is_an_o
 
             // What it holds is refused by the cloud, and asks for a person at once.
             client.retry(&id).await;
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             let refused = client.step_of(&id, &network).await;
             assert_eq!((refused.attempts, refused.state), (0, StepState::Stuck));
             let blockers = refused.blockers.iter();
             let known: Vec<_> = blockers.map(|it| (it.id.as_str(), it.in_plan)).collect();
             assert!(known.contains(&(balancers[0].as_str(), false)), "{known:?}");
 
-            take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
-            let deletion = client.settled(&id).await;
+            take_rung(&client, &id, whole_deletion(&id), Rung::Forget)
+                .await
+                .unwrap();
+            let deletion = client.until_terminal(&id).await;
             assert_eq!(deletion.state, DeletionState::Purged);
             assert_eq!(orphans(&client).await.len(), 2);
         })
@@ -199,9 +201,14 @@ fn p03_an_orphan_removed_elsewhere_is_absent_and_one_deleted_again_is_not_listed
         with_engine(&bench, async |client| {
             for port in &ports {
                 let id = client.delete("port", port).await;
-                client.stuck(&id).await;
-                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
-                assert_eq!(client.settled(&id).await.state, DeletionState::Purged);
+                client.until_stuck(&id).await;
+                take_rung(&client, &id, whole_deletion(&id), Rung::Forget)
+                    .await
+                    .unwrap();
+                assert_eq!(
+                    client.until_terminal(&id).await.state,
+                    DeletionState::Purged
+                );
             }
             bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
             let rows = orphans(&client).await;
@@ -214,7 +221,7 @@ fn p03_an_orphan_removed_elsewhere_is_absent_and_one_deleted_again_is_not_listed
             assert_eq!(there(&ports[0]), Presence::Absent);
             assert_eq!(there(&ports[1]), Presence::Present);
             let again = client.delete("port", &ports[1]).await;
-            client.gone(&again).await;
+            client.until_gone(&again).await;
             assert_eq!(orphans(&client).await.len(), 1);
         })
         .await;
@@ -222,7 +229,11 @@ fn p03_an_orphan_removed_elsewhere_is_absent_and_one_deleted_again_is_not_listed
 }
 
 /// A network whose port is held up, and to which somebody adds an interface of a router meanwhile.
-async fn pinned(bench: &Bench, client: &Client, router: Value) -> (String, String, String) {
+async fn network_blocked_by_interface(
+    bench: &Bench,
+    client: &Client,
+    router: Value,
+) -> (String, String, String) {
     let made = bench.seed(json!({ "networks": 1, "ports_per_network": 2 }));
     let network = made["networks"][0].as_str().unwrap().to_owned();
     let port = made["ports"][1].as_str().unwrap().to_owned();
@@ -239,7 +250,7 @@ async fn pinned(bench: &Bench, client: &Client, router: Value) -> (String, Strin
     assert_eq!(status, 200, "{answer}");
     // Stuck of ours, which is drift; blocked of another project's.
     let held = |step: &Step| step.resource.key.id == network && !step.blockers.is_empty();
-    client.until_any(&id, held).await;
+    client.until_any_step(&id, held).await;
     (id, network, router)
 }
 
@@ -248,7 +259,8 @@ fn p03_unpin_removes_the_blocking_edge_by_a_deletion_of_its_own_and_the_first_en
     paused(async {
         let bench = Bench::new(1);
         with_engine(&bench, async |client| {
-            let (id, network, router) = pinned(&bench, &client, json!({ "name": "late" })).await;
+            let (id, network, router) =
+                network_blocked_by_interface(&bench, &client, json!({ "name": "late" })).await;
             let step = client.step_of(&id, &network).await;
             assert_eq!(step.last_error.as_ref().unwrap().class, ErrorClass::Drift);
             let shown = ladder(&client, PurgeScope::Step(step.id)).await;
@@ -258,7 +270,7 @@ fn p03_unpin_removes_the_blocking_edge_by_a_deletion_of_its_own_and_the_first_en
             assert!(does[0].starts_with(&call), "{does:?}");
             assert_eq!(does[1], format!("then DELETE /v2.0/networks/{network}"));
             let before = bench.writes_to("remove_router_interface").len();
-            let taken = take(&client, &id, PurgeScope::Step(step.id), Rung::Unpin).await;
+            let taken = take_rung(&client, &id, PurgeScope::Step(step.id), Rung::Unpin).await;
             let Ok(Receipt::Purged(Purged {
                 deletion_id: Some(unpins),
                 ..
@@ -266,8 +278,8 @@ fn p03_unpin_removes_the_blocking_edge_by_a_deletion_of_its_own_and_the_first_en
             else {
                 panic!("{taken:?}");
             };
-            client.gone(&id).await;
-            client.gone(&unpins).await;
+            client.until_gone(&id).await;
+            client.until_gone(&unpins).await;
             assert_eq!(client.caused_by(&id).await[0].id, unpins);
             assert_eq!(bench.writes_to("remove_router_interface").len(), before + 1);
             assert!(bench.exists("routers", &router) && !bench.exists("networks", &network));
@@ -311,24 +323,24 @@ fn p03_p04_no_rung_changes_a_protected_resource_or_one_of_another_project() {
                 None => json!({ "name": "late", "project_id": bench.demo_project() }),
             };
             let (id, network) = with_engine(&bench, async |client| {
-                let (id, network, _) = pinned(&bench, &client, router).await;
+                let (id, network, _) = network_blocked_by_interface(&bench, &client, router).await;
                 (id, network)
             })
             .await;
             bench.settings.guard.protect.extend(rule.clone());
             let sent = bench.writes().len();
             with_engine(&bench, async |client| {
-                let shown = ladder(&client, whole(&id)).await;
+                let shown = ladder(&client, whole_deletion(&id)).await;
                 for rung in &refused {
-                    let why = why_not(&shown, *rung);
+                    let why = reason_against(&shown, *rung);
                     assert!(why.is_some(), "{rule:?} {rung:?}: {shown:#?}");
-                    let taken = take(&client, &id, whole(&id), *rung).await;
+                    let taken = take_rung(&client, &id, whole_deletion(&id), *rung).await;
                     assert!(
                         matches!(taken, Err(ControlError::Conflict { .. })),
                         "{taken:?}"
                     );
                 }
-                let why = why_not(&shown, Rung::Unpin).unwrap();
+                let why = reason_against(&shown, Rung::Unpin).unwrap();
                 let words = if rule.is_some() {
                     "protected"
                 } else {
@@ -336,7 +348,7 @@ fn p03_p04_no_rung_changes_a_protected_resource_or_one_of_another_project() {
                 };
                 assert!(why.contains(words), "{why}");
                 // Forgetting sends nothing, and so touches nothing.
-                assert_eq!(why_not(&shown, Rung::Forget), None);
+                assert_eq!(reason_against(&shown, Rung::Forget), None);
             })
             .await;
             assert_eq!(bench.writes().len(), sent);
@@ -355,16 +367,19 @@ fn p03_p04_only_forget_is_offered_while_the_protection_cannot_be_read() {
         };
         bench.settings.guard.protect.push(tagged);
         with_engine(&bench, async |client| {
-            let (id, _, _) = pinned(&bench, &client, json!({ "name": "late" })).await;
+            let (id, _, _) =
+                network_blocked_by_interface(&bench, &client, json!({ "name": "late" })).await;
             bench.faults(json!([{ "match": { "method": "GET" }, "action": { "status": 503 } }]));
-            let shown = ladder(&client, whole(&id)).await;
+            let shown = ladder(&client, whole_deletion(&id)).await;
             assert_eq!(offered(&shown), [Rung::Forget]);
-            let why = why_not(&shown, Rung::Retry).unwrap();
+            let why = reason_against(&shown, Rung::Retry).unwrap();
             assert!(
                 why.starts_with("gone cannot tell whether it is protected"),
                 "{why}"
             );
-            take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+            take_rung(&client, &id, whole_deletion(&id), Rung::Forget)
+                .await
+                .unwrap();
             let there: Vec<_> = orphans(&client).await.iter().map(|it| it.there).collect();
             assert_eq!(there, [Presence::Unclear]);
         })
@@ -377,16 +392,20 @@ fn p03_p05_a_read_only_engine_refuses_every_rung() {
     paused(async {
         let mut bench = Bench::new(1);
         let id = bench
-            .run(async |client| pinned(&bench, &client, json!({ "name": "late" })).await.0)
+            .run(async |client| {
+                network_blocked_by_interface(&bench, &client, json!({ "name": "late" }))
+                    .await
+                    .0
+            })
             .await
             .unwrap();
         bench.settings.guard.read_only = true;
         let sent = bench.writes().len();
         with_engine(&bench, async |client| {
-            let shown = ladder(&client, whole(&id)).await;
+            let shown = ladder(&client, whole_deletion(&id)).await;
             assert_eq!(offered(&shown), []);
             for rung in Rung::ALL {
-                let taken = take(&client, &id, whole(&id), rung).await;
+                let taken = take_rung(&client, &id, whole_deletion(&id), rung).await;
                 assert!(
                     matches!(taken, Err(ControlError::Refused { .. })),
                     "{rung:?}: {taken:?}"
@@ -404,11 +423,12 @@ fn p03_a_rung_is_taken_only_if_the_short_id_of_the_deletion_was_typed() {
     paused(async {
         let bench = Bench::new(1);
         with_engine(&bench, async |client| {
-            let (id, _, _) = pinned(&bench, &client, json!({ "name": "late" })).await;
+            let (id, _, _) =
+                network_blocked_by_interface(&bench, &client, json!({ "name": "late" })).await;
             let short = short_id(&id);
             for confirm in ["", "yes", "00000000", &short[1..]] {
                 let command = Command::Purge {
-                    what: whole(&id),
+                    what: whole_deletion(&id),
                     rung: Rung::Forget,
                     confirm: confirm.to_owned(),
                 };
@@ -419,7 +439,9 @@ fn p03_a_rung_is_taken_only_if_the_short_id_of_the_deletion_was_typed() {
                 );
             }
             assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
-            take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+            take_rung(&client, &id, whole_deletion(&id), Rung::Forget)
+                .await
+                .unwrap();
         })
         .await;
     });
@@ -437,18 +459,21 @@ fn p11_a_blocked_step_can_be_abandoned_and_a_waiting_step_has_no_rung() {
             let waiting = client.step_of(&id, &network).await;
             let shown = ladder(&client, PurgeScope::Step(waiting.id)).await;
             assert_eq!(offered(&shown), []);
-            assert_eq!(why_not(&shown, Rung::Retry).unwrap(), "it is waiting");
+            assert_eq!(
+                reason_against(&shown, Rung::Retry).unwrap(),
+                "it is waiting"
+            );
             let other = |it: &Step| it.resource.key.id == ports[1] && it.state == StepState::Gone;
-            client.until_any(&id, other).await;
+            client.until_any_step(&id, other).await;
 
             let shown = ladder(&client, PurgeScope::Step(step.id)).await;
             assert_eq!(offered(&shown), [Rung::Retry, Rung::Forget]);
-            let why = why_not(&shown, Rung::Runbook).unwrap();
+            let why = reason_against(&shown, Rung::Runbook).unwrap();
             assert!(why.contains("retried at"), "{why}");
             let sent = bench.writes().len();
-            let of_all = ladder(&client, whole(&id)).await;
+            let of_all = ladder(&client, whole_deletion(&id)).await;
             assert_eq!(offered(&of_all), [Rung::Retry, Rung::Forget]);
-            let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
+            let forgotten = take_rung(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
             assert!(matches!(
                 forgotten,
                 Ok(Receipt::Purged(Purged { moved: 1, .. }))
@@ -466,8 +491,13 @@ fn p11_a_blocked_step_can_be_abandoned_and_a_waiting_step_has_no_rung() {
                 .map(|it| it.resource.key.id.as_str())
                 .collect();
             assert_eq!(ids, [ports[0].as_str()]);
-            take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
-            assert_eq!(client.settled(&id).await.state, DeletionState::Purged);
+            take_rung(&client, &id, whole_deletion(&id), Rung::Forget)
+                .await
+                .unwrap();
+            assert_eq!(
+                client.until_terminal(&id).await.state,
+                DeletionState::Purged
+            );
         })
         .await;
     });
@@ -501,22 +531,22 @@ fn p03_unpin_disassociates_a_floating_ip_and_is_not_offered_if_it_is_protected()
                         && it.state == StepState::Blocked
                         && it.blockers.is_empty() != known
                 };
-                client.until_any(&id, |it| is(it, false)).await;
+                client.until_any_step(&id, |it| is(it, false)).await;
                 assert_eq!(associate(&port).0, 200);
-                let step = client.until_any(&id, |it| is(it, true)).await;
+                let step = client.until_any_step(&id, |it| is(it, true)).await;
                 let shown = ladder(&client, PurgeScope::Step(step.id)).await;
                 if protects {
-                    let why = why_not(&shown, Rung::Unpin).unwrap();
+                    let why = reason_against(&shown, Rung::Unpin).unwrap();
                     assert!(why.contains("is protected"), "{why}");
                     return;
                 }
                 assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
                 let does = &shown.offer(Rung::Unpin).unwrap().does[0];
                 assert!(does.starts_with(&format!("PUT {path}")), "{does}");
-                take(&client, &id, PurgeScope::Step(step.id), Rung::Unpin)
+                take_rung(&client, &id, PurgeScope::Step(step.id), Rung::Unpin)
                     .await
                     .unwrap();
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 let row = bench.api("GET", &path, Value::Null).1;
                 assert_eq!(row["floatingip"]["port_id"], Value::Null);
                 assert_eq!(bench.writes_to("\"port_id\":null").len(), 1);
@@ -528,43 +558,47 @@ fn p03_unpin_disassociates_a_floating_ip_and_is_not_offered_if_it_is_protected()
 }
 
 #[derive(Clone, Copy, Debug)]
-enum At {
+enum CrashPoint {
     Write(u64),
     Call(u64),
 }
 
 /// A purge that the engine does not survive, and one that goes on. False if the crash did not come.
-fn crashed(at: At, rung: Rung) -> bool {
+fn run_with_crash(at: CrashPoint, rung: Rung) -> bool {
     paused(async {
         let bench = Bench::new(3);
         let (id, network, router) = bench
-            .run(async |client| pinned(&bench, &client, json!({ "name": "late" })).await)
+            .run(async |client| {
+                network_blocked_by_interface(&bench, &client, json!({ "name": "late" })).await
+            })
             .await
             .unwrap();
         bench.limits(json!({ "latency_ms": 20 }));
         match at {
-            At::Write(k) => bench.crash.at_write(k),
-            At::Call(k) => bench.crash.at_call(k),
+            CrashPoint::Write(k) => bench.crash.at_write(k),
+            CrashPoint::Call(k) => bench.crash.at_call(k),
         }
         let sent = bench.writes().len();
         let first = bench
             .run(async |client| {
-                take(&client, &id, whole(&id), rung).await.unwrap();
+                take_rung(&client, &id, whole_deletion(&id), rung)
+                    .await
+                    .unwrap();
                 if rung == Rung::Unpin {
-                    client.gone(&id).await;
+                    client.until_gone(&id).await;
                 }
             })
             .await;
-        bench.crash.never();
+        bench.crash.cancel();
         with_engine(&bench, async |client| {
             // Whoever was not answered looks, and asks again if nothing came of it.
-            if client.settled(&id).await.state == DeletionState::Stuck {
+            if client.until_terminal(&id).await.state == DeletionState::Stuck {
                 let step: Step = client.step_of(&id, &network).await;
-                take(&client, &id, PurgeScope::Step(step.id), rung)
+                take_rung(&client, &id, PurgeScope::Step(step.id), rung)
                     .await
                     .unwrap();
             }
-            let deletion = client.settled(&id).await;
+            let deletion = client.until_terminal(&id).await;
             let expected = match rung {
                 Rung::Forget => DeletionState::Purged,
                 _ => DeletionState::Gone,
@@ -594,9 +628,9 @@ fn crashed(at: At, rung: Rung) -> bool {
     })
 }
 
-fn at_each(point: fn(u64) -> At, rung: Rung, least: u64) {
+fn crash_at_each(point: fn(u64) -> CrashPoint, rung: Rung, least: u64) {
     let mut k = 1;
-    while crashed(point(k), rung) {
+    while run_with_crash(point(k), rung) {
         k += 1;
         assert!(k < 200);
     }
@@ -605,17 +639,17 @@ fn at_each(point: fn(u64) -> At, rung: Rung, least: u64) {
 
 #[test]
 fn p03_i11_a_crash_at_each_write_of_an_unpin_is_recovered() {
-    at_each(At::Write, Rung::Unpin, 6);
+    crash_at_each(CrashPoint::Write, Rung::Unpin, 6);
 }
 
 #[test]
 fn p03_i11_a_crash_at_each_call_of_an_unpin_is_recovered() {
-    at_each(At::Call, Rung::Unpin, 6);
+    crash_at_each(CrashPoint::Call, Rung::Unpin, 6);
 }
 
 #[test]
 fn p03_i11_a_crash_at_each_write_of_a_forget_is_recovered() {
-    at_each(At::Write, Rung::Forget, 1);
+    crash_at_each(CrashPoint::Write, Rung::Forget, 1);
 }
 
 async fn release(client: &Client, id: &str) -> Result<Receipt, ControlError> {
@@ -635,7 +669,7 @@ fn t08_a_tombstone_is_released_only_if_its_resource_exists_and_no_step_works_on_
         ]));
         with_engine(&bench, async |client| {
             let gone = client.delete("port", &ports[0]).await;
-            client.gone(&gone).await;
+            client.until_gone(&gone).await;
             let absent = release(&client, &ports[0]).await;
             assert!(
                 matches!(absent, Err(ControlError::Conflict { .. })),
@@ -651,7 +685,7 @@ fn t08_a_tombstone_is_released_only_if_its_resource_exists_and_no_step_works_on_
                 "{worked_on:?}"
             );
             let back = client.delete("port", &ports[2]).await;
-            client.gone(&back).await;
+            client.until_gone(&back).await;
             tokio::time::sleep(Duration::from_secs(10)).await;
             release(&client, &ports[2]).await.unwrap();
             assert_eq!(
@@ -670,7 +704,7 @@ fn t08_a_tombstone_is_released_only_if_its_resource_exists_and_no_step_works_on_
 fn a_site_that_a_person_paused_gets_no_calls_until_a_person_resumes_it() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.one_at_a_time();
+        bench.send_one_at_a_time();
         let (network, _) = bench.plain_network(6);
         bench.limits(json!({ "latency_ms": 200 }));
         let steer = |paused: bool| {
@@ -712,7 +746,7 @@ fn a_site_that_a_person_paused_gets_no_calls_until_a_person_resumes_it() {
             assert_eq!(client.site_status().await.state, SiteState::Paused);
             assert_eq!(bench.writes().len(), writes);
             client.submit(steer(false)).await.unwrap();
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert_eq!(client.site_status().await.state, SiteState::Reachable);
         })
         .await;

@@ -57,7 +57,7 @@ says = "was of"
 
 fn bench(seed: u64) -> Bench {
     let mut bench = Bench::new(seed);
-    bench.keeps("billing", KINDS);
+    bench.register_service("billing", KINDS);
     bench
 }
 
@@ -73,7 +73,7 @@ async fn try_create(client: &Client, kind: &str, body: Value) -> Result<Receipt,
     client.submit(Command::Create { kind, body }).await
 }
 
-async fn kept(client: &Client, kind: &str) -> Vec<Value> {
+async fn native_rows(client: &Client, kind: &str) -> Vec<Value> {
     let query = Query::Native(query::Native {
         kind: kind.to_owned(),
         by: Vec::new(),
@@ -143,18 +143,18 @@ fn g06_references_to_a_network_are_deleted_unset_or_left_dangling() {
                 assert_eq!(last.depends_on.len(), plan.steps.len() - 1);
 
                 let id = client.delete("network", &network).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 assert!(!bench.exists("networks", &network));
                 let ids = |rows: Vec<Value>| -> Vec<Value> {
                     rows.into_iter().map(|row| row["id"].clone()).collect()
                 };
-                assert_eq!(ids(kept(&client, "invoice").await), [json!("i2")]);
+                assert_eq!(ids(native_rows(&client, "invoice").await), [json!("i2")]);
                 assert_eq!(
-                    kept(&client, "record").await[0]["networks"],
+                    native_rows(&client, "record").await[0]["networks"],
                     json!([at(&other)])
                 );
                 assert_eq!(
-                    kept(&client, "history").await[0]["network"],
+                    native_rows(&client, "history").await[0]["network"],
                     json!(at(&network))
                 );
             })
@@ -174,9 +174,9 @@ fn g03_an_asynchronous_referrer_of_a_network_is_deleted_by_a_deletion_of_its_own
             let plan = client.plan("network", &network).await;
             assert!(plan.steps.iter().all(|step| step.kind.as_str() != "plan"));
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert!(!bench.exists("networks", &network));
-            assert_eq!(kept(&client, "plan").await, Vec::<Value>::new());
+            assert_eq!(native_rows(&client, "plan").await, Vec::<Value>::new());
             let chained = client.caused_by(&format!("home/{id}")).await;
             assert_eq!(chained.len(), 1);
             let gone = |deletion: &Deletion| deletion.finished_at.unwrap();
@@ -201,7 +201,7 @@ fn i13_native_resources_are_confirmed_gone_at_once_without_a_witness() {
                 }
                 let began = tokio::time::Instant::now();
                 let id = client.delete("network", &network).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 let took = began.elapsed();
                 assert!(took < std::time::Duration::from_millis(200), "{took:?}");
             })
@@ -225,7 +225,7 @@ fn g02_a_blocking_and_a_required_reference_refuse_the_deletion_and_are_named() {
                     ("network", network.as_str(), "c1"),
                 ] {
                     let id = client.delete(kind, word).await;
-                    let refused = client.refused(&id).await.refused;
+                    let refused = client.until_refused(&id).await.refused;
                     assert_eq!(refused[0].rule, RefusalRule::InUse);
                     let blocker = refused[0].blocker.as_ref().unwrap();
                     assert_eq!(
@@ -234,7 +234,10 @@ fn g02_a_blocking_and_a_required_reference_refuse_the_deletion_and_are_named() {
                     );
                 }
                 assert!(bench.exists("networks", &network));
-                assert_eq!(kept(&client, "customer").await[0]["status"], "ACTIVE");
+                assert_eq!(
+                    native_rows(&client, "customer").await[0]["status"],
+                    "ACTIVE"
+                );
             })
             .await;
     });
@@ -253,7 +256,7 @@ fn g10_a_resource_that_is_being_deleted_or_absent_gets_no_new_references() {
                     "type": "PortInUse", "message": "in use"}}]),
                 );
                 let id = client.delete("network", &network).await;
-                client.until_any(&id, |step| step.attempts > 0).await;
+                client.until_any_step(&id, |step| step.attempts > 0).await;
                 let said = conflict(try_create(&client, "record", json!({"networks": [at]})).await);
                 assert!(said.contains("is being deleted by deletion"), "{said}");
                 let said =
@@ -263,7 +266,7 @@ fn g10_a_resource_that_is_being_deleted_or_absent_gets_no_new_references() {
                     json!({"networks": ["11111111-2222-3333-4444-555555555555@envvars/RegionOne"]});
                 let said = conflict(try_create(&client, "record", nowhere).await);
                 assert!(said.contains("there is no network/11111111-"), "{said}");
-                assert_eq!(kept(&client, "record").await, Vec::<Value>::new());
+                assert_eq!(native_rows(&client, "record").await, Vec::<Value>::new());
             })
             .await;
     });
@@ -290,25 +293,33 @@ fn i11_a_crash_at_each_of_eleven_writes_leaves_references_deleted_or_unset() {
                 .await;
             bench.crash.at_write(k);
             let begun = bench
-                .run(async |client| client.gone(&client.delete("network", &network).await).await)
+                .run(async |client| {
+                    client
+                        .until_gone(&client.delete("network", &network).await)
+                        .await
+                })
                 .await;
-            bench.crash.never();
+            bench.crash.cancel();
             bench
                 .run(async |client| {
                     // The crash may have come before the deletion was taken.
                     let id = client.delete("network", &network).await;
                     assert_eq!(
-                        client.settled(&id).await.state,
+                        client.until_terminal(&id).await.state,
                         DeletionState::Gone,
                         "{k} {begun:?}"
                     );
-                    assert_eq!(kept(&client, "invoice").await, Vec::<Value>::new(), "{k}");
                     assert_eq!(
-                        kept(&client, "record").await[0]["networks"],
+                        native_rows(&client, "invoice").await,
+                        Vec::<Value>::new(),
+                        "{k}"
+                    );
+                    assert_eq!(
+                        native_rows(&client, "record").await[0]["networks"],
                         json!([]),
                         "{k}"
                     );
-                    assert_eq!(kept(&client, "customer").await.len(), 1);
+                    assert_eq!(native_rows(&client, "customer").await.len(), 1);
                 })
                 .await;
         });

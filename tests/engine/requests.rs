@@ -7,7 +7,7 @@ use gone::domain::model::{Actor, KindName, Origin, PlanOptions, StepState};
 use serde_json::json;
 
 use super::client::{Client, cascade, target};
-use super::drift::{hold_the_port_back, stuck_with_a_newcomer};
+use super::drift::{delete_with_newcomer, fail_port_deletes};
 use super::harness::{Bench, paused, site};
 
 const KINDS: &str = "service = \"billing\"\n[kind.customer.native]\n";
@@ -44,7 +44,7 @@ async fn audit_rows(client: &Client) -> usize {
     }
 }
 
-fn is_usage(answer: &Result<Receipt, ControlError>) -> bool {
+fn is_refused_key(answer: &Result<Receipt, ControlError>) -> bool {
     matches!(answer, Err(ControlError::Usage { message }) if message.contains("idempotency key"))
 }
 
@@ -52,7 +52,7 @@ fn is_usage(answer: &Result<Receipt, ControlError>) -> bool {
 fn a_command_repeated_under_its_key_runs_once_and_gets_the_same_answer() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.keeps("billing", KINDS);
+        bench.register_service("billing", KINDS);
         let (network, _) = bench.plain_network(2);
         bench.faults(json!([{
             "match": {"method": "DELETE", "kind": "port"},
@@ -107,7 +107,7 @@ fn a_command_repeated_under_its_key_runs_once_and_gets_the_same_answer() {
                     }
                     for (other, reason) in [(other, ""), (command.clone(), "another reason")] {
                         let refused = submit_as(&client, "alice", &key, other, reason).await;
-                        assert!(is_usage(&refused), "{command:?}: {refused:?}");
+                        assert!(is_refused_key(&refused), "{command:?}: {refused:?}");
                     }
                     assert_eq!(audit_rows(&client).await, rows, "{command:?}: done again");
                 }
@@ -125,7 +125,7 @@ fn a_command_repeated_under_its_key_runs_once_and_gets_the_same_answer() {
 fn a_key_of_one_command_is_refused_for_another_whether_or_not_it_deletes() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.keeps("billing", KINDS);
+        bench.register_service("billing", KINDS);
         let networks = [(); 2].map(|()| bench.plain_network(1).0);
         bench
             .run(async |client| {
@@ -140,12 +140,12 @@ fn a_key_of_one_command_is_refused_for_another_whether_or_not_it_deletes() {
                 let [first, second] = networks.each_ref().map(delete);
                 submit_as(&client, "alice", "one", first, "").await.unwrap();
                 let refused = submit_as(&client, "alice", "one", create(), "").await;
-                assert!(is_usage(&refused), "{refused:?}");
+                assert!(is_refused_key(&refused), "{refused:?}");
                 submit_as(&client, "alice", "two", create(), "")
                     .await
                     .unwrap();
                 let refused = submit_as(&client, "alice", "two", second, "").await;
-                assert!(is_usage(&refused), "{refused:?}");
+                assert!(is_refused_key(&refused), "{refused:?}");
             })
             .await;
     });
@@ -172,7 +172,7 @@ fn a_deletion_repeated_under_its_key_is_answered_after_its_end_and_without_a_clo
                     asked.push(accepted.deletion_id);
                 }
                 assert_eq!(asked[0], asked[1]);
-                client.gone(&asked[0]).await;
+                client.until_gone(&asked[0]).await;
                 for is_down in [false, true] {
                     if is_down {
                         bench.faults(json!([{"match": {}, "action": {"status": 503}}]));
@@ -184,7 +184,7 @@ fn a_deletion_repeated_under_its_key_is_answered_after_its_end_and_without_a_clo
                         assert!(is_answered, "{key}: {again:?}");
                         let plain = delete(PlanOptions::default());
                         let refused = submit_as(&client, "alice", key, plain, "").await;
-                        assert!(is_usage(&refused), "{key}: {refused:?}");
+                        assert!(is_refused_key(&refused), "{key}: {refused:?}");
                     }
                 }
             })
@@ -196,7 +196,7 @@ fn a_deletion_repeated_under_its_key_is_answered_after_its_end_and_without_a_clo
 fn a_command_that_failed_may_be_repeated_under_its_key() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.keeps("billing", KINDS);
+        bench.register_service("billing", KINDS);
         bench
             .run(async |client| {
                 let update = || Command::Update {
@@ -227,12 +227,12 @@ fn a_request_under_the_key_of_a_command_that_still_runs_is_a_conflict() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
-        hold_the_port_back(&bench, &ports[0]);
+        fail_port_deletes(&bench, &ports[0]);
         bench
             .run(async |client| {
                 let late = json!({ "network_id": network, "name": "late" });
                 let (deletion_id, _) =
-                    stuck_with_a_newcomer(&bench, &client, &network, late).await;
+                    delete_with_newcomer(&bench, &client, &network, late).await;
                 // What is accepted is planned, by calls that take their time.
                 bench.limits(json!({ "latency_ms": 200 }));
                 let accept = || Command::Drift {
@@ -282,7 +282,7 @@ fn a_key_is_valid_for_a_day() {
 fn a_forged_cursor_is_a_usage_error() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.keeps("billing", KINDS);
+        bench.register_service("billing", KINDS);
         bench
             .run(async |client| {
                 let forged = || Some("forged".to_owned());

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use super::harness::*;
 use super::invariants::{after_crash, check};
-use super::kept::Kept;
-use super::shared::Server;
-use super::which_seeds::{in_parts, seeds};
+use super::ledger_storage::LedgerStorage;
+use super::seed_selection::{in_parts, seeds};
+use super::shared_ledger::Server;
 use gone::domain::mapping::Mapping;
 use gone::domain::model::{
     CopiedBy, Deletion, DeletionState, KindName, OnFailure, Plan, PlanOptions, ResourceKey, Step,
@@ -25,7 +25,7 @@ use gone::ledger::tombstones::Tombstones;
 use serde_json::{Value, json};
 
 /// Retries by a person before the faults are over for sure, and after.
-const PATIENCE: u32 = 12;
+const RETRIES_MAX: u32 = 12;
 /// Crashes of one run at most.
 pub const CRASHES_MAX: u32 = 3;
 /// One seed in so many has a project with every kind, of which one thing after the other is deleted.
@@ -33,7 +33,7 @@ const FURNISHED_EVERY: u64 = 16;
 const FURNISHED: u64 = 5;
 
 /// What a seed stands for.
-pub struct Day {
+pub struct Simulation {
     seed: u64,
     pub dice: fastrand::Rng,
     pub bench: Bench,
@@ -45,8 +45,8 @@ pub struct Day {
     pub server: Option<Server>,
 }
 
-impl Day {
-    pub fn new(seed: u64, lies: Lies) -> Self {
+impl Simulation {
+    pub fn new(seed: u64, planted_fault: PlantedFault) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
         // A third has two regions, of which the second copies from the first.
         let regions: &[&str] = match seed % 3 {
@@ -54,7 +54,7 @@ impl Day {
             _ => &["RegionOne"],
         };
         let mut bench = Bench::in_regions(seed, regions);
-        bench.lies = lies;
+        bench.planted_fault = planted_fault;
         if is_in_memory(seed) {
             bench.keep_in_memory();
         }
@@ -72,10 +72,10 @@ impl Day {
             let target = estate.into_iter().nth(turn).unwrap();
             (Value::Null, network, "demo", target)
         } else {
-            drawn(&bench, &mut dice)
+            random_topology(&bench, &mut dice)
         };
         if let [central, local] = regions {
-            copy(&mut bench, seed, (central, &network), local, project);
+            add_copy(&mut bench, seed, (central, &network), local, project);
         }
         if let Some(trunk) = made["trunks"][0].as_str().filter(|_| dice.u8(0..4) == 0) {
             let off = json!({ "trunk": { "admin_state_up": false } });
@@ -181,13 +181,13 @@ impl Day {
         Value::Array(rules.collect())
     }
 
-    fn plan_a_crash(&mut self) {
+    fn schedule_crash(&mut self) {
         let (dice, crash) = (&mut self.dice, &self.bench.crash);
         match dice.u8(0..4) {
             0 => crash.at_write(dice.u64(1..60)),
             1 => crash.at_write_that_comes_late(dice.u64(4..60), dice.u64(1..12)),
             2 => crash.at_call(dice.u64(1..80)),
-            _ => crash.never(),
+            _ => crash.cancel(),
         }
     }
 }
@@ -199,7 +199,7 @@ fn is_in_memory(seed: u64) -> bool {
 }
 
 /// A topology of a drawn size; what was made, its first network, whose it is, and what is deleted of it.
-fn drawn(
+fn random_topology(
     bench: &Bench,
     dice: &mut fastrand::Rng,
 ) -> (Value, String, &'static str, (&'static str, String)) {
@@ -230,7 +230,7 @@ fn drawn(
 }
 
 /// A copy of a network, with ports and perhaps more of its own, and the mapping that tells of it.
-fn copy(
+fn add_copy(
     bench: &mut Bench,
     seed: u64,
     (central, network): (&str, &str),
@@ -254,13 +254,15 @@ fn copy(
 }
 
 /// Runs a seed; what does not hold, if anything.
-pub fn run(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
-    lived(live(seed, lies))
+pub fn run(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequest>, String> {
+    run_on_paused_clock(simulate(seed, planted_fault))
 }
 
 /// Lives a day on a paused clock.
-pub fn lived(day: impl Future<Output = Result<Vec<Sent>, String>>) -> Result<Vec<Sent>, String> {
-    match catch_unwind(AssertUnwindSafe(|| paused(day))) {
+pub fn run_on_paused_clock(
+    simulation: impl Future<Output = Result<Vec<SentRequest>, String>>,
+) -> Result<Vec<SentRequest>, String> {
+    match catch_unwind(AssertUnwindSafe(|| paused(simulation))) {
         Ok(ended) => ended,
         Err(panic) => Err(match panic.downcast::<String>() {
             Ok(text) => format!("panicked: {text}"),
@@ -269,49 +271,49 @@ pub fn lived(day: impl Future<Output = Result<Vec<Sent>, String>>) -> Result<Vec
     }
 }
 
-async fn live(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
-    let mut day = Day::new(seed, lies);
-    let before = day.bench.everything();
-    let faults = day.begin();
-    let mut asked = Asked::new(&faults);
+async fn simulate(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequest>, String> {
+    let mut simulation = Simulation::new(seed, planted_fault);
+    let before = simulation.bench.all_ids();
+    let faults = simulation.begin();
+    let mut progress = RequestProgress::new(&faults);
     let mut crashes = 0;
     let ended = loop {
         match crashes {
-            CRASHES_MAX => day.bench.crash.never(),
-            _ => day.plan_a_crash(),
+            CRASHES_MAX => simulation.bench.crash.cancel(),
+            _ => simulation.schedule_crash(),
         }
-        let (that, asking) = (&day, &mut asked);
-        let life = day
+        let (shared, of_person) = (&simulation, &mut progress);
+        let run = simulation
             .bench
-            .run(async move |client| person(that, &client, asking).await);
-        match life.await {
+            .run(async move |client| request_until_gone(shared, &client, of_person).await);
+        match run.await {
             Some(ended) => break ended,
             None => crashes += 1,
         }
-        day.bench.crash.never();
-        after_crash(&day.bench, asked.acknowledged.as_deref()).await?;
+        simulation.bench.crash.cancel();
+        after_crash(&simulation.bench, progress.acknowledged.as_deref()).await?;
     };
-    day.end(&before, &faults, ended).await
+    simulation.end(&before, &faults, ended).await
 }
 
 /// What a person has asked for, whichever engines heard it.
-pub struct Asked {
+pub struct RequestProgress {
     /// The deletion that was acknowledged.
     pub acknowledged: Option<String>,
     /// The faults that begin when the plan stands.
-    later: Option<Value>,
+    later_faults: Option<Value>,
 }
 
-impl Asked {
+impl RequestProgress {
     pub fn new(faults: &Value) -> Self {
         Self {
             acknowledged: None,
-            later: Some(faults.clone()),
+            later_faults: Some(faults.clone()),
         }
     }
 }
 
-impl Day {
+impl Simulation {
     /// Draws the faults, and begins with those that a plan cannot be fooled by.
     pub fn begin(&mut self) -> Value {
         let faults = self.faults();
@@ -327,8 +329,8 @@ impl Day {
         &self,
         before: &BTreeSet<(String, String)>,
         faults: &Value,
-        ended: Result<Ended, String>,
-    ) -> Result<Vec<Sent>, String> {
+        ended: Result<EndState, String>,
+    ) -> Result<Vec<SentRequest>, String> {
         self.bench.faults(json!([]));
         let checked = match &ended {
             Ok(ended) => check(self, before, ended).await,
@@ -337,14 +339,14 @@ impl Day {
         let sent = self.bench.sent();
         match checked {
             Ok(()) => Ok(sent),
-            Err(problem) => Err(self.told(&problem, faults, &sent)),
+            Err(problem) => Err(self.report(&problem, faults, &sent)),
         }
     }
 
-    fn told(&self, problem: &str, faults: &Value, sent: &[Sent]) -> String {
-        let store = match self.bench.kept {
-            Kept::Memory { .. } => "memory",
-            Kept::File(_) => "SQLite",
+    fn report(&self, problem: &str, faults: &Value, sent: &[SentRequest]) -> String {
+        let store = match self.bench.storage {
+            LedgerStorage::Memory { .. } => "memory",
+            LedgerStorage::File(_) => "SQLite",
         };
         let seed = self.seed;
         let mut text = format!("seed {seed} (ledger in {store}): {problem}\nfaults: {faults}\n");
@@ -375,16 +377,20 @@ impl Day {
 }
 
 /// A deletion that is over, its steps, and its plan.
-pub type Ended = (Deletion, Vec<Step>, Option<Plan>);
+pub type EndState = (Deletion, Vec<Step>, Option<Plan>);
 
 /// Asks for the deletion, and asks again when it is refused or stuck; what stands at the end.
-pub async fn person(day: &Day, client: &Client, asked: &mut Asked) -> Result<Ended, String> {
-    let bench = &day.bench;
-    let Asked {
+pub async fn request_until_gone(
+    simulation: &Simulation,
+    client: &Client,
+    progress: &mut RequestProgress,
+) -> Result<EndState, String> {
+    let bench = &simulation.bench;
+    let RequestProgress {
         acknowledged,
-        later,
-    } = asked;
-    let mut patience = PATIENCE;
+        later_faults,
+    } = progress;
+    let mut retries_left = RETRIES_MAX;
     let id = loop {
         if let Some(id) = acknowledged.clone() {
             break id;
@@ -393,54 +399,54 @@ pub async fn person(day: &Day, client: &Client, asked: &mut Asked) -> Result<End
         if let Some(known) = client.deletions(Vec::new(), None).await.first() {
             break known.id.clone();
         }
-        let (kind, target) = &day.target;
-        match client.try_delete(kind, target, day.options).await {
+        let (kind, target) = &simulation.target;
+        match client.try_delete(kind, target, simulation.options).await {
             Ok(id) => {
                 *acknowledged = Some(id.clone());
-                day.is_known_to_gates()?;
+                simulation.is_known_to_gates()?;
                 break id;
             }
-            Err(_) if patience > 0 => {
-                patience -= 1;
+            Err(_) if retries_left > 0 => {
+                retries_left -= 1;
                 tokio::time::sleep(Duration::from_secs(30)).await;
-                if patience == 0 {
+                if retries_left == 0 {
                     bench.faults(json!([]));
                 }
             }
             Err(error) => return Err(format!("cannot even ask: {error}")),
         }
     };
-    let mut patience = PATIENCE;
+    let mut retries_left = RETRIES_MAX;
     loop {
-        if later.is_some() {
+        if later_faults.is_some() {
             let planned =
                 |deletion: &Deletion| deletion.counts.total > 0 || deletion.state.is_terminal();
-            let deletion = client.until_or_never(&id, planned).await?;
+            let deletion = client.until_or_timeout(&id, planned).await?;
             if deletion.counts.total > 0 {
-                bench.faults(later.take().unwrap_or_default());
+                bench.faults(later_faults.take().unwrap_or_default());
             }
         }
         let deletion = client
-            .until_or_never(&id, |deletion| deletion.state.is_terminal())
+            .until_or_timeout(&id, |deletion| deletion.state.is_terminal())
             .await?;
         let steps = client.steps(&id).await;
         match deletion.state {
             DeletionState::Gone => {
-                let plan = client.frozen(&id).await;
+                let plan = client.frozen_plan(&id).await;
                 return Ok((deletion, steps, Some((*plan).clone())));
             }
             DeletionState::Stuck => {
                 if deletion.counts.live() > 0 {
                     // Others go on beside what is stuck.
                     client
-                        .until_or_never(&id, |deletion| deletion.counts.live() == 0)
+                        .until_or_timeout(&id, |deletion| deletion.counts.live() == 0)
                         .await?;
                 }
-                let mute = steps
+                let without_reason = steps
                     .iter()
                     .find(|step| step.state == StepState::Stuck && step.last_error.is_none());
-                if let Some(mute) = mute {
-                    return Err(format!("stuck without a reason: {mute:#?}"));
+                if let Some(without_reason) = without_reason {
+                    return Err(format!("stuck without a reason: {without_reason:#?}"));
                 }
             }
             DeletionState::Refused if deletion.refused.is_empty() => {
@@ -449,13 +455,16 @@ pub async fn person(day: &Day, client: &Client, asked: &mut Asked) -> Result<End
             DeletionState::Refused => {}
             other => return Err(format!("ended as {other:?}")),
         }
-        if patience == 0 {
-            return Err(format!("never gone: {deletion:?}\n{}", brief(&steps)));
+        if retries_left == 0 {
+            return Err(format!(
+                "never gone: {deletion:?}\n{}",
+                steps_in_short(&steps)
+            ));
         }
-        patience -= 1;
-        if patience == PATIENCE / 2 {
+        retries_left -= 1;
+        if retries_left == RETRIES_MAX / 2 {
             bench.faults(json!([]));
-            *later = None;
+            *later_faults = None;
         }
         for step in &steps {
             let error = step.last_error.as_ref();
@@ -467,14 +476,14 @@ pub async fn person(day: &Day, client: &Client, asked: &mut Asked) -> Result<End
         client.retry(&id).await;
         // It may have ended again before the answer was heard.
         client
-            .until_or_never(&id, |now| {
+            .until_or_timeout(&id, |now| {
                 !now.state.is_terminal() || now.finished_at != deletion.finished_at
             })
             .await?;
     }
 }
 
-fn brief(steps: &[Step]) -> String {
+fn steps_in_short(steps: &[Step]) -> String {
     steps.iter().fold(String::new(), |mut text, step| {
         let error = step.last_error.as_ref().map(|error| &error.message);
         let _ = writeln!(
@@ -490,7 +499,7 @@ fn brief(steps: &[Step]) -> String {
     })
 }
 
-in_parts! { |seed| run(seed, Lies::None);
+in_parts! { |seed| run(seed, PlantedFault::None);
     0 invariants_hold_part_0,
     1 invariants_hold_part_1,
     2 invariants_hold_part_2,
@@ -504,8 +513,8 @@ in_parts! { |seed| run(seed, Lies::None);
 #[test]
 fn one_seed_gives_the_same_calls_each_time() {
     for seed in seeds(0..20) {
-        let first = run(seed, Lies::None);
-        let second = run(seed, Lies::None);
+        let first = run(seed, PlantedFault::None);
+        let second = run(seed, PlantedFault::None);
         assert_eq!(first, second, "seed {seed} is not the same twice");
         if let Err(problem) = first {
             panic!("{problem}");

@@ -7,7 +7,7 @@ use gone::domain::model::{Action, DeletionState, PlanOptions, Step, StepState};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::harness::{Bench, Login, Sent, paused, with_engine};
+use super::harness::{Bench, Login, SentRequest, paused, with_engine};
 
 /// Lists of what a project's servers leave, with the path and the key of each.
 const LISTS: [(&str, &str); 4] = [
@@ -25,54 +25,59 @@ struct Machine {
 
 impl Bench {
     /// A call of the project's member that must be accepted.
-    fn as_member(&self, method: &str, path: &str, body: Value) -> Value {
+    fn call_as_member(&self, method: &str, path: &str, body: Value) -> Value {
         let (status, answer) = self.api_as("demo", method, path, body);
         assert!(status < 300, "{method} {path}: {status} {answer}");
         answer
     }
 
-    fn made(&self, path: &str, kind: &str, fields: Value) -> String {
-        let made = self.as_member("POST", path, json!({ kind: fields }));
-        made[kind]["id"].as_str().unwrap().to_owned()
+    fn create_as_member(&self, path: &str, kind: &str, fields: Value) -> String {
+        let answer = self.call_as_member("POST", path, json!({ kind: fields }));
+        answer[kind]["id"].as_str().unwrap().to_owned()
     }
 
     /// A network with a subnet, and on it these servers with a volume each.
-    async fn machines<const N: usize>(&self, names: [&str; N]) -> [Machine; N] {
+    async fn create_machines<const N: usize>(&self, names: [&str; N]) -> [Machine; N] {
         let flavor = json!({ "flavor": { "name": "small", "ram": 1, "vcpus": 1, "disk": 1 } });
         let (_, flavor) = self.api("POST", "/v2.1/flavors", flavor);
-        let network = self.made("/v2.0/networks", "network", json!({ "name": "inside" }));
+        let network =
+            self.create_as_member("/v2.0/networks", "network", json!({ "name": "inside" }));
         let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24" });
-        self.made("/v2.0/subnets", "subnet", subnet);
+        self.create_as_member("/v2.0/subnets", "subnet", subnet);
         let machines = names.map(|name| Machine {
-            server: self.made(
+            server: self.create_as_member(
                 "/v2.1/servers",
                 "server",
                 json!({ "name": name, "flavorRef": flavor["flavor"]["id"],
                     "networks": [{ "uuid": network }] }),
             ),
-            volume: self.made("/v3/volumes", "volume", json!({ "name": name, "size": 1 })),
+            volume: self.create_as_member(
+                "/v3/volumes",
+                "volume",
+                json!({ "name": name, "size": 1 }),
+            ),
         });
-        settle().await;
+        wait_for_services().await;
         for Machine { server, volume } in &machines {
             let path = format!("/v2.1/servers/{server}/os-volume_attachments");
             let wanted = json!({ "volumeAttachment": { "volumeId": volume } });
-            self.as_member("POST", &path, wanted);
+            self.call_as_member("POST", &path, wanted);
         }
         machines
     }
 
     /// A snapshot of a volume, and a backup with an incremental one on top.
-    async fn copies_of(&self, volume: &str) {
+    async fn create_copies(&self, volume: &str) {
         let copy = json!({ "volume_id": volume });
-        self.made("/v3/snapshots", "snapshot", copy);
+        self.create_as_member("/v3/snapshots", "snapshot", copy);
         for incremental in [false, true] {
             let backup = json!({ "volume_id": volume, "incremental": incremental, "force": true });
-            self.made("/v3/backups", "backup", backup);
-            settle().await;
+            self.create_as_member("/v3/backups", "backup", backup);
+            wait_for_services().await;
         }
     }
 
-    fn left_of_servers(&self) -> Vec<String> {
+    fn remaining_rows(&self) -> Vec<String> {
         let rows = LISTS.iter().flat_map(|(path, key)| {
             let (_, rows) = self.api("GET", &format!("{path}?all_tenants=1"), Value::Null);
             let rows = rows[key].as_array().unwrap().clone();
@@ -81,23 +86,23 @@ impl Bench {
         rows.collect()
     }
 
-    fn act_on(&self, server: &str, action: Value) {
+    fn act_on_server(&self, server: &str, action: Value) {
         let path = format!("/v2.1/servers/{server}/action");
         let (status, answer) = self.api("POST", &path, action);
         assert_eq!(status, 202, "{answer}");
     }
 
     /// No call came too early: Cinder would have answered 400.
-    fn was_never_too_early(&self) {
+    fn assert_no_premature_call(&self) {
         let writes = self.writes();
         let early = writes.iter().filter(|sent| sent.status == Some(400));
-        let early: Vec<&Sent> = early.collect();
+        let early: Vec<&SentRequest> = early.collect();
         assert!(early.is_empty(), "{early:#?}");
     }
 }
 
 /// Until what was begun has ended.
-async fn settle() {
+async fn wait_for_services() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
@@ -107,16 +112,16 @@ fn story_8_n20_a_project_of_servers_and_volumes_is_emptied_without_a_premature_c
         paused(async {
             let mut bench = Bench::new(1);
             bench.login = login;
-            let [first, _] = bench.machines(["first", "second"]).await;
-            bench.copies_of(&first.volume).await;
-            assert_eq!(bench.left_of_servers().len(), 7);
+            let [first, _] = bench.create_machines(["first", "second"]).await;
+            bench.create_copies(&first.volume).await;
+            assert_eq!(bench.remaining_rows().len(), 7);
             with_engine(&bench, async |client| {
                 let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await;
-            assert_eq!(bench.left_of_servers(), Vec::<String>::new());
-            bench.was_never_too_early();
+            assert_eq!(bench.remaining_rows(), Vec::<String>::new());
+            bench.assert_no_premature_call();
             let ports = bench.rows("ports");
             assert!(ports.is_empty(), "{ports:?}");
         });
@@ -133,7 +138,7 @@ fn n04_the_servers_of_a_network_are_deleted_only_if_the_caller_asks() {
         paused(async {
             let mut bench = Bench::new(1);
             bench.login = login;
-            let [machine] = bench.machines(["only"]).await;
+            let [machine] = bench.create_machines(["only"]).await;
             let options = PlanOptions {
                 cascade: true,
                 with_servers,
@@ -141,10 +146,10 @@ fn n04_the_servers_of_a_network_are_deleted_only_if_the_caller_asks() {
             };
             with_engine(&bench, async |client| {
                 let id = client.delete_with("network", "inside", options).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await;
-            let left = bench.left_of_servers();
+            let left = bench.remaining_rows();
             assert_eq!(left.len(), if with_servers { 1 } else { 2 }, "{left:?}");
             assert!(left.iter().any(|row| row.contains(&machine.volume)));
             let network = bench.rows("networks");
@@ -157,28 +162,28 @@ fn n04_the_servers_of_a_network_are_deleted_only_if_the_caller_asks() {
 fn p04_a_locked_server_refuses_the_deletion_of_its_project_before_any_write() {
     paused(async {
         let bench = Bench::new(1);
-        let [open, locked] = bench.machines(["open", "locked"]).await;
+        let [open, locked] = bench.create_machines(["open", "locked"]).await;
         let lock = json!({ "lock": { "locked_reason": "ask Eve" } });
-        bench.act_on(&locked.server, lock);
+        bench.act_on_server(&locked.server, lock);
         with_engine(&bench, async |client| {
             let id = client.delete("project", "demo").await;
-            client.refused(&id).await;
+            client.until_refused(&id).await;
             assert!(bench.writes_to(&open.server).is_empty());
-            bench.act_on(&locked.server, json!({ "unlock": null }));
+            bench.act_on_server(&locked.server, json!({ "unlock": null }));
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
-        assert_eq!(bench.left_of_servers(), Vec::<String>::new());
+        assert_eq!(bench.remaining_rows(), Vec::<String>::new());
     });
 }
 
 /// What waits for a server that hangs, and what does not.
-async fn waits_for(client: &Client, id: &str, machines: &[Machine; 2]) {
+async fn assert_only_the_hanging_server_waits(client: &Client, id: &str, machines: &[Machine; 2]) {
     let [well, hanging] = machines;
     for gone in [&well.server, &well.volume] {
         client
-            .until_any(id, |step| {
+            .until_any_step(id, |step| {
                 step.resource.key.id == **gone && step.state == StepState::Gone
             })
             .await;
@@ -194,7 +199,7 @@ async fn waits_for(client: &Client, id: &str, machines: &[Machine; 2]) {
 fn i12_n12_a_hanging_server_delays_only_its_own_volume_and_ends_stuck() {
     paused(async {
         let bench = Bench::new(1);
-        let machines = bench.machines(["well", "hanging"]).await;
+        let machines = bench.create_machines(["well", "hanging"]).await;
         let hanging = &machines[1].server;
         bench.faults(
             json!([{ "match": { "method": "DELETE", "kind": "server", "id": hanging },
@@ -202,20 +207,20 @@ fn i12_n12_a_hanging_server_delays_only_its_own_volume_and_ends_stuck() {
         );
         with_engine(&bench, async |client| {
             let id = client.delete("project", "demo").await;
-            waits_for(&client, &id, &machines).await;
+            assert_only_the_hanging_server_waits(&client, &id, &machines).await;
             client.until_state(&id, DeletionState::Stuck).await;
             let step = client.step_of(&id, hanging).await;
             assert_eq!(step.state, StepState::Stuck);
             // Its host is fenced, and Nova is told that the server does nothing.
             bench.faults(json!([]));
             let reset = json!({ "os-resetState": { "state": "error" } });
-            bench.act_on(hanging, reset);
+            bench.act_on_server(hanging, reset);
             client.retry(&id).await;
             client.until_state(&id, DeletionState::Gone).await;
         })
         .await;
-        assert_eq!(bench.left_of_servers(), Vec::<String>::new());
-        bench.was_never_too_early();
+        assert_eq!(bench.remaining_rows(), Vec::<String>::new());
+        bench.assert_no_premature_call();
     });
 }
 
@@ -223,7 +228,7 @@ fn i12_n12_a_hanging_server_delays_only_its_own_volume_and_ends_stuck() {
 fn i06_a_server_that_ends_in_error_and_a_volume_that_is_put_back_are_deleted_later() {
     paused(async {
         let bench = Bench::new(1);
-        bench.machines(["only"]).await;
+        bench.create_machines(["only"]).await;
         let once = |kind: &str, end: &str| {
             json!({ "match": { "method": "DELETE", "kind": kind }, "times": 2,
                 "action": { "ends_in": end } })
@@ -231,37 +236,37 @@ fn i06_a_server_that_ends_in_error_and_a_volume_that_is_put_back_are_deleted_lat
         bench.faults(json!([once("server", "error"), once("volume", "put_back")]));
         with_engine(&bench, async |client| {
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let server = client.step(&id, "server").await;
             assert!(server.attempts > 1, "{server:?}");
         })
         .await;
-        assert_eq!(bench.left_of_servers(), Vec::<String>::new());
-        bench.was_never_too_early();
+        assert_eq!(bench.remaining_rows(), Vec::<String>::new());
+        bench.assert_no_premature_call();
     });
 }
 
 /// A run that deletes a volume in use, with one crash. False if it ended before the crash came.
-fn detached_in_spite_of(crash: impl Fn(&Bench)) -> bool {
+fn detach_with_crash(crash: impl Fn(&Bench)) -> bool {
     paused(async {
         let bench = Bench::new(1);
-        let [machine] = bench.machines(["only"]).await;
-        bench.copies_of(&machine.volume).await;
+        let [machine] = bench.create_machines(["only"]).await;
+        bench.create_copies(&machine.volume).await;
         crash(&bench);
         let first = bench
             .run(async |client| {
                 let id = client.delete("volume", &machine.volume).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await;
-        bench.crash.never();
+        bench.crash.cancel();
         with_engine(&bench, async |client| {
             let known = client.deletions(Vec::new(), None).await;
             let id = match known.first() {
                 Some(deletion) => deletion.id.clone(),
                 None => client.delete("volume", &machine.volume).await,
             };
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let (_, server) = bench.api(
@@ -270,10 +275,10 @@ fn detached_in_spite_of(crash: impl Fn(&Bench)) -> bool {
             Value::Null,
         );
         assert_eq!(server["server"]["status"], "ACTIVE");
-        let left = bench.left_of_servers();
+        let left = bench.remaining_rows();
         // The server and the two backups.
         assert_eq!(left.len(), 3, "{left:?}");
-        bench.was_never_too_early();
+        bench.assert_no_premature_call();
         let path = format!("os-volume_attachments/{}", machine.volume);
         let detached = bench.writes_to(&path);
         assert_eq!(detached.len(), 1, "{detached:#?}");
@@ -284,7 +289,7 @@ fn detached_in_spite_of(crash: impl Fn(&Bench)) -> bool {
 #[test]
 fn i03_a_crash_during_the_deletion_of_an_attached_volume_repeats_no_detach() {
     let mut crashes = 0;
-    while detached_in_spite_of(|bench| bench.crash.at_write(crashes + 1)) {
+    while detach_with_crash(|bench| bench.crash.at_write(crashes + 1)) {
         crashes += 1;
     }
     assert!(crashes > 5, "{crashes}");
@@ -293,37 +298,38 @@ fn i03_a_crash_during_the_deletion_of_an_attached_volume_repeats_no_detach() {
 impl Bench {
     /// A project with so many servers, each with a port of its own and a volume; as many volumes more, each with a
     /// snapshot, and every other one with a backup.
-    async fn furnish(&self, servers: usize) {
+    async fn create_large_project(&self, servers: usize) {
         let flavor = json!({ "flavor": { "name": "small", "ram": 1, "vcpus": 1, "disk": 1 } });
         let (_, flavor) = self.api("POST", "/v2.1/flavors", flavor);
-        let network = self.made("/v2.0/networks", "network", json!({ "name": "inside" }));
+        let network =
+            self.create_as_member("/v2.0/networks", "network", json!({ "name": "inside" }));
         let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24" });
-        self.made("/v2.0/subnets", "subnet", subnet);
+        self.create_as_member("/v2.0/subnets", "subnet", subnet);
         let server = json!({ "name": "one", "flavorRef": flavor["flavor"]["id"],
             "networks": [{ "uuid": network }] });
-        let made = |path: &str, kind: &str, fields: &Value, count: usize| -> Vec<String> {
+        let create_many = |path: &str, kind: &str, fields: &Value, count: usize| -> Vec<String> {
             (0..count)
-                .map(|_| self.made(path, kind, fields.clone()))
+                .map(|_| self.create_as_member(path, kind, fields.clone()))
                 .collect()
         };
         let volume = json!({ "size": 1 });
-        let servers = made("/v2.1/servers", "server", &server, servers);
-        let in_use = made("/v3/volumes", "volume", &volume, servers.len());
-        let copied = made("/v3/volumes", "volume", &volume, servers.len());
-        settle().await;
+        let servers = create_many("/v2.1/servers", "server", &server, servers);
+        let in_use = create_many("/v3/volumes", "volume", &volume, servers.len());
+        let copied = create_many("/v3/volumes", "volume", &volume, servers.len());
+        wait_for_services().await;
         for (server, volume) in servers.iter().zip(&in_use) {
             let path = format!("/v2.1/servers/{server}/os-volume_attachments");
             let wanted = json!({ "volumeAttachment": { "volumeId": volume } });
-            self.as_member("POST", &path, wanted);
+            self.call_as_member("POST", &path, wanted);
         }
         for (nth, volume) in copied.iter().enumerate() {
             let copy = json!({ "volume_id": volume });
-            self.made("/v3/snapshots", "snapshot", copy.clone());
+            self.create_as_member("/v3/snapshots", "snapshot", copy.clone());
             if nth % 2 == 0 {
-                self.made("/v3/backups", "backup", copy);
+                self.create_as_member("/v3/backups", "backup", copy);
             }
         }
-        settle().await;
+        wait_for_services().await;
     }
 }
 
@@ -332,7 +338,7 @@ fn reads_of_a_plan(login: Login, servers: usize) -> Vec<String> {
     paused(async {
         let mut bench = Bench::new(1);
         bench.login = login;
-        bench.furnish(servers).await;
+        bench.create_large_project(servers).await;
         with_engine(&bench, async |client| {
             let plan = client.plan("project", "demo").await;
             assert_eq!(plan.refused, []);
@@ -352,7 +358,7 @@ fn reads_of_a_plan(login: Login, servers: usize) -> Vec<String> {
         let sent = bench.sent().into_iter();
         let mut reads: Vec<String> = sent
             .filter(|it| it.method == "GET")
-            .map(|it| asks(&it))
+            .map(|it| path_and_filter_names(&it))
             .collect();
         reads.sort();
         reads
@@ -360,7 +366,7 @@ fn reads_of_a_plan(login: Login, servers: usize) -> Vec<String> {
 }
 
 /// The path, and the names of what follows it.
-fn asks(sent: &Sent) -> String {
+fn path_and_filter_names(sent: &SentRequest) -> String {
     let (path, query) = sent.path.split_once('?').unwrap_or((&sent.path, ""));
     let names = query.split('&').filter_map(|pair| pair.split_once('='));
     let mut names: Vec<&str> = names.map(|(name, _)| name).collect();
@@ -382,25 +388,25 @@ fn n14_the_reads_of_a_projects_plan_do_not_grow_with_its_servers_and_volumes() {
 fn n14_a_volume_that_is_being_deleted_is_observed_while_the_delete_of_a_server_hangs() {
     paused(async {
         let bench = Bench::new(1);
-        let [hanging] = bench.machines(["hanging"]).await;
-        let free = bench.made(
+        let [hanging] = bench.create_machines(["hanging"]).await;
+        let free = bench.create_as_member(
             "/v3/volumes",
             "volume",
             json!({ "name": "free", "size": 1 }),
         );
-        settle().await;
+        wait_for_services().await;
         let hangs = json!({ "method": "DELETE", "id": hanging.server });
         bench.faults(json!([{ "match": hangs, "times": 1, "action": { "hang": true } }]));
         with_engine(&bench, async |client| {
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let sent = bench.sent();
         let deleted = bench.writes_to(&free)[0].at;
-        let looks = sent.iter().filter(|it| it.is_read() && it.at > deleted);
-        let mut looks = looks.filter(|it| it.path.contains("/v3/volumes"));
-        let first = looks.next().unwrap().at - deleted;
+        let observations = sent.iter().filter(|it| it.is_read() && it.at > deleted);
+        let mut observations = observations.filter(|it| it.path.contains("/v3/volumes"));
+        let first = observations.next().unwrap().at - deleted;
         assert!(first.num_milliseconds() <= 2_500, "{first}");
     });
 }
@@ -409,21 +415,21 @@ fn n14_a_volume_that_is_being_deleted_is_observed_while_the_delete_of_a_server_h
 fn n14_servers_being_deleted_are_listed_every_two_seconds_at_most_and_read_once_each() {
     paused(async {
         let bench = Bench::new(1);
-        bench.furnish(8).await;
+        bench.create_large_project(8).await;
         let slow = json!({ "ends_in": "done", "for_s": 30 });
         bench
             .faults(json!([{ "match": { "method": "DELETE", "kind": "server" }, "action": slow }]));
         with_engine(&bench, async |client| {
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let sent = bench.sent();
-        let first_write = sent.iter().position(Sent::is_write).unwrap();
-        let looks = sent[first_write..].iter().filter(|it| it.is_read());
-        let looks = looks.filter(|it| it.path.starts_with("/v2.1/servers"));
-        let (lists, reads): (Vec<&Sent>, Vec<&Sent>) =
-            looks.partition(|it| it.path.contains("/detail"));
+        let first_write = sent.iter().position(SentRequest::is_write).unwrap();
+        let observations = sent[first_write..].iter().filter(|it| it.is_read());
+        let observations = observations.filter(|it| it.path.starts_with("/v2.1/servers"));
+        let (lists, reads): (Vec<&SentRequest>, Vec<&SentRequest>) =
+            observations.partition(|it| it.path.contains("/detail"));
         assert!(
             lists.len() > 5 && lists.len() <= 30 / 2 + 2,
             "{} lists",

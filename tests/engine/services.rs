@@ -7,7 +7,7 @@ use gone::domain::model::{DeletionState, Phase, Step, StepState};
 use serde_json::{Value, json};
 
 /// A network with ports, and so many balancers on it: their ids.
-fn with_balancers(bench: &Bench, count: u32) -> (String, Vec<String>) {
+fn network_with_balancers(bench: &Bench, count: u32) -> (String, Vec<String>) {
     let made =
         bench.seed(json!({ "networks": 1, "ports_per_network": 3, "load_balancers": count }));
     let ids = made["load_balancers"].as_array().unwrap().iter();
@@ -19,7 +19,7 @@ fn with_balancers(bench: &Bench, count: u32) -> (String, Vec<String>) {
 }
 
 /// Every balancer's next change takes so long, or for ever, and may end in ERROR.
-fn slow(bench: &Bench, balancer: &str, more: Value) {
+fn delay_balancer(bench: &Bench, balancer: &str, more: Value) {
     let mut change = json!({ "id": balancer });
     change
         .as_object_mut()
@@ -38,10 +38,10 @@ async fn step_of(client: &Client, deletion: &str, resource: &str) -> Step {
 fn n04_a_network_is_deleted_with_its_balancers_each_by_one_call() {
     paused(async {
         let bench = Bench::new(1);
-        let (network, balancers) = with_balancers(&bench, 3);
+        let (network, balancers) = network_with_balancers(&bench, 3);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         for collection in ["loadbalancers", "listeners", "pools", "healthmonitors"] {
@@ -66,19 +66,19 @@ fn n04_a_network_is_deleted_with_its_balancers_each_by_one_call() {
 fn n14_balancers_being_deleted_are_listed_every_two_seconds_at_most() {
     paused(async {
         let bench = Bench::new(1);
-        let (network, balancers) = with_balancers(&bench, 8);
+        let (network, balancers) = network_with_balancers(&bench, 8);
         for balancer in &balancers {
-            slow(&bench, balancer, json!({ "for_s": 60 }));
+            delay_balancer(&bench, balancer, json!({ "for_s": 60 }));
         }
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let sent = bench.sent();
-        let first_write = sent.iter().position(Sent::is_write).unwrap();
-        let balancers = |call: &&Sent| call.path.starts_with(&path_of("loadbalancers"));
-        let reads: Vec<&Sent> = sent[first_write..]
+        let first_write = sent.iter().position(SentRequest::is_write).unwrap();
+        let balancers = |call: &&SentRequest| call.path.starts_with(&path_of("loadbalancers"));
+        let reads: Vec<&SentRequest> = sent[first_write..]
             .iter()
             .filter(|call| call.is_read())
             .filter(balancers)
@@ -97,8 +97,8 @@ fn n14_balancers_being_deleted_are_listed_every_two_seconds_at_most() {
 fn i06_i12_a_balancer_that_stays_pending_for_hours_ends_stuck_and_delays_nothing_else() {
     paused(async {
         let bench = Bench::new(1);
-        let (network, balancers) = with_balancers(&bench, 2);
-        slow(&bench, &balancers[0], json!({}));
+        let (network, balancers) = network_with_balancers(&bench, 2);
+        delay_balancer(&bench, &balancers[0], json!({}));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             tokio::time::sleep(Duration::from_secs(60)).await;
@@ -121,7 +121,7 @@ fn i06_i12_a_balancer_that_stays_pending_for_hours_ends_stuck_and_delays_nothing
             let warning = "may still work on it: its own limit is 2 h 45 min";
             assert!(error.message.ends_with(warning), "{}", error.message);
             tokio::time::sleep(Duration::from_secs(3 * 60 * 60)).await;
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             let step = step_of(&client, &id, &balancers[0]).await;
             assert_eq!((step.state, step.attempts), (StepState::Stuck, 0));
             assert_eq!(step.last_error.unwrap().kind, "PENDING_DELETE");
@@ -135,8 +135,8 @@ fn i06_i12_a_balancer_that_stays_pending_for_hours_ends_stuck_and_delays_nothing
 fn i03_a_balancer_whose_delete_ends_in_error_is_blocked_and_retried() {
     paused(async {
         let bench = Bench::new(1);
-        let (network, balancers) = with_balancers(&bench, 1);
-        slow(
+        let (network, balancers) = network_with_balancers(&bench, 1);
+        delay_balancer(
             &bench,
             &balancers[0],
             json!({ "for_s": 5, "ends_in": "ERROR" }),
@@ -149,7 +149,7 @@ fn i03_a_balancer_whose_delete_ends_in_error_is_blocked_and_retried() {
             let step = client.step(&id, "load_balancer").await;
             assert_eq!(step.attempts, 1);
             assert_eq!(step.last_error.unwrap().kind, "ERROR");
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(bench.writes_to(&balancers[0]).len(), 2);
@@ -160,16 +160,16 @@ fn i03_a_balancer_whose_delete_ends_in_error_is_blocked_and_retried() {
 fn i06_a_balancer_that_is_being_updated_is_blocked_and_uses_no_attempt() {
     paused(async {
         let bench = Bench::new(1);
-        let (network, balancers) = with_balancers(&bench, 1);
+        let (network, balancers) = network_with_balancers(&bench, 1);
         let updating = json!({ "provisioning_status": "PENDING_UPDATE", "for_s": 30 });
-        slow(&bench, &balancers[0], updating);
+        delay_balancer(&bench, &balancers[0], updating);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client
                 .until_step(&id, "load_balancer", StepState::Blocked)
                 .await;
             assert_eq!(client.step(&id, "load_balancer").await.attempts, 0);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
     });
@@ -183,10 +183,10 @@ fn n04_a_vip_port_that_the_user_made_is_deleted_after_its_balancer() {
         let port = bench.create("ports", json!({ "network_id": network }));
         let lb = bench.create_balancer(json!({ "name": "mine", "vip_port_id": port }));
         tokio::time::sleep(Duration::from_secs(5)).await;
-        slow(&bench, &lb, json!({ "for_s": 30 }));
+        delay_balancer(&bench, &lb, json!({ "for_s": 30 }));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let at = |id: &str| bench.writes_to(id)[0].at;
@@ -207,7 +207,7 @@ fn the_resources_of_a_project_are_deleted_and_it_stays_with_its_default_group() 
         let kept = bench.seed(json!({ "networks": 1, "ports_per_network": 2, "images": 1 }));
         let steps = with_engine(&bench, async |client| {
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             client.steps(&id).await
         })
         .await;
@@ -246,10 +246,10 @@ fn i06_a_member_or_rule_of_a_balancer_that_changes_for_minutes_is_deleted_by_one
             let id = made.remove(kind).unwrap();
             tokio::time::sleep(Duration::from_secs(2)).await;
             // Longer than an accepted delete is looked for.
-            slow(&bench, &made["load_balancer"], json!({ "for_s": 600 }));
+            delay_balancer(&bench, &made["load_balancer"], json!({ "for_s": 600 }));
             with_engine(&bench, async |client| {
                 let deletion = client.delete(kind, &id).await;
-                client.gone(&deletion).await;
+                client.until_gone(&deletion).await;
             })
             .await;
             let (_, own) = id.split_once(',').unwrap();
@@ -269,7 +269,7 @@ fn an_image_member_is_found_at_the_site_of_its_image() {
             let id = client
                 .delete("image_member", &format!("{image},{demo}"))
                 .await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let path = format!("/v2/images/{image}/members/{demo}");
@@ -303,7 +303,7 @@ fn i10_an_image_member_that_was_removed_and_added_again_stays() {
             tokio::time::sleep(Duration::from_secs(2)).await;
             bench.api("POST", &members, json!({ "member": demo }));
             let before = bench.writes().len();
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert_eq!(bench.writes().len(), before, "nothing more was sent");
         })
         .await;
@@ -331,7 +331,7 @@ fn i13_hidden_images_that_plain_lists_omit_are_deleted_and_confirmed() {
         );
         with_engine(&bench, async |client| {
             let id = client.delete_all("image", &hidden).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         for image in &hidden {
@@ -353,7 +353,7 @@ fn t14_t16_a_project_that_was_emptied_is_not_gone_and_its_new_resources_are_not_
         let project = bench.demo_project();
         with_engine(&bench, async |client| {
             let id = client.delete("project", "demo").await;
-            assert_eq!(client.gone(&id).await.counts.total, 0);
+            assert_eq!(client.until_gone(&id).await.counts.total, 0);
             let tombstone = client.tombstone(&project).await;
             assert!(
                 tombstone
@@ -376,22 +376,23 @@ fn i09_two_deletions_of_one_project_at_once_send_each_call_once() {
         let made = bench.seed(json!({ "project": "demo", "networks": 2, "ports_per_network": 5, "load_balancers": 1 }));
         // So the first one lasts until the second one's plan stands.
         let balancer = made["load_balancers"][0].as_str().unwrap();
-        slow(&bench, balancer, json!({ "for_s": 120 }));
+        delay_balancer(&bench, balancer, json!({ "for_s": 120 }));
         with_engine(&bench, async |client| {
             let first = client.delete("project", "demo").await;
             client
                 .until(&first, |deletion| deletion.counts.gone > 2)
                 .await;
             let second = client.delete("project", "demo").await;
-            client.gone(&first).await;
-            client.gone(&second).await;
+            client.until_gone(&first).await;
+            client.until_gone(&second).await;
         })
         .await;
-        let mut subjects: Vec<String> = bench.writes().iter().map(Sent::subject).collect();
-        subjects.sort();
-        let sent = subjects.len();
-        subjects.dedup();
-        assert_eq!(subjects.len(), sent);
+        let mut signatures: Vec<String> =
+            bench.writes().iter().map(SentRequest::signature).collect();
+        signatures.sort();
+        let sent = signatures.len();
+        signatures.dedup();
+        assert_eq!(signatures.len(), sent);
     });
 }
 
@@ -399,10 +400,10 @@ fn i09_two_deletions_of_one_project_at_once_send_each_call_once() {
 fn t14_the_sweep_observes_many_balancers_by_one_list() {
     paused(async {
         let bench = Bench::new(1);
-        let (network, balancers) = with_balancers(&bench, 150);
+        let (network, balancers) = network_with_balancers(&bench, 150);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let before = bench.sent().len();
             let every = bench.settings.engine.sweep;
             tokio::time::sleep(every * 2).await;

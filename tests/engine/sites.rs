@@ -11,7 +11,7 @@ use serde_json::json;
 fn n13_a_refused_token_pauses_the_site_until_the_login_works_and_uses_no_attempt() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.one_at_a_time();
+        bench.send_one_at_a_time();
         let (network, ports) = bench.plain_network(6);
         bench.limits(json!({ "latency_ms": 200 }));
         with_engine(&bench, async |client| {
@@ -37,7 +37,7 @@ fn n13_a_refused_token_pauses_the_site_until_the_login_works_and_uses_no_attempt
                 "/users",
                 json!({ "name": "admin", "password": "secret" }),
             );
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let lines = client.timeline(None, None).await;
             let about: Vec<&str> = lines
                 .iter()
@@ -98,7 +98,7 @@ fn n13_i15_a_refused_login_is_repeated_after_pauses_that_double_or_when_a_person
                     .collect();
                 assert_eq!(states, ["paused", "reachable"]);
                 let id = client.delete("network", &network).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await;
         });
@@ -109,14 +109,14 @@ fn n13_i15_a_refused_login_is_repeated_after_pauses_that_double_or_when_a_person
 fn n13_an_expired_token_is_renewed_and_nothing_is_paused() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.one_at_a_time();
+        bench.send_one_at_a_time();
         let (network, _) = bench.plain_network(6);
         bench.limits(json!({ "latency_ms": 200 }));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client.until(&id, |deletion| deletion.counts.gone > 1).await;
             bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let lines = client.timeline(None, None).await;
             assert!(lines.iter().all(|line| line.kind != EventKind::Site));
         })
@@ -141,11 +141,11 @@ fn set_roles(bench: &Bench, roles: &[&str]) {
 
 /// Takes rights away in the middle, as a cloud does that ends the tokens with them. True if nothing is
 /// said to be gone that is there.
-fn holds_when_rights_are_lost(lies: Lies) -> bool {
+fn is_correct_when_rights_are_lost(planted_fault: PlantedFault) -> bool {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.lies = lies;
-        bench.one_at_a_time();
+        bench.planted_fault = planted_fault;
+        bench.send_one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
         let held = with_engine(&bench, async |client| {
@@ -163,7 +163,7 @@ fn holds_when_rights_are_lost(lies: Lies) -> bool {
                     return false;
                 }
             }
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             paused
         })
         .await;
@@ -173,19 +173,21 @@ fn holds_when_rights_are_lost(lies: Lies) -> bool {
 
 #[test]
 fn i13_an_absence_observed_with_fewer_rights_does_not_count() {
-    assert!(holds_when_rights_are_lost(Lies::None));
+    assert!(is_correct_when_rights_are_lost(PlantedFault::None));
 }
 
 #[test]
 fn i13_a_ledger_that_loses_the_identity_of_the_plan_is_detected() {
-    assert!(!holds_when_rights_are_lost(Lies::IgnoresRights));
+    assert!(!is_correct_when_rights_are_lost(
+        PlantedFault::LosesIdentity
+    ));
 }
 
 #[test]
 fn i13_a_token_that_loses_rights_proves_no_absence() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.one_at_a_time();
+        bench.send_one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
         with_engine(&bench, async |client| {
@@ -204,7 +206,7 @@ fn i13_a_token_that_loses_rights_proves_no_absence() {
                     );
                 }
             }
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(!bench.exists("networks", &network));
@@ -236,7 +238,7 @@ fn i13_a_shared_resource_is_no_witness_of_the_logins_rights() {
             let lives = gone.find(|step| bench.exists("networks", &step.resource.key.id));
             assert_eq!(lives, None);
             assert_eq!(state, SiteState::Paused);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(
@@ -251,14 +253,14 @@ fn i13_a_shared_resource_is_no_witness_of_the_logins_rights() {
 fn i13_a_login_that_gets_an_additional_role_has_lost_no_rights() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.one_at_a_time();
+        bench.send_one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client.until(&id, |deletion| deletion.counts.gone > 1).await;
             set_roles(&bench, &["admin", "manager", "member", "reader", "service"]);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let state = client.site_status().await.state;
             assert_eq!(state, SiteState::Reachable);
         })
@@ -271,7 +273,7 @@ fn i13_a_login_that_gets_an_additional_role_has_lost_no_rights() {
 fn i13_another_user_proves_no_absence_and_deletes_its_own_resources() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.one_at_a_time();
+        bench.send_one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
         let id = with_engine(&bench, async |client| {
@@ -282,7 +284,7 @@ fn i13_another_user_proves_no_absence_and_deletes_its_own_resources() {
         .await;
         bench.login = Login::Member;
         with_engine(&bench, async |client| {
-            let stuck = client.stuck(&id).await;
+            let stuck = client.until_stuck(&id).await;
             assert!(stuck.counts.stuck > 0);
             let steps = client.steps(&id).await;
             let errors = steps.iter().filter_map(|step| step.last_error.as_ref());
@@ -297,14 +299,14 @@ fn i13_another_user_proves_no_absence_and_deletes_its_own_resources() {
             let own = bench.seed(json!({ "networks": 1, "project": "demo" }));
             let own = own["networks"][0].as_str().unwrap();
             let other = client.delete("network", own).await;
-            client.gone(&other).await;
+            client.until_gone(&other).await;
             assert_eq!(client.site_status().await.state, SiteState::Reachable);
         })
         .await;
         bench.login = Login::Admin;
         with_engine(&bench, async |client| {
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(!bench.exists("networks", &network));

@@ -9,7 +9,7 @@ use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, S
 use gone::sandbox::WorldOptions;
 use serde_json::json;
 
-fn comes_back(times: u64) -> serde_json::Value {
+fn re_create_after_delete(times: u64) -> serde_json::Value {
     json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": times, "action": { "recreate_after_ms": 5000 } }])
 }
 
@@ -18,10 +18,10 @@ fn t14_m01_m03_a_re_created_resource_is_removed_under_the_same_record() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(1);
-        bench.faults(comes_back(2));
+        bench.faults(re_create_after_delete(2));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let first = client.tombstone(&network).await.unwrap();
             tokio::time::sleep(Duration::from_secs(600)).await;
             assert!(!bench.exists("networks", &network));
@@ -51,10 +51,10 @@ fn t14_a_resource_re_created_more_often_than_allowed_is_stuck_with_that_reason()
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(0);
-        bench.faults(comes_back(100));
+        bench.faults(re_create_after_delete(100));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             tokio::time::sleep(Duration::from_secs(3600)).await;
             let stuck = client.deletions(vec![DeletionState::Stuck], None).await;
             assert_eq!(stuck.len(), 1);
@@ -75,7 +75,7 @@ fn t14_a_resource_re_created_more_often_than_allowed_is_stuck_with_that_reason()
             assert_eq!(bench.writes_to(&network).len(), 4);
             bench.faults(json!([]));
             client.retry(&stuck[0].id).await;
-            client.gone(&stuck[0].id).await;
+            client.until_gone(&stuck[0].id).await;
         })
         .await;
         assert!(!bench.exists("networks", &network));
@@ -90,7 +90,7 @@ fn t14_a_copy_under_another_id_is_not_swept() {
         bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": 1, "action": { "recreate_after_ms": 5000, "as": "new" } }]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             tokio::time::sleep(Duration::from_secs(3600)).await;
             assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
         })
@@ -108,7 +108,7 @@ fn t14_the_sweep_ends_with_the_hold_down() {
         bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": 1, "action": { "recreate_after_ms": 4_000_000 } }]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
             let lines = client.timeline(None, None).await;
             assert!(lines.iter().all(|line| line.kind != EventKind::Recreated));
@@ -131,7 +131,7 @@ fn m01_p06_deletions_that_ended_longer_ago_than_the_retention_are_pruned() {
         with_engine(&bench, async |client| {
             let delete = async |network: &str| {
                 let id = client.delete("network", network).await;
-                client.gone(&id).await.id
+                client.until_gone(&id).await.id
             };
             let is_kept = async |id: &str| {
                 let found = client
@@ -177,10 +177,10 @@ fn m03_a_resource_deleted_and_re_created_many_times_has_one_record() {
         let mut bench = Bench::new(1);
         bench.settings.gc.recreate_max = 10;
         let (network, _) = bench.plain_network(0);
-        bench.faults(comes_back(8));
+        bench.faults(re_create_after_delete(8));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let first = client.tombstone(&network).await.unwrap();
             tokio::time::sleep(Duration::from_secs(3600)).await;
             let last = client.tombstone(&network).await.unwrap();
@@ -211,14 +211,14 @@ fn t14_a_resource_re_created_before_its_absence_is_confirmed_is_deleted_at_once(
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             bench.create("networks", json!({ "name": "web", "id": network }));
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let step = client.step(&id, "network").await;
             assert_eq!((step.state, step.attempts), (StepState::Gone, 1));
-            let told = client.timeline(Some(&id), None).await;
-            let again = told
+            let events = client.timeline(Some(&id), None).await;
+            let again = events
                 .iter()
                 .filter(|it| it.message.contains("the resource was re-created at"));
-            assert_eq!(again.count(), 1, "{told:#?}");
+            assert_eq!(again.count(), 1, "{events:#?}");
         })
         .await;
         assert!(!bench.exists("networks", &network));
@@ -245,7 +245,7 @@ fn i10_m01_a_re_created_interface_is_not_swept_and_its_deletion_revives_the_reco
         let body = json!({ "subnet_id": shop.subnet });
         with_engine(&bench, async |client| {
             let id = client.delete("router_interface", &edge).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let first = client.tombstone(&edge).await.unwrap();
             let (status, answer) = bench.api(
                 "PUT",
@@ -259,7 +259,7 @@ fn i10_m01_a_re_created_interface_is_not_swept_and_its_deletion_revives_the_reco
             assert_eq!(client.tombstone(&edge).await.unwrap(), first);
             let again = client.delete("router_interface", &edge).await;
             assert_ne!(again, id);
-            client.gone(&again).await;
+            client.until_gone(&again).await;
             let second = client.tombstone(&edge).await.unwrap();
             assert_eq!(second.record_id, first.record_id);
             assert_eq!(second.incarnation, first.incarnation + 1);

@@ -16,8 +16,8 @@ mod listener;
 mod peers_world;
 mod processes;
 mod random_runs;
+#[allow(dead_code, unused_imports, unused_macros)] // Its seeds are few enough for one test.
+#[path = "../engine/seed_selection.rs"]
+mod seed_selection;
 mod support;
 mod tls;
-#[allow(dead_code, unused_imports, unused_macros)] // Its seeds are few enough for one test.
-#[path = "../engine/which_seeds.rs"]
-mod which_seeds;

@@ -16,9 +16,9 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::links::{Link, LinkState};
-use crate::peers_world::{Fate, PLACES, SERVICES, Thing, World, kinds};
+use crate::peers_world::{Fate, DEPLOYMENTS, SERVICES, Thing, World, kinds};
 use crate::processes::{Home, Setup, address};
-use crate::which_seeds::seeds;
+use crate::seed_selection::seeds;
 
 /// Limit from the end of the faults to the end of the deletion.
 const END_WITHIN: Duration = Duration::from_secs(45);
@@ -53,17 +53,17 @@ impl Run {
             .enable_all()
             .build()
             .unwrap();
-        let addresses: Vec<String> = PLACES.iter().map(|_| address()).collect();
+        let addresses: Vec<String> = DEPLOYMENTS.iter().map(|_| address()).collect();
         let mut links = BTreeMap::new();
-        for from in 0..PLACES.len() {
-            for to in (0..PLACES.len()).filter(|to| *to != from) {
+        for from in 0..DEPLOYMENTS.len() {
+            for to in (0..DEPLOYMENTS.len()).filter(|to| *to != from) {
                 links.insert((from, to), Link::to(&addresses[to], &network));
             }
         }
         let texts = SERVICES.map(|service| format!("service = \"{service}\"\n{}", kinds(service)));
         let texts = texts.each_ref().map(String::as_str);
         let homes = addresses.into_iter().enumerate().map(|(place, listen)| {
-            let others = (0..PLACES.len()).filter(|other| *other != place);
+            let others = (0..DEPLOYMENTS.len()).filter(|other| *other != place);
             let mut home = Home::new(&Setup {
                 deployment: deployment(place),
                 listen,
@@ -131,7 +131,7 @@ impl Run {
             let points = self.world.points(thing, &row);
             if thing.fate() != Fate::Dangling {
                 let mut early = points.intersection(&self.gone);
-                if let Some(to) = early.find(|to| !self.world.in_a_circle(nth, **to)) {
+                if let Some(to) = early.find(|to| !self.world.in_a_cycle(nth, **to)) {
                     return Err(format!("t{to} is gone, but t{nth} still refers to it"));
                 }
             }
@@ -150,7 +150,7 @@ impl Run {
         stays: &BTreeSet<usize>,
     ) -> Result<(), String> {
         for _ in 0..dice.usize(4..12) {
-            let place = dice.usize(0..PLACES.len());
+            let place = dice.usize(0..DEPLOYMENTS.len());
             match dice.u8(0..8) {
                 0..=2 => match self.homes[place].is_running() {
                     true => self.homes[place].kill(),
@@ -158,7 +158,7 @@ impl Run {
                 },
                 3 => self.set_links(self.usual),
                 _ => {
-                    let other = dice.usize(0..PLACES.len());
+                    let other = dice.usize(0..DEPLOYMENTS.len());
                     let slow = LinkState::Slow(Duration::from_millis(dice.u64(1..400)));
                     let state = *dice
                         .choice(&[LinkState::Cut, LinkState::Cut, LinkState::Silent, slow])
@@ -227,7 +227,7 @@ impl Run {
 }
 
 fn deployment(place: usize) -> Deployment {
-    let (name, service, region) = PLACES[place];
+    let (name, service, region) = DEPLOYMENTS[place];
     Deployment {
         name: name.to_owned(),
         service: service.to_owned(),

@@ -16,7 +16,7 @@ use gone::system::clock::Clock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::cloud::Yard;
+use super::cloud::ToyServer;
 
 #[derive(Clone, Copy, Debug)]
 pub struct ToyKinds;
@@ -98,21 +98,21 @@ fn kind_of(id: &str) -> Option<KindName> {
 }
 
 /// The toy cloud of one site.
-pub struct Toy {
+pub struct ToyCloud {
     pub site: Site,
     pub token: &'static str,
-    pub yard: Arc<Mutex<Yard>>,
+    pub server: Arc<Mutex<ToyServer>>,
     pub clock: Clock,
 }
 
-impl Toy {
+impl ToyCloud {
     fn calls<'k>(&self, kind: &'k Kind) -> Option<&'k ToyCalls> {
         kind.calls_of()
     }
 
     fn ask(&self, request: &Value) -> Result<Value, StepError> {
         let now = self.clock.now();
-        let (status, answer) = self.yard.lock().unwrap().handle(self.token, request, now);
+        let (status, answer) = self.server.lock().unwrap().handle(self.token, request, now);
         if status == 200 {
             return Ok(answer);
         }
@@ -150,7 +150,7 @@ fn failure(error: StepError) -> CloudFailure {
 }
 
 #[async_trait]
-impl Cloud for Toy {
+impl Cloud for ToyCloud {
     fn sites(&self) -> Vec<Site> {
         vec![self.site.clone()]
     }

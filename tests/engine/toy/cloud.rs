@@ -18,7 +18,7 @@ const KINDS: [(&str, &str); 3] = [
 ];
 
 #[derive(Default)]
-pub struct Yard {
+pub struct ToyServer {
     rows: BTreeMap<&'static str, BTreeMap<String, Value>>,
     shut_down: BTreeMap<String, DateTime<Utc>>,
     /// The errors that the next calls of an action get.
@@ -29,7 +29,7 @@ pub struct Yard {
     pub calls: Vec<String>,
 }
 
-impl Yard {
+impl ToyServer {
     pub fn create(&mut self, kind: &'static str, id: &str, fields: Value) {
         let (_, key) = KINDS.into_iter().find(|it| it.0 == kind).unwrap();
         let mut row = json!({

@@ -18,8 +18,8 @@ use gone::engine::replay::Replay;
 use gone::system::clock::Clock;
 use serde_json::json;
 
-use self::adapter::{Toy, ToyKinds};
-use self::cloud::{TOKEN, Yard};
+use self::adapter::{ToyCloud, ToyKinds};
+use self::cloud::{TOKEN, ToyServer};
 use super::harness::{Bench, Client, cascade, paused};
 
 const KINDS: &str = include_str!("kinds.toml");
@@ -35,26 +35,26 @@ fn kinds(toy: &str) -> Result<Kinds, gone::domain::kinds::KindsError> {
 }
 
 /// A practice cloud with a toy cloud beside it: a VPC with two subnets and four machines.
-fn bench() -> (Bench, Arc<Mutex<Yard>>) {
+fn bench() -> (Bench, Arc<Mutex<ToyServer>>) {
     let mut bench = Bench::new(1);
-    let mut yard = Yard::default();
-    yard.create("Vpc", "vpc-Shop", json!({}));
+    let mut server = ToyServer::default();
+    server.create("Vpc", "vpc-Shop", json!({}));
     for net in ["net-A", "net-a"] {
-        yard.create("Subnet", net, json!({ "vpcId": "vpc-Shop" }));
+        server.create("Subnet", net, json!({ "vpcId": "vpc-Shop" }));
         for machine in ["1", "2"] {
             let id = format!("m-{net}{machine}");
-            yard.create("Machine", &id, json!({ "subnetId": net }));
+            server.create("Machine", &id, json!({ "subnetId": net }));
         }
     }
-    let yard = Arc::new(Mutex::new(yard));
+    let server = Arc::new(Mutex::new(server));
     bench.kinds = Arc::new(kinds(KINDS).unwrap());
-    bench.others.push(Arc::new(Toy {
+    bench.others.push(Arc::new(ToyCloud {
         site: site(),
         token: TOKEN,
-        yard: yard.clone(),
+        server: server.clone(),
         clock: bench.clock.clone(),
     }));
-    (bench, yard)
+    (bench, server)
 }
 
 fn site() -> Site {
@@ -68,20 +68,23 @@ fn target(text: &str) -> TargetSpec {
 #[test]
 fn a_cascade_deletes_each_resource_before_the_one_it_is_in() {
     paused(async {
-        let (bench, yard) = bench();
+        let (bench, server) = bench();
         bench
             .run(async |client| {
                 let id = client.delete_each(vec![target("vpc/vpc-Shop")]).await;
-                let deletion = client.gone(&id).await;
+                let deletion = client.until_gone(&id).await;
                 assert_eq!(deletion.counts.gone, 7);
             })
             .await
             .unwrap();
-        assert_eq!(yard.lock().unwrap().ids(), Vec::<&str>::new());
+        assert_eq!(server.lock().unwrap().ids(), Vec::<&str>::new());
         // Two subnets differ only in the case of their ids, and so do their machines.
         assert_eq!(bench.ledger_state().await.tombstones.len(), 7);
-        let yard = yard.lock().unwrap();
-        let deletes = yard.calls.iter().filter(|call| call.starts_with("Delete"));
+        let server = server.lock().unwrap();
+        let deletes = server
+            .calls
+            .iter()
+            .filter(|call| call.starts_with("Delete"));
         let deletes: Vec<&String> = deletes.collect();
         // Each once, though a machine is still there for a minute after its call.
         assert_eq!(deletes.len(), 7, "{deletes:?}");
@@ -92,38 +95,39 @@ fn a_cascade_deletes_each_resource_before_the_one_it_is_in() {
 #[test]
 fn two_ids_that_differ_only_in_case_are_two_resources() {
     paused(async {
-        let (bench, yard) = bench();
+        let (bench, server) = bench();
         bench
             .run(async |client| {
                 let id = client.delete_each(vec![target("subnet/net-A")]).await;
-                assert_eq!(client.gone(&id).await.counts.gone, 3);
+                assert_eq!(client.until_gone(&id).await.counts.gone, 3);
             })
             .await
             .unwrap();
         let expected = ["m-net-a1", "m-net-a2", "net-a", "vpc-Shop"];
-        assert_eq!(yard.lock().unwrap().ids(), expected);
+        assert_eq!(server.lock().unwrap().ids(), expected);
     });
 }
 
 #[test]
 fn a_stuck_step_names_its_blocker_and_a_retry_succeeds_without_it() {
     paused(async {
-        let (bench, yard) = bench();
+        let (bench, server) = bench();
         bench
             .run(async |client| {
                 let id = client.delete_each(vec![target("subnet/net-A")]).await;
                 let is_sent = |step: &Step| step.state == StepState::Verifying;
-                client.until_any(&id, is_sent).await;
+                client.until_any_step(&id, is_sent).await;
                 // While its machines are shut down, another comes: it is nobody's business but a person's.
-                yard.lock()
+                server
+                    .lock()
                     .unwrap()
                     .create("Machine", "m-New", json!({ "subnetId": "net-A" }));
                 let step = client.until_step(&id, "toy.subnet", StepState::Stuck).await;
                 assert_eq!(step.blockers[0].id, "m-New");
                 assert_eq!(step.blockers[0].kind.as_str(), "toy.machine");
-                yard.lock().unwrap().remove("Machine", "m-New");
+                server.lock().unwrap().remove("Machine", "m-New");
                 client.retry(&id).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await
             .unwrap();
@@ -133,8 +137,8 @@ fn a_stuck_step_names_its_blocker_and_a_retry_succeeds_without_it() {
 #[test]
 fn a_throttled_call_and_a_failed_one_are_repeated() {
     paused(async {
-        let (bench, yard) = bench();
-        yard.lock().unwrap().faults = vec![
+        let (bench, server) = bench();
+        server.lock().unwrap().faults = vec![
             ("DeleteVpc", "InternalFailure"),
             ("DeleteSubnet", "Throttling"),
             ("ListMachines", "Throttling"),
@@ -142,25 +146,25 @@ fn a_throttled_call_and_a_failed_one_are_repeated() {
         bench
             .run(async |client| {
                 let id = client.delete_each(vec![target("vpc/vpc-Shop")]).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await
             .unwrap();
-        assert!(yard.lock().unwrap().ids().is_empty());
+        assert!(server.lock().unwrap().ids().is_empty());
     });
 }
 
 #[test]
 fn i06_a_machine_whose_deletion_is_given_up_is_blocked_and_retried() {
     paused(async {
-        let (bench, yard) = bench();
+        let (bench, server) = bench();
         let busy = ("m-net-A1".to_owned(), "its disk is busy");
-        yard.lock().unwrap().put_back.extend([busy]);
+        server.lock().unwrap().put_back.extend([busy]);
         bench
             .run(async |client| {
                 let id = client.delete_each(vec![target("subnet/net-A")]).await;
                 let is_blocked = |step: &Step| step.state == StepState::Blocked;
-                client.until_any(&id, is_blocked).await;
+                client.until_any_step(&id, is_blocked).await;
                 let steps = client.steps(&id).await;
                 let blocked = steps.iter().find(|step| is_blocked(step)).unwrap();
                 assert_eq!(blocked.resource.key.id, "m-net-A1");
@@ -168,12 +172,12 @@ fn i06_a_machine_whose_deletion_is_given_up_is_blocked_and_retried() {
                     blocked.last_error.as_ref().unwrap().message,
                     "the delete was accepted; the toy.machine is no longer being deleted, and is available: its disk is busy"
                 );
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await
             .unwrap();
-        let yard = yard.lock().unwrap();
-        let sent = yard
+        let server = server.lock().unwrap();
+        let sent = server
             .calls
             .iter()
             .filter(|it| *it == "DeleteMachine m-net-A1");
@@ -184,19 +188,20 @@ fn i06_a_machine_whose_deletion_is_given_up_is_blocked_and_retried() {
 #[test]
 fn the_sweep_deletes_a_re_created_resource() {
     paused(async {
-        let (bench, yard) = bench();
+        let (bench, server) = bench();
         bench
             .run(async |client| {
                 let id = client.delete_each(vec![target("subnet/net-A")]).await;
-                client.gone(&id).await;
-                yard.lock()
+                client.until_gone(&id).await;
+                server
+                    .lock()
                     .unwrap()
                     .create("Subnet", "net-A", json!({ "vpcId": "vpc-Shop" }));
                 tokio::time::sleep(Duration::from_secs(60 * 60)).await;
             })
             .await
             .unwrap();
-        assert!(!yard.lock().unwrap().ids().contains(&"net-A"));
+        assert!(!server.lock().unwrap().ids().contains(&"net-A"));
         let deletions = bench.ledger_state().await.deletions;
         assert_eq!(deletions.len(), 2);
         assert!(deletions.iter().all(|it| it.state == DeletionState::Gone));
@@ -211,11 +216,11 @@ fn records_of_ids_that_are_no_uuids_are_pruned_after_the_hold_down() {
         bench
             .run(async |client| {
                 let id = client.delete_each(vec![target("subnet/net-A")]).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 tokio::time::sleep(bench.settings.ledger.hold_down * 2).await;
                 // The newest deletion is kept, so that its numbers are not given again.
                 let newest = client.delete_each(vec![target("subnet/net-a")]).await;
-                client.gone(&newest).await;
+                client.until_gone(&newest).await;
                 let before = Some(bench.clock.now());
                 client.submit(Command::Prune { before }).await.unwrap();
             })
@@ -235,12 +240,12 @@ fn a_replay_shows_a_deletion_as_it_was_at_each_time() {
             .run(async |client| {
                 let id = client.delete_each(vec![target("subnet/net-A")]).await;
                 let is_sent = |step: &Step| step.state == StepState::Verifying;
-                client.until_any(&id, is_sent).await;
+                client.until_any_step(&id, is_sent).await;
                 // The machines shut down for a minute.
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 let steps = client.steps(&id).await;
                 let then = bench.clock.now();
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 (id, then, steps)
             })
             .await

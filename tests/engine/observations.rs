@@ -30,7 +30,7 @@ fn i13_an_accepted_delete_that_removed_nothing_is_noticed_and_repeated() {
                 ("StillPresent", ErrorClass::Blocked)
             );
             assert!(bench.exists("ports", &ports[0]));
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(!bench.exists("ports", &ports[0]));
@@ -51,14 +51,15 @@ fn n13_a_call_whose_answer_was_lost_is_not_repeated_if_it_took_effect() {
                 { "match": { "path": "/v2.0/", "method": "PUT" }, "action": { action: true } }]));
             with_engine(&bench, async |client| {
                 let id = client.delete("network", &shop.network).await;
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await;
-            let mut subjects: Vec<String> = bench.writes().iter().map(Sent::subject).collect();
-            let sent = subjects.len();
-            subjects.sort();
-            subjects.dedup();
-            assert_eq!(subjects.len(), sent, "{action}: nothing is sent twice");
+            let mut signatures: Vec<String> =
+                bench.writes().iter().map(SentRequest::signature).collect();
+            let sent = signatures.len();
+            signatures.sort();
+            signatures.dedup();
+            assert_eq!(signatures.len(), sent, "{action}: nothing is sent twice");
         });
     }
 }
@@ -73,17 +74,17 @@ fn n13_a_call_that_hung_without_effect_is_repeated_after_an_observation() {
         );
         with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert_eq!(client.step(&id, "port").await.attempts, 0);
         })
         .await;
         let sent = bench.sent();
-        let first = sent.iter().position(Sent::is_write).unwrap();
-        let second = sent.iter().rposition(Sent::is_write).unwrap();
-        let looked = sent[first..second]
+        let first = sent.iter().position(SentRequest::is_write).unwrap();
+        let second = sent.iter().rposition(SentRequest::is_write).unwrap();
+        let observed = sent[first..second]
             .iter()
             .any(|call| call.is_read() && call.path.contains(&ports[0]));
-        assert!(first < second && looked, "{sent:#?}");
+        assert!(first < second && observed, "{sent:#?}");
     });
 }
 
@@ -91,21 +92,24 @@ fn n13_a_call_that_hung_without_effect_is_repeated_after_an_observation() {
 fn i13_an_empty_list_is_not_absence() {
     // From the plan on, or only when a witness is looked for, or when it should be in the list.
     for lists in 1..=4 {
-        assert!(holds_when_lists_are_empty(lists, Lies::None), "{lists}");
+        assert!(
+            is_correct_when_lists_are_empty(lists, PlantedFault::None),
+            "{lists}"
+        );
     }
 }
 
 #[test]
 fn i13_a_client_that_takes_an_empty_list_for_absence_is_detected() {
-    let found = |lists| !holds_when_lists_are_empty(lists, Lies::EmptyListIsAbsence);
+    let found = |lists| !is_correct_when_lists_are_empty(lists, PlantedFault::EmptyListIsAbsence);
     assert!((1..=4).any(found));
 }
 
 /// Whether nothing is said to be gone that is there.
-fn holds_when_lists_are_empty(lists: u32, lies: Lies) -> bool {
+fn is_correct_when_lists_are_empty(lists: u32, planted_fault: PlantedFault) -> bool {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.lies = lies;
+        bench.planted_fault = planted_fault;
         let (network, ports) = bench.plain_network(30);
         let (_, others) = bench.plain_network(3);
         // Deletes are said to be done and are not, and every list by id is empty.
@@ -126,7 +130,7 @@ fn holds_when_lists_are_empty(lists: u32, lies: Lies) -> bool {
             if gone.any(|step| bench.exists("ports", &step.resource.key.id)) {
                 return false;
             }
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             true
         })
         .await;
@@ -140,7 +144,7 @@ fn holds_when_lists_are_empty(lists: u32, lies: Lies) -> bool {
 fn i13_a_resource_that_the_cloud_no_longer_offers_is_not_gone() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.lies = Lies::NoLongerOffers;
+        bench.planted_fault = PlantedFault::NoLongerOffers;
         let (_, ports) = bench.plain_network(1);
         with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
@@ -186,11 +190,11 @@ fn i13_an_empty_list_of_extensions_is_not_absence() {
             { "match": { "method": "GET", "path": "/extensions" }, "times": 5, "action": { "empty_list": true } },
         ]));
         bench
-            .run(async |client| client.gone(&id).await)
+            .run(async |client| client.until_gone(&id).await)
             .await
             .unwrap();
         assert!(!bench.exists("trunks", trunk));
-        let refused: Vec<Sent> = bench
+        let refused: Vec<SentRequest> = bench
             .sent()
             .into_iter()
             .filter(|call| call.status == Some(409))
@@ -221,12 +225,12 @@ fn i13_an_empty_list_of_a_networks_ports_is_not_absence() {
                 })
                 .await;
             assert!(deletion.counts.blocked > 0, "{:?}", deletion.counts);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
-        let by_network = |sent: &Sent| sent.path.contains("/ports?network_id=");
+        let by_network = |sent: &SentRequest| sent.path.contains("/ports?network_id=");
         let sent = bench.sent();
-        let first_write = sent.iter().position(Sent::is_write).unwrap();
+        let first_write = sent.iter().position(SentRequest::is_write).unwrap();
         assert!(sent[first_write..].iter().any(by_network));
         assert!(ports.iter().all(|port| !bench.exists("ports", port)));
         assert!(others.iter().all(|port| bench.exists("ports", port)));
@@ -244,15 +248,15 @@ fn n14_an_interface_is_observed_by_a_list_of_its_networks_ports() {
         assert_eq!(bench.api("PUT", &path, subnet).0, 200);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let interface = client.step(&id, "router_interface").await;
             assert_eq!(interface.state, StepState::Gone);
         })
         .await;
         let sent = bench.sent();
-        let first_write = sent.iter().position(Sent::is_write).unwrap();
-        let looks = sent[first_write..].iter().filter(|it| it.is_read());
-        let lists: Vec<&str> = looks
+        let first_write = sent.iter().position(SentRequest::is_write).unwrap();
+        let observations = sent[first_write..].iter().filter(|it| it.is_read());
+        let lists: Vec<&str> = observations
             .map(|it| it.path.as_str())
             .filter(|path| path.contains("/ports"))
             .collect();
@@ -271,7 +275,7 @@ fn i13_a_witness_that_was_deleted_is_replaced_in_the_same_observation() {
         bench.plain_network(1);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &first).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             // What vouched for its ports is one of these.
             for port in bench.ids("ports") {
                 let path = format!("/v2.0/ports/{port}");
@@ -280,7 +284,7 @@ fn i13_a_witness_that_was_deleted_is_replaced_in_the_same_observation() {
             let (second, _) = bench.plain_network(10);
             bench.plain_network(1);
             let id = client.delete("network", &second).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let timeline = client.timeline(Some(&id), None).await;
             let unclear = timeline.iter().find(|it| it.message.contains("unclear"));
             assert_eq!(unclear, None);
@@ -305,7 +309,7 @@ fn i13_a_proxys_page_is_not_absence() {
             let step = client.until_step(&id, "port", StepState::Blocked).await;
             assert_eq!(step.last_error.unwrap().status, Some(404));
             client.until_step(&id, "port", StepState::Verifying).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             // Not even for a while: the sweep would have found it, and removed it again.
             assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
         })
@@ -330,7 +334,7 @@ fn i13_the_kinds_own_not_found_is_absence() {
             client.until_step(&id, "port", StepState::Blocked).await;
             // Someone else is quicker.
             bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let last = bench.writes_to(&ports[0]).pop().unwrap();
@@ -366,7 +370,7 @@ fn i13_an_observation_that_fails_is_repeated() {
                     let id = client.delete("network", &network).await;
                     client.until(&id, |deletion| deletion.counts.total > 0).await;
                     bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/" }, "times": 3, "action": action }]));
-                    client.gone(&id).await;
+                    client.until_gone(&id).await;
                 })
                 .await;
                 bench.faults(json!([]));
@@ -412,7 +416,7 @@ fn i10_an_interface_re_created_on_the_same_subnet_is_not_touched() {
             let new = interface(&bench).unwrap();
             assert_ne!(old, new);
             // The network is in use by it: a newcomer, about which a person is asked.
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             assert_eq!(bench.writes_to(&new), []);
             assert_eq!(interface(&bench), Some(new));
             let step = client.step(&id, "network").await;
@@ -427,7 +431,7 @@ fn a_host_clock_that_is_set_neither_stalls_the_deletion_nor_makes_its_clock_jump
     for set_by in [-3600, 24 * 3600] {
         paused(async {
             let mut bench = Bench::new(1);
-            bench.one_at_a_time();
+            bench.send_one_at_a_time();
             let (network, _) = bench.plain_network(6);
             bench.limits(json!({ "latency_ms": 200 }));
             let offset = Arc::new(AtomicI64::new(0));
@@ -441,7 +445,7 @@ fn a_host_clock_that_is_set_neither_stalls_the_deletion_nor_makes_its_clock_jump
                 let before = bench.clock.now();
                 offset.store(set_by, Ordering::Relaxed);
                 let began = tokio::time::Instant::now();
-                client.gone(&id).await;
+                client.until_gone(&id).await;
                 let took = began.elapsed();
                 assert!(took < Duration::from_secs(120), "{set_by}: {took:?}");
                 let passed = (bench.clock.now() - before).to_std().unwrap();
@@ -456,7 +460,7 @@ fn a_host_clock_that_is_set_neither_stalls_the_deletion_nor_makes_its_clock_jump
 fn i13_an_absence_does_not_count_while_the_identity_of_the_plan_cannot_be_read() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.lies = Lies::CannotReadRights;
+        bench.planted_fault = PlantedFault::CannotReadIdentity;
         let (_, ports) = bench.plain_network(1);
         let id = with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
@@ -469,9 +473,9 @@ fn i13_an_absence_does_not_count_while_the_identity_of_the_plan_cannot_be_read()
             id
         })
         .await;
-        bench.lies = Lies::None;
+        bench.planted_fault = PlantedFault::None;
         bench
-            .run(async |client| client.gone(&id).await)
+            .run(async |client| client.until_gone(&id).await)
             .await
             .unwrap();
     });
@@ -500,20 +504,20 @@ fn n13_a_delete_whose_error_leaves_its_outcome_open_is_observed_before_it_is_rep
                 let error = step.last_error.unwrap();
                 assert_eq!(error.class, ErrorClass::Unavailable, "{action}");
                 assert_eq!(step.attempts, attempts, "{action}");
-                client.gone(&id).await;
+                client.until_gone(&id).await;
             })
             .await;
             let sent = bench.sent();
-            let is_delete = |sent: &Sent| sent.method == "DELETE";
+            let is_delete = |sent: &SentRequest| sent.method == "DELETE";
             let first = sent.iter().position(is_delete).unwrap();
             let second = sent.iter().rposition(is_delete).unwrap();
             assert!(first < second, "{action}");
-            let looks = &sent[first + 1..second];
+            let observations = &sent[first + 1..second];
             assert!(
-                looks
+                observations
                     .iter()
                     .any(|sent| sent.path.starts_with("/v2.0/ports")),
-                "{action}: {looks:#?}"
+                "{action}: {observations:#?}"
             );
         });
     }
@@ -532,7 +536,7 @@ fn n13_a_delete_that_took_effect_despite_an_error_is_not_repeated() {
             client.until_step(&id, "port", StepState::Running).await;
             tokio::time::sleep(Duration::from_millis(500)).await;
             bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(bench.writes_to(&ports[0]).len(), 1);

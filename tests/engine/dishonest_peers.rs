@@ -12,9 +12,9 @@ use serde_json::json;
 
 use super::harness::paused;
 use super::mesh::Deployments;
-use super::peers::{example, says};
+use super::peers::{error_contains, start_example};
 
-fn at(name: &str, kind: &str, id: &str) -> ResourceKey {
+fn key_at(name: &str, kind: &str, id: &str) -> ResourceKey {
     ResourceKey {
         site: Site::Deployment { name: name.into() },
         kind: KindName::new(kind),
@@ -23,9 +23,9 @@ fn at(name: &str, kind: &str, id: &str) -> ResourceKey {
 }
 
 /// What `d1-2` says of a resource of `d1-1`.
-fn of_another(phase: Phase) -> DeletionNotice {
+fn notice_of_another_owner(phase: Phase) -> DeletionNotice {
     DeletionNotice {
-        key: at("d1-1", "rx", "x"),
+        key: key_at("d1-1", "rx", "x"),
         phase,
         incarnation: 1,
         deletion: "evil".to_owned(),
@@ -33,20 +33,20 @@ fn of_another(phase: Phase) -> DeletionNotice {
     }
 }
 
-fn is_liar(peer: &Peer) -> bool {
+fn is_dishonest(peer: &Peer) -> bool {
     (peer.service.as_str(), peer.region.as_str()) == ("s1", "r2")
 }
 
 /// From now on `d1-2` lies to who watches it; until that was heard.
-async fn lie(all: &Deployments, lie: impl Fn(&mut DeletionNotices) + Send + 'static) {
-    all.mesh.lies.lock().unwrap().news = Some(Box::new(move |peer, news| {
-        if is_liar(peer) {
-            lie(news);
-            news.seq += 1;
+async fn forge_notices(all: &Deployments, forge: impl Fn(&mut DeletionNotices) + Send + 'static) {
+    all.mesh.forged.lock().unwrap().notices = Some(Box::new(move |peer, notices| {
+        if is_dishonest(peer) {
+            forge(notices);
+            notices.seq += 1;
         }
     }));
     let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
-    while reason(all).await.is_empty() {
+    while watch_error(all).await.is_empty() {
         let in_time = tokio::time::Instant::now() < deadline;
         assert!(in_time, "what a liar says was believed");
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -54,7 +54,7 @@ async fn lie(all: &Deployments, lie: impl Fn(&mut DeletionNotices) + Send + 'sta
 }
 
 /// What `d0-1` has against its watch of `d1-2`.
-async fn reason(all: &Deployments) -> String {
+async fn watch_error(all: &Deployments) -> String {
     let rows = all.statuses("d0-1").await;
     let row = rows
         .iter()
@@ -67,18 +67,23 @@ async fn reason(all: &Deployments) -> String {
 #[test]
 fn p13_notices_about_another_owners_resource_delete_nothing() {
     paused(async {
-        let all = example(71);
+        let all = start_example(71);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
-        lie(&all, |news| news.changes.push(of_another(Phase::Deleting))).await;
-        let why = reason(&all).await;
+        forge_notices(&all, |notices| {
+            notices
+                .changes
+                .push(notice_of_another_owner(Phase::Deleting))
+        })
+        .await;
+        let why = watch_error(&all).await;
         assert!(why.contains("may report only its own resources"), "{why}");
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert!(all.exists("d0-1", "a", "a1").await);
         // Whose it is can still delete it.
         let id = all.delete("d1-1", "rx", "x").await;
-        let done = all.at("d1-1").settled(&id).await;
+        let done = all.at("d1-1").until_terminal(&id).await;
         assert_eq!(done.state, DeletionState::Gone);
         assert!(!all.exists("d0-1", "a", "a1").await);
     });
@@ -87,16 +92,18 @@ fn p13_notices_about_another_owners_resource_delete_nothing() {
 #[test]
 fn p13_notices_under_the_name_of_another_owner_are_not_accepted() {
     paused(async {
-        let all = example(72);
+        let all = start_example(72);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
-        lie(&all, |news| {
-            news.from.name = "d1-1".to_owned();
-            news.changes.push(of_another(Phase::Deleting));
+        forge_notices(&all, |notices| {
+            notices.from.name = "d1-1".to_owned();
+            notices
+                .changes
+                .push(notice_of_another_owner(Phase::Deleting));
         })
         .await;
-        let why = reason(&all).await;
+        let why = watch_error(&all).await;
         assert!(
             why.contains("deployment d1-1 is on record as s1/r1"),
             "{why}"
@@ -109,7 +116,7 @@ fn p13_notices_under_the_name_of_another_owner_are_not_accepted() {
 #[test]
 fn p13_notices_of_one_owner_do_not_release_a_resource_of_another() {
     paused(async {
-        let all = example(73);
+        let all = start_example(73);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
             .await;
@@ -117,9 +124,14 @@ fn p13_notices_of_one_owner_do_not_release_a_resource_of_another() {
             .await;
         let id = all.delete("d1-1", "rx", "x").await;
         all.at("d1-1")
-            .until_any(&id, |step| says(step, "c c1"))
+            .until_any_step(&id, |step| error_contains(step, "c c1"))
             .await;
-        lie(&all, |news| news.changes.push(of_another(Phase::Released))).await;
+        forge_notices(&all, |notices| {
+            notices
+                .changes
+                .push(notice_of_another_owner(Phase::Released))
+        })
+        .await;
         let more = json!({"id": "c2", "rx": "x@d1-1"});
         let said = all
             .try_create("d0-1", "c", more)
@@ -133,27 +145,31 @@ fn p13_notices_of_one_owner_do_not_release_a_resource_of_another() {
 #[test]
 fn p13_notices_of_an_unwatched_kind_or_with_an_unnamed_root_are_not_accepted() {
     paused(async {
-        let all = example(74);
+        let all = start_example(74);
         all.create("d1-2", "rx", json!({"id": "x"})).await;
-        lie(&all, |news| {
-            news.changes.push(DeletionNotice {
-                key: at("d1-2", "a", "x"),
-                ..of_another(Phase::Deleting)
+        forge_notices(&all, |notices| {
+            notices.changes.push(DeletionNotice {
+                key: key_at("d1-2", "a", "x"),
+                ..notice_of_another_owner(Phase::Deleting)
             });
         })
         .await;
-        assert!(reason(&all).await.contains("not asked about"));
-        all.mesh.lies.lock().unwrap().news = None;
+        assert!(watch_error(&all).await.contains("not asked about"));
+        all.mesh.forged.lock().unwrap().notices = None;
         tokio::time::sleep(Duration::from_secs(60)).await;
-        lie(&all, |news| {
-            news.changes.push(DeletionNotice {
-                key: at("d1-2", "rx", "x"),
+        forge_notices(&all, |notices| {
+            notices.changes.push(DeletionNotice {
+                key: key_at("d1-2", "rx", "x"),
                 root: "0197".to_owned(),
-                ..of_another(Phase::Deleting)
+                ..notice_of_another_owner(Phase::Deleting)
             });
         })
         .await;
-        assert!(reason(&all).await.contains("does not name the deployment"));
+        assert!(
+            watch_error(&all)
+                .await
+                .contains("does not name the deployment")
+        );
     });
 }
 
@@ -180,7 +196,7 @@ async fn importers(all: &Deployments, name: &str) -> Vec<String> {
 #[test]
 fn p13_a_peer_registers_once_under_a_name_of_its_own() {
     paused(async {
-        let all = example(75);
+        let all = start_example(75);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
@@ -240,7 +256,7 @@ fn p13_a_peer_registers_once_under_a_name_of_its_own() {
 #[test]
 fn p13_a_peer_may_ask_only_about_its_own_resources() {
     paused(async {
-        let all = example(76);
+        let all = start_example(76);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d1-2", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
@@ -263,7 +279,7 @@ fn p13_a_peer_may_ask_only_about_its_own_resources() {
                 .await
         };
         let from = watch("d1-2", "s1", "r2").from;
-        let refused = ask(from.clone(), at("d1-1", "rx", "x"))
+        let refused = ask(from.clone(), key_at("d1-1", "rx", "x"))
             .await
             .unwrap_err()
             .to_string();
@@ -276,27 +292,27 @@ fn p13_a_peer_may_ask_only_about_its_own_resources() {
             name: "d1-1".to_owned(),
             ..from
         };
-        ask(named, at("d1-1", "rx", "x")).await.unwrap_err();
+        ask(named, key_at("d1-1", "rx", "x")).await.unwrap_err();
     });
 }
 
 #[test]
 fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted() {
     paused(async {
-        let all = example(77);
+        let all = start_example(77);
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
-        all.mesh.lies.lock().unwrap().answers = Some(Box::new(|_, answers| {
+        all.mesh.forged.lock().unwrap().answers = Some(Box::new(|_, answers| {
             for answered in &mut answers.about {
                 for holder in &mut answered.holders {
-                    holder.key = at("d1-2", "rx", "x");
+                    holder.key = key_at("d1-2", "rx", "x");
                     holder.blocks = true;
                 }
             }
         }));
         let plan = all.at("d1-1").plan("rx", "x").await;
-        let refused = &plan.refused[0].reason;
+        let refused = &plan.refused[0].watch_error;
         assert!(refused.contains("is not accepted"), "{refused}");
         assert!(
             refused.contains("may report only its own resources"),

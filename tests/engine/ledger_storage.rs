@@ -10,7 +10,7 @@ use super::memory::{MemoryLedger, MemoryRows, Tables};
 
 /// What a ledger keeps, whatever becomes of the engines that open it.
 #[derive(Clone)]
-pub enum Kept {
+pub enum LedgerStorage {
     /// In a file of SQLite.
     File(PathBuf),
     /// In memory: the rows, and for [`super::ports::Lies::CommitsLate`] what they were.
@@ -27,7 +27,7 @@ pub struct Copies {
     next: Tables,
 }
 
-impl Kept {
+impl LedgerStorage {
     pub fn in_memory() -> Self {
         Self::Memory {
             rows: MemoryRows::default(),
@@ -68,7 +68,7 @@ impl Kept {
     }
 
     /// The copy made before a write is what a crash leaves of it.
-    pub fn wrote(&self) {
+    pub fn confirm_copy(&self) {
         match self {
             Self::File(path) => {
                 copy_ledger(&path.with_extension("next"), &path.with_extension("copy"));

@@ -6,7 +6,7 @@ use gone::domain::model::{DeletionState, Paged, Phase, PlanOptions, RefusalRule,
 use serde_json::json;
 
 /// The ids in a path: what a write is about.
-fn ids_in(sent: &Sent) -> Vec<String> {
+fn ids_in(sent: &SentRequest) -> Vec<String> {
     let parts = sent.path.split(['/', '?']);
     parts
         .filter(|part| uuid::Uuid::try_parse(part).is_ok())
@@ -21,13 +21,13 @@ fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
     for call in 1.. {
         let ended = paused(async {
             let mut bench = Bench::new(1);
-            bench.one_at_a_time();
+            bench.send_one_at_a_time();
             let shop = bench.shop(2);
             bench.crash.at_call(call);
             let ended = bench
                 .run(async |client| {
                     let id = client.delete("network", &shop.network).await;
-                    client.gone(&id).await;
+                    client.until_gone(&id).await;
                 })
                 .await;
             let tombstones = bench.ledger_state().await.tombstones;
@@ -63,7 +63,7 @@ fn t01_a_tombstone_is_complete_and_stays_through_the_hold_down() {
         let shop = bench.shop(1);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &shop.network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             tokio::time::sleep(std::time::Duration::from_secs(5 * 3600)).await;
             let tombstone = client.tombstone(&shop.network).await.unwrap();
             assert_eq!(tombstone.phase, Phase::Gone);
@@ -110,7 +110,7 @@ fn t03_the_write_guard_is_durable_before_listing_and_the_phase_deleting_before_a
             let ended = bench
                 .run(async |client| {
                     let id = client.delete("network", &shop.network).await;
-                    client.gone(&id).await;
+                    client.until_gone(&id).await;
                 })
                 .await;
             let ledger_state = bench.ledger_state().await;
@@ -153,12 +153,12 @@ fn t03_n15_a_refused_plan_releases_the_tombstone_and_sends_nothing() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(2);
-        let before = bench.everything();
+        let before = bench.all_ids();
         with_engine(&bench, async |client| {
             let id = client
                 .delete_with("network", &shop.network, PlanOptions::default())
                 .await;
-            let deletion = client.refused(&id).await;
+            let deletion = client.until_refused(&id).await;
             assert!(deletion.refused.iter().any(|refusal| {
                 refusal.rule == RefusalRule::InUse && refusal.blocker.is_some()
             }));
@@ -173,7 +173,7 @@ fn t03_n15_a_refused_plan_releases_the_tombstone_and_sends_nothing() {
         })
         .await;
         assert_eq!(bench.writes(), []);
-        assert_eq!(bench.everything(), before);
+        assert_eq!(bench.all_ids(), before);
     });
 }
 
@@ -186,10 +186,10 @@ fn t03_a_refused_deletion_is_planned_again_on_retry() {
             let id = client
                 .delete_with("network", &network, PlanOptions::default())
                 .await;
-            client.refused(&id).await;
+            client.until_refused(&id).await;
             bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), json!(null));
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert!(!bench.exists("networks", &network));
@@ -200,7 +200,7 @@ fn t03_a_refused_deletion_is_planned_again_on_retry() {
 fn t06_t15_a_repeated_delete_joins_the_first_and_leaves_the_tombstone_unchanged() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.one_at_a_time();
+        bench.send_one_at_a_time();
         let shop = bench.shop(3);
         bench.limits(json!({ "latency_ms": 1000 }));
         with_engine(&bench, async |client| {
@@ -223,7 +223,7 @@ fn t06_t15_a_repeated_delete_joins_the_first_and_leaves_the_tombstone_unchanged(
             };
             assert_eq!((deletion_id, existing), (id.clone(), true));
             assert_eq!(client.tombstone(&shop.network).await.unwrap(), before);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
             let after = client.tombstone(&shop.network).await.unwrap();
             assert_eq!(after.deleted_at, before.deleted_at);
@@ -242,18 +242,18 @@ fn t06_a_repeated_delete_wakes_a_stuck_step_for_one_attempt() {
         bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 2, "action": refuse }]));
         with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             assert_eq!(client.delete("port", &ports[0]).await, id);
             let woken = client.until(&id, |deletion| deletion.counts.stuck == 0);
             woken.await;
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             assert_eq!(bench.writes().len(), 2, "one attempt more");
             // Within the minute it is not woken again.
             assert_eq!(client.delete("port", &ports[0]).await, id);
             assert_eq!(client.deletion(&id).await.counts.stuck, 1);
             tokio::time::sleep(std::time::Duration::from_secs(61)).await;
             assert_eq!(client.delete("port", &ports[0]).await, id);
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             assert_eq!(bench.writes().len(), 3);
         })
         .await;
@@ -305,7 +305,7 @@ fn t08_the_tombstone_survives_failure_and_restart() {
         bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 500 } }]));
         let id = with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.stuck(&id).await;
+            client.until_stuck(&id).await;
             let tombstone = client.tombstone(&network).await.unwrap();
             assert_eq!(tombstone.phase, Phase::Deleting);
             id
@@ -317,7 +317,7 @@ fn t08_the_tombstone_survives_failure_and_restart() {
             assert_eq!(tombstone.phase, Phase::Deleting);
             assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
             client.retry(&id).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
     });
@@ -333,10 +333,10 @@ fn t10_stuck_deletions_are_listed_by_age() {
         bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 403, "type": "PolicyNotAuthorized" } }]));
         with_engine(&bench, async |client| {
             let old = client.delete("network", &old).await;
-            client.stuck(&old).await;
+            client.until_stuck(&old).await;
             tokio::time::sleep(std::time::Duration::from_secs(25 * 3600)).await;
             let young = client.delete("network", &young).await;
-            client.stuck(&young).await;
+            client.until_stuck(&young).await;
             let day_ago = bench.clock.now() - chrono::TimeDelta::hours(24);
             let stuck = client
                 .deletions(vec![DeletionState::Stuck], Some(day_ago))
@@ -373,7 +373,7 @@ fn t10_stuck_deletions_are_listed_by_age() {
 fn i09_a_resource_in_two_deletions_is_one_step() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.one_at_a_time();
+        bench.send_one_at_a_time();
         let (network, ports) = bench.plain_network(3);
         bench.limits(json!({ "latency_ms": 500 }));
         with_engine(&bench, async |client| {
@@ -396,7 +396,7 @@ fn i09_a_resource_in_two_deletions_is_one_step() {
                 panic!("{receipt:?}");
             };
             assert_eq!((&deletion_id, existing), (&whole, true));
-            client.gone(&whole).await;
+            client.until_gone(&whole).await;
         })
         .await;
         for port in &ports {
@@ -409,15 +409,15 @@ fn i09_a_resource_in_two_deletions_is_one_step() {
 fn i09_a_step_is_left_to_the_deletion_that_already_deletes_its_resource() {
     paused(async {
         let mut bench = Bench::new(1);
-        bench.one_at_a_time();
+        bench.send_one_at_a_time();
         let (network, ports) = bench.plain_network(2);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": { "status": 503 } }]));
         with_engine(&bench, async |client| {
             let one = client.delete("port", &ports[0]).await;
             client.until_step(&one, "port", StepState::Blocked).await;
             let whole = client.delete("network", &network).await;
-            client.gone(&one).await;
-            client.gone(&whole).await;
+            client.until_gone(&one).await;
+            client.until_gone(&whole).await;
             let step = client.step_of(&whole, &ports[0]).await;
             assert_eq!(step.state, StepState::Gone);
         })

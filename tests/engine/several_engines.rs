@@ -15,39 +15,42 @@ use tokio::time::{sleep, timeout};
 
 use super::harness::*;
 use super::invariants::after_crash;
-use super::planted::finds;
-use super::ports::{Crash, Faulty, Lies};
-use super::seeds::{Asked, CRASHES_MAX, Day, lived, person};
-use super::shared::{Connection, Server, SharedLedger};
-use super::which_seeds::in_parts;
+use super::planted_faults::assert_detected;
+use super::ports::{Crash, FaultyLedger, PlantedFault};
+use super::seed_selection::in_parts;
+use super::seeds::{
+    CRASHES_MAX, RequestProgress, Simulation, request_until_gone, run_on_paused_clock,
+};
+use super::shared_ledger::{Connection, Server, SharedLedger};
 
 /// Longer than a call may take, as an engine demands.
 const LEASE: Duration = Duration::from_secs(30);
 /// Longer than a day takes on its clock: one that is not over by then hangs.
-const DAY_MAX: Duration = Duration::from_secs(30 * 60);
+const SIMULATION_MAX: Duration = Duration::from_secs(30 * 60);
 /// How often one engine loses its connection.
 const CUTS_MAX: u32 = 4;
 
 /// An engine that runs, and what it is connected by.
-struct Life {
+struct RunningEngine {
     engine: Engine,
     crash: Arc<Crash>,
     connection: Arc<Connection>,
-    ledger: std::sync::Weak<Faulty>,
-    heart: tokio::task::JoinHandle<()>,
+    ledger: std::sync::Weak<FaultyLedger>,
+    heartbeat: tokio::task::JoinHandle<()>,
     epoch: i64,
 }
 
-impl Life {
-    fn begin(day: &Day, server: &Server, name: &str, seed: u64) -> Self {
-        let bench = &day.bench;
+impl RunningEngine {
+    fn start(simulation: &Simulation, server: &Server, name: &str, seed: u64) -> Self {
+        let bench = &simulation.bench;
         let terms = EngineTerms {
             name: name.to_owned(),
             lease: LEASE,
             call_timeout: bench.settings.engine.call_timeout,
             is_alone: false,
         };
-        let (ledger, connection, heart) = SharedLedger::open(server, terms, seed, bench.lies);
+        let (ledger, connection, heartbeat) =
+            SharedLedger::open(server, terms, seed, bench.planted_fault);
         let (epoch, gate) = (ledger.epoch(), ledger.gate());
         let crash = Arc::new(Crash::default());
         let (engine, ledger) = bench.engine(Box::new(ledger), epoch, &crash, gate);
@@ -56,7 +59,7 @@ impl Life {
             crash,
             connection,
             ledger,
-            heart,
+            heartbeat,
             epoch,
         }
     }
@@ -68,7 +71,7 @@ impl Life {
     }
 
     /// Until its crash.
-    async fn live(&self) {
+    async fn run_until_crash(&self) {
         tokio::select! {
             biased;
             () = self.crash.now.notified() => {}
@@ -77,11 +80,11 @@ impl Life {
     }
 
     /// Ends it as a crash does. `is_seen`: whether others see that its process has ended; else its lease runs out.
-    async fn end(self, server: &Server, is_seen: bool) {
+    async fn stop(self, server: &Server, is_noticed: bool) {
         self.connection.die();
-        self.heart.abort();
-        if is_seen {
-            server.see_dead(self.epoch);
+        self.heartbeat.abort();
+        if is_noticed {
+            server.mark_dead(self.epoch);
         }
         drop(self.engine);
         // Its tasks are cancelled with it; they let go when the runtime comes round to them.
@@ -95,114 +98,124 @@ fn seconds(dice: &mut fastrand::Rng, most: u64) -> Duration {
     Duration::from_millis(dice.u64(0..most * 1000))
 }
 
-fn plan_a_crash(crash: &Crash, dice: &mut fastrand::Rng) {
+fn schedule_crash(crash: &Crash, dice: &mut fastrand::Rng) {
     match dice.u8(0..4) {
         0 | 1 => crash.at_write(dice.u64(1..60)),
         2 => crash.at_call(dice.u64(1..80)),
-        _ => crash.never(),
+        _ => crash.cancel(),
     }
 }
 
 /// An engine that is killed and begins again, and is cut off from the ledger now and then.
-async fn come_and_go(day: &Day, server: &Server, place: usize, mut dice: fastrand::Rng) {
+async fn restart_repeatedly(
+    simulation: &Simulation,
+    server: &Server,
+    number: usize,
+    mut dice: fastrand::Rng,
+) {
     for crashes in 0.. {
         sleep(seconds(&mut dice, 40)).await;
-        let life = Life::begin(day, server, &format!("engine-{place}"), dice.u64(..));
+        let running = RunningEngine::start(
+            simulation,
+            server,
+            &format!("engine-{number}"),
+            dice.u64(..),
+        );
         if crashes < CRASHES_MAX {
-            plan_a_crash(&life.crash, &mut dice);
+            schedule_crash(&running.crash, &mut dice);
         }
         let cuts = async {
             for _ in 0..CUTS_MAX {
                 sleep(seconds(&mut dice, 60)).await;
-                let long = seconds(&mut dice, 3 * LEASE.as_secs());
+                let duration = seconds(&mut dice, 3 * LEASE.as_secs());
                 match dice.bool() {
-                    true => life.connection.cut(long),
-                    false => life.connection.cut_at_claim(long),
+                    true => running.connection.cut(duration),
+                    false => running.connection.cut_at_claim(duration),
                 }
-                sleep(long).await;
+                sleep(duration).await;
             }
         };
         {
-            let mut lives = pin!(life.live());
+            let mut lives = pin!(running.run_until_crash());
             tokio::select! {
                 biased;
                 () = &mut lives => {}
                 () = cuts => lives.await,
             }
         }
-        life.end(server, dice.bool()).await;
+        running.stop(server, dice.bool()).await;
     }
 }
 
 /// A seed with two or three engines; what does not hold, if anything.
-fn run(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
-    lived(live(seed, lies))
+fn run(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequest>, String> {
+    run_on_paused_clock(simulate(seed, planted_fault))
 }
 
-async fn live(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
-    let mut day = Day::new(seed, lies);
-    day.bench.keep_in_memory();
-    let server = Server::new(day.bench.kept.rows().clone(), seed);
-    day.server = Some(server.clone());
-    let before = day.bench.everything();
-    let faults = day.begin();
-    let mut dice = fastrand::Rng::with_seed(day.dice.u64(..));
-    let others = (1..dice.usize(2..4)).map(|place| {
+async fn simulate(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequest>, String> {
+    let mut simulation = Simulation::new(seed, planted_fault);
+    simulation.bench.keep_in_memory();
+    let server = Server::new(simulation.bench.storage.rows().clone(), seed);
+    simulation.server = Some(server.clone());
+    let before = simulation.bench.all_ids();
+    let faults = simulation.begin();
+    let mut dice = fastrand::Rng::with_seed(simulation.dice.u64(..));
+    let others = (1..dice.usize(2..4)).map(|number| {
         let dice = fastrand::Rng::with_seed(dice.u64(..));
-        come_and_go(&day, &server, place, dice)
+        restart_repeatedly(&simulation, &server, number, dice)
     });
     let others = join_all(others.collect::<Vec<_>>());
-    let first = first(&day, &server, &faults, dice);
+    let first = run_first_engine(&simulation, &server, &faults, dice);
     let ended = tokio::select! {
         biased;
-        ended = timeout(DAY_MAX, first) => ended,
+        ended = timeout(SIMULATION_MAX, first) => ended,
         _ = others => unreachable!("engines begin again"),
     };
     let ended = match ended {
         Ok(ended) => server.overwritten().map_or(ended, Err),
-        Err(_) => Err(hangs(&day, &server).await),
+        Err(_) => Err(hang_report(&simulation, &server).await),
     };
-    day.end(&before, &faults, ended).await
+    simulation.end(&before, &faults, ended).await
 }
 
 /// What stands in the ledger when nothing goes on any more.
-async fn hangs(day: &Day, server: &Server) -> String {
-    let deletions = day.bench.ledger_state().await.deletions;
+async fn hang_report(simulation: &Simulation, server: &Server) -> String {
+    let deletions = simulation.bench.ledger_state().await.deletions;
     let engines = server.rows.tables().engines.clone();
     format!("never gone: {deletions:#?}\nengines: {engines:#?}")
 }
 
 /// The engine at which a person is, and the person.
-async fn first(
-    day: &Day,
+async fn run_first_engine(
+    simulation: &Simulation,
     server: &Server,
     faults: &serde_json::Value,
     mut dice: fastrand::Rng,
-) -> Result<super::seeds::Ended, String> {
-    let mut asked = Asked::new(faults);
+) -> Result<super::seeds::EndState, String> {
+    let mut progress = RequestProgress::new(faults);
     for crashes in 0.. {
         sleep(seconds(&mut dice, 20)).await;
-        let life = Life::begin(day, server, "engine-0", dice.u64(..));
+        let running = RunningEngine::start(simulation, server, "engine-0", dice.u64(..));
         if crashes < CRASHES_MAX {
-            plan_a_crash(&life.crash, &mut dice);
+            schedule_crash(&running.crash, &mut dice);
         }
-        let client = life.client();
+        let client = running.client();
         let ended = tokio::select! {
             biased;
-            () = life.live() => None,
-            ended = person(day, &client, &mut asked) => Some(ended),
+            () = running.run_until_crash() => None,
+            ended = request_until_gone(simulation, &client, &mut progress) => Some(ended),
         };
         if let Some(ended) = ended {
             return ended;
         }
         drop(client);
-        life.end(server, dice.bool()).await;
-        after_crash(&day.bench, asked.acknowledged.as_deref()).await?;
+        running.stop(server, dice.bool()).await;
+        after_crash(&simulation.bench, progress.acknowledged.as_deref()).await?;
     }
     Err("no engine was left".to_owned())
 }
 
-in_parts! { |seed| run(seed, Lies::None);
+in_parts! { |seed| run(seed, PlantedFault::None);
     0 i11_n14_t03_nothing_is_lost_or_repeated_part_0,
     1 i11_n14_t03_nothing_is_lost_or_repeated_part_1,
     2 i11_n14_t03_nothing_is_lost_or_repeated_part_2,
@@ -216,26 +229,30 @@ in_parts! { |seed| run(seed, Lies::None);
 #[test]
 fn one_seed_of_several_engines_gives_the_same_calls_each_time() {
     for seed in 0..4 {
-        assert_eq!(run(seed, Lies::None), run(seed, Lies::None), "seed {seed}");
+        assert_eq!(
+            run(seed, PlantedFault::None),
+            run(seed, PlantedFault::None),
+            "seed {seed}"
+        );
     }
 }
 
 #[test]
 fn i11_an_engine_that_ignores_the_end_of_its_lease_is_detected() {
-    finds(Lies::LeaseLasts, run);
+    assert_detected(PlantedFault::IgnoresLeaseEnd, run);
 }
 
 #[test]
 fn i11_a_shared_ledger_that_ignores_fencing_is_detected() {
-    finds(Lies::IgnoresFence, run);
+    assert_detected(PlantedFault::IgnoresFencing, run);
 }
 
 #[test]
 fn i10_an_engine_that_is_not_woken_by_the_changes_of_others_is_detected() {
-    finds(Lies::NobodyIsWoken, run);
+    assert_detected(PlantedFault::OthersAreNotWoken, run);
 }
 
 #[test]
 fn t03_a_gate_that_lacks_new_tombstones_is_detected() {
-    finds(Lies::GateLags, run);
+    assert_detected(PlantedFault::GateLacksTombstones, run);
 }

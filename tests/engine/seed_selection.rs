@@ -34,7 +34,7 @@ macro_rules! in_parts {
     ($run:expr; $($part:literal $name:ident,)*) => {
         $(#[test]
         fn $name() {
-            $crate::which_seeds::run_part(($part, stringify!($name)), $run);
+            $crate::seed_selection::run_part(($part, stringify!($name)), $run);
         })*
     };
 }

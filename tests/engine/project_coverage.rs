@@ -24,7 +24,7 @@ fn n19_the_metering_labels_local_ips_helpers_and_proxies_of_a_project_are_delete
         }
         let steps = with_engine(&bench, async |client| {
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             client.steps(&id).await
         })
         .await;
@@ -92,7 +92,7 @@ fn n19_a_network_is_deleted_with_the_local_ips_that_have_their_address_on_it() {
         }
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(bench.ids("local_ips"), [elsewhere]);
@@ -108,7 +108,7 @@ fn n19_a_shared_metering_label_stays_unless_public_resources_are_included() {
         let plan = with_engine(&bench, async |client| {
             let plan = client.plan("project", "demo").await;
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             plan
         })
         .await;
@@ -125,7 +125,7 @@ fn n19_a_shared_metering_label_stays_unless_public_resources_are_included() {
         };
         with_engine(&bench, async |client| {
             let id = client.delete_with("project", "demo", options).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         assert_eq!(bench.ids("metering/metering-labels"), Vec::<String>::new());
@@ -195,7 +195,7 @@ fn n19_an_extension_that_the_cloud_lacks_costs_no_call_and_refuses_nothing() {
             let plan = client.plan("project", "demo").await;
             assert_eq!(plan.refused, []);
             let id = client.delete("project", "demo").await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let lacking = ["/log/", "/bgp", "/vpn/"];

@@ -11,7 +11,7 @@ use super::harness::{Bench, Client, paused, with_engine};
 
 impl Bench {
     /// Paths and answers of the calls about projects.
-    fn asked_of_projects(&self) -> Vec<(String, Option<u16>)> {
+    fn project_requests(&self) -> Vec<(String, Option<u16>)> {
         let sent = self.sent().into_iter();
         let about = sent.filter(|sent| sent.path.starts_with("/v3/projects"));
         about.map(|sent| (sent.path, sent.status)).collect()
@@ -33,7 +33,7 @@ impl Bench {
 }
 
 /// Owners by id and name, of what is another project's; and the first reason.
-fn owners(deletion: &Deletion) -> (Vec<(String, String)>, String) {
+fn owners_and_reason(deletion: &Deletion) -> (Vec<(String, String)>, String) {
     let others = || {
         let refused = deletion.refused.iter();
         refused.filter(|refusal| refusal.rule == RefusalRule::OtherProject)
@@ -44,9 +44,9 @@ fn owners(deletion: &Deletion) -> (Vec<(String, String)>, String) {
     (owners.collect(), reason.unwrap_or_default())
 }
 
-async fn refused(client: &Client, network: &str) -> Deletion {
+async fn refused_deletion(client: &Client, network: &str) -> Deletion {
     let id = client.delete("network", network).await;
-    client.refused(&id).await
+    client.until_refused(&id).await
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn p02_n14_project_names_are_listed_once_an_hour_for_many_blockers_and_deletions
         bench.hang_floating_ips(&shop.network, 5);
         with_engine(&bench, async |client| {
             for _ in 0..3 {
-                let deletion = refused(&client, &shop.network).await;
-                let (owners, reason) = owners(&deletion);
+                let deletion = refused_deletion(&client, &shop.network).await;
+                let (owners, reason) = owners_and_reason(&deletion);
                 assert_eq!(owners, vec![(demo.clone(), "demo".to_owned()); 5]);
                 assert!(reason.contains("belongs to project demo, not"), "{reason}");
                 assert!(deletion.note.contains("project demo"), "{}", deletion.note);
@@ -75,11 +75,11 @@ fn p02_n14_project_names_are_listed_once_an_hour_for_many_blockers_and_deletions
             assert!(lines.contains("belongs to project demo, not"), "{lines}");
             // After an hour they are asked for anew: projects are renamed.
             tokio::time::sleep(Duration::from_secs(60 * 60)).await;
-            refused(&client, &shop.network).await;
+            refused_deletion(&client, &shop.network).await;
         })
         .await;
         let listing = ("/v3/projects?limit=1000".to_owned(), Some(200));
-        assert_eq!(bench.asked_of_projects(), [listing.clone(), listing]);
+        assert_eq!(bench.project_requests(), [listing.clone(), listing]);
         assert_eq!(bench.writes(), []);
     });
 }
@@ -96,7 +96,7 @@ fn n14_project_names_are_not_requested_without_a_blocker_of_another_project() {
             // Refused for its own ports, without the cascade: the login knows that project.
             let options = gone::domain::model::PlanOptions::default();
             let id = client.delete_with("network", &shop.network, options).await;
-            let deletion = client.refused(&id).await;
+            let deletion = client.until_refused(&id).await;
             let blockers = deletion
                 .refused
                 .iter()
@@ -108,15 +108,15 @@ fn n14_project_names_are_not_requested_without_a_blocker_of_another_project() {
             );
             // For its own ports too, and whose they are no login tells: it needs no name.
             let id = client.delete_with("network", &theirs, options).await;
-            let blockers = client.refused(&id).await.refused.into_iter();
+            let blockers = client.until_refused(&id).await.refused.into_iter();
             let blockers = blockers.filter_map(|one| one.blocker);
             let owners: Vec<String> = blockers.map(|blocker| blocker.owner).collect();
             assert_eq!(owners, [demo]);
             let id = client.delete("network", &shop.network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
-        assert_eq!(bench.asked_of_projects(), []);
+        assert_eq!(bench.project_requests(), []);
     });
 }
 
@@ -130,7 +130,8 @@ fn p02_a_login_that_may_not_list_projects_gets_their_ids() {
         bench.faults(json!([{ "match": { "path": "/v3/projects" }, "action": { "status": 403 } }]));
         with_engine(&bench, async |client| {
             for _ in 0..3 {
-                let (owners, reason) = owners(&refused(&client, &shop.network).await);
+                let (owners, reason) =
+                    owners_and_reason(&refused_deletion(&client, &shop.network).await);
                 assert_eq!(owners, vec![(demo.clone(), String::new()); 5]);
                 let words = format!("belongs to project {demo}, not");
                 assert!(reason.contains(&words), "{reason}");
@@ -139,7 +140,7 @@ fn p02_a_login_that_may_not_list_projects_gets_their_ids() {
         .await;
         let listing = ("/v3/projects?limit=1000".to_owned(), Some(403));
         let by_id = (format!("/v3/projects/{demo}"), Some(403));
-        assert_eq!(bench.asked_of_projects(), [listing, by_id]);
+        assert_eq!(bench.project_requests(), [listing, by_id]);
     });
 }
 
@@ -161,7 +162,8 @@ fn i12_a_hanging_keystone_delays_one_refusal_briefly_and_no_deletion() {
         with_engine(&bench, async |client| {
             for limit_ms in [3_500, 500] {
                 let began = bench.clock.now();
-                let (owners, _) = owners(&refused(&client, &shop.network).await);
+                let (owners, _) =
+                    owners_and_reason(&refused_deletion(&client, &shop.network).await);
                 assert_eq!(owners, [(demo.clone(), String::new())]);
                 let took = bench.clock.now() - began;
                 assert!(took < TimeDelta::milliseconds(limit_ms), "{took}");
@@ -173,11 +175,11 @@ fn i12_a_hanging_keystone_delays_one_refusal_briefly_and_no_deletion() {
             client.until_step(&id, "port", StepState::Blocked).await;
             let took = bench.clock.now() - began;
             assert!(took < TimeDelta::milliseconds(500), "{took}");
-            client.gone(&id).await;
+            client.until_gone(&id).await;
         })
         .await;
         let hung = ("/v3/projects?limit=1000".to_owned(), None);
-        assert_eq!(bench.asked_of_projects(), [hung]);
+        assert_eq!(bench.project_requests(), [hung]);
     });
 }
 
@@ -240,7 +242,7 @@ fn a_gone_resource_is_explained_by_the_name_of_its_step() {
         let (network, _) = bench.plain_network(1);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.gone(&id).await;
+            client.until_gone(&id).await;
             let name = client.step(&id, "network").await.resource.name;
             let explained = client.explain("network", &name).await;
             assert_eq!(explained.target.key.id, network);

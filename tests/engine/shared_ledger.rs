@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::memory::{EngineRow, MemoryRows, Tables};
-use super::ports::Lies;
+use super::ports::PlantedFault;
 
 /// Between two tries to connect.
 const CONNECT_EVERY: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ impl Server {
     }
 
     /// Ends the lease of an engine whose process is seen to have ended.
-    pub fn see_dead(&self, epoch: i64) {
+    pub fn mark_dead(&self, epoch: i64) {
         for engine in &mut self.rows.tables().engines {
             if engine.epoch == epoch {
                 engine.renewed = None;
@@ -103,20 +103,20 @@ impl Connection {
         self.is_dead.store(true, Ordering::SeqCst);
     }
 
-    pub fn cut(&self, long: Duration) {
-        *self.cut_until.lock().unwrap() = Some(Instant::now() + long);
+    pub fn cut(&self, duration: Duration) {
+        *self.cut_until.lock().unwrap() = Some(Instant::now() + duration);
     }
 
     /// Cuts it when the next claim is committed and not answered yet.
-    pub fn cut_at_claim(&self, long: Duration) {
-        *self.cut_at_claim.lock().unwrap() = Some(long);
+    pub fn cut_at_claim(&self, duration: Duration) {
+        *self.cut_at_claim.lock().unwrap() = Some(duration);
     }
 
     fn committed(&self, outcome: &Outcome) {
         if matches!(outcome, Outcome::Claimed(steps) if !steps.is_empty())
-            && let Some(long) = self.cut_at_claim.lock().unwrap().take()
+            && let Some(duration) = self.cut_at_claim.lock().unwrap().take()
         {
-            self.cut(long);
+            self.cut(duration);
         }
     }
 
@@ -126,10 +126,10 @@ impl Connection {
     }
 
     /// One way of a request.
-    async fn pass(&self) -> Result<(), LedgerError> {
-        let long = self.dice.lock().unwrap().u64(0..20);
-        sleep(Duration::from_millis(long)).await;
-        self.live().await;
+    async fn transmit(&self) -> Result<(), LedgerError> {
+        let duration = self.dice.lock().unwrap().u64(0..20);
+        sleep(Duration::from_millis(duration)).await;
+        self.hang_if_dead().await;
         if !self.is_cut() {
             return Ok(());
         }
@@ -138,14 +138,14 @@ impl Connection {
     }
 
     /// Waits until the server can be reached again.
-    async fn mend(&self) {
+    async fn wait_until_connected(&self) {
         while self.is_cut() {
             sleep(CONNECT_EVERY).await;
         }
-        self.live().await;
+        self.hang_if_dead().await;
     }
 
-    async fn live(&self) {
+    async fn hang_if_dead(&self) {
         if self.is_dead.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
@@ -162,7 +162,7 @@ struct Shared {
     connection: Arc<Connection>,
     /// One transaction after the other.
     rotation: tokio::sync::Mutex<Rotation>,
-    lies: Lies,
+    planted_fault: PlantedFault,
 }
 
 /// A transaction that was committed.
@@ -180,7 +180,7 @@ impl SharedLedger {
         server: &Server,
         terms: EngineTerms,
         seed: u64,
-        lies: Lies,
+        planted_fault: PlantedFault,
     ) -> (Self, Arc<Connection>, JoinHandle<()>) {
         let member = Arc::new(Member::new(terms, Some(Arc::default())));
         let connection = Arc::new(Connection {
@@ -192,16 +192,16 @@ impl SharedLedger {
             member: member.clone(),
             connection: connection.clone(),
             rotation: tokio::sync::Mutex::default(),
-            lies,
+            planted_fault,
         }));
         let mut members = server.members.lock().unwrap();
         members.retain(|member| member.strong_count() > 0);
         members.push(Arc::downgrade(&member));
         drop(members);
         ledger.0.join();
-        let heart = ledger.clone();
-        let heart = tokio::spawn(async move { heart.renew().await });
-        (ledger, connection, heart)
+        let renewed = ledger.clone();
+        let heartbeat_task = tokio::spawn(async move { renewed.renew().await });
+        (ledger, connection, heartbeat_task)
     }
 
     pub fn epoch(&self) -> i64 {
@@ -235,9 +235,9 @@ impl SharedLedger {
             return READ_EVERY;
         };
         let exchange = async {
-            connection.pass().await?;
+            connection.transmit().await?;
             let roster = roster(&mut server.rows.tables(), &beat);
-            connection.pass().await.map(|()| roster)
+            connection.transmit().await.map(|()| roster)
         };
         match exchange.await {
             Ok(roster) => {
@@ -296,7 +296,7 @@ impl Shared {
     async fn transact(&self, job: Job) -> Result<Outcome, LedgerError> {
         let rotation = &mut *self.rotation.lock().await;
         loop {
-            if let Err(lost) = self.connection.pass().await {
+            if let Err(lost) = self.connection.transmit().await {
                 self.member.fail(&lost.to_string());
                 self.member.wake();
                 return Err(lost);
@@ -312,13 +312,13 @@ impl Shared {
             self.server.notify(&self.member);
             self.connection.committed(&committed.outcome);
             // Whoever does not hear whether a transaction was committed waits until that is known.
-            let is_answered = self.connection.pass().await.is_ok();
+            let is_answered = self.connection.transmit().await.is_ok();
             if !is_answered {
-                self.connection.mend().await;
+                self.connection.wait_until_connected().await;
                 self.member.raise(committed.last);
             }
-            let changed = match self.lies {
-                Lies::GateLags => Vec::new(),
+            let changed = match self.planted_fault {
+                PlantedFault::GateLacksTombstones => Vec::new(),
                 _ => committed.changed,
             };
             let last = is_answered.then_some(committed.last);
@@ -338,7 +338,9 @@ impl Shared {
         let (mut changed, before, others_have_gates) = {
             let tables = rows.tables();
             let mut living = tables.engines.iter().filter(|engine| !engine.has_ended);
-            if self.lies != Lies::IgnoresFence && !living.clone().any(|it| it.epoch == epoch) {
+            if self.planted_fault != PlantedFault::IgnoresFencing
+                && !living.clone().any(|it| it.epoch == epoch)
+            {
                 return Ok(None);
             }
             let known = usize::try_from(self.member.applied()).unwrap();
@@ -346,14 +348,14 @@ impl Shared {
             let others_have_gates = living.any(|it| it.epoch != epoch && it.has_gates);
             (changed, phases(&tables), others_have_gates)
         };
-        let of_others = of_others(job, &rows.tables());
-        let job = match self.lies {
-            Lies::IgnoresFence => with_fences(job, &rows.tables()),
+        let steps_of_others = steps_of_others(job, &rows.tables());
+        let job = match self.planted_fault {
+            PlantedFault::IgnoresFencing => with_current_fences(job, &rows.tables()),
             _ => job.clone(),
         };
         let outcome = rows.transact(rotation, job)?;
         let mut tables = rows.tables();
-        for before in of_others {
+        for before in steps_of_others {
             if tables.steps.get(&before.id) != Some(&before) {
                 let problem = format!("I11: a late outcome changed {before:?}");
                 self.server.overwritten.lock().unwrap().push(problem);
@@ -373,7 +375,7 @@ impl Shared {
 }
 
 /// The steps of which a request has an outcome, and which another engine has claimed since.
-fn of_others(job: &Job, tables: &Tables) -> Vec<StoredStep> {
+fn steps_of_others(job: &Job, tables: &Tables) -> Vec<StoredStep> {
     let Job::Commit(changes) = job else {
         return Vec::new();
     };
@@ -389,7 +391,7 @@ fn of_others(job: &Job, tables: &Tables) -> Vec<StoredStep> {
 }
 
 /// A ledger that ignores fences takes the outcome of a worker that was thought dead.
-fn with_fences(job: &Job, tables: &Tables) -> Job {
+fn with_current_fences(job: &Job, tables: &Tables) -> Job {
     let mut job = job.clone();
     if let Job::Commit(changes) = &mut job {
         for change in changes {
@@ -476,8 +478,8 @@ fn failed(detail: String) -> LedgerError {
 impl Engines for SharedLedger {
     fn membership(&self) -> Membership {
         let membership = self.0.member.membership();
-        match self.0.lies {
-            Lies::LeaseLasts => Membership {
+        match self.0.planted_fault {
+            PlantedFault::IgnoresLeaseEnd => Membership {
                 until: None,
                 fault: None,
                 ..membership
@@ -487,8 +489,8 @@ impl Engines for SharedLedger {
     }
 
     fn follow_others(&self) -> watch::Receiver<u64> {
-        match self.0.lies {
-            Lies::NobodyIsWoken => watch::Sender::new(0).subscribe(),
+        match self.0.planted_fault {
+            PlantedFault::OthersAreNotWoken => watch::Sender::new(0).subscribe(),
             _ => self.0.member.follow_others(),
         }
     }
@@ -498,7 +500,7 @@ impl Engines for SharedLedger {
     }
 
     async fn guards_reached_gates(&self) -> Result<(), LedgerError> {
-        self.0.connection.pass().await?;
+        self.0.connection.transmit().await?;
         let last = last_change(&self.0.server.rows.tables());
         self.0.member.gates_caught_up(last, true).await;
         Ok(())
@@ -521,7 +523,7 @@ impl Drive for SharedLedger {
         T: Send + 'static,
         F: FnOnce(&MemoryRows) -> Stored<MemoryRows, T> + Send + 'static,
     {
-        self.0.connection.pass().await?;
+        self.0.connection.transmit().await?;
         read(&self.0.server.rows).map_err(failed)
     }
 }
