@@ -1,4 +1,4 @@
-//! A front end of the engine, as tests use it: commands, queries, and waits on the paused clock.
+//! A front end of the engine for tests: commands, queries, and waits on the paused clock.
 
 use futures_util::TryStreamExt as _;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use gone::domain::model::{
     Tombstone,
 };
 
-/// No wait of the engine is longer, but for those of the collector's whole schedule.
+/// The longest wait of a test. Only the whole schedule of the retry worker takes longer.
 const WAIT_MAX: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 /// A front end of the running engine.
@@ -38,7 +38,7 @@ impl Client {
         self.submit_until(command, None).await
     }
 
-    /// By somebody who waits until then.
+    /// Submits a command of a client that waits until the deadline.
     pub async fn submit_until(
         &self,
         command: Command,
@@ -95,7 +95,7 @@ impl Client {
         }
     }
 
-    /// Exactly that plan.
+    /// Deletes exactly what the plan with this hash contains.
     pub async fn delete_plan(&self, hash: &str) -> String {
         let plan_hash = hash.to_owned();
         match self.submit(Command::DeletePlan { plan_hash }).await {
@@ -104,7 +104,7 @@ impl Client {
         }
     }
 
-    /// One deletion of several targets.
+    /// Starts one deletion of several targets of one kind.
     pub async fn delete_all(&self, kind: &str, ids_or_names: &[String]) -> String {
         let targets = ids_or_names
             .iter()
@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// The deletions that another one caused.
+    /// Returns the deletions that another deletion caused.
     pub async fn caused_by(&self, id: &str) -> Vec<Deletion> {
         let query = Query::Deletions(query::Deletions {
             states: Vec::new(),
@@ -169,7 +169,7 @@ impl Client {
         pages.concat()
     }
 
-    /// Waits, on the paused clock, until the deletion fits.
+    /// Waits on the paused clock until the deletion fits.
     pub async fn until(&self, id: &str, fits: impl Fn(&Deletion) -> bool) -> Deletion {
         match self.until_or_timeout(id, fits).await {
             Ok(deletion) => deletion,
@@ -177,7 +177,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::until`]; what stands instead if it did not come in two days.
+    /// As [`Client::until`]. Returns the deletion and its steps as an error if it does not fit within two days.
     pub async fn until_or_timeout(
         &self,
         id: &str,
@@ -191,9 +191,12 @@ impl Client {
                 return Ok(deletion);
             }
             if tokio::time::Instant::now() > deadline {
-                return Err(format!("never: {deletion:#?}\n{:#?}", self.steps(id).await));
+                return Err(format!(
+                    "the deletion did not fit within two days: {deletion:#?}\n{:#?}",
+                    self.steps(id).await
+                ));
             }
-            // Whatever happens is an event.
+            // Each change of a deletion is an event.
             last_seq = match self.control.events(last_seq, 60 * 60 * 1000).await {
                 Ok(events) => events.last().map_or(last_seq, |event| event.seq),
                 Err(ControlError::Expired { oldest, .. }) => oldest - 1,
@@ -247,7 +250,7 @@ impl Client {
             }
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "no step came to that: {:#?}",
+                "no step fits: {:#?}",
                 self.steps(id).await
             );
             let events = self.control.events(last_seq, 60 * 60 * 1000).await.unwrap();
@@ -255,7 +258,7 @@ impl Client {
         }
     }
 
-    /// The step that removes this resource.
+    /// Returns the last step of this resource, which removes it.
     pub async fn step_of(&self, id: &str, resource: &str) -> Step {
         let steps = self.steps(id).await;
         let mut found = steps
@@ -339,7 +342,7 @@ impl Client {
         }
     }
 
-    /// Deletions, newest first or not: all of them.
+    /// Returns the deletions in these states (in any state, if the list is empty), or only those before `older_than`.
     pub async fn deletions(
         &self,
         states: Vec<DeletionState>,

@@ -28,8 +28,7 @@ use super::ledger_storage::LedgerStorage;
 pub use super::ports::{Crash, PlantedFault, RateLimit, SentRequest, is_cinder_path};
 use super::ports::{FaultyCloud, FaultyLedger, InProcessTransport};
 
-/// What the sandbox lists, by the names of its collections; but segments, which every network has as a
-/// part of itself.
+/// The collections that the sandbox lists, without segments: every network has a segment as a part of itself.
 pub const COLLECTIONS: [&str; 23] = [
     "networks",
     "subnets",
@@ -56,7 +55,7 @@ pub const COLLECTIONS: [&str; 23] = [
     "images",
 ];
 
-/// Where a collection is, below its service.
+/// Returns the path of a collection below the endpoint of its service.
 pub fn path_of(collection: &str) -> String {
     match collection {
         "loadbalancers" | "listeners" | "pools" | "healthmonitors" | "l7policies" => {
@@ -69,20 +68,22 @@ pub fn path_of(collection: &str) -> String {
 
 const BALANCERS: &str = "/v2.0/lbaas";
 
-/// Read once for all engines of a run.
+/// The built-in kinds, read once for all engines of a test process.
 pub static KINDS: LazyLock<Arc<Kinds>> =
     LazyLock::new(|| Arc::new(gone::cloud::load_kinds(&[]).unwrap()));
 
+/// The login of the engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Login {
-    /// In a project.
+    /// The admin, in the project `admin`.
     Admin,
-    /// For the whole cloud, and for no project.
+    /// The admin, with a system scope and no project.
     System,
-    /// For nothing.
+    /// The admin, without a scope.
     Unscoped,
+    /// The member, in the project `demo`.
     Member,
-    /// By the practice cloud's application credential, which brings its project.
+    /// The practice cloud's application credential, which has its own project.
     Credential,
 }
 
@@ -91,28 +92,28 @@ pub struct Bench {
     pub world: Arc<Mutex<World>>,
     pub clock: Clock,
     pub settings: Settings,
-    /// Those of clouds, and what [`Bench::keeps`] adds.
+    /// The kinds of the clouds, and those that [`Bench::register_service`] adds.
     pub kinds: Arc<Kinds>,
-    /// Clouds of other providers.
+    /// The clouds of other providers, which engines have beside the practice cloud.
     pub others: Vec<Arc<dyn Cloud>>,
     regions: Vec<&'static str>,
     pub storage: LedgerStorage,
     _folder: tempfile::TempDir,
-    /// Which ledger writes and calls end the engine.
+    /// The ledger write or call at which the engine is ended.
     pub crash: Arc<Crash>,
     pub planted_fault: PlantedFault,
-    /// As whom engines log in, and for what.
+    /// The login of the engines that start from now on.
     pub login: Login,
-    /// Engines are those of one verb: they sign in to what they are asked about.
+    /// Whether engines are those of one command, which sign in only to the sites that it names.
     pub for_one_verb: bool,
     sent: Arc<Mutex<Vec<SentRequest>>>,
-    /// A proxy before the cloud that limits calls.
+    /// The limit of a proxy in front of the cloud.
     pub rate_limit: Arc<Mutex<Option<RateLimit>>>,
-    /// Of the calls beside the engine: each user's.
+    /// The token of each user, for the calls that a test makes beside the engine.
     tokens: Mutex<HashMap<String, HeaderValue>>,
 }
 
-/// What [`Bench::shop`] built: network `web` behind a router with a route, a floating IP and a trunk
+/// The ids of what [`Bench::shop`] makes: the network `web` behind a router with a route, a floating IP and a trunk
 /// whose subports are on two other networks.
 pub struct Shop {
     pub network: String,
@@ -138,7 +139,7 @@ impl Bench {
 
     pub fn in_world(world: WorldOptions, regions: &[&'static str]) -> Self {
         let seed = world.seed;
-        // In memory where there is such a place: durability is tried with the ledger itself.
+        // In memory where the machine has such a folder: the tests of the ledger prove durability.
         let memory = std::path::Path::new("/dev/shm");
         let folder = if memory.is_dir() {
             tempfile::tempdir_in(memory).unwrap()
@@ -169,7 +170,7 @@ impl Bench {
         }
     }
 
-    /// A deployment `home` that offers this service, whose kinds the text has.
+    /// Makes the engines those of a deployment `home` that offers this service, whose kinds the text defines.
     pub fn register_service(&mut self, service: &str, kinds: &str) {
         let source = Source {
             file: format!("{service}.toml"),
@@ -186,13 +187,13 @@ impl Bench {
         );
     }
 
-    /// Calls are sent one after the other, so that a test knows which comes next.
+    /// Makes engines send one call after the other, so that a test knows which call comes next.
     pub fn send_one_at_a_time(&mut self) {
         self.settings.engine.concurrency = 1;
         self.settings.engine.concurrency_max = 1;
     }
 
-    /// A call to the sandbox's control or, with a path of the cloud, as its admin.
+    /// Makes a call to the control API of the sandbox, which must succeed.
     pub fn control(&self, method: &str, path: &str, body: Value) -> Value {
         let request = http::Request::builder()
             .method(method)
@@ -224,30 +225,30 @@ impl Bench {
         self.control("PUT", "/limits", body);
     }
 
-    /// Tokens given from now on for the application credential carry these rules.
+    /// Sets the access rules of the tokens that the application credential gets from now on.
     pub fn access_rules(&self, rules: Value) {
         self.control("PUT", "/credential", json!({ "access_rules": rules }));
     }
 
-    /// Every request of the engines so far.
+    /// Returns every request of the engines so far.
     pub fn sent(&self) -> Vec<SentRequest> {
         self.sent.lock().unwrap().clone()
     }
 
-    /// Every request of the engines so far that would change Neutron, in order.
+    /// Returns every request of the engines so far that would change something in the cloud, in order.
     pub fn writes(&self) -> Vec<SentRequest> {
         let sent = self.sent();
         sent.into_iter().filter(SentRequest::is_write).collect()
     }
 
-    /// The engines' writes whose path or body has this text.
+    /// Returns the engines' writes whose path or body contains this text.
     pub fn writes_to(&self, text: &str) -> Vec<SentRequest> {
         let mut writes = self.writes();
         writes.retain(|sent| sent.path.contains(text) || sent.body.contains(text));
         writes
     }
 
-    /// As the admin sees the cloud's rows now, by a listing of its own.
+    /// Lists the rows of a collection in `RegionOne` as the admin, beside the engine.
     pub fn rows(&self, collection: &str) -> Vec<Value> {
         self.rows_at("RegionOne", collection)
     }
@@ -268,17 +269,18 @@ impl Bench {
         ids
     }
 
-    /// A call to the service that the path is of, as its admin, beside the engine. Faults hit it too.
+    /// Makes a call in `RegionOne` as the admin, beside the engine, to the service of the path. Faults hit it too.
+    /// Returns the status and the body.
     pub fn api(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.api_as("admin", method, path, body)
     }
 
-    /// The same in another region.
+    /// As [`Bench::api`], in another region.
     pub fn api_at(&self, region: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.call((region, "admin"), method, path, body)
     }
 
-    /// A call as a user in the project of that name.
+    /// As [`Bench::api`], as a user in the project of the same name.
     pub fn api_as(&self, user: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.call(("RegionOne", user), method, path, body)
     }
@@ -327,7 +329,7 @@ impl Bench {
         (answer.status().as_u16(), body)
     }
 
-    /// A new token of a user in the project of that name.
+    /// Gets a new token of a user in the project of the same name.
     fn sign_in(&self, user: &str) -> HeaderValue {
         let login = json!({ "auth": {
             "identity": { "methods": ["password"], "password": { "user": { "name": user, "domain": { "id": "default" }, "password": "secret" } } },
@@ -340,7 +342,7 @@ impl Bench {
         reply.response.headers()["x-subject-token"].clone()
     }
 
-    /// Makes a resource as the admin; its id.
+    /// Creates a resource as the admin. Returns its id.
     pub fn create(&self, collection: &str, fields: Value) -> String {
         let item = collection.rsplit('/').next().unwrap();
         let item = item.trim_end_matches('s').replace('-', "_");
@@ -350,7 +352,7 @@ impl Bench {
         answer[item.as_str()]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Makes a balancer as the admin; its id. It is pending for a second.
+    /// Creates a balancer as the admin. Returns its id. The balancer is pending for a second.
     pub fn create_balancer(&self, fields: Value) -> String {
         let body = json!({ "loadbalancer": fields });
         let (status, answer) = self.api("POST", &path_of("loadbalancers"), body);
@@ -363,7 +365,7 @@ impl Bench {
         self.api("GET", &path, Value::Null).0 == 200
     }
 
-    /// Every id in the cloud, as (collection, id). Faults must be off.
+    /// Returns every id in the cloud as (collection, id). Faults must be off.
     pub fn all_ids(&self) -> BTreeSet<(String, String)> {
         let mut all = BTreeSet::new();
         for region in &self.regions {
@@ -378,8 +380,8 @@ impl Bench {
         all
     }
 
-    /// The ports that floating IPs and routers have on the external network, with whose they are: they
-    /// go along.
+    /// Returns the ports that floating IPs and routers have on the external network, each with the id of its owner.
+    /// The cloud removes them with their owners.
     pub fn owned_ports(&self) -> BTreeMap<String, String> {
         let ports = self.rows("ports").into_iter();
         let owned = ports.filter(|port| {
@@ -417,7 +419,7 @@ impl Bench {
         }
     }
 
-    /// Tags what is there as a copy of something at another site.
+    /// Tags a network as a copy of an original at another site.
     pub fn tag_as_copy(&self, region: &str, network: &str, original: &str) {
         let path = format!("/v2.0/networks/{network}/tags");
         let tags = json!({ "tags": [format!("gone:copy-of={original}")] });
@@ -425,12 +427,12 @@ impl Bench {
         assert_eq!(status, 200, "{answer}");
     }
 
-    /// A network with a subnet and some ports, and nothing else.
+    /// Creates a network with a subnet and some ports, and nothing else. Returns its id and those of the ports.
     pub fn plain_network(&self, ports: u32) -> (String, Vec<String>) {
         let made = self.seed(json!({ "networks": 1, "ports_per_network": ports }));
         let network = made["networks"][0].as_str().unwrap().to_owned();
         let ports = made["ports"].as_array().unwrap();
-        // The first is the DHCP port, which goes by itself.
+        // The first is the DHCP port, which the cloud removes by itself.
         let ports = ports
             .iter()
             .skip(1)
@@ -438,7 +440,7 @@ impl Bench {
         (network, ports.collect())
     }
 
-    /// Starts an engine on the ledger, runs `work` beside it, and ends it as a crash would. None if
+    /// Starts an engine on the ledger, runs `work` beside it, and ends it as a crash would. Returns none if
     /// the planned crash came first.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> Option<T> {
         self.crash.revive();
@@ -454,7 +456,7 @@ impl Bench {
             answer = work(client) => Some(answer),
         };
         drop(engine);
-        // Its tasks are cancelled with it; they let go when the runtime comes round to them.
+        // Its tasks are cancelled with it. They drop the ledger when the runtime polls them next.
         while ledger.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
@@ -464,12 +466,13 @@ impl Bench {
         answer
     }
 
-    /// Keeps the ledger in memory instead of a file. Nothing can be replayed then.
+    /// Keeps the ledger in memory instead of a file. Such a ledger cannot be replayed.
     pub fn keep_in_memory(&mut self) {
         self.storage = LedgerStorage::in_memory();
     }
 
-    /// An engine on an opened ledger, and how to see that its tasks have let go of it. `crash`: what ends it.
+    /// Builds an engine on an opened ledger. The weak pointer shows when its tasks have dropped the ledger. `crash`
+    /// ends the engine.
     pub fn engine(
         &self,
         inner: Box<dyn Ledger>,
@@ -530,7 +533,7 @@ impl Bench {
         self.cloud_of(&self.crash)
     }
 
-    /// The cloud's client of an engine that this ends.
+    /// Builds the practice cloud's client of an engine that `crash` ends.
     fn cloud_of(&self, crash: &Arc<Crash>) -> OpenStack {
         let login = |region: &'static str| {
             let by_password = |user, scope: &[(&'static str, &'static str)]| {
@@ -591,7 +594,7 @@ impl Bench {
         )
     }
 
-    /// A replay of the ledger as it is on the disk, and the folder of its copy, while no engine runs.
+    /// Opens a replay of the ledger file while no engine runs. Returns it and the folder of its copy.
     pub fn rewind(&self) -> (Rewind, tempfile::TempDir) {
         let LedgerStorage::File(ledger) = &self.storage else {
             panic!("only a ledger in a file can be replayed");
@@ -601,13 +604,13 @@ impl Bench {
         (rewind, folder)
     }
 
-    /// The ledger as it was left, while no engine runs.
+    /// Opens the ledger while no engine runs.
     pub fn ledger(&self) -> Box<dyn Ledger> {
         self.storage.open().0
     }
 }
 
-/// A deployment that knows no other.
+/// The peers of a deployment that knows no other.
 struct NoPeers;
 
 #[async_trait]
@@ -626,7 +629,7 @@ impl Peers for NoPeers {
     }
 }
 
-/// What the ledger holds, read while no engine runs.
+/// The deletions and tombstones of the ledger, read while no engine runs.
 pub struct LedgerState {
     pub deletions: Vec<Deletion>,
     pub tombstones: Vec<Tombstone>,
@@ -671,7 +674,7 @@ pub fn site() -> Site {
     site_of("RegionOne")
 }
 
-/// The deployment that [`Bench::keeps`] makes of the engine.
+/// Returns the site of the deployment that [`Bench::register_service`] makes of the engine.
 pub fn home() -> Site {
     Site::Deployment {
         name: "home".into(),
@@ -682,10 +685,13 @@ pub fn site_of(region: &str) -> Site {
     Site::region("envvars", region)
 }
 
-/// Starts an engine on the bench's ledger, runs `work` beside it, and ends the engine as a crash would. For a bench
-/// that plans no crash before that.
+/// Starts an engine on the ledger of the bench, runs `work` beside it, and ends the engine as a crash would. The bench
+/// must not plan a crash.
 pub async fn with_engine<T>(bench: &Bench, work: impl AsyncFnOnce(Client) -> T) -> T {
-    bench.run(work).await.expect("no crash was planned")
+    bench
+        .run(work)
+        .await
+        .expect("the engine crashed, although no crash was planned")
 }
 
 /// Runs a test on a paused clock, in one thread.

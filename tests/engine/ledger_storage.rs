@@ -1,4 +1,4 @@
-//! What outlives the engines of a test: the ledger in a file, or in memory.
+//! The storage of a ledger, which outlives the engines of a test: a file, or memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -8,19 +8,19 @@ use gone::ledger::sqlite::{InlineLedger, Options, Store};
 
 use super::memory::{MemoryLedger, MemoryRows, Tables};
 
-/// What a ledger keeps, whatever becomes of the engines that open it.
+/// The storage of a ledger. Clones are the same storage.
 #[derive(Clone)]
 pub enum LedgerStorage {
-    /// In a file of SQLite.
+    /// A SQLite file.
     File(PathBuf),
-    /// In memory: the rows, and for [`super::ports::Lies::CommitsLate`] what they were.
+    /// The rows in memory and, for [`super::ports::PlantedFault::CommitsLate`], earlier copies of them.
     Memory {
         rows: MemoryRows,
         copies: Arc<Mutex<Copies>>,
     },
 }
 
-/// Rows as they were before the last write, and before the one that is under way.
+/// Copies of the rows from before the last write, and from before the write that is under way.
 #[derive(Default)]
 pub struct Copies {
     last: Tables,
@@ -35,15 +35,18 @@ impl LedgerStorage {
         }
     }
 
-    /// The rows of a ledger in memory.
+    /// Returns the rows of a ledger in memory.
     pub fn rows(&self) -> &MemoryRows {
         match self {
             Self::Memory { rows, .. } => rows,
-            Self::File(path) => panic!("the ledger is in {}", path.display()),
+            Self::File(path) => panic!(
+                "the ledger is not in memory, but in the file {}",
+                path.display()
+            ),
         }
     }
 
-    /// Opens the ledger as an engine does, which begins an epoch.
+    /// Opens the ledger as an engine does. Returns it and the epoch that begins.
     pub fn open(&self) -> (Box<dyn Ledger>, i64) {
         match self {
             Self::File(path) => {
@@ -59,7 +62,7 @@ impl LedgerStorage {
         }
     }
 
-    /// Notes what there is before a write.
+    /// Copies the ledger before a write.
     pub fn keep_copy(&self) {
         match self {
             Self::File(path) => copy_ledger(path, &path.with_extension("next")),
@@ -67,7 +70,7 @@ impl LedgerStorage {
         }
     }
 
-    /// The copy made before a write is what a crash leaves of it.
+    /// After a write: makes the copy from before it the state that a crash leaves.
     pub fn confirm_copy(&self) {
         match self {
             Self::File(path) => {
@@ -80,7 +83,7 @@ impl LedgerStorage {
         }
     }
 
-    /// Undoes the last write, as a crash does to a ledger that commits late.
+    /// Undoes the last write, as a crash does to a ledger whose commits are not durable at once.
     pub fn undo_last_write(&self) {
         match self {
             Self::File(path) => copy_ledger(&path.with_extension("copy"), path),

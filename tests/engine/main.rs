@@ -1,4 +1,4 @@
-//! The engine against the sandbox's core in process, on a paused clock: deterministic from its seed.
+//! The engine against the sandbox in the same process, on a paused clock. A simulation depends on its seed alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

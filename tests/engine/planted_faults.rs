@@ -1,17 +1,21 @@
-//! Faults that are planted at the engine's ports, one at a time: the seeds must find each.
+//! Plants faults at the engine's ports, one at a time: the invariants of the simulation must detect each.
 
 use super::harness::{PlantedFault, SentRequest};
 use super::seeds::run;
 
-/// The invariants are worth something only if they find what is planted.
+/// Asserts that one of 200 seeds fails with the planted fault, and passes without it.
 pub fn assert_detected(
     planted_fault: PlantedFault,
     run: impl Fn(u64, PlantedFault) -> Result<Vec<SentRequest>, String>,
 ) {
     let found = (0..200).find(|seed| run(*seed, planted_fault).is_err());
-    let seed = found.unwrap_or_else(|| panic!("{planted_fault:?} was not noticed"));
+    let seed =
+        found.unwrap_or_else(|| panic!("no seed detects the planted fault {planted_fault:?}"));
     let honest = run(seed, PlantedFault::None).err();
-    assert_eq!(honest, None, "it is not the lie that was noticed");
+    assert_eq!(
+        honest, None,
+        "the seed fails without the planted fault, too"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The ports of the engine with faults: crashes, a record of what was sent, and lies.
+//! The ports of the engine with crashes, planted faults, and a record of the requests.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,23 +40,23 @@ use tokio::sync::{Notify, watch};
 
 use super::ledger_storage::LedgerStorage;
 
-/// Ends the engine at the k-th ledger write or the k-th call, as a crash would.
+/// Ends the engine at the k-th ledger write or at the k-th call, as a crash would.
 #[derive(Default)]
 pub struct Crash {
     pub writes: AtomicU64,
     pub calls: AtomicU64,
     at_write: AtomicU64,
     at_call: AtomicU64,
-    /// The write at the crash is not made, but arrives late, when the next engine has made so many.
+    /// The write at the crash, if it reaches the ledger only after some writes of the next engine.
     late: Mutex<Option<Late>>,
     pub now: Notify,
-    /// Late outcomes that the ledger took: there must be none (I11).
+    /// Late outcomes that changed the ledger: there must be none (I11).
     pub overwritten: Mutex<Vec<String>>,
-    /// How many times the ledger was read for a snapshot.
+    /// The number of reads of the ledger for a snapshot.
     pub summaries: AtomicU64,
-    /// The ledger cannot read tombstones now.
+    /// Whether reads of tombstones fail.
     pub cannot_read: AtomicBool,
-    /// From the crash until the next engine starts nothing gets through.
+    /// From the crash until the next engine starts, no call and no write gets through.
     dead: AtomicBool,
 }
 
@@ -66,14 +66,14 @@ struct Late {
 }
 
 impl Crash {
-    /// At the k-th write from now: it is made, and the engine never hears of it.
+    /// Crashes at the k-th write from now. The write is made, and the engine never gets its answer.
     pub fn at_write(&self, k: u64) {
         let at = self.writes.load(Ordering::SeqCst) + k;
         self.at_write.store(at, Ordering::SeqCst);
     }
 
-    /// As [`Crash::at_write`], but its outcomes reach the ledger after `after` writes of the next
-    /// engine, at least one (its recovery), as those of a worker that was thought dead would.
+    /// As [`Crash::at_write`], but the outcomes reach the ledger only after `after` writes of the next engine, at least
+    /// one (its recovery), as those of a worker that was taken for dead would.
     pub fn at_write_that_comes_late(&self, k: u64, after: u64) {
         self.at_write(k);
         *self.late.lock().unwrap() = Some(Late {
@@ -82,12 +82,13 @@ impl Crash {
         });
     }
 
-    /// At the k-th call from now: it has its effect, and the engine never hears of it.
+    /// Crashes at the k-th call from now. The call has its effect, and the engine never gets its answer.
     pub fn at_call(&self, k: u64) {
         let at = self.calls.load(Ordering::SeqCst) + k;
         self.at_call.store(at, Ordering::SeqCst);
     }
 
+    /// Cancels the planned crash. Outcomes that were withheld still arrive late.
     pub fn cancel(&self) {
         self.at_write.store(0, Ordering::SeqCst);
         self.at_call.store(0, Ordering::SeqCst);
@@ -97,6 +98,7 @@ impl Crash {
         }
     }
 
+    /// Lets the calls and writes of the next engine through.
     pub fn revive(&self) {
         self.dead.store(false, Ordering::SeqCst);
     }
@@ -107,7 +109,7 @@ impl Crash {
         }
     }
 
-    /// Counts; at the chosen one, the engine never hears of it.
+    /// Counts a write or a call. At the planned one it ends the engine, and never returns.
     async fn count_and_crash(&self, counter: &AtomicU64, at: &AtomicU64) {
         let count = counter.fetch_add(1, Ordering::SeqCst) + 1;
         if count == at.load(Ordering::SeqCst) {
@@ -117,7 +119,7 @@ impl Crash {
         }
     }
 
-    /// True if the write that begins now is one that comes late; its outcomes are kept.
+    /// Returns true if the write that begins now must arrive late. Stores its outcomes.
     fn withholds(&self, changes: &[Change]) -> bool {
         let next = self.writes.load(Ordering::SeqCst) + 1;
         let outcomes = changes
@@ -125,7 +127,7 @@ impl Crash {
             .all(|change| matches!(change, Change::Step(_)));
         let mut late = self.late.lock().unwrap();
         match late.as_mut() {
-            // What an earlier crash held back and has not come yet is not replaced.
+            // Outcomes that an earlier crash withheld, and that have not arrived yet, are not replaced.
             Some(late)
                 if late.changes.is_empty()
                     && next == self.at_write.load(Ordering::SeqCst)
@@ -138,11 +140,12 @@ impl Crash {
         }
     }
 
+    /// Returns the outcomes that arrive late with the write that begins now.
     fn take_late_changes(&self) -> Vec<Change> {
-        let mut held = self.late.lock().unwrap();
-        match held.as_mut() {
+        let mut withheld = self.late.lock().unwrap();
+        match withheld.as_mut() {
             Some(late) if !late.changes.is_empty() && late.after_writes == 0 => {
-                held.take().map(|late| late.changes).unwrap_or_default()
+                withheld.take().map(|late| late.changes).unwrap_or_default()
             }
             Some(late) if !late.changes.is_empty() => {
                 late.after_writes -= 1;
@@ -153,24 +156,24 @@ impl Crash {
     }
 }
 
-/// Planted faults at the engine's ports: what the invariants must find.
+/// A fault that is planted at a port of the engine. The invariants must detect it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlantedFault {
     #[default]
     None,
-    /// The ledger says that outcomes are written, and forgets them.
+    /// The ledger reports that outcomes are written, and does not write them.
     ForgetsOutcomes,
-    /// The ledger says that a write is durable, and a crash takes the last ones back.
+    /// The ledger reports that a write is durable, and a crash undoes the last one.
     CommitsLate,
-    /// The ledger takes the outcome of a worker that was thought dead.
+    /// The ledger accepts the outcome of a worker that was taken for dead.
     IgnoresFencing,
-    /// The ledger cannot take a plan.
+    /// The ledger refuses to store a plan.
     RefusesPlans,
-    /// The ledger does not tell on whose rights the plan was made.
+    /// The ledger returns no identity for the plan.
     LosesIdentity,
-    /// The ledger cannot read on whose rights the plan was made.
+    /// The ledger cannot read the identity of the plan.
     CannotReadIdentity,
-    /// The cloud's client takes any 404 for the absence of what was asked for.
+    /// The cloud's client takes any 404 for the absence of the resource.
     AnyNotFoundIsGone,
     /// The cloud's client takes an empty list for a complete one.
     EmptyListIsAbsence,
@@ -178,29 +181,29 @@ pub enum PlantedFault {
     AcceptedIsGone,
     /// The cloud dropped the service or the extension since the plan was made.
     NoLongerOffers,
-    /// An engine takes its lease for endless.
+    /// An engine ignores the end of its lease.
     IgnoresLeaseEnd,
-    /// No engine is told what others have done.
+    /// No engine is woken by the changes of others.
     OthersAreNotWoken,
-    /// The gates of an engine say that they have tombstones which they do not have.
+    /// The gates of an engine report that they have tombstones which they lack.
     GateLacksTombstones,
 }
 
-/// One request of the engine, and what the cloud answered, heard or not.
+/// One request of the engine, and the answer of the cloud, whether or not it arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentRequest {
     pub at: DateTime<Utc>,
     pub method: String,
-    /// With the query; but Keystone's without what stands before the version.
+    /// The path from the API version on, with the query.
     pub path: String,
     pub body: String,
-    /// None if no answer was given.
+    /// None if the cloud gave no answer.
     pub status: Option<u16>,
-    /// The type in Neutron's own error body, the message in another service's.
+    /// The error's type in a body of Neutron, its message in a body of another service.
     pub error: String,
 }
 
-/// Whether a path below `/v3` is one of Cinder's and not of Keystone's.
+/// Whether a path below `/v3` belongs to Cinder, and not to Keystone.
 pub fn is_cinder_path(path: &str) -> bool {
     let kinds = ["volumes", "snapshots", "backups", "attachments"];
     let rest = path.strip_prefix("/v3/");
@@ -208,19 +211,19 @@ pub fn is_cinder_path(path: &str) -> bool {
 }
 
 impl SentRequest {
-    /// Changes something, not in Keystone.
+    /// Whether the request changes something. Only changes of projects count in Keystone.
     pub fn is_write(&self) -> bool {
         let at = ["/v2", "/v3/projects"];
         let is_there = at.iter().any(|at| self.path.starts_with(at));
         self.method != "GET" && (is_there || is_cinder_path(&self.path))
     }
 
-    /// A list, or one resource, not of Keystone.
+    /// Whether the request reads a list or a resource of another service than Keystone.
     pub fn is_read(&self) -> bool {
         self.method == "GET" && (self.path.starts_with("/v2") || is_cinder_path(&self.path))
     }
 
-    /// Whether the service said, in its own words and not in a fault's, that what it was about is gone.
+    /// Whether the service itself, and not an injected fault, answered that the resource does not exist.
     pub fn found_nothing(&self) -> bool {
         let by_type = self.error.ends_with("NotFound") && self.error != "HTTPNotFound";
         let by_words = ["not found.", "Failed to find image", "No image found"];
@@ -228,16 +231,16 @@ impl SentRequest {
             && (by_type || by_words.iter().any(|words| self.error.contains(words)))
     }
 
-    /// What the call is about, wherever it stands: two calls with the same subject are repetitions.
+    /// Returns the method, path and body: two requests with the same signature are repetitions.
     pub fn signature(&self) -> String {
         format!("{} {} {}", self.method, self.path, self.body)
     }
 }
 
-/// Calls within an hour of the paused clock; no test has as many resources.
+/// The most calls within an hour of the paused clock. No test has as many resources.
 const CALLS_MAX: usize = 10_000;
 
-/// The sandbox's core as a transport, on the paused clock.
+/// A transport to the sandbox in the same process, on the paused clock.
 pub struct InProcessTransport {
     pub world: Arc<Mutex<World>>,
     pub rate_limit: Arc<Mutex<Option<RateLimit>>>,
@@ -246,11 +249,11 @@ pub struct InProcessTransport {
     pub sent: Arc<Mutex<Vec<SentRequest>>>,
 }
 
-/// A proxy's limit: so many calls a second, and as many more as it has saved up.
+/// The limit of a proxy: calls per second, and a burst of calls that it has saved up.
 pub struct RateLimit {
     pub per_second: f64,
     pub burst: f64,
-    /// Seconds that it asks for with a refusal.
+    /// The `Retry-After` of a refusal, in seconds.
     pub retry_after: Option<u32>,
     saved: f64,
     at: Option<DateTime<Utc>>,
@@ -267,7 +270,7 @@ impl RateLimit {
         }
     }
 
-    /// Whether it lets a call through.
+    /// Whether the proxy admits a call.
     fn admits(&mut self, now: DateTime<Utc>) -> bool {
         let passed = self
             .at
@@ -295,7 +298,7 @@ impl RateLimit {
 }
 
 impl InProcessTransport {
-    /// The answer of a proxy that lets the call not through.
+    /// Returns the answer of the proxy if it does not admit the call.
     fn rate_limit_refusal(&self, now: DateTime<Utc>) -> Option<http::Response<Bytes>> {
         let mut rate_limit = self.rate_limit.lock().unwrap();
         let rate_limit = rate_limit.as_mut()?;
@@ -309,7 +312,10 @@ impl InProcessTransport {
             .checked_sub(CALLS_MAX)
             .map(|before| sent[before].at);
         let endless = before.is_some_and(|before| call.at - before < chrono::TimeDelta::hours(1));
-        assert!(!endless, "calls without end");
+        assert!(
+            !endless,
+            "more than {CALLS_MAX} calls within an hour: the engine repeats calls without end"
+        );
         sent.push(call);
     }
 }
@@ -379,11 +385,11 @@ impl Transport for InProcessTransport {
     }
 }
 
-/// A client of the cloud that lies, or not.
+/// The cloud's client, with a planted fault or none.
 pub struct FaultyCloud {
     pub inner: CloudRouter,
     pub planted_fault: PlantedFault,
-    /// What a delete was accepted of: see [`Lies::AcceptedIsGone`].
+    /// The ids whose delete was accepted, for [`PlantedFault::AcceptedIsGone`].
     pub accepted: Mutex<HashSet<String>>,
 }
 
@@ -431,7 +437,7 @@ impl Cloud for FaultyCloud {
         let shown =
             |row: &serde_json::Value| !row["id"].as_str().is_some_and(|id| self.treats_as_gone(id));
         listing.rows.retain(shown);
-        // The witness is the last one that is asked for: it vouches for a list that it is not in.
+        // The last id of the list is that of the witness. This adds it to a list that it is not in.
         if self.planted_fault == PlantedFault::EmptyListIsAbsence
             && listing.rows.is_empty()
             && let Some(filter) = request.filter.filter(|filter| filter.key == "id")
@@ -492,14 +498,14 @@ impl Cloud for FaultyCloud {
     }
 }
 
-/// The ledger with crashes and lies at its port.
+/// The ledger, with crashes and a planted fault at its port.
 pub struct FaultyLedger {
     pub inner: Box<dyn Ledger>,
     pub crash: Arc<Crash>,
     pub planted_fault: PlantedFault,
-    /// What outlives the engine.
+    /// The storage, which outlives the engine.
     pub storage: LedgerStorage,
-    /// The newest fence of each step, for a ledger that ignores fences.
+    /// The newest fencing token of each step, for [`PlantedFault::IgnoresFencing`].
     pub fences: Mutex<HashMap<i64, Fence>>,
 }
 
@@ -510,7 +516,7 @@ impl FaultyLedger {
         }
     }
 
-    /// The copy made before a write is what a crash leaves of it.
+    /// See [`LedgerStorage::confirm_copy`].
     fn confirm_copy(&self) {
         if self.planted_fault == PlantedFault::CommitsLate {
             self.storage.confirm_copy();
@@ -545,7 +551,7 @@ impl FaultyLedger {
             self.inner.commit(vec![change]).await?;
             let after = self.inner.step(id).await?;
             if before != after {
-                let problem = format!("I11: a late outcome made {after:?} of {before:?}");
+                let problem = format!("I11: a late outcome changed {before:?} to {after:?}");
                 self.crash.overwritten.lock().unwrap().push(problem);
             }
         }

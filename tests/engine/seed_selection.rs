@@ -1,14 +1,16 @@
-//! Which seeds a simulation runs, and how they are shared out.
+//! Selects the seeds that a simulation runs, and shares them out among its tests.
 
 use std::ops::Range;
 
 /// Number of tests that share the seeds of a simulation.
 const PARTS: u64 = 8;
 
-/// `GONE_SEED=17` is one, `GONE_SEEDS=0..1000` are many; else these.
+/// Returns the seed of `GONE_SEED=17`, else the seeds of `GONE_SEEDS=0..1000`, else `few`.
 pub fn seeds(few: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let range = |text: String| -> Range<u64> {
-        let (from, to) = text.split_once("..").expect("GONE_SEEDS=FROM..TO");
+        let (from, to) = text
+            .split_once("..")
+            .expect("GONE_SEEDS is written as FROM..TO, for example 0..1000");
         from.parse().unwrap()..to.parse().unwrap()
     };
     match (std::env::var("GONE_SEED"), std::env::var("GONE_SEEDS")) {
@@ -18,18 +20,20 @@ pub fn seeds(few: impl IntoIterator<Item = u64>) -> Vec<u64> {
     }
 }
 
-/// Runs the seeds of one part, of a thousand in all if no others are asked for.
+/// Runs the seeds of one part: of the seeds of the environment, or else of a thousand.
 pub fn run_part<T>((part, name): (u64, &str), run: impl Fn(u64) -> Result<T, String>) {
     for seed in seeds(0..1000) {
         if seed % PARTS == part
             && let Err(problem) = run(seed)
         {
-            panic!("{problem}\nagain: GONE_SEED={seed} cargo test --test engine {name}");
+            panic!(
+                "{problem}\nto run this seed again: GONE_SEED={seed} cargo test --test engine {name}"
+            );
         }
     }
 }
 
-/// Eight tests beside each other, by their names, each with the seeds of one part.
+/// Defines tests with these names, each of which runs the seeds of one part.
 macro_rules! in_parts {
     ($run:expr; $($part:literal $name:ident,)*) => {
         $(#[test]
