@@ -1,4 +1,4 @@
-//! Deployments that say more than they may: of others' resources, under others' names (P13).
+//! Deployments that report more than they may: the resources of others, or their own under the names of others (P13).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn key_at(name: &str, kind: &str, id: &str) -> ResourceKey {
     }
 }
 
-/// What `d1-2` says of a resource of `d1-1`.
+/// Returns a notice of `d1-2` about a resource of `d1-1`.
 fn notice_of_another_owner(phase: Phase) -> DeletionNotice {
     DeletionNotice {
         key: key_at("d1-1", "rx", "x"),
@@ -33,11 +33,12 @@ fn notice_of_another_owner(phase: Phase) -> DeletionNotice {
     }
 }
 
+/// Whether the peer is `d1-2`.
 fn is_dishonest(peer: &Peer) -> bool {
     (peer.service.as_str(), peer.region.as_str()) == ("s1", "r2")
 }
 
-/// From now on `d1-2` lies to who watches it; until that was heard.
+/// Forges the notices of `d1-2` from now on. Waits until a watch of `d1-2` reports an error.
 async fn forge_notices(all: &Deployments, forge: impl Fn(&mut DeletionNotices) + Send + 'static) {
     all.mesh.forged.lock().unwrap().notices = Some(Box::new(move |peer, notices| {
         if is_dishonest(peer) {
@@ -48,12 +49,15 @@ async fn forge_notices(all: &Deployments, forge: impl Fn(&mut DeletionNotices) +
     let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
     while watch_error(all).await.is_empty() {
         let in_time = tokio::time::Instant::now() < deadline;
-        assert!(in_time, "what a liar says was believed");
+        assert!(
+            in_time,
+            "no watch reported an error, so the forged notice was accepted"
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
-/// What `d0-1` has against its watch of `d1-2`.
+/// Returns the error that `d0-1` reports for its watch of `d1-2`, or an empty text.
 async fn watch_error(all: &Deployments) -> String {
     let rows = all.statuses("d0-1").await;
     let row = rows
@@ -81,7 +85,7 @@ fn p13_notices_about_another_owners_resource_delete_nothing() {
         assert!(why.contains("may report only its own resources"), "{why}");
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert!(all.exists("d0-1", "a", "a1").await);
-        // Whose it is can still delete it.
+        // The owner of the resource can still delete it.
         let id = all.delete("d1-1", "rx", "x").await;
         let done = all.at("d1-1").until_terminal(&id).await;
         assert_eq!(done.state, DeletionState::Gone);
@@ -173,6 +177,7 @@ fn p13_notices_of_an_unwatched_kind_or_with_an_unnamed_root_are_not_accepted() {
     });
 }
 
+/// Returns a watch of the kind `rx` by this deployment.
 fn watch(name: &str, service: &str, region: &str) -> Watch {
     Watch {
         from: Deployment {
@@ -187,6 +192,7 @@ fn watch(name: &str, service: &str, region: &str) -> Watch {
     }
 }
 
+/// Returns the names of the importers of a deployment.
 async fn importers(all: &Deployments, name: &str) -> Vec<String> {
     let rows = all.statuses(name).await;
     let rows = rows.into_iter().filter(|row| row.importer.is_some());
@@ -213,19 +219,19 @@ fn p13_a_peer_registers_once_under_a_name_of_its_own() {
             let refused = register(name).await;
             let short = name.chars().take(9).collect::<String>();
             let Err(ControlError::Usage { message }) = refused else {
-                panic!("{short:?} is no name: {refused:?}");
+                panic!("the name {short:?} was not refused as a mistake: {refused:?}");
             };
             assert!(
                 message.len() < 300 && !message.contains('\u{1b}'),
                 "{message}"
             );
         }
-        // Ours, and another's.
+        // The name of the owner itself, and the name of another importer.
         for name in ["d1-1", "d0-1"] {
             register(name).await.unwrap_err();
         }
         assert_eq!(importers(&all, "d1-1").await, ["d0-1"]);
-        // One name for one peer, however often it tries another.
+        // A peer keeps its one name, however many times it sends another.
         register("d2-2").await.unwrap();
         for n in 0..300 {
             let refused = register(&format!("more-{n}")).await;
@@ -236,7 +242,7 @@ fn p13_a_peer_registers_once_under_a_name_of_its_own() {
         }
         register("d2-2").await.unwrap();
         assert_eq!(importers(&all, "d1-1").await, ["d0-1", "d2-2"]);
-        // What is no kind here is not kept.
+        // Kinds that the owner does not have are not stored.
         let mut wide = watch("d2-2", "s2", "r2");
         wide.kinds
             .extend((0..1_000).map(|n| KindName::new(&format!("kind-{n}"))));
@@ -287,7 +293,7 @@ fn p13_a_peer_may_ask_only_about_its_own_resources() {
             refused.contains("may report only its own resources"),
             "{refused}"
         );
-        // Nor under the name of whose it is.
+        // A question under the name of the owner is refused, too.
         let named = Deployment {
             name: "d1-1".to_owned(),
             ..from

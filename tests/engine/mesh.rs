@@ -1,5 +1,5 @@
-//! Several deployments in one process, each with its ledger and kinds, on one paused clock; and what can
-//! happen between them: lost, late, doubled and old messages, cuts, crashes.
+//! Several deployments in one process, each with its ledger and kinds, on one paused clock. Faults between them are
+//! lost, delayed, duplicated and stale messages, cut connections, and crashes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,16 +29,16 @@ use super::client::{Client, cascade, target};
 
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// What messages meet, each with this chance; seeded.
+/// Faults of messages: the first three are chances from 0 to 1, drawn from a seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessageFaults {
-    /// The request does not come, or its answer does not.
+    /// The request or its answer is lost.
     pub lost: f64,
-    /// The request comes twice.
+    /// The request is delivered twice.
     pub duplicated: f64,
-    /// Something that was answered before comes in place of the answer.
+    /// An earlier answer is delivered in place of the answer.
     pub stale: f64,
-    /// Up to so long on each way.
+    /// The longest delay of a request, and of an answer.
     pub delay_max: Duration,
 }
 
@@ -48,15 +48,16 @@ pub struct Mesh {
     cuts: Mutex<Vec<(Peer, Peer)>>,
     message_faults: Mutex<MessageFaults>,
     dice: Mutex<fastrand::Rng>,
-    /// By who asked whom.
+    /// The last answers, by the deployment that asked and the one that answered.
     answered: Mutex<BTreeMap<(Peer, Peer), Answers>>,
-    /// How many questions and answers there were.
+    /// The number of questions so far.
     pub questions: Mutex<u64>,
     hints_lost: AtomicBool,
-    /// What a deployment says in place of the truth, by who says it.
+    /// Changes to the messages of deployments that are dishonest.
     pub forged: Mutex<ForgedMessages>,
 }
 
+/// Functions that forge the messages of a peer before they are delivered.
 #[derive(Default)]
 pub struct ForgedMessages {
     pub notices: Option<Forge<DeletionNotices>>,
@@ -95,7 +96,7 @@ impl Mesh {
         self.up.lock().unwrap().get(to).cloned().ok_or_else(lost)
     }
 
-    /// The way back: the answer may be lost.
+    /// Delivers an answer after its delay, or loses it.
     async fn deliver_answer<T>(
         &self,
         to: &Peer,
@@ -109,7 +110,7 @@ impl Mesh {
     }
 }
 
-/// The mesh as one deployment sees it.
+/// The peers of one deployment, which it reaches through the mesh.
 struct InProcessPeers {
     own: Peer,
     known: Vec<Peer>,
@@ -145,7 +146,7 @@ impl Peers for InProcessPeers {
         };
         let limit = Duration::from_millis(watch.wait_ms) + Duration::from_secs(10);
         if self.mesh.chance(self.mesh.message_faults().duplicated) {
-            // Answered to nobody.
+            // The answer to the duplicate is dropped.
             let _ = tokio::time::timeout(Duration::from_secs(1), call()).await;
         }
         let answer = tokio::time::timeout(limit, call()).await;
@@ -220,7 +221,7 @@ struct Member {
 struct Running {
     control: Arc<dyn Control>,
     engine: JoinHandle<()>,
-    /// Open for as long as anything of the engine is left.
+    /// Upgrades for as long as a task of the engine holds the ledger.
     ledger: Weak<InlineLedger>,
 }
 
@@ -232,8 +233,8 @@ pub struct Deployments {
 }
 
 impl Deployments {
-    /// `services`: each with the text of its kinds; `places`: name, service and region of each
-    /// deployment. Each knows its own kinds and those that it imports, however far, and no others (G8).
+    /// `services` are names with the text of their kinds. `deployments` are names, services and regions. Each deployment
+    /// knows its own kinds, those of the services that it imports directly or indirectly, and no others (G8).
     pub fn new(seed: u64, services: &[(&str, &str)], deployments: &[(&str, &str, &str)]) -> Self {
         let memory = std::path::Path::new("/dev/shm");
         let folder = match memory.is_dir() {
@@ -279,7 +280,7 @@ impl Deployments {
                 site: deployment.site(),
                 service: (*service).to_owned(),
             };
-            // Their clocks are up to an hour apart.
+            // Each clock is off by up to an hour.
             let apart = TimeDelta::seconds(dice.i64(-3600..3600));
             let member = Member {
                 kinds: Arc::new(kinds_of(service).at_home(Some(home))),
@@ -370,7 +371,7 @@ impl Deployments {
         });
     }
 
-    /// As a crash would end it.
+    /// Ends an engine as a crash would.
     pub async fn kill(&mut self, name: &str) {
         let member = self.members.get_mut(name).unwrap();
         let own = Peer::from(&member.deployment);
@@ -386,12 +387,12 @@ impl Deployments {
         engine.abort();
         let _ = engine.await;
         drop(control);
-        // Whoever asked it meanwhile gets no answer.
+        // Peers that have asked this engine hold its ledger until their calls time out.
         let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
         while ledger.strong_count() > 0 {
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "{name} does not end"
+                "tasks of {name} still hold its ledger"
             );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -421,7 +422,7 @@ impl Deployments {
     pub fn at(&self, name: &str) -> Client {
         let running = self.members[name].running.as_ref();
         Client {
-            control: running.expect("it runs").control.clone(),
+            control: running.expect("the deployment is down").control.clone(),
         }
     }
 
@@ -436,7 +437,7 @@ impl Deployments {
         self.at(name).submit(command).await.map(drop)
     }
 
-    /// Once its watches are heard.
+    /// Creates a resource. Tries again while the watches of the deployment are not fresh.
     pub async fn create(&self, name: &str, kind: &str, body: Value) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
         loop {
@@ -451,7 +452,7 @@ impl Deployments {
         }
     }
 
-    /// The rows that a deployment keeps of a kind.
+    /// Returns the rows of a native kind of a deployment.
     pub async fn native_rows(&self, name: &str, kind: &str) -> Vec<Value> {
         let query = Query::Native(query::Native {
             kind: kind.to_owned(),

@@ -1,4 +1,5 @@
-//! Deletions across deployments: nothing goes while anyone points at it, and all that may go goes (G).
+//! Deletions across deployments: no resource is deleted while another refers to it, and every resource that may be
+//! deleted is (G).
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use serde_json::json;
 use super::harness::paused;
 use super::mesh::Deployments;
 
-/// The source design's own example: D0-1 imports S1 and S2, of which there are two deployments each.
+/// The example of the source design: D0-1 imports S1 and S2, which have two deployments each.
 const SERVICES: [(&str, &str); 3] = [
     (
         "s0",
@@ -68,7 +69,7 @@ const DEPLOYMENTS: [(&str, &str, &str); 5] = [
     ("d2-2", "s2", "r2"),
 ];
 
-/// Whether what holds it up says this.
+/// Returns whether the last error of a step contains this text.
 pub fn error_contains(step: &Step, what: &str) -> bool {
     let error = step.last_error.as_ref();
     error.is_some_and(|error| error.message.contains(what))
@@ -100,13 +101,13 @@ fn g06_references_from_another_deployment_are_deleted_or_unset() {
         assert!(!all.exists("d0-1", "a", "a1").await);
         let b1 = all.native_rows("d0-1", "b").await.remove(0);
         assert_eq!(b1["rxs"], json!(["x@d1-2"]));
-        // What is of the other deployment stays, whatever its id.
+        // Resources of the other deployment stay, although their ids are equal.
         assert!(all.exists("d0-1", "a", "a2").await);
         assert!(all.exists("d1-2", "rx", "x").await);
     });
 }
 
-/// Before it is approved, a person sees what else it moves, and where.
+/// A person sees before the approval which resources of other deployments the deletion affects.
 #[test]
 fn g03_a_plan_warns_of_references_from_other_deployments() {
     paused(async {
@@ -130,7 +131,8 @@ fn g03_a_plan_warns_of_references_from_other_deployments() {
     });
 }
 
-/// Two deployments of each of two services are four watches; and who is watched knows nothing of why.
+/// Two deployments of each of two services make four watches. A watched deployment does not know the kinds of the
+/// importer.
 #[test]
 fn g04_g08_every_imported_deployment_is_watched_and_knows_no_kind_of_the_importer() {
     paused(async {
@@ -154,7 +156,7 @@ fn g04_g08_every_imported_deployment_is_watched_and_knows_no_kind_of_the_importe
             .await
             .unwrap()
         else {
-            panic!("no kinds");
+            panic!("the answer is not a list of kinds");
         };
         let known: Vec<&str> = rows.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(known, ["rx"]);
@@ -201,7 +203,7 @@ fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_clearance() 
         all.create("d1-1", "rx", json!({"id": "x"})).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
-        // It answers at accept, and is silent from then on.
+        // The importer answers when the deletion is accepted, and is silent from then on.
         let id = all.delete("d1-1", "rx", "x").await;
         all.at("d1-1")
             .until_state(&id, DeletionState::Running)
@@ -217,7 +219,7 @@ fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_clearance() 
         assert_eq!(stuck.state, DeletionState::Stuck);
         assert!(stuck.note.contains("d0-1"), "{}", stuck.note);
         assert!(all.exists("d1-1", "rx", "x").await);
-        // It comes back, and nobody need do anything.
+        // The importer comes back, and the deletion continues without a person.
         all.start("d0-1");
         all.at("d1-1").until_state(&id, DeletionState::Gone).await;
         assert!(!all.exists("d0-1", "a", "a1").await);
@@ -234,15 +236,15 @@ fn g11_a_blocker_in_another_deployment_is_named_with_the_dependent_that_it_block
         all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
             .await;
         let id = all.delete("d1-1", "rx", "x").await;
-        let held = all
+        let blocked = all
             .at("d1-1")
             .until_any_step(&id, |step| error_contains(step, "d1 at d0-1"))
             .await;
-        let said = held.last_error.unwrap().message;
+        let said = blocked.last_error.unwrap().message;
         assert!(said.contains("c c1"), "{said}");
-        let named: Vec<&str> = held.blockers.iter().map(|it| it.id.as_str()).collect();
+        let named: Vec<&str> = blocked.blockers.iter().map(|it| it.id.as_str()).collect();
         assert_eq!(named, ["d1", "c1"]);
-        assert!(!held.blockers[0].in_plan);
+        assert!(!blocked.blockers[0].in_plan);
         assert!(
             said.contains("which this deletion will not remove"),
             "{said}"
@@ -254,7 +256,7 @@ fn g11_a_blocker_in_another_deployment_is_named_with_the_dependent_that_it_block
     });
 }
 
-/// c1 is marked, since d1 blocks it; then d1 goes.
+/// c1 is marked for deletion, since d1 blocks it. Then d1 is deleted.
 #[test]
 fn g06_a_resource_marked_for_deletion_is_deleted_once_its_blocker_is_gone() {
     paused(async {
@@ -277,7 +279,7 @@ fn g06_a_resource_marked_for_deletion_is_deleted_once_its_blocker_is_gone() {
     });
 }
 
-/// What its own deployment protects is not deleted for another's sake; and that says so.
+/// A resource that its own deployment protects is not deleted because of another deployment, and the error says so.
 #[test]
 fn g11_a_resource_that_its_own_deployment_protects_stays_and_the_owner_learns_why() {
     paused(async {
@@ -346,7 +348,7 @@ fn t20_a_resource_gone_elsewhere_gets_no_new_references_until_it_is_re_created()
         assert!(said.contains("was deleted by deletion"), "{said}");
         assert!(said.contains("of deployment d1-1"), "{said}");
 
-        // A watch that begins anew hears so too.
+        // A watch that starts again is notified of it, too.
         all.kill("d0-1").await;
         all.start("d0-1");
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -379,7 +381,7 @@ fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() {
         let deletion_id = id.clone();
         let cancel = Command::Cancel { deletion_id };
         all.at("d1-1").submit(cancel).await.unwrap();
-        // It is looked at first: then it is as before, and d0-1 hears so.
+        // The engine observes the resource first. Then it is as before, and d0-1 is notified.
         let cancelled = |it: &Deletion| it.finished_at.is_some();
         let deletion = all.at("d1-1").until(&id, cancelled).await;
         assert_eq!(deletion.state, DeletionState::Cancelled);
@@ -387,12 +389,13 @@ fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
-        // What it had begun elsewhere is a deletion there, and runs to its end.
+        // The deletion that it has caused in another deployment runs to its end.
         assert_eq!(all.native_rows("d0-1", "c").await[0]["status"], "DELETING");
     });
 }
 
-/// An admin gives up on it while nobody answers. Nothing is sent, so it stays; and others may use it again.
+/// An admin abandons the deletion while no importer answers. Nothing is sent, so the resource stays, and others may
+/// refer to it again.
 #[test]
 fn t10_a_resource_that_is_purged_while_an_importer_is_silent_is_not_deleted() {
     paused(async {
@@ -417,14 +420,14 @@ fn t10_a_resource_that_is_purged_while_an_importer_is_silent_is_not_deleted() {
         tokio::time::sleep(Duration::from_secs(5)).await;
         all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
             .await;
-        // It may be deleted again, and then takes its word as ever.
+        // It may be deleted again, once the importer gives its clearance.
         let id = all.delete("d1-1", "rx", "x").await;
         all.at("d1-1").until_gone(&id).await;
         assert!(!all.exists("d0-1", "a", "a1").await);
     });
 }
 
-/// Asked again, over restarts of both: one deletion, since when it was.
+/// The delete is repeated after restarts of both deployments: one deletion, and `deleted_at` does not move.
 #[test]
 fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_deployments() {
     paused(async {
@@ -472,7 +475,7 @@ fn g05_the_poll_finds_cleared_references_when_hints_are_lost() {
     });
 }
 
-/// What points at two things that go at once, by two deletions.
+/// A resource that refers to two others, which two deletions delete at once.
 #[test]
 fn g06_a_resource_that_loses_two_references_at_once_loses_both() {
     paused(async {
@@ -489,7 +492,7 @@ fn g06_a_resource_that_loses_two_references_at_once_loses_both() {
     });
 }
 
-/// Within one registry: what is asynchronous is no part of the plan, and is seen to afterwards.
+/// Within one registry: asynchronous references are no part of the plan, and a deletion of their own handles them.
 #[test]
 fn g03_an_asynchronous_reference_refuses_nothing_and_is_handled_by_its_own_deletion() {
     const KINDS: &str = r#"
@@ -534,8 +537,8 @@ says = "sums up"
     });
 }
 
-/// Six levels over five deployments, and back to where it began: of service s(n) the kind k(n) belongs to
-/// k(n-1), and k5 is kept where k0 is.
+/// Starts five deployments with a chain of six resources that ends where it begins: the kind k(n) of the service s(n)
+/// belongs to k(n-1), and k5 is a kind of the same service as k0.
 async fn start_chain(seed: u64) -> Deployments {
     let service = |nth: usize| {
         let mut text = match nth {
@@ -577,7 +580,7 @@ fn g09_a_chain_of_six_levels_over_five_deployments_is_deleted() {
         let began = tokio::time::Instant::now();
         let id = all.delete("d0", "k0", "x").await;
         all.at("d0").until_state(&id, DeletionState::Gone).await;
-        // Each level tells the one above it, which need not wait for its poll.
+        // Each level notifies the one above it, which does not have to wait for its poll.
         assert!(
             began.elapsed() < Duration::from_secs(25),
             "{:?}",
@@ -590,13 +593,13 @@ fn g09_a_chain_of_six_levels_over_five_deployments_is_deleted() {
                 "k{level}"
             );
         }
-        // Each knows what it all began with.
+        // Each deletion of the chain knows the root cause.
         let chained = all.at("d3").caused_by(&format!("d0/{id}")).await;
         assert_eq!(chained.len(), 1);
     });
 }
 
-/// What holds it is told with what holds that, over all that is between, and whose each is.
+/// A blocker is shown with its own blockers, over all deployments between, and each with its site.
 #[test]
 fn g11_blockers_are_shown_as_a_tree_over_all_deployments() {
     paused(async {
@@ -604,8 +607,8 @@ fn g11_blockers_are_shown_as_a_tree_over_all_deployments() {
         all.kill("d4").await;
         let id = all.delete("d0", "k0", "x").await;
         let silent = |step: &Step| step.blockers.iter().any(|by| by.id == "d4");
-        let held = all.at("d0").until_any_step(&id, silent).await;
-        let shown = tree_of(&held.blockers).into_iter();
+        let blocked = all.at("d0").until_any_step(&id, silent).await;
+        let shown = tree_of(&blocked.blockers).into_iter();
         let shown: Vec<(usize, String)> = shown
             .map(|NestedBlocker { depth, by }| {
                 (depth, format!("{} {} at {}", by.kind, by.id, by.site))
@@ -619,7 +622,7 @@ fn g11_blockers_are_shown_as_a_tree_over_all_deployments() {
         ];
         let expected = expected.map(str::to_owned).into_iter().enumerate();
         assert_eq!(shown, expected.collect::<Vec<_>>());
-        let said = held.last_error.unwrap().message;
+        let said = blocked.last_error.unwrap().message;
         assert_eq!(
             said,
             "deployment d1 still has k1 x, which is waiting: clearance of deployment d4 is pending"
@@ -680,8 +683,8 @@ fn g13_a_cycle_over_deployments_is_deleted_with_a_bounded_number_of_questions() 
         let chained = all.at("d1").caused_by(&format!("d0/{id}")).await;
         all.at("d1").until_gone(&chained[0].id).await;
         assert!(!all.exists("d1", "b", "b").await);
-        let asked = *all.mesh.questions.lock().unwrap() - before;
-        assert!(asked <= 20, "{asked} questions");
+        let questions = *all.mesh.questions.lock().unwrap() - before;
+        assert!(questions <= 20, "{questions} questions");
     });
 }
 
@@ -695,7 +698,7 @@ fn g13_a_cycle_waits_for_a_blocker_outside_of_it() {
         all.create("d1", "b", json!({"id": "b", "to": "a@d0"}))
             .await;
         all.create("d0", "n", json!({"id": "n", "a": "a"})).await;
-        // b is asked for: a goes with it, and is held by n, which stays.
+        // b is the target. a would be deleted with it, and is blocked by n, which stays.
         let id = all.delete("d1", "b", "b").await;
         let step = all
             .at("d1")
@@ -725,7 +728,7 @@ fn g10_an_importer_whose_watch_is_too_old_refuses_new_references() {
             said.contains("deployment d1-1 has been silent for too long"),
             "{said}"
         );
-        // Of another one it has.
+        // Its watch of another deployment is fresh.
         all.create("d0-1", "a", json!({"id": "a3", "rx": "x@d1-2"}))
             .await;
         all.repair_cuts();
@@ -759,7 +762,7 @@ fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_it() {
         all.start("d1-1");
         all.at("d1-1").until_state(&id, DeletionState::Stuck).await;
         assert!(all.exists("d1-1", "rx", "x").await);
-        // Nor is anything else accepted.
+        // Other deletions are not accepted either.
         all.create("d1-1", "rx", json!({"id": "y"})).await;
         let other = all.delete("d1-1", "rx", "y").await;
         let refused = all.at("d1-1").until_refused(&other).await.refused;
@@ -780,7 +783,7 @@ fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_it() {
         all.at("d1-1").until_state(&id, DeletionState::Gone).await;
         let query = Query::Audit(query::Audit { after: 0 });
         let Page::Audit(rows) = all.at("d1-1").control.query(query).await.unwrap() else {
-            panic!("no audit");
+            panic!("the answer is not the audit");
         };
         let last = rows.last().unwrap();
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Days of several deployments from seeds: random resources that point at each other, a deletion, and
-//! what can happen between engines; then what must have become of all (G).
+//! Simulates several deployments from seeds: random resources that refer to each other, a deletion, and faults between
+//! the engines. In the end each resource must be gone or still exist, as the rules demand (G).
 //!
 //! `GONE_SEED=17 cargo test --test engine peers_seeds` replays one; `GONE_SEEDS=0..1000` runs many.
 
@@ -42,7 +42,7 @@ impl PeerSimulation {
         Self { all, world }
     }
 
-    /// What is there, and at what it points; of a deployment that is down, nothing is known.
+    /// Returns the resources that exist, each with those that it refers to. Leaves out deployments that are down.
     async fn live_by_number(&self) -> BTreeMap<usize, BTreeSet<usize>> {
         let mut live_by_number = BTreeMap::new();
         for (nth, thing) in self.world.things.iter().enumerate() {
@@ -58,7 +58,7 @@ impl PeerSimulation {
         live_by_number
     }
 
-    /// What does not go, at each deployment, for people.
+    /// Describes the peers and the steps of each deployment, for the message of a failure.
     async fn report(&self) -> String {
         let mut report = String::new();
         for name in self.all.names() {
@@ -86,7 +86,7 @@ impl PeerSimulation {
         report
     }
 
-    /// Nothing is gone while something that is no part of a circle points at it (G7).
+    /// Checks that no resource is gone while a resource outside of its cycle refers to it (G7).
     async fn check_nothing_deleted_too_early(&self) -> Result<(), String> {
         let live_by_number = self.live_by_number().await;
         for (from, points) in &live_by_number {
@@ -97,7 +97,7 @@ impl PeerSimulation {
                 let thing = &self.world.things[*to];
                 let gone = self.all.is_up(thing.name()) && !live_by_number.contains_key(to);
                 if gone && !self.world.in_a_cycle(*from, *to) {
-                    return Err(format!("t{to} is gone, and t{from} points at it"));
+                    return Err(format!("t{to} is gone, and t{from} still refers to it"));
                 }
             }
         }
@@ -105,7 +105,7 @@ impl PeerSimulation {
     }
 }
 
-/// What the network and the machines do meanwhile.
+/// Changes the faults of messages, cuts connections, and kills and starts engines, several times.
 async fn inject_faults(
     simulation: &mut PeerSimulation,
     dice: &mut fastrand::Rng,
@@ -159,12 +159,15 @@ async fn simulate(seed: u64) -> Result<&'static str, String> {
         .await;
     let refused = accepted.state == DeletionState::Refused;
     if refused != simulation.world.is_refused() {
-        return Err(format!("refused: {refused}; {:?}", accepted.refused));
+        return Err(format!(
+            "the deletion was refused: {refused}, which the rules do not expect; {:?}",
+            accepted.refused
+        ));
     }
     if refused {
         return match accepted.refused.iter().all(|it| it.blocker.is_some()) {
             true => Ok("refused"),
-            false => Err(format!("refused by nobody: {:?}", accepted.refused)),
+            false => Err(format!("refused without a blocker: {:?}", accepted.refused)),
         };
     }
     inject_faults(&mut simulation, &mut dice).await?;
@@ -186,7 +189,7 @@ async fn simulate(seed: u64) -> Result<&'static str, String> {
         let live_by_number = simulation.live_by_number().await;
         let there: BTreeSet<usize> = live_by_number.keys().copied().collect();
         if let Some(lost) = stays.difference(&there).next() {
-            return Err(format!("t{lost} is gone, and was to stay"));
+            return Err(format!("t{lost} is gone, and must stay"));
         }
         let unset = live_by_number.iter().all(|(from, points)| {
             let is_unset = simulation.world.things[*from].fate() == Fate::Unset;
@@ -199,7 +202,7 @@ async fn simulate(seed: u64) -> Result<&'static str, String> {
         if tokio::time::Instant::now() > deadline {
             let left: Vec<_> = there.difference(&stays).collect();
             return Err(format!(
-                "{state:?}: {left:?} are left of {to_delete:?}, unset: {unset}{}",
+                "{state:?}: {left:?} are left of {to_delete:?}, references unset: {unset}{}",
                 simulation.report().await
             ));
         }
@@ -209,7 +212,9 @@ async fn simulate(seed: u64) -> Result<&'static str, String> {
         let state = simulation.all.deletion(home, &id).await.state;
         return match state {
             DeletionState::Gone => Ok("gone"),
-            other => Err(format!("all is gone, and the deletion is {other:?}")),
+            other => Err(format!(
+                "all resources are gone, and the deletion is {other:?}"
+            )),
         };
     }
     let steps = steps_that_wait(&simulation, home, &id).await;
@@ -220,9 +225,11 @@ async fn simulate(seed: u64) -> Result<&'static str, String> {
         .any(|it| blocked.contains(it));
     let named = |step: &Step| step.last_error.is_some() && !step.blockers.is_empty();
     match (root_is_blocked, steps.iter().any(named)) {
-        (false, _) => Ok("held elsewhere"),
-        (true, true) => Ok("held"),
-        (true, false) => Err(format!("it is held, and nobody is named: {steps:#?}")),
+        (false, _) => Ok("blocked elsewhere"),
+        (true, true) => Ok("blocked"),
+        (true, false) => Err(format!(
+            "the root is blocked, and no step names a blocker: {steps:#?}"
+        )),
     }
 }
 

@@ -1,16 +1,16 @@
-//! Resources at random that point at each other over several deployments, and what becomes of each by
-//! the rules alone when one of them is deleted (G). For engines in one process, and for processes.
+//! Random resources of several deployments that refer to each other, and the fate of each by the rules alone when one
+//! of them is deleted (G). Used for engines in one process, and for engines in processes of their own.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-/// What becomes of a reference when what it points at goes.
+/// The fate of a resource when a resource that it refers to is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Cascade,
-    /// Cascades, but within one deployment by a deletion of its own.
+    /// Is deleted, too, but within one deployment by a deletion of its own.
     Later,
     Unset,
     Block,
@@ -32,7 +32,7 @@ pub const DEPLOYMENTS: [(&str, &str, &str); 4] = [
     ("d3", "s1", "r2"),
 ];
 
-/// Five kinds a service, one for each fate, each of which may point at all others.
+/// Returns the text of the kinds of a service: one for each fate. Each may refer to the kinds of all services.
 pub fn kinds(service: &str) -> String {
     let others: Vec<&str> = SERVICES.into_iter().filter(|it| *it != service).collect();
     let mut text = format!("imports = {}\n", json!(others));
@@ -64,6 +64,8 @@ pub fn kinds(service: &str) -> String {
     text
 }
 
+/// A resource. `deployment` is an index in [`DEPLOYMENTS`], `fate` one in [`FATES`], and `at` has the numbers of the
+/// resources that it refers to.
 #[derive(Clone, Debug)]
 pub struct Thing {
     pub deployment: usize,
@@ -86,13 +88,14 @@ impl Thing {
     }
 }
 
+/// The resources, and the number of the one that is deleted.
 pub struct World {
     pub things: Vec<Thing>,
     pub root: usize,
 }
 
 impl World {
-    /// Within a deployment things point at older ones; elsewhere, at any.
+    /// Draws the resources. Within a deployment they refer to older ones, in other deployments to any.
     pub fn new(dice: &mut fastrand::Rng) -> Self {
         let count = dice.usize(3..10);
         let mut things: Vec<Thing> = (0..count)
@@ -112,7 +115,7 @@ impl World {
                 }
             }
         }
-        // The one that most hangs on.
+        // The resource with the most referrers is deleted.
         let referrers = |nth: &usize| things.iter().filter(|it| it.at.contains(nth)).count();
         Self {
             root: (0..count).max_by_key(referrers).unwrap_or(0),
@@ -127,13 +130,13 @@ impl World {
             .map(|(nth, _)| nth)
     }
 
-    /// Whether it goes in the same plan, when that goes.
+    /// Whether `from` is deleted by the plan that deletes `to`, to which it refers.
     fn is_in_same_plan(&self, from: usize, to: usize) -> bool {
         let from_thing = &self.things[from];
         from_thing.fate() == Fate::Cascade && from_thing.deployment == self.things[to].deployment
     }
 
-    /// With all that goes in the same plan.
+    /// Returns the resources that one plan deletes together with this one.
     pub fn plan(&self, of: usize) -> BTreeSet<usize> {
         let mut to_delete = BTreeSet::from([of]);
         let mut open = vec![of];
@@ -147,6 +150,7 @@ impl World {
         to_delete
     }
 
+    /// Whether the deletion of the root is refused because of a blocking reference.
     pub fn is_refused(&self) -> bool {
         let plan = self.plan(self.root);
         plan.iter().any(|&to| {
@@ -155,7 +159,7 @@ impl World {
         })
     }
 
-    /// All that is to go, in whichever deployment.
+    /// Returns all resources that the deletion of the root should delete, in all deployments.
     pub fn to_delete(&self) -> BTreeSet<usize> {
         let mut to_delete = self.plan(self.root);
         loop {
@@ -173,7 +177,7 @@ impl World {
         }
     }
 
-    /// Of what is to go, what never does: something holds it that stays, or that never goes.
+    /// Returns those of `to_delete` that are never deleted, because a resource that stays refers to them.
     pub fn blocked(&self, to_delete: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut blocked = BTreeSet::new();
         loop {
@@ -196,7 +200,7 @@ impl World {
         }
     }
 
-    /// Whether one waits for the other and that for it, however far (G13).
+    /// Whether two resources wait for each other, directly or over others (G13).
     pub fn in_a_cycle(&self, a: usize, b: usize) -> bool {
         let reaches = |from: usize, to: usize| {
             let mut reached = BTreeSet::new();
@@ -216,7 +220,7 @@ impl World {
         reaches(a, b) && reaches(b, a)
     }
 
-    /// As it is created.
+    /// Returns the body with which a resource is created.
     pub fn body(&self, thing: &Thing) -> Value {
         let mut body = json!({ "id": thing.id });
         for &to in &thing.at {
@@ -234,7 +238,7 @@ impl World {
         body
     }
 
-    /// At what it still points, by the row that is kept of it.
+    /// Returns the resources that a resource still refers to, according to its row.
     pub fn points(&self, thing: &Thing, row: &Value) -> BTreeSet<usize> {
         let points = thing.at.iter().copied().filter(|to| {
             let to = &self.things[*to];
@@ -248,7 +252,7 @@ impl World {
         points.collect()
     }
 
-    /// For people, by the dice that made it.
+    /// Describes the resources of a seed, for the message of a failure.
     pub fn describe(seed: u64) -> String {
         let world = Self::new(&mut fastrand::Rng::with_seed(seed));
         let mut text = format!("root t{}", world.root);
