@@ -1,4 +1,4 @@
-//! The engine is ended at every ledger write and at every call, and a new one goes on.
+//! Ends the engine at each ledger write and at each call. A new engine takes over and must finish the deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,12 +16,12 @@ enum CrashPoint {
     Call(u64),
 }
 
-/// What is deleted.
+/// The target of the deletion.
 #[derive(Clone, Copy, Debug)]
 enum Target {
-    /// A network with all that Neutron's cascade has.
+    /// A network with a resource of each kind that a cascade in Neutron finds.
     Network,
-    /// A project with something of every kind.
+    /// A project with a resource of every kind.
     Project,
     /// A network with copies in two other regions.
     Copied,
@@ -35,7 +35,7 @@ impl Target {
         }
     }
 
-    /// Makes it; its kind and its word.
+    /// Creates the target. Returns its kind, and its id or name.
     fn build(self, bench: &mut Bench) -> (&'static str, String) {
         match self {
             Self::Network => ("network", bench.shop(1).network),
@@ -64,14 +64,14 @@ impl Target {
     }
 }
 
-/// A run with one crash. False if it ended before the crash came.
+/// Runs a deletion with one crash. Returns false if the deletion ended before the crash.
 fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
     paused(async {
         let mut bench = Bench::in_regions(7, target.regions());
         bench.settings.engine.concurrency = concurrency;
         bench.settings.engine.concurrency_max = concurrency;
         let (kind, id_or_name) = target.build(&mut bench);
-        // Who makes a balancer finds it pending for a second.
+        // A new balancer is pending for a second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         bench.limits(json!({ "latency_ms": 20 }));
         let (before, owned) = (bench.all_ids(), bench.owned_ports());
@@ -92,7 +92,7 @@ fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
             let known = client.deletions(Vec::new(), None).await;
             let id = match known.first() {
                 Some(deletion) => deletion.id.clone(),
-                // It was not accepted, and the person asks again.
+                // The deletion was not accepted, so the person requests it again.
                 None => client.delete(kind, &id_or_name).await,
             };
             client.until_gone(&id).await;
@@ -105,7 +105,7 @@ fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
             .split_at_checked(sent_before)
             .map(|(a, b)| (a.to_vec(), b.to_vec()))
             .unwrap();
-        // What was in flight is looked at first: nothing that took effect is sent again.
+        // The new engine first observes what was in flight: it repeats no call that took effect.
         assert!(
             new.iter().all(|sent| sent.status != Some(404)),
             "{at:?}: {new:#?}"
@@ -130,7 +130,7 @@ fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
     })
 }
 
-/// The parts of the ids of what was in flight at the crash.
+/// Returns the parts of the ids of the resources whose calls were in flight at the crash.
 async fn in_flight(bench: &Bench) -> Vec<String> {
     let ledger = bench.ledger();
     let filter = StepFilter {
@@ -171,7 +171,7 @@ async fn check_outcome(
         let owner = owned.get(id).unwrap_or(id);
         assert!(
             planned.contains(owner.as_str()),
-            "{collection}/{id} went, and was not planned"
+            "{collection}/{id} was deleted, and is not in the plan"
         );
     }
     for step in frozen
@@ -181,7 +181,7 @@ async fn check_outcome(
     {
         assert!(
             !after.iter().any(|(_, id)| *id == step.resource_id),
-            "{step:?} is still there"
+            "the resource of {step:?} still exists"
         );
     }
     let ledger = bench.ledger();
@@ -204,9 +204,12 @@ async fn check_outcome(
         };
         assert_eq!(tombstone.phase, phase, "{tombstone:?}");
     }
-    let fenced: BTreeSet<_> = ledger_state.tombstones.iter().map(|one| &one.key).collect();
+    let with_tombstone: BTreeSet<_> = ledger_state.tombstones.iter().map(|one| &one.key).collect();
     for step in &frozen.steps {
-        assert!(fenced.contains(&step.key()), "{step:?} lost its tombstone");
+        assert!(
+            with_tombstone.contains(&step.key()),
+            "{step:?} lost its tombstone"
+        );
     }
 }
 
@@ -214,7 +217,7 @@ fn crash_at_each(point: fn(u64) -> CrashPoint, concurrency: usize, target: Targe
     crash_at_every_nth((1, 1), point, concurrency, target);
 }
 
-/// From the first on, each so many: a long test in two.
+/// Crashes at the first point and then at each `step`-th: this splits a long test into two.
 fn crash_at_every_nth(
     (first, step): (u64, u64),
     point: fn(u64) -> CrashPoint,

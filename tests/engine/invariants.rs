@@ -1,4 +1,4 @@
-//! What holds after every crash, and at the end of every day.
+//! The invariants that hold after each crash, and at the end of each simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use gone::ledger::audit::{GENESIS, verify};
 use gone::ledger::{Cursor, StepFilter};
 use serde_json::Value;
 
-/// What a crash must have left.
+/// Checks the ledger after a crash. `acknowledged` is the deletion that the engine had acknowledged.
 pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<(), String> {
     let ledger_state = bench.ledger_state().await;
     if let Some(id) = acknowledged
@@ -37,7 +37,7 @@ pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<()
         .await
         .map_err(|error| error.to_string())?;
     check_tombstones(&gone.rows, &ledger_state.tombstones)?;
-    let fenced = |id: &str| {
+    let has_tombstone = |id: &str| {
         ledger_state.tombstones.iter().any(|tombstone| {
             tombstone.key.id.contains(id)
                 && matches!(tombstone.phase, Phase::Deleting | Phase::Gone)
@@ -48,13 +48,14 @@ pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<()
             .path
             .split(['/', '?'])
             .find(|part| uuid::Uuid::try_parse(part).is_ok());
-        if let Some(id) = id.filter(|id| !fenced(id)) {
-            return Err(format!("T1: {sent:?}, and no tombstone of {id}"));
+        if let Some(id) = id.filter(|id| !has_tombstone(id)) {
+            return Err(format!("T1: {sent:?} was sent without a tombstone of {id}"));
         }
     }
     Ok(())
 }
 
+/// Checks the cloud and the ledger after a deletion has ended. `before` has the ids of the cloud before it.
 pub async fn check(
     simulation: &Simulation,
     before: &BTreeSet<(String, String)>,
@@ -64,9 +65,9 @@ pub async fn check(
     if let Some(problem) = bench.crash.overwritten.lock().unwrap().first() {
         return Err(problem.clone());
     }
-    let plan = plan.as_ref().ok_or("it has no plan")?;
+    let plan = plan.as_ref().ok_or("the deletion has no plan")?;
     let after = bench.all_ids();
-    // Nothing outside of the frozen plan went.
+    // No resource outside of the frozen plan was deleted.
     let planned: BTreeSet<&str> = plan
         .steps
         .iter()
@@ -77,24 +78,28 @@ pub async fn check(
     for (collection, id) in before.difference(&after) {
         let owner = simulation.owned.get(id).unwrap_or(id);
         if !planned.contains(owner.as_str()) {
-            return Err(format!("{collection}/{id} went, and was not planned"));
+            return Err(format!(
+                "{collection}/{id} was deleted, and is not in the plan"
+            ));
         }
     }
-    // Gone is gone.
+    // The resource of each step that is gone is absent.
     let there: BTreeSet<&str> = after.iter().map(|(_, id)| id.as_str()).collect();
     for step in steps.iter().filter(|step| step.state == StepState::Gone) {
         if is_there(bench, step, &there) {
-            return Err(format!("said to be gone, and is there: {step:#?}"));
+            return Err(format!(
+                "the step is gone, and its resource exists: {step:#?}"
+            ));
         }
     }
-    // The ledger agrees with itself.
+    // The counts of the deletion agree with its steps and its plan.
     let counts = deletion.counts;
     if counts.gone != counts.total
         || counts.total != plan.steps.len() as u64
         || steps.len() != plan.steps.len()
     {
         return Err(format!(
-            "the counts do not sum: {counts:?}, {} steps",
+            "the counts disagree with the steps and the plan: {counts:?}, {} steps",
             steps.len()
         ));
     }
@@ -125,12 +130,15 @@ pub async fn check(
         .await
         .map_err(|error| error.to_string())?;
     if !left.rows.is_empty() {
-        return Err(format!("gone, with steps that are not: {:#?}", left.rows));
+        return Err(format!(
+            "the deletion is gone, and some of its steps are not: {:#?}",
+            left.rows
+        ));
     }
     check_repetitions(bench)
 }
 
-/// Edges have composite ids: an interface is there while its port is.
+/// Whether the resource of a step exists. Edges have composite ids: an interface exists while its port does.
 fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
     let key = &step.resource.key;
     if step.action == Action::Enable {
@@ -189,6 +197,7 @@ fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
     }
 }
 
+/// Checks that the tombstone of each of these steps is gone, too. All the steps are gone.
 fn check_tombstones(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), String> {
     for step in steps.iter().filter(|step| step.action != Action::Enable) {
         let tombstone = tombstones
@@ -206,7 +215,7 @@ fn check_tombstones(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), Stri
     Ok(())
 }
 
-/// Nothing is sent again once it has taken effect: whoever does not know looks first.
+/// Checks that no call was repeated after it had taken effect. The engine must observe before it repeats a call.
 fn check_repetitions(bench: &Bench) -> Result<(), String> {
     let mut answers: BTreeMap<String, Vec<SentRequest>> = BTreeMap::new();
     for sent in bench.writes() {

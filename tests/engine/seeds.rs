@@ -1,9 +1,9 @@
-//! Bad days from seeds: sizes, faults, crashes and a person's retries are drawn, and at the end the
-//! same must hold each time. Half of the ledgers are files of SQLite, and half are in memory: a crash drops the engine,
-//! and what is left are the rows.
+//! Simulations from seeds: sizes, faults, crashes and the retries of a person are drawn, and the same invariants must
+//! hold at the end. Half of the ledgers are SQLite files, and half are in memory. A crash drops the engine, and leaves
+//! the rows.
 //!
-//! `GONE_SEED=17 cargo test --test engine one_seed_gives` runs one seed, twice, and shows its calls if something does
-//! not hold; `GONE_SEEDS=0..100000 cargo test --release --test engine seeds::invariants_hold` runs many.
+//! `GONE_SEED=17 cargo test --test engine one_seed_gives` runs one seed twice, and shows its calls if a check fails.
+//! `GONE_SEEDS=0..100000 cargo test --release --test engine seeds::invariants_hold` runs many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -24,31 +24,32 @@ use gone::domain::model::{
 use gone::ledger::tombstones::Tombstones;
 use serde_json::{Value, json};
 
-/// Retries by a person before the faults are over for sure, and after.
+/// The most requests, and then the most retries, of a person. After half of the retries the faults end.
 const RETRIES_MAX: u32 = 12;
-/// Crashes of one run at most.
+/// The most crashes of one simulation.
 pub const CRASHES_MAX: u32 = 3;
-/// One seed in so many has a project with every kind, of which one thing after the other is deleted.
+/// One seed in this many has a project with a resource of every kind. Each such seed deletes the next of them.
 const FURNISHED_EVERY: u64 = 16;
+/// The remainder of such seeds.
 const FURNISHED: u64 = 5;
 
-/// What a seed stands for.
+/// The simulation of a seed.
 pub struct Simulation {
     seed: u64,
     pub dice: fastrand::Rng,
     pub bench: Bench,
     pub target: (&'static str, String),
     pub options: PlanOptions,
-    /// As it was made: see [`Bench::owned_ports`].
+    /// The owned ports before the deletion, see [`Bench::owned_ports`].
     pub owned: BTreeMap<String, String>,
-    /// Where several engines keep the ledger.
+    /// The server of the ledger, if several engines share one.
     pub server: Option<Server>,
 }
 
 impl Simulation {
     pub fn new(seed: u64, planted_fault: PlantedFault) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
-        // A third has two regions, of which the second copies from the first.
+        // A third of the seeds has two regions, of which the second has a copy of a network of the first.
         let regions: &[&str] = match seed % 3 {
             0 => &["RegionOne", "RegionTwo"],
             _ => &["RegionOne"],
@@ -104,8 +105,8 @@ impl Simulation {
         }
     }
 
-    /// Whether each gate that may answer knows a deletion of a network when it is acknowledged (T3). It may have been
-    /// refused by then.
+    /// Checks that each gate that may answer knows the tombstone of a network when its deletion is acknowledged (T3). The
+    /// deletion may have been refused by then.
     fn is_known_to_gates(&self) -> Result<(), String> {
         let (kind, id) = &self.target;
         let Some(server) = self.server.as_ref().filter(|_| *kind == "network") else {
@@ -118,12 +119,14 @@ impl Simulation {
         };
         let is_unknown = |gate: &Arc<Tombstones>| gate.phase(&key.site, &key.kind, id).is_none();
         match server.is_guarded(&key) && server.trusted_gates().iter().any(is_unknown) {
-            true => Err(format!("T3: a gate answers and does not know of {id}")),
+            true => Err(format!(
+                "T3: a gate may answer, and lacks the tombstone of {id}"
+            )),
             false => Ok(()),
         }
     }
 
-    /// Rules that hit a bounded number of calls, so that the day can end.
+    /// Draws the faults. Each hits a bounded number of calls, so that the simulation can end.
     pub fn faults(&mut self) -> Value {
         let dice = &mut self.dice;
         let rules = (0..dice.u32(0..7)).map(|_| {
@@ -171,7 +174,7 @@ impl Simulation {
                 11 => json!({ "status": 404, "html": true }),
                 _ => json!({ "status": 404, "type": "HTTPNotFound" }),
             };
-            // Not Keystone: a session that cannot be begun is a matter of its own.
+            // Not Keystone: faults of logins have tests of their own.
             let mut wanted = json!({ "method": method, "path": "/v2" });
             if dice.u8(0..4) > 0 {
                 wanted["kind"] = json!(dice.choice(kinds));
@@ -192,20 +195,20 @@ impl Simulation {
     }
 }
 
-/// Whether the ledger of a seed is in memory; the others are in files of SQLite. Half of them, of one region and of
-/// two, and of the furnished projects.
+/// Whether the ledger of a seed is in memory, and not in a SQLite file: half of the seeds with one region, with two, and
+/// with a furnished project.
 fn is_in_memory(seed: u64) -> bool {
     (seed / 3) % 2 == 1
 }
 
-/// A topology of a drawn size; what was made, its first network, whose it is, and what is deleted of it.
+/// Creates a topology of a random size. Returns what was created, its first network, its project, and the target.
 fn random_topology(
     bench: &Bench,
     dice: &mut fastrand::Rng,
 ) -> (Value, String, &'static str, (&'static str, String)) {
     let networks = dice.u32(1..4);
     let routers = dice.u32(0..2);
-    // An external network, which a router makes, is never deleted: its project neither.
+    // A router brings an external network, which is never deleted, so its project cannot be emptied.
     let project = if routers == 0 && dice.bool() {
         "demo"
     } else {
@@ -229,7 +232,7 @@ fn random_topology(
     (made, network, project, target)
 }
 
-/// A copy of a network, with ports and perhaps more of its own, and the mapping that tells of it.
+/// Creates a copy of a network with ports of its own at the local site, and the mapping between the sites.
 fn add_copy(
     bench: &mut Bench,
     seed: u64,
@@ -253,12 +256,12 @@ fn add_copy(
     bench.tag_as_copy(local, made["networks"][0].as_str().unwrap(), network);
 }
 
-/// Runs a seed; what does not hold, if anything.
+/// Runs a seed. Returns the requests, or the invariant that does not hold.
 pub fn run(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequest>, String> {
     run_on_paused_clock(simulate(seed, planted_fault))
 }
 
-/// Lives a day on a paused clock.
+/// Runs a simulation on a paused clock, and returns a panic as an error.
 pub fn run_on_paused_clock(
     simulation: impl Future<Output = Result<Vec<SentRequest>, String>>,
 ) -> Result<Vec<SentRequest>, String> {
@@ -296,11 +299,11 @@ async fn simulate(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequ
     simulation.end(&before, &faults, ended).await
 }
 
-/// What a person has asked for, whichever engines heard it.
+/// How far the request of a person has come, over all engines that it was sent to.
 pub struct RequestProgress {
     /// The deletion that was acknowledged.
     pub acknowledged: Option<String>,
-    /// The faults that begin when the plan stands.
+    /// The faults that begin once the plan is made.
     later_faults: Option<Value>,
 }
 
@@ -314,17 +317,18 @@ impl RequestProgress {
 }
 
 impl Simulation {
-    /// Draws the faults, and begins with those that a plan cannot be fooled by.
+    /// Draws the faults, and begins with those that cannot falsify a plan. Returns all of them.
     pub fn begin(&mut self) -> Value {
         let faults = self.faults();
-        // A list that lies when the plan is made cannot be told from a true one.
+        // While a plan is made, an empty list from a fault looks like a true one.
         let honest = faults.as_array().into_iter().flatten();
         let honest = honest.filter(|rule| rule["action"]["empty_list"] != true);
         self.bench.faults(honest.cloned().collect());
         faults
     }
 
-    /// What was sent, if all holds at the end. `before`: what was there.
+    /// Checks the invariants at the end. Returns the requests, or a report of the problem. `before` has the ids from
+    /// before the deletion.
     pub async fn end(
         &self,
         before: &BTreeSet<(String, String)>,
@@ -343,6 +347,7 @@ impl Simulation {
         }
     }
 
+    /// Describes a problem, with the faults and the requests.
     fn report(&self, problem: &str, faults: &Value, sent: &[SentRequest]) -> String {
         let store = match self.bench.storage {
             LedgerStorage::Memory { .. } => "memory",
@@ -351,7 +356,7 @@ impl Simulation {
         let seed = self.seed;
         let mut text = format!("seed {seed} (ledger in {store}): {problem}\nfaults: {faults}\n");
         for call in sent {
-            // Fields and logins are of no interest.
+            // Lists of fields would only make the report longer.
             let path = call
                 .path
                 .split(['?', '&'])
@@ -376,10 +381,10 @@ impl Simulation {
     }
 }
 
-/// A deletion that is over, its steps, and its plan.
+/// A deletion that has ended, its steps, and its plan.
 pub type EndState = (Deletion, Vec<Step>, Option<Plan>);
 
-/// Asks for the deletion, and asks again when it is refused or stuck; what stands at the end.
+/// Requests the deletion, as a person does, and retries while it is refused or stuck. Returns its state at the end.
 pub async fn request_until_gone(
     simulation: &Simulation,
     client: &Client,
@@ -413,7 +418,7 @@ pub async fn request_until_gone(
                     bench.faults(json!([]));
                 }
             }
-            Err(error) => return Err(format!("cannot even ask: {error}")),
+            Err(error) => return Err(format!("the deletion was never accepted: {error}")),
         }
     };
     let mut retries_left = RETRIES_MAX;
@@ -437,7 +442,7 @@ pub async fn request_until_gone(
             }
             DeletionState::Stuck => {
                 if deletion.counts.live() > 0 {
-                    // Others go on beside what is stuck.
+                    // Other steps continue while one is stuck.
                     client
                         .until_or_timeout(&id, |deletion| deletion.counts.live() == 0)
                         .await?;
@@ -453,11 +458,11 @@ pub async fn request_until_gone(
                 return Err(format!("refused without a reason: {deletion:#?}"));
             }
             DeletionState::Refused => {}
-            other => return Err(format!("ended as {other:?}")),
+            other => return Err(format!("the deletion ended as {other:?}")),
         }
         if retries_left == 0 {
             return Err(format!(
-                "never gone: {deletion:?}\n{}",
+                "not gone after {RETRIES_MAX} retries: {deletion:?}\n{}",
                 steps_in_short(&steps)
             ));
         }
@@ -474,7 +479,7 @@ pub async fn request_until_gone(
             }
         }
         client.retry(&id).await;
-        // It may have ended again before the answer was heard.
+        // The deletion may have ended again before the answer of the retry arrived.
         client
             .until_or_timeout(&id, |now| {
                 !now.state.is_terminal() || now.finished_at != deletion.finished_at
@@ -515,7 +520,7 @@ fn one_seed_gives_the_same_calls_each_time() {
     for seed in seeds(0..20) {
         let first = run(seed, PlantedFault::None);
         let second = run(seed, PlantedFault::None);
-        assert_eq!(first, second, "seed {seed} is not the same twice");
+        assert_eq!(first, second, "two runs of seed {seed} differ");
         if let Err(problem) = first {
             panic!("{problem}");
         }

@@ -1,8 +1,8 @@
-//! Bad days of several engines on one ledger, from seeds: beside what [`seeds`](super::seeds) draws, engines are killed
-//! and begin again, lose their connection to the ledger for longer than a lease, and are not woken. The same must
-//! hold.
+//! Simulations of several engines on one ledger, from seeds. In addition to the faults of [`seeds`](super::seeds),
+//! engines are killed and started again, lose their connection to the ledger for longer than a lease, and miss notices.
+//! The same invariants must hold.
 //!
-//! `GONE_SEED=17 cargo test --test engine several` runs one seed; `GONE_SEEDS=0..100000` runs many.
+//! `GONE_SEED=17 cargo test --test engine several_engines` runs one seed; `GONE_SEEDS=0..100000` runs many.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use super::seeds::{
 };
 use super::shared_ledger::{Connection, Server, SharedLedger};
 
-/// Longer than a call may take, as an engine demands.
+/// The lease of an engine, which must be longer than the time limit of a call.
 const LEASE: Duration = Duration::from_secs(30);
-/// Longer than a day takes on its clock: one that is not over by then hangs.
+/// Longer than any simulation takes on its clock. A simulation that has not ended by then hangs.
 const SIMULATION_MAX: Duration = Duration::from_secs(30 * 60);
-/// How often one engine loses its connection.
+/// The number of times that one engine loses its connection.
 const CUTS_MAX: u32 = 4;
 
-/// An engine that runs, and what it is connected by.
+/// An engine that runs, with its connection to the ledger.
 struct RunningEngine {
     engine: Engine,
     crash: Arc<Crash>,
@@ -70,7 +70,7 @@ impl RunningEngine {
         }
     }
 
-    /// Until its crash.
+    /// Runs the engine until its crash.
     async fn run_until_crash(&self) {
         tokio::select! {
             biased;
@@ -79,7 +79,8 @@ impl RunningEngine {
         }
     }
 
-    /// Ends it as a crash does. `is_seen`: whether others see that its process has ended; else its lease runs out.
+    /// Ends the engine as a crash does. `is_noticed`: whether others notice the end of its process. Otherwise its lease
+    /// runs out.
     async fn stop(self, server: &Server, is_noticed: bool) {
         self.connection.die();
         self.heartbeat.abort();
@@ -87,7 +88,7 @@ impl RunningEngine {
             server.mark_dead(self.epoch);
         }
         drop(self.engine);
-        // Its tasks are cancelled with it; they let go when the runtime comes round to them.
+        // Its tasks are cancelled with it. They drop the ledger when the runtime polls them next.
         while self.ledger.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
@@ -106,7 +107,7 @@ fn schedule_crash(crash: &Crash, dice: &mut fastrand::Rng) {
     }
 }
 
-/// An engine that is killed and begins again, and is cut off from the ledger now and then.
+/// Runs an engine that crashes and is started again, and loses its connection to the ledger several times.
 async fn restart_repeatedly(
     simulation: &Simulation,
     server: &Server,
@@ -147,7 +148,7 @@ async fn restart_repeatedly(
     }
 }
 
-/// A seed with two or three engines; what does not hold, if anything.
+/// Runs a seed with two or three engines. Returns the requests, or the invariant that does not hold.
 fn run(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequest>, String> {
     run_on_paused_clock(simulate(seed, planted_fault))
 }
@@ -169,7 +170,7 @@ async fn simulate(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequ
     let ended = tokio::select! {
         biased;
         ended = timeout(SIMULATION_MAX, first) => ended,
-        _ = others => unreachable!("engines begin again"),
+        _ = others => unreachable!("other engines are started again for ever"),
     };
     let ended = match ended {
         Ok(ended) => server.overwritten().map_or(ended, Err),
@@ -178,14 +179,14 @@ async fn simulate(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequ
     simulation.end(&before, &faults, ended).await
 }
 
-/// What stands in the ledger when nothing goes on any more.
+/// Describes the ledger of a simulation that hangs.
 async fn hang_report(simulation: &Simulation, server: &Server) -> String {
     let deletions = simulation.bench.ledger_state().await.deletions;
     let engines = server.rows.tables().engines.clone();
-    format!("never gone: {deletions:#?}\nengines: {engines:#?}")
+    format!("the simulation hangs: {deletions:#?}\nengines: {engines:#?}")
 }
 
-/// The engine at which a person is, and the person.
+/// Runs the engine that the person uses, and the person.
 async fn run_first_engine(
     simulation: &Simulation,
     server: &Server,
@@ -212,7 +213,7 @@ async fn run_first_engine(
         running.stop(server, dice.bool()).await;
         after_crash(&simulation.bench, progress.acknowledged.as_deref()).await?;
     }
-    Err("no engine was left".to_owned())
+    Err("the loop over the engines ended".to_owned())
 }
 
 in_parts! { |seed| run(seed, PlantedFault::None);

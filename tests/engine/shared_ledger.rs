@@ -1,7 +1,7 @@
 //! A ledger that several engines share, as on a server. Each engine has a lease, and a connection that may be lost.
 //!
-//! The engines decide by what a server's engines decide by ([`Heartbeat`] and [`Member`]). Only the server and the
-//! network are played, on the paused clock.
+//! The engines use the same code as on a real server ([`Heartbeat`] and [`Member`]). Only the server and the network are
+//! simulated, on the paused clock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::memory::{EngineRow, MemoryRows, Tables};
 use super::ports::PlantedFault;
 
-/// Between two tries to connect.
+/// The pause between two attempts to connect.
 const CONNECT_EVERY: Duration = Duration::from_secs(1);
 
 /// The server: the rows, and the engines that listen for notices.
@@ -47,6 +47,7 @@ impl Server {
         }
     }
 
+    /// Returns the first outcome that changed a step of another engine.
     pub fn overwritten(&self) -> Option<String> {
         self.overwritten.lock().unwrap().first().cloned()
     }
@@ -57,7 +58,7 @@ impl Server {
         phase.is_some_and(|phase| phase != Phase::Released)
     }
 
-    /// The memories from which the gates of living engines may answer now.
+    /// Returns the tombstones in memory of those engines whose gates may answer now.
     pub fn trusted_gates(&self) -> Vec<Arc<Tombstones>> {
         let members = self.members.lock().unwrap();
         let living = members.iter().filter_map(Weak::upgrade);
@@ -77,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Ends the lease of an engine whose process is seen to have ended.
+    /// Ends the lease of an engine whose process has ended.
     pub fn mark_dead(&self, epoch: i64) {
         for engine in &mut self.rows.tables().engines {
             if engine.epoch == epoch {
@@ -87,27 +88,28 @@ impl Server {
     }
 }
 
-/// The way of one engine to the server.
+/// The connection of one engine to the server.
 #[derive(Default)]
 pub struct Connection {
     is_dead: AtomicBool,
     cut_until: Mutex<Option<Instant>>,
-    /// For how long the answer to the next claim is held up.
+    /// For how long the connection is cut when the next claim is committed.
     cut_at_claim: Mutex<Option<Duration>>,
     dice: Mutex<fastrand::Rng>,
 }
 
 impl Connection {
-    /// Nothing that was begun is ever answered.
+    /// Ends the connection: no request of the engine is answered any more.
     pub fn die(&self) {
         self.is_dead.store(true, Ordering::SeqCst);
     }
 
+    /// Cuts the connection for this long.
     pub fn cut(&self, duration: Duration) {
         *self.cut_until.lock().unwrap() = Some(Instant::now() + duration);
     }
 
-    /// Cuts it when the next claim is committed and not answered yet.
+    /// Cuts the connection when the next claim is committed, before its answer.
     pub fn cut_at_claim(&self, duration: Duration) {
         *self.cut_at_claim.lock().unwrap() = Some(duration);
     }
@@ -125,7 +127,7 @@ impl Connection {
         cut.is_some_and(|until| Instant::now() < until)
     }
 
-    /// One way of a request.
+    /// Transmits a request or an answer. Fails if the connection is cut.
     async fn transmit(&self) -> Result<(), LedgerError> {
         let duration = self.dice.lock().unwrap().u64(0..20);
         sleep(Duration::from_millis(duration)).await;
@@ -152,7 +154,7 @@ impl Connection {
     }
 }
 
-/// The ledger as one engine has it. Clones are the same engine.
+/// The ledger as one engine sees it. Clones belong to the same engine.
 #[derive(Clone)]
 pub struct SharedLedger(Arc<Shared>);
 
@@ -160,7 +162,7 @@ struct Shared {
     server: Server,
     member: Arc<Member>,
     connection: Arc<Connection>,
-    /// One transaction after the other.
+    /// Locked for each transaction, so that they run one after the other.
     rotation: tokio::sync::Mutex<Rotation>,
     planted_fault: PlantedFault,
 }
@@ -168,7 +170,8 @@ struct Shared {
 /// A transaction that was committed.
 struct Committed {
     outcome: Outcome,
-    /// As [`Member::committed`] takes them in.
+    /// The arguments of [`Member::committed`]: changed tombstones, the number of the last change, and whether gates of
+    /// others must learn of it.
     changed: Vec<Changed>,
     last: i64,
     has_raised: bool,
@@ -257,7 +260,7 @@ impl SharedLedger {
         }
     }
 
-    /// Has the writer run a transaction, which joins if it must and brings the tombstones up to date.
+    /// Runs an empty transaction, which joins if necessary and brings the tombstones up to date.
     fn nudge(&self) {
         let ledger = self.clone();
         tokio::spawn(async move { ledger.0.transact(Job::Commit(Vec::new())).await });
@@ -311,7 +314,7 @@ impl Shared {
             };
             self.server.notify(&self.member);
             self.connection.committed(&committed.outcome);
-            // Whoever does not hear whether a transaction was committed waits until that is known.
+            // An engine that gets no answer waits until it knows whether the transaction was committed.
             let is_answered = self.connection.transmit().await.is_ok();
             if !is_answered {
                 self.connection.wait_until_connected().await;
@@ -327,7 +330,7 @@ impl Shared {
         }
     }
 
-    /// A transaction; none if others have ended this engine's lease.
+    /// Runs a transaction. Returns none if others have ended the lease of this engine.
     fn attempt(
         &self,
         epoch: i64,
@@ -374,7 +377,7 @@ impl Shared {
     }
 }
 
-/// The steps of which a request has an outcome, and which another engine has claimed since.
+/// Returns the steps whose outcomes are in a request although another engine has claimed them since.
 fn steps_of_others(job: &Job, tables: &Tables) -> Vec<StoredStep> {
     let Job::Commit(changes) = job else {
         return Vec::new();
@@ -390,7 +393,8 @@ fn steps_of_others(job: &Job, tables: &Tables) -> Vec<StoredStep> {
     changes.iter().filter_map(of_other).collect()
 }
 
-/// A ledger that ignores fences takes the outcome of a worker that was thought dead.
+/// Gives outcomes the current fencing tokens of their steps: a ledger that ignores fencing accepts them from a worker
+/// that was taken for dead.
 fn with_current_fences(job: &Job, tables: &Tables) -> Job {
     let mut job = job.clone();
     if let Job::Commit(changes) = &mut job {
@@ -409,7 +413,7 @@ fn with_current_fences(job: &Job, tables: &Tables) -> Job {
     job
 }
 
-/// Renews a lease if that is due, and reads the rows of the engines; none if the lease was ended.
+/// Renews a lease if that is due, and reads the rows of the engines. Returns none if the lease has been ended.
 fn roster(tables: &mut Tables, beat: &Beat) -> Option<Roster> {
     let mut was_trusted = true;
     if beat.renews {
@@ -446,7 +450,7 @@ fn phases(tables: &Tables) -> BTreeMap<ResourceKey, Phase> {
     rows.map(|(key, row)| (key.clone(), row.phase)).collect()
 }
 
-/// What changed from one to the other.
+/// Returns the tombstones whose phase differs between two states.
 fn changes(
     before: &BTreeMap<ResourceKey, Phase>,
     now: &BTreeMap<ResourceKey, Phase>,
