@@ -1,4 +1,4 @@
-//! The toy cloud as a provider: all that gone has to learn for another cloud, beside its kinds file.
+//! The toy cloud as a provider: all the code that gone needs for another cloud, besides a kinds file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::cloud::ToyServer;
 
+/// The provider of the kinds of the toy cloud.
 #[derive(Clone, Copy, Debug)]
 pub struct ToyKinds;
 
@@ -86,7 +87,7 @@ fn class_of(error_type: &str) -> AnswerClass {
     }
 }
 
-/// The kind of an id, by its prefix.
+/// Returns the kind of an id, by its prefix.
 fn kind_of(id: &str) -> Option<KindName> {
     let kinds = [
         ("vpc-", "toy.vpc"),
@@ -191,8 +192,8 @@ impl Cloud for ToyCloud {
         let mut next = Value::Null;
         listed(Listed::Part);
         loop {
-            let asked = json!({ "action": calls.list, "filter": filter, "nextToken": next });
-            let mut page = self.ask(&asked).map_err(failure)?;
+            let request_body = json!({ "action": calls.list, "filter": filter, "nextToken": next });
+            let mut page = self.ask(&request_body).map_err(failure)?;
             let items = page["items"].as_array_mut().map(std::mem::take);
             listed(Listed::Rows(items.unwrap_or_default()));
             next = page["nextToken"].take();
@@ -206,14 +207,17 @@ impl Cloud for ToyCloud {
         let Some(calls) = self.calls(kind) else {
             return Ok(Row::not_offered());
         };
-        let asked = json!({ "action": calls.list, "filter": { "key": "id", "values": [id] } });
-        let mut answer = self.ask(&asked).map_err(failure)?;
+        let request_body =
+            json!({ "action": calls.list, "filter": { "key": "id", "values": [id] } });
+        let mut answer = self.ask(&request_body).map_err(failure)?;
         let row = answer["items"].get_mut(0).map(Value::take);
         Ok(Row::answered(row, Some(self.identity())))
     }
 
     async fn act(&self, call: Call<'_>) -> Acted {
-        let calls = self.calls(call.kind).expect("a kind of the toy");
+        let calls = self
+            .calls(call.kind)
+            .expect("the kind belongs to the toy cloud");
         let answer = self.ask(&json!({ "action": calls.delete, "id": call.id }));
         let line = |answered: &str| format!("{} {} {answered}", calls.delete, call.id);
         match answer {

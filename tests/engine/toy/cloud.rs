@@ -1,5 +1,5 @@
-//! The toy cloud's server: a small JSON API with a static token. Ids are short and tell upper from lower case,
-//! errors have status 400 and a `__type`, lists are paged by `nextToken`, and a machine takes a minute to go.
+//! The server of the toy cloud: a small JSON API with a static token. Ids are short and case-sensitive, errors have
+//! status 400 and a `__type`, lists are paged by `nextToken`, and the delete of a machine takes a minute.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,24 @@ pub const TOKEN: &str = "open sesame";
 const PAGE: usize = 3;
 const SHUTDOWN: TimeDelta = TimeDelta::minutes(1);
 
-/// The kinds by their words in actions, each with the field of its id; one refers to the one before it by that field.
+/// The kinds, as actions name them, each with the field of its id. A kind refers to the one before it by the field of
+/// that kind's id.
 const KINDS: [(&str, &str); 3] = [
     ("Vpc", "vpcId"),
     ("Subnet", "subnetId"),
     ("Machine", "machineId"),
 ];
 
+/// The resources and the state of the toy cloud.
 #[derive(Default)]
 pub struct ToyServer {
     rows: BTreeMap<&'static str, BTreeMap<String, Value>>,
     shut_down: BTreeMap<String, DateTime<Utc>>,
-    /// The errors that the next calls of an action get.
+    /// The errors of the next calls: an action and its error type.
     pub faults: Vec<(&'static str, &'static str)>,
-    /// Why the next shutdown of each of these machines is given up.
+    /// Machines whose next shutdown is given up, and the reasons.
     pub put_back: BTreeMap<String, &'static str>,
-    /// Every call so far: `DeleteVpc vpc-Ab`.
+    /// Every call so far, for example `DeleteVpc vpc-Ab`.
     pub calls: Vec<String>,
 }
 
@@ -53,7 +55,7 @@ impl ToyServer {
         rows.map(String::as_str).collect()
     }
 
-    /// Answers one request: status and body.
+    /// Answers one request with a status and a body.
     pub fn handle(&mut self, token: &str, request: &Value, now: DateTime<Utc>) -> (u16, Value) {
         self.finish_shutdowns(now);
         let action = request["action"].as_str().unwrap_or_default();
@@ -77,7 +79,7 @@ impl ToyServer {
         refused("UnknownAction", action)
     }
 
-    /// Removes the machines that are shut down, or puts them back.
+    /// Removes the machines whose shutdown has ended, or makes them available again.
     fn finish_shutdowns(&mut self, now: DateTime<Utc>) {
         let machines = self.rows.entry("Machine").or_default();
         let due = self.shut_down.iter().filter(|(_, at)| **at <= now);

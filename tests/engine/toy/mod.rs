@@ -1,5 +1,5 @@
-//! A second provider, which no line above `cloud` knows of: plan, delete, block, collect, retry, settle, sweep and
-//! hold down as at an OpenStack, and beside one.
+//! A second provider, which no code above `cloud` knows: plans, deletes, blockers, retries, pending deletes, sweep and
+//! hold-down work as with OpenStack, and beside it.
 
 mod adapter;
 mod cloud;
@@ -34,7 +34,7 @@ fn kinds(toy: &str) -> Result<Kinds, gone::domain::kinds::KindsError> {
     Kinds::read(sources, &[&OpenStackKinds, &ToyKinds])
 }
 
-/// A practice cloud with a toy cloud beside it: a VPC with two subnets and four machines.
+/// Creates a practice cloud and, beside it, a toy cloud that has a VPC with two subnets and four machines.
 fn bench() -> (Bench, Arc<Mutex<ToyServer>>) {
     let mut bench = Bench::new(1);
     let mut server = ToyServer::default();
@@ -86,7 +86,7 @@ fn a_cascade_deletes_each_resource_before_the_one_it_is_in() {
             .iter()
             .filter(|call| call.starts_with("Delete"));
         let deletes: Vec<&String> = deletes.collect();
-        // Each once, though a machine is still there for a minute after its call.
+        // One delete for each resource, although a machine exists for a minute after its delete.
         assert_eq!(deletes.len(), 7, "{deletes:?}");
         assert_eq!(deletes.last().unwrap().as_str(), "DeleteVpc vpc-Shop");
     });
@@ -117,7 +117,7 @@ fn a_stuck_step_names_its_blocker_and_a_retry_succeeds_without_it() {
                 let id = client.delete_each(vec![target("subnet/net-A")]).await;
                 let is_sent = |step: &Step| step.state == StepState::Verifying;
                 client.until_any_step(&id, is_sent).await;
-                // While its machines are shut down, another comes: it is nobody's business but a person's.
+                // A machine appears while the others are shut down: it is a newcomer, and a person decides.
                 server
                     .lock()
                     .unwrap()
@@ -218,7 +218,7 @@ fn records_of_ids_that_are_no_uuids_are_pruned_after_the_hold_down() {
                 let id = client.delete_each(vec![target("subnet/net-A")]).await;
                 client.until_gone(&id).await;
                 tokio::time::sleep(bench.settings.ledger.hold_down * 2).await;
-                // The newest deletion is kept, so that its numbers are not given again.
+                // The newest deletion is kept, so that its numbers are not used again.
                 let newest = client.delete_each(vec![target("subnet/net-a")]).await;
                 client.until_gone(&newest).await;
                 let before = Some(bench.clock.now());
@@ -241,7 +241,7 @@ fn a_replay_shows_a_deletion_as_it_was_at_each_time() {
                 let id = client.delete_each(vec![target("subnet/net-A")]).await;
                 let is_sent = |step: &Step| step.state == StepState::Verifying;
                 client.until_any_step(&id, is_sent).await;
-                // The machines shut down for a minute.
+                // The shutdown of the machines takes a minute.
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 let steps = client.steps(&id).await;
                 let then = bench.clock.now();
@@ -258,7 +258,7 @@ fn a_replay_shows_a_deletion_as_it_was_at_each_time() {
             .map(|step| (step.resource.key.to_string(), step.state.as_str()))
             .collect()
     };
-    // The replay has threads of its own, so it gets a clock that runs.
+    // The replay has threads of its own, so its clock is not paused.
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let (rewind, _folder) = bench.rewind();
         let nothing = Arc::new(CloudRouter::new(Vec::new(), Clock::system()));
@@ -300,7 +300,7 @@ fn a_kind_name_of_two_providers_means_that_of_the_sites_provider() {
                         .iter()
                         .all(|step| step.kind.as_str().starts_with("toy."))
                 );
-                // The OpenStack beside it has no such kinds, and is not asked about them.
+                // The OpenStack cloud has no such kinds, and gets no calls about them.
                 let plan = client.plan("network", &network).await;
                 assert!(
                     plan.steps
@@ -337,7 +337,7 @@ fn mistakes_in_a_kinds_file_of_another_provider_are_reported() {
         message.contains("unknown kind \"toy.network\""),
         "{message}"
     );
-    // An alias may be another provider's, and a kind may not lack its calls.
+    // An alias may also be one of another provider. A kind needs all of its calls.
     let shared = KINDS.replacen("[kind.vpc]\n", "[kind.vpc]\naliases = [\"net\"]\n", 1);
     assert!(kinds(&shared).is_ok());
     let other = "service = \"yard\"\n[kind.vpc]\ncall.list = \"ListVpcs\"\n";
