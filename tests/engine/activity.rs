@@ -1,4 +1,4 @@
-//! Each reconciler says what it does, did last and does next.
+//! The reports of the reconcilers: what each does now, did last and does next. The snapshot for those who follow it.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -99,7 +99,7 @@ fn the_retry_worker_reports_when_the_next_attempt_is_due() {
             client
                 .until_any_step(&id, |step| step.next_attempt_at.is_some())
                 .await;
-            // The loop looks at what is due in its next pass.
+            // The loop reads the time of the next attempt in its next pass.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let step = client.step(&id, "port").await;
             let retry = reconciler(&client, Reconciler::Retry).await;
@@ -147,14 +147,14 @@ fn slow_network() -> (Bench, String) {
     (bench, network)
 }
 
-/// A deletion of this network, once it has sent its first calls.
+/// Starts a deletion of this network, and waits until it has sent its first calls.
 async fn start_deletion(client: &Client, network: &str) -> String {
     let id = client.delete("network", network).await;
     client.until(&id, |it| it.counts.verifying > 0).await;
     id
 }
 
-/// How often the ledger is read for a snapshot, a second, while ports are deleted.
+/// Returns how many times a second the ledger is read for a snapshot while ports are deleted.
 fn snapshots_per_second(is_followed: bool) -> f64 {
     paused(async {
         let (bench, network) = slow_network();
@@ -191,7 +191,7 @@ fn a_resumed_site_is_in_the_snapshot_within_250_ms_without_followers() {
             let site = self::site();
             client.submit(Command::ResumeSite { site }).await.unwrap();
             soon().await;
-            // The only look: it would end a pause.
+            // Reads the snapshot once only: a reader ends the pause between snapshots.
             let shown = client.control.snapshot().borrow().sites[0].state;
             assert_ne!(shown, SiteState::Paused);
         })
@@ -199,7 +199,7 @@ fn a_resumed_site_is_in_the_snapshot_within_250_ms_without_followers() {
     });
 }
 
-/// Not only what commands commit by themselves: a deletion is accepted in a commit of its own.
+/// A deletion is accepted in a commit of its own, and not in that of a command.
 #[test]
 fn an_accepted_deletion_is_in_the_snapshot_within_250_ms_without_followers() {
     paused(async {
@@ -207,7 +207,7 @@ fn an_accepted_deletion_is_in_the_snapshot_within_250_ms_without_followers() {
         let others: Vec<String> = (0..3).map(|_| bench.plain_network(1).0).collect();
         with_engine(&bench, async |client| {
             start_deletion(&client, &network).await;
-            // At other times of the pause, so that none of them is shown by chance.
+            // At different moments of the pause between snapshots, so that none is shown by chance.
             for (before, other) in others.iter().enumerate() {
                 tokio::time::sleep(Duration::from_millis(370)).await;
                 client.delete("network", other).await;

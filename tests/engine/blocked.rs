@@ -1,4 +1,4 @@
-//! What does not move: attempts, snoozes, reasons, and when a person is asked.
+//! Blocked steps: attempts and their schedule, reasons and blockers, and when a person is needed.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn in_use(id: &str) -> Value {
 
 #[test]
 fn i01_each_answer_to_a_delete_sets_the_error_class_the_state_and_the_attempts() {
-    // (answer, class, uses an attempt, is stuck at once)
+    // (answer, error class, whether it uses an attempt, whether the step is stuck at once)
     let answers = [
         (
             json!({ "status": 409, "type": "PortInUse" }),
@@ -123,7 +123,7 @@ fn n13_the_second_delete_waits_as_long_as_retry_after_asks() {
     });
 }
 
-/// What a cloud refuses is an answer; what it could not do is an error of its own.
+/// A refusal of the cloud counts as an answer. A call that the cloud could not serve counts as failed.
 #[test]
 fn a_site_reports_the_share_of_its_calls_that_failed() {
     paused(async {
@@ -134,7 +134,7 @@ fn a_site_reports_the_share_of_its_calls_that_failed() {
             assert_eq!(client.site_status().await.error_percent, None);
             let id = client.delete("network", &network).await;
             client.until_gone(&id).await;
-            // Three ports and their network went, and one call more had failed.
+            // Three ports and their network were deleted, and one more call failed.
             assert_eq!(client.site_status().await.error_percent, Some(20));
         })
         .await;
@@ -159,7 +159,7 @@ fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_needs_person_
             client.until_stuck(&id).await;
             let step = client.step_of(&id, &ports[0]).await;
             assert_eq!((step.attempts, step.next_attempt_at), (5, None));
-            // It stays: nothing drops it, nothing more is sent, nobody is told twice.
+            // The step stays stuck, nothing more is sent, and nobody is notified twice.
             tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
             assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
             let lines = client.timeline(Some(&id), None).await;
@@ -220,7 +220,7 @@ fn i05_the_retry_worker_takes_only_the_steps_that_are_due() {
         ]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            // After the first minute both, after the second wait the one that is left.
+            // Both ports are due after a minute; the one that is blocked again is due after the second wait.
             client
                 .until(&id, |deletion| deletion.counts.gone == 1)
                 .await;
@@ -245,15 +245,14 @@ fn i06_a_step_blocked_by_another_deletion_uses_no_attempt_and_is_stuck_after_10_
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
-        let held = |port: &str| json!({ "match": { "method": "DELETE", "id": port }, "action": { "status": 503 } });
-        bench.faults(json!([held(&ports[0])]));
+        let unavailable = |port: &str| json!({ "match": { "method": "DELETE", "id": port }, "action": { "status": 503 } });
+        bench.faults(json!([unavailable(&ports[0])]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client.until_step(&id, "port", StepState::Blocked).await;
-            // A port that came after the plan: its own deletion is on its way, and the network is
-            // refused because of it.
+            // A port that appeared after the plan. Another deletion deletes it, and it blocks the network until then.
             let late = bench.create("ports", json!({ "network_id": network }));
-            bench.faults(json!([held(&late)]));
+            bench.faults(json!([unavailable(&late)]));
             let port = client.delete("port", &late).await;
             let blocked = client.until_step(&id, "network", StepState::Blocked).await;
             assert_eq!(blocked.attempts, 0, "{blocked:#?}");
@@ -328,14 +327,14 @@ fn n12_a_step_that_waits_for_a_stuck_step_is_stuck_and_names_it() {
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             let deletion = client.until_stuck(&id).await;
-            assert_eq!(deletion.counts.live(), 0, "nothing waits forever");
+            assert_eq!(deletion.counts.live(), 0, "no step waits forever");
             assert!(
                 deletion.note.contains("a server holds it"),
                 "{}",
                 deletion.note
             );
-            let held = client.step_of(&id, &network).await;
-            let error = held.last_error.unwrap();
+            let waiting = client.step_of(&id, &network).await;
+            let error = waiting.last_error.unwrap();
             assert_eq!(error.kind, "DependencyStuck");
             assert!(error.message.contains(&ports[1]), "{}", error.message);
             let why = client.explain("port", &ports[1]).await;
@@ -346,7 +345,7 @@ fn n12_a_step_that_waits_for_a_stuck_step_is_stuck_and_names_it() {
                     .any(|line| line.contains("a server holds it")),
                 "{why:#?}"
             );
-            // Of a step that is held, the root and its error say what to do.
+            // The explanation of a step that waits names the stuck step, its error and the next action.
             let root = client.step_of(&id, &ports[1]).await;
             let why = client.explain("network", &network).await;
             let said = format!("step {} delete port", root.id);
@@ -407,7 +406,10 @@ fn p01_a_deletion_that_absorbs_drift_removes_a_newcomer_by_a_deletion_of_its_own
             let newcomer = bench.create("ports", json!({ "network_id": network }));
             let blocked = client.until_step(&id, "network", StepState::Blocked).await;
             assert_eq!(blocked.blockers[0].id, newcomer);
-            assert_eq!(blocked.attempts, 0, "it waits for what is going");
+            assert_eq!(
+                blocked.attempts, 0,
+                "a blocker that is being deleted uses no attempt"
+            );
             client.until_gone(&id).await;
             assert!(!bench.ids("ports").contains(&newcomer));
             let caused = client.caused_by(&id).await;
@@ -423,7 +425,7 @@ fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
         let demo = bench.demo_project();
-        // The interface is held up until another project's floating IP hangs on a new port.
+        // The interface is delayed until a floating IP of another project is on a new port.
         bench.faults(json!([{ "match": { "kind": "router_interface" }, "times": 1, "action": { "status": 503, "retry_after": 30 } }]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &shop.network).await;
@@ -444,7 +446,7 @@ fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
             let error = step.last_error.unwrap();
             assert_eq!((error.status, error.kind.as_str()), (Some(409), "RouterInterfaceInUseByFloatingIP"));
             assert!(error.request_id.starts_with("req-"));
-            // The owner frees it.
+            // The owner of the floating IP disassociates it.
             bench.api("PUT", &format!("/v2.0/floatingips/{fip}"), json!({ "floatingip": { "port_id": null } }));
             bench.api("DELETE", &format!("/v2.0/ports/{port}"), Value::Null);
             client.retry(&id).await;

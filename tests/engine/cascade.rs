@@ -1,4 +1,4 @@
-//! What goes with a network, what stays, and in which order.
+//! The resources that are deleted with a network, those that stay, and the order of the calls.
 
 use std::collections::BTreeSet;
 
@@ -134,7 +134,7 @@ fn n03_a_port_that_is_a_subport_of_a_trunk_elsewhere_is_detached_first() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
-        // Its trunk hangs on `web`; only the subport's network goes.
+        // The parent port of its trunk is on `web`. Only the network of the subport is deleted.
         let target = &shop.others[0];
         with_engine(&bench, async |client| {
             let id = client.delete("network", target).await;
@@ -215,7 +215,7 @@ fn n06_the_network_is_deleted_last_and_its_subnets_with_it() {
         .await;
         let last = bench.writes().pop().unwrap();
         assert_eq!(last.path, format!("/v2.0/networks/{}", shop.network));
-        // Nothing is sent before its turn: the cloud has nothing to refuse.
+        // No call is sent too early: the cloud refuses none.
         let refused: Vec<String> = bench
             .writes()
             .iter()
@@ -225,7 +225,7 @@ fn n06_the_network_is_deleted_last_and_its_subnets_with_it() {
         assert_eq!(refused, Vec::<String>::new());
         assert!(bench.writes_to(&shop.subnet).is_empty());
         assert!(!bench.exists("subnets", &shop.subnet));
-        // Nothing went that the plan did not say, and all that it said.
+        // Only resources in the plan were deleted.
         let planned: BTreeSet<&str> = frozen
             .steps
             .iter()
@@ -240,7 +240,10 @@ fn n06_the_network_is_deleted_last_and_its_subnets_with_it() {
                         .steps
                         .iter()
                         .any(|step| step.vars.values().any(|value| value == id));
-            assert!(said, "{collection}/{id} went, and was not planned");
+            assert!(
+                said,
+                "{collection}/{id} was deleted, and is not in the plan"
+            );
         }
         assert!(after.is_subset(&before));
     });
@@ -258,7 +261,7 @@ fn n01_a_subnet_pool_is_deleted_after_its_subnets_and_retried_after_a_400_that_s
         let subnet = json!({ "network_id": network, "ip_version": 4, "subnetpool_id": pool });
         let subnet = bench.create("subnets", subnet);
         let port = bench.create("ports", json!({ "network_id": network }));
-        // Once, as if someone had taken from the pool meanwhile: 400, and not 409.
+        // One refusal, as if someone had allocated from the pool meanwhile: a 400, and not a 409.
         bench.faults(json!([{ "match": { "method": "DELETE", "id": pool }, "times": 1,
             "action": { "status": 400, "type": "SubnetPoolDeleteError",
                 "message": "Unable to delete subnet pool: Subnet pool has existing allocations." } }]));
@@ -350,10 +353,10 @@ fn n10_each_resource_reports_its_action_status_and_message() {
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client.until_stuck(&id).await;
-            let held = client.step_of(&id, &ports[1]).await;
-            let error = held.last_error.clone().unwrap();
+            let stuck = client.step_of(&id, &ports[1]).await;
+            let error = stuck.last_error.clone().unwrap();
             assert_eq!(
-                (held.action, held.state),
+                (stuck.action, stuck.state),
                 (Action::Delete, StepState::Stuck)
             );
             assert_eq!(
@@ -370,13 +373,13 @@ fn n10_each_resource_reports_its_action_status_and_message() {
                     && line.message.contains("DELETE")),
                 "{lines:#?}"
             );
-            let lines = client.timeline(Some(&id), Some(held.id)).await;
+            let lines = client.timeline(Some(&id), Some(stuck.id)).await;
             let attempt = lines
                 .iter()
                 .find(|line| line.kind == EventKind::Attempt)
                 .unwrap();
             assert_eq!(attempt.data["status"], 409);
-            // Each attempt's answer is data: accepted, refused, absent; and none where none came.
+            // Each attempt has the status of its answer as data: accepted, refused, absent; none if no answer came.
             for (port, status) in ports.iter().zip([Some(204), Some(409), Some(404), None]) {
                 let step = client.step_of(&id, port).await;
                 let lines = client.timeline(Some(&id), Some(step.id)).await;
@@ -394,7 +397,7 @@ fn n10_each_resource_reports_its_action_status_and_message() {
 
 #[test]
 fn n11_after_a_failure_the_other_steps_continue_or_stop_as_requested() {
-    // When calls are answered quickly, the next steps are claimed in advance.
+    // Calls are answered quickly, so the engine claims the next steps in advance.
     for (on_failure, others) in [(OnFailure::Continue, 5), (OnFailure::Stop, 2)] {
         paused(async {
             let mut bench = Bench::new(1);

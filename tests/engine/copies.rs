@@ -1,4 +1,4 @@
-//! Copies at other sites go with their original, each by a cascade of its own, and do not come back.
+//! Copies at other sites are deleted with their original, each by a cascade of its own, and do not come back.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const CENTRAL: &str = "RegionOne";
 const LOCALS: [&str; 2] = ["RegionTwo", "RegionThree"];
 const NONE: Vec<String> = Vec::new();
 
-/// Network `web` at the central site, with ports, and a copy of it with ports of its own at each local.
+/// The network `web` with ports at the central site, and a copy with ports of its own at each local site.
 struct Copied {
     bench: Bench,
     original: String,
@@ -45,14 +45,14 @@ impl Copied {
         copied
     }
 
-    /// As a local makes one when it reads the central site.
+    /// Creates a copy, as a local site does when it reads the central site. Returns its id.
     fn copy_at(&self, region: &str) -> String {
         let (id, _) = network_with_ports(&self.bench, region, json!({ "name": "web" }));
         self.bench.tag_as_copy(region, &id, &self.original);
         id
     }
 
-    /// Without a site, all would be asked for the original.
+    /// Returns the original with its site. Without the site, gone would ask all sites for it.
     fn original_at_central(&self) -> String {
         format!("{}@envvars/{CENTRAL}", self.original)
     }
@@ -115,7 +115,7 @@ fn t09_a_plan_deletes_each_copy_by_a_cascade_of_its_own_and_the_original_last() 
             .run(async |client| {
                 let plan = client.plan("network", &copied.original).await;
                 assert_eq!(plan.refused, []);
-                assert_eq!(plan.targets.len(), 1, "only what was asked for is a target");
+                assert_eq!(plan.targets.len(), 1, "only the original is a target");
                 // Three ports and the network at each of three sites.
                 assert_eq!(plan.steps.len(), 12);
                 let last = &plan.steps[step_of(&plan, &copied.original) as usize];
@@ -155,7 +155,7 @@ fn t09_t12_a_slow_local_site_keeps_the_original_deleting_and_the_other_gets_no_c
             let phases = copied.tombstones(&client).await;
             let phases: Vec<Phase> = phases.iter().map(|it| it.phase).collect();
             assert_eq!(phases, [Phase::Deleting, Phase::Gone, Phase::Deleting]);
-            // The local that is done reads the central site, which still has the original.
+            // The local site that is done copies the original again, which the central site still has.
             assert!(bench.exists("networks", &copied.original));
             let again = copied.copy_at(LOCALS[0]);
             tokio::time::sleep(Duration::from_secs(120)).await;
@@ -193,7 +193,7 @@ fn t19_a_failing_local_site_neither_undoes_nor_delays_the_other() {
                 step_of_network(&steps, &copied.copies[0]).state,
                 StepState::Gone
             );
-            // The original waits for its copy, and says so.
+            // The original is stuck with its copy.
             let original = step_of_network(&steps, &copied.original);
             assert_eq!(original.state, StepState::Stuck);
             assert!(bench.exists("networks", &copied.original));
@@ -237,7 +237,7 @@ fn t19_a_local_site_that_fails_behind_the_write_guard_refuses_and_releases_all_t
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
-        // The first list finds the copy, so that its fence is raised; the second fails.
+        // The first list finds the copy, which gets a write guard. The second list fails.
         let path = "/v2.0/networks";
         bench.faults(json!([
             { "match": { "region": LOCALS[1], "method": "GET", "path": path }, "times": 1, "action": { "delay_ms": 0 } },
@@ -279,8 +279,8 @@ fn t14_a_re_created_copy_is_removed_only_if_it_names_the_deleted_original() {
             tokio::time::sleep(Duration::from_secs(300)).await;
             let [central, first, second] = copied.networks();
             assert_eq!(central, [alive]);
-            let kept = BTreeSet::from([other, copy_of_alive]);
-            assert_eq!(first.into_iter().collect::<BTreeSet<_>>(), kept);
+            let expected = BTreeSet::from([other, copy_of_alive]);
+            assert_eq!(first.into_iter().collect::<BTreeSet<_>>(), expected);
             assert_eq!(second, NONE);
             let tombstone = client.tombstone(&copied.original).await.unwrap();
             assert_eq!((tombstone.phase, tombstone.recreated), (Phase::Gone, 2));
@@ -311,7 +311,11 @@ fn t14_a_copy_re_created_more_often_than_allowed_is_stuck_with_that_reason() {
             assert!(error.message.contains("a copy of"), "{}", error.message);
             let sent = bench.writes().len();
             tokio::time::sleep(Duration::from_secs(3600)).await;
-            assert_eq!(bench.writes().len(), sent, "a person must look");
+            assert_eq!(
+                bench.writes().len(),
+                sent,
+                "nothing is sent until a person decides"
+            );
             let events = client.timeline(Some(&id), None).await;
             let events = events.iter().filter(|it| it.kind == EventKind::Recreated);
             assert_eq!(events.count(), 2);
@@ -328,7 +332,7 @@ fn t20_a_tagged_copy_of_a_part_is_swept_once_its_original_is_gone() {
         let bench = &copied.bench;
         let rows = bench.rows_at(CENTRAL, "subnets");
         let subnet = id_of(&rows[0]);
-        // At the local it is on a network of its own, so that it goes with no copy.
+        // At the local site the copy of the subnet is on another network, so that no cascade deletes it.
         let (other, _) = network_with_ports(bench, LOCALS[0], json!({ "name": "other" }));
         let copy_of_part = |cidr: &str| {
             let fields = json!({ "network_id": other, "ip_version": 4, "cidr": cidr });
@@ -379,19 +383,19 @@ fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_swept() 
             let id = client.delete("network", &copied.original).await;
             client.until_gone(&id).await;
             assert_eq!(copied.networks(), [NONE; 3]);
-            // One of another project is nobody's copy.
+            // A network of the same name in another project is no copy.
             let demo = bench.demo_project();
-            let others = json!({ "name": "web", "project_id": demo });
-            let (others, _) = network_with_ports(bench, LOCALS[1], others);
+            let of_other_project = json!({ "name": "web", "project_id": demo });
+            let (of_other_project, _) = network_with_ports(bench, LOCALS[1], of_other_project);
             tokio::time::sleep(Duration::from_secs(3600)).await;
             assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
 
             let sent = bench.writes().len();
             let again = copied.copy_at(LOCALS[0]);
             tokio::time::sleep(Duration::from_secs(3600)).await;
-            // It is not removed, and nobody is told that all is gone: a person decides.
+            // The new copy is not removed, and the deletion is stuck: a person decides.
             assert_eq!(copied.networks()[1], std::slice::from_ref(&again));
-            assert_eq!(copied.networks()[2], [others]);
+            assert_eq!(copied.networks()[2], [of_other_project]);
             assert_eq!(bench.writes().len(), sent);
             let deletion = client.until_stuck(&id).await;
             assert!(deletion.note.contains(&again), "{}", deletion.note);
@@ -403,7 +407,7 @@ fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_swept() 
             let events = events.iter().filter(|it| it.kind == EventKind::Recreated);
             assert_eq!(events.count(), 1);
 
-            // Once it is deleted, the person's retry ends the deletion.
+            // Once a person has deleted the copy, a retry ends the deletion.
             let removed = client
                 .delete("network", &format!("{again}@envvars/{}", LOCALS[0]))
                 .await;
@@ -417,7 +421,7 @@ fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_swept() 
     });
 }
 
-/// As regions do that keep ids: one has no copy when the deletion is planned, the other one has.
+/// Regions that keep ids when they copy. Only one local site has a copy when the deletion is planned.
 #[test]
 fn t09_t14_copies_with_the_same_id_are_deleted_with_their_original_and_when_re_created() {
     paused(async {
@@ -435,7 +439,7 @@ fn t09_t14_copies_with_the_same_id_are_deleted_with_their_original_and_when_re_c
         let copy = json!({ "name": "web", "id": original });
         network_with_ports(&bench, LOCALS[0], copy.clone());
         let (bystander, _) = network_with_ports(&bench, LOCALS[0], json!({ "name": "web" }));
-        let held = |region: &str| -> Vec<String> {
+        let network_ids = |region: &str| -> Vec<String> {
             bench
                 .rows_at(region, "networks")
                 .iter()
@@ -446,14 +450,14 @@ fn t09_t14_copies_with_the_same_id_are_deleted_with_their_original_and_when_re_c
             let original_at_central = format!("{original}@envvars/{CENTRAL}");
             let id = client.delete("network", &original_at_central).await;
             client.until_gone(&id).await;
-            assert_eq!(held(LOCALS[0]), std::slice::from_ref(&bystander));
+            assert_eq!(network_ids(LOCALS[0]), std::slice::from_ref(&bystander));
             for region in LOCALS {
                 network_with_ports(&bench, region, copy.clone());
             }
             tokio::time::sleep(Duration::from_secs(300)).await;
-            assert_eq!(held(CENTRAL), NONE);
-            assert_eq!(held(LOCALS[0]), std::slice::from_ref(&bystander));
-            assert_eq!(held(LOCALS[1]), NONE);
+            assert_eq!(network_ids(CENTRAL), NONE);
+            assert_eq!(network_ids(LOCALS[0]), std::slice::from_ref(&bystander));
+            assert_eq!(network_ids(LOCALS[1]), NONE);
         })
         .await;
     });
@@ -468,7 +472,7 @@ fn t14_no_copy_or_two_copies_of_the_same_name_at_a_site_refuse_the_plan() {
         let path = format!("/v2.0/networks/{}", copied.copies[1]);
         let renamed = json!({ "network": { "name": "other" } });
         assert_eq!(bench.api_at(LOCALS[1], "PUT", &path, renamed).0, 200);
-        // The same name in another project is no copy.
+        // A network of the same name in another project is no copy.
         let demo = bench.demo_project();
         network_with_ports(
             bench,
@@ -515,7 +519,7 @@ fn t03_the_write_guard_of_copies_is_set_before_their_cascades_are_listed() {
     paused(async {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
-        // Planning waits for the answer; the fence is up before it is asked.
+        // Planning waits for this answer. The write guard is set before the call.
         bench.faults(json!([{ "match": { "region": LOCALS[1], "method": "GET", "kind": "port" }, "action": { "delay_ms": 20_000 } }]));
         with_engine(bench, async |client| {
             let id = client.delete("network", &copied.original).await;
@@ -523,7 +527,7 @@ fn t03_the_write_guard_of_copies_is_set_before_their_cascades_are_listed() {
             for tombstone in copied.tombstones(&client).await {
                 assert_eq!(tombstone.phase, Phase::Checking);
             }
-            // T6: a copy is in the hands of the same deletion.
+            // T6: the copy belongs to the same deletion.
             let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
             assert_eq!(client.delete("network", &local).await, id);
             client.until_gone(&id).await;
@@ -607,7 +611,7 @@ fn p01_a_copy_that_appeared_after_the_plan_is_drift() {
     });
 }
 
-/// However many copies there are, each local is asked once a kind (N14).
+/// The number of copies does not matter: one list for each local site before the write guard, and one behind it (N14).
 #[test]
 fn n14_copies_of_many_originals_are_found_by_two_lists_for_each_site() {
     paused(async {
@@ -627,7 +631,7 @@ fn n14_copies_of_many_originals_are_found_by_two_lists_for_each_site() {
             client.until_gone(&id).await;
             let sent = bench.sent();
             let by_tag = sent.iter().filter(|it| it.path.contains("tags-any"));
-            // Before the fence, and behind it.
+            // One list before the write guard, and one behind it.
             assert_eq!(by_tag.count(), 2 * LOCALS.len());
         })
         .await;

@@ -1,4 +1,4 @@
-//! How many resources of a kind a site has: how much of each row is asked for.
+//! Counts of the resources of a kind at a site: the fields of each row that the count requests.
 
 use gone::control::{Page, Query, query};
 use serde_json::json;
@@ -25,7 +25,7 @@ fn counts_list_only_ids_unless_the_rows_are_of_several_kinds() {
     paused(async {
         let bench = Bench::new(1);
         bench.shop(4);
-        // Two of a router's ports are its interfaces, a kind of their own, and no ports for people.
+        // The ports of router interfaces are a kind of their own, and do not count as ports.
         let interfaces = bench.rows("ports").into_iter();
         let interfaces = interfaces.filter(|row| row["device_owner"] == "network:router_interface");
         let ports = bench.ids("ports").len() - interfaces.count();
@@ -65,7 +65,7 @@ fn counts_list_only_ids_unless_the_rows_are_of_several_kinds() {
             }
         })
         .await;
-        // Glance takes no fields: its rows come whole, and are counted all the same.
+        // Glance has no parameter for fields: it sends whole rows, which are counted, too.
         let (status, _) = bench.api(
             "POST",
             "/v2/images",

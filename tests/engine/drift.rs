@@ -1,4 +1,4 @@
-//! The answer to drift: newcomers are accepted or refused, and a repeated request changes the policy (P11).
+//! Answers to drift: newcomers are accepted or refused, and the drift policy of a deletion can be changed (P11).
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,8 @@ use gone::domain::model::{
 
 use crate::harness::*;
 
-/// A network whose deletion is stuck because a port appeared after the plan; the deletion and the port.
+/// Deletes a network and creates this port meanwhile, so that the deletion is stuck. Returns the ids of the deletion and
+/// of the port. The network needs a port that [`fail_port_deletes`] delays.
 pub async fn delete_with_newcomer(
     bench: &Bench,
     client: &Client,
@@ -23,6 +24,7 @@ pub async fn delete_with_newcomer(
     (id, newcomer)
 }
 
+/// Makes the first three deletes of a port fail, so that its step is blocked for a while.
 pub fn fail_port_deletes(bench: &Bench, port: &str) {
     bench.faults(json!([{ "match": { "method": "DELETE", "id": port }, "times": 3, "action": { "status": 503 } }]));
 }
@@ -180,7 +182,7 @@ fn p11_a_stuck_deletion_that_is_set_to_absorb_ends_gone_and_then_cannot_be_chang
                 client.deletion(&id).await.options.drift,
                 DriftPolicy::Absorb
             );
-            // The deletion has ended: no option of it can change, and that is said.
+            // The deletion has ended: its options can no longer be changed, and the error says so.
             let ask = Command::SetOptions {
                 deletion_id: id.clone(),
                 drift: Some(DriftPolicy::Ask),
@@ -243,8 +245,8 @@ fn p11_drift_since_the_plan_is_reported_only_for_its_own_site() {
         });
         with_engine(&bench, async |client| {
             let targets = made.iter().map(|(region, id)| {
-                let word = format!("{id}@envvars/{region}");
-                target("network", &word)
+                let id_at_site = format!("{id}@envvars/{region}");
+                target("network", &id_at_site)
             });
             let command = Command::Plan {
                 targets: targets.collect(),

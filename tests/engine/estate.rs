@@ -1,4 +1,4 @@
-//! A project that has something of every kind.
+//! A project that has a resource of every kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ mod build;
 use build::{Estate, Outer};
 
 impl Bench {
-    /// Gives the project `demo` something of every kind, see [`Estate::furnish`]; with the project.
+    /// Gives the project `demo` a resource of every kind (see [`Estate::furnish`]). Returns their ids or names by kind,
+    /// those of the project among them.
     pub fn furnish_demo(&self) -> BTreeMap<&'static str, String> {
         let send = |method: &str, path: &str, body: Value| {
             let (status, answer) = self.api(method, path, body);
@@ -30,7 +31,8 @@ impl Bench {
 #[test]
 fn the_estate_has_every_kind_and_each_of_its_resources_can_be_deleted() {
     let parts = paused(async { Bench::new(1).furnish_demo().len() });
-    // Of what the cloud has: it lacks some extensions of Neutron. Servers and volumes have tests of their own.
+    // Only the kinds that the cloud offers: it lacks some extensions of Neutron. Servers and volumes have tests of
+    // their own.
     let loaded = paused(async {
         let (_, answer) = Bench::new(1).api("GET", "/v2.0/extensions", Value::Null);
         answer.to_string()
@@ -43,14 +45,14 @@ fn the_estate_has_every_kind_and_each_of_its_resources_can_be_deleted() {
     };
     let there = KINDS.iter().filter(is_there);
     let mut unmet: BTreeSet<KindName> = there.map(|kind| kind.name.clone()).collect();
-    // What belongs to a project goes; it stays.
+    // The resources of a project are deleted, and the project itself stays.
     unmet.remove(&KindName::new("project"));
     for at in 0..parts {
         paused(async {
             let bench = Bench::new(1);
-            let (kind, word) = bench.furnish_demo().into_iter().nth(at).unwrap();
+            let (kind, id_or_name) = bench.furnish_demo().into_iter().nth(at).unwrap();
             let deletion = bench.run(async |client| {
-                let id = client.delete(kind, &word).await;
+                let id = client.delete(kind, &id_or_name).await;
                 client.until_gone(&id).await;
                 client.steps(&id).await
             });

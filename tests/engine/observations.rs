@@ -1,4 +1,4 @@
-//! Absence is confirmed, never assumed.
+//! Observations: a resource is gone only when its absence is confirmed.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn i13_an_accepted_delete_that_removed_nothing_is_noticed_and_repeated() {
             json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "keep": true } }]),
         );
         with_engine(&bench, async |client| {
-            // Else it would seem to have been created after its delete.
+            // Otherwise the port would seem to have been created after its delete.
             tokio::time::sleep(Duration::from_secs(2)).await;
             let id = client.delete("port", &ports[0]).await;
             let step = client.until_step(&id, "port", StepState::Blocked).await;
@@ -36,7 +36,7 @@ fn i13_an_accepted_delete_that_removed_nothing_is_noticed_and_repeated() {
         assert!(!bench.exists("ports", &ports[0]));
         let writes = bench.writes();
         assert_eq!(writes.len(), 2);
-        // Observed for as long as the settings say, then on the collector's schedule.
+        // The engine observes for as long as its settings say, and then retries on the schedule.
         assert!(writes[1].at - writes[0].at > TimeDelta::seconds(110));
     });
 }
@@ -90,7 +90,7 @@ fn n13_a_call_that_hung_without_effect_is_repeated_after_an_observation() {
 
 #[test]
 fn i13_an_empty_list_is_not_absence() {
-    // From the plan on, or only when a witness is looked for, or when it should be in the list.
+    // Lists are empty from the plan on, or only when a witness is selected, or when it should be in the list.
     for lists in 1..=4 {
         assert!(
             is_correct_when_lists_are_empty(lists, PlantedFault::None),
@@ -105,20 +105,20 @@ fn i13_a_client_that_takes_an_empty_list_for_absence_is_detected() {
     assert!((1..=4).any(found));
 }
 
-/// Whether nothing is said to be gone that is there.
+/// Returns whether no existing resource is reported as gone while lists are empty after the first `lists` ones.
 fn is_correct_when_lists_are_empty(lists: u32, planted_fault: PlantedFault) -> bool {
     paused(async {
         let mut bench = Bench::new(1);
         bench.planted_fault = planted_fault;
         let (network, ports) = bench.plain_network(30);
         let (_, others) = bench.plain_network(3);
-        // Deletes are said to be done and are not, and every list by id is empty.
+        // Deletes are accepted and have no effect, and every list by id is empty.
         bench.faults(json!([
             { "match": { "method": "DELETE", "kind": "port" }, "times": 30, "action": { "keep": true } },
             { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": lists, "action": {} },
             { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": 40, "action": { "empty_list": true } },
         ]));
-        let held = with_engine(&bench, async |client| {
+        let is_correct = with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client
                 .until(&id, |deletion| {
@@ -134,9 +134,9 @@ fn is_correct_when_lists_are_empty(lists: u32, planted_fault: PlantedFault) -> b
             true
         })
         .await;
-        assert!(!held || ports.iter().all(|port| !bench.exists("ports", port)));
+        assert!(!is_correct || ports.iter().all(|port| !bench.exists("ports", port)));
         assert!(others.iter().all(|port| bench.exists("ports", port)));
-        held
+        is_correct
     })
 }
 
@@ -185,7 +185,7 @@ fn i13_an_empty_list_of_extensions_is_not_absence() {
             id
         })
         .await;
-        // The engine that comes next asks the cloud anew what it offers.
+        // The next engine asks the cloud again which extensions it offers.
         bench.faults(json!([
             { "match": { "method": "GET", "path": "/extensions" }, "times": 5, "action": { "empty_list": true } },
         ]));
@@ -199,7 +199,11 @@ fn i13_an_empty_list_of_extensions_is_not_absence() {
             .into_iter()
             .filter(|call| call.status == Some(409))
             .collect();
-        assert_eq!(refused, [], "its ports were tried while it was there");
+        assert_eq!(
+            refused,
+            [],
+            "the ports of the trunk were deleted while the trunk existed"
+        );
     });
 }
 
@@ -207,11 +211,11 @@ fn i13_an_empty_list_of_extensions_is_not_absence() {
 fn i13_an_empty_list_of_a_networks_ports_is_not_absence() {
     paused(async {
         let bench = Bench::new(1);
-        // More than are asked for by id: they are listed by their network.
+        // Too many for a list by id: they are listed by their network.
         let (network, ports) = bench.plain_network(300);
         let (_, others) = bench.plain_network(3);
         with_engine(&bench, async |client| {
-            // Else it would seem to have been created after its delete.
+            // Otherwise the port would seem to have been created after its delete.
             tokio::time::sleep(Duration::from_secs(2)).await;
             let id = client.delete("network", &network).await;
             client.until(&id, |deletion| deletion.counts.total > 0).await;
@@ -276,7 +280,7 @@ fn i13_a_witness_that_was_deleted_is_replaced_in_the_same_observation() {
         with_engine(&bench, async |client| {
             let id = client.delete("network", &first).await;
             client.until_gone(&id).await;
-            // What vouched for its ports is one of these.
+            // One of these was the witness for its ports.
             for port in bench.ids("ports") {
                 let path = format!("/v2.0/ports/{port}");
                 assert_eq!(bench.api("DELETE", &path, Value::Null).0, 204);
@@ -310,7 +314,7 @@ fn i13_a_proxys_page_is_not_absence() {
             assert_eq!(step.last_error.unwrap().status, Some(404));
             client.until_step(&id, "port", StepState::Verifying).await;
             client.until_gone(&id).await;
-            // Not even for a while: the sweep would have found it, and removed it again.
+            // The port was never counted as gone: otherwise the sweep would have started another deletion.
             assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
         })
         .await;
@@ -332,7 +336,7 @@ fn i13_the_kinds_own_not_found_is_absence() {
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client.until_step(&id, "port", StepState::Blocked).await;
-            // Someone else is quicker.
+            // Somebody else deletes the port first.
             bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
             client.until_gone(&id).await;
         })
@@ -364,7 +368,7 @@ fn i13_an_observation_that_fails_is_repeated() {
                 let (network, _) = bench.plain_network(ports);
                 let (bystander, _) = bench.plain_network(2);
                 with_engine(&bench, async |client| {
-                    // Planned on a good day.
+                    // The plan is made before the faults begin.
                     let plan = client.plan("network", &network).await;
                     assert!(plan.refused.is_empty());
                     let id = client.delete("network", &network).await;
@@ -415,7 +419,7 @@ fn i10_an_interface_re_created_on_the_same_subnet_is_not_touched() {
             assert_eq!(status, 200);
             let new = interface(&bench).unwrap();
             assert_ne!(old, new);
-            // The network is in use by it: a newcomer, about which a person is asked.
+            // The new interface uses the network: it is a newcomer, and a person decides.
             client.until_stuck(&id).await;
             assert_eq!(bench.writes_to(&new), []);
             assert_eq!(interface(&bench), Some(new));
@@ -483,7 +487,7 @@ fn i13_an_absence_does_not_count_while_the_identity_of_the_plan_cannot_be_read()
 
 #[test]
 fn n13_a_delete_whose_error_leaves_its_outcome_open_is_observed_before_it_is_repeated() {
-    // As a service, and as a proxy answers; whether it uses an attempt.
+    // The answers of a service and of proxies, and the attempts that each uses.
     for (action, attempts) in [
         (json!({ "status": 500 }), 1),
         (json!({ "status": 502, "html": true }), 0),
@@ -528,7 +532,7 @@ fn n13_a_delete_that_took_effect_despite_an_error_is_not_repeated() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
-        // The proxy waits a second, and then no longer; Neutron goes on.
+        // The proxy gives up after a second, while Neutron continues.
         let proxy = json!({ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 504, "delay_ms": 1000 } });
         bench.faults(json!([proxy]));
         with_engine(&bench, async |client| {

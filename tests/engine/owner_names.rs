@@ -1,4 +1,4 @@
-//! Whose a blocker is, by name: asked seldom, and never at the cost of a deletion.
+//! Names of the projects that own blockers: requested seldom, and never at the cost of a deletion.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use serde_json::json;
 use super::harness::{Bench, Client, paused, with_engine};
 
 impl Bench {
-    /// Paths and answers of the calls about projects.
+    /// Returns the paths and statuses of the calls about projects.
     fn project_requests(&self) -> Vec<(String, Option<u16>)> {
         let sent = self.sent().into_iter();
         let about = sent.filter(|sent| sent.path.starts_with("/v3/projects"));
         about.map(|sent| (sent.path, sent.status)).collect()
     }
 
-    /// Hangs floating IPs of the project `demo` on new ports of a network.
+    /// Associates floating IPs of the project `demo` with new ports of a network.
     fn hang_floating_ips(&self, network: &str, count: usize) {
         let demo = self.demo_project();
         let networks = self.rows("networks");
@@ -32,7 +32,7 @@ impl Bench {
     }
 }
 
-/// Owners by id and name, of what is another project's; and the first reason.
+/// Returns the owners (id and name) of the blockers of other projects, and the reason of the first such refusal.
 fn owners_and_reason(deletion: &Deletion) -> (Vec<(String, String)>, String) {
     let others = || {
         let refused = deletion.refused.iter();
@@ -44,6 +44,7 @@ fn owners_and_reason(deletion: &Deletion) -> (Vec<(String, String)>, String) {
     (owners.collect(), reason.unwrap_or_default())
 }
 
+/// Deletes a network, which must be refused.
 async fn refused_deletion(client: &Client, network: &str) -> Deletion {
     let id = client.delete("network", network).await;
     client.until_refused(&id).await
@@ -73,7 +74,7 @@ fn p02_n14_project_names_are_listed_once_an_hour_for_many_blockers_and_deletions
             let explanation = client.explain("network", &shop.network).await;
             let lines = explanation.lines.join("\n");
             assert!(lines.contains("belongs to project demo, not"), "{lines}");
-            // After an hour they are asked for anew: projects are renamed.
+            // After an hour the names are requested again, since projects are renamed.
             tokio::time::sleep(Duration::from_secs(60 * 60)).await;
             refused_deletion(&client, &shop.network).await;
         })
@@ -93,7 +94,7 @@ fn n14_project_names_are_not_requested_without_a_blocker_of_another_project() {
         let theirs = bench.create("networks", json!({ "project_id": demo }));
         bench.create("ports", json!({ "network_id": theirs, "project_id": demo }));
         with_engine(&bench, async |client| {
-            // Refused for its own ports, without the cascade: the login knows that project.
+            // Refused because of its own ports, without the cascade. The login knows the name of its own project.
             let options = gone::domain::model::PlanOptions::default();
             let id = client.delete_with("network", &shop.network, options).await;
             let deletion = client.until_refused(&id).await;
@@ -106,7 +107,7 @@ fn n14_project_names_are_not_requested_without_a_blocker_of_another_project() {
                     .clone()
                     .any(|blocker| blocker.owner_name == "admin")
             );
-            // For its own ports too, and whose they are no login tells: it needs no name.
+            // Refused because of its own ports, too. They belong to the project of the target, so no name is requested.
             let id = client.delete_with("network", &theirs, options).await;
             let blockers = client.until_refused(&id).await.refused.into_iter();
             let blockers = blockers.filter_map(|one| one.blocker);
@@ -168,7 +169,7 @@ fn i12_a_hanging_keystone_delays_one_refusal_briefly_and_no_deletion() {
                 let took = bench.clock.now() - began;
                 assert!(took < TimeDelta::milliseconds(limit_ms), "{took}");
             }
-            // A refused step on the way waits for no name either.
+            // A step that the cloud refuses does not wait for names either.
             let port = free.unwrap()["id"].as_str().unwrap();
             let began = bench.clock.now();
             let id = client.delete("port", port).await;
@@ -207,7 +208,7 @@ fn p02_an_explanation_waits_for_names_for_less_than_ten_seconds() {
             .filter(|it| it.key.kind.as_str() == "security_group")
             .map(|it| it.name)
             .collect();
-        assert_eq!(groups, [""], "it is there, by its id");
+        assert_eq!(groups, [""], "the group is listed without a name");
     });
 }
 

@@ -1,4 +1,4 @@
-//! Reading a cloud is as patient as deleting from it (N16).
+//! Reads of a cloud, such as those of a plan, are repeated as deletes are, and obey the same limits (N16).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::harness::*;
 
-/// How a busy, an overloaded and an absent service answer.
+/// Answers of a service that throttles (429 and 413), is unavailable (503) or fails (500).
 fn throttled_or_unavailable() -> [Value; 4] {
     [
         json!({ "status": 429, "retry_after": 1 }),
@@ -73,15 +73,15 @@ fn n16_a_site_gets_no_deletes_until_its_retry_after_has_passed() {
         })
         .await;
         let sent = bench.sent();
-        let told = sent.iter().find(|call| call.status == Some(429)).unwrap();
+        let throttled = sent.iter().find(|call| call.status == Some(429)).unwrap();
         let after = sent.iter().filter(|call| {
-            let seconds = (call.at - told.at).num_seconds();
+            let seconds = (call.at - throttled.at).num_seconds();
             call.method == "DELETE" && (1..19).contains(&seconds)
         });
         assert_eq!(
             after.count(),
             0,
-            "calls were in flight when it was told, and none after"
+            "deletes were sent before the Retry-After of the 429 had passed"
         );
     });
 }
@@ -96,7 +96,7 @@ fn n16_a_ledger_read_error_does_not_turn_a_refused_delete_into_drift() {
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client.until_step(&id, "port", StepState::Blocked).await;
-            // It came after the plan, and goes by a deletion of its own.
+            // A port that appeared after the plan, and that another deletion deletes.
             let late = bench.create("ports", json!({ "network_id": network }));
             bench.faults(json!([away(&late)]));
             let own = client.delete("port", &late).await;
@@ -117,7 +117,7 @@ fn n16_a_ledger_read_error_does_not_turn_a_refused_delete_into_drift() {
     });
 }
 
-/// Asks for the network's deletion, and waits for it no longer than this.
+/// Requests the deletion of a target, with a deadline this long from now. Returns the id of the deletion.
 async fn delete_within(
     client: &Client,
     clock: &Clock,
@@ -147,10 +147,14 @@ fn n16_a_plan_with_a_deadline_waits_for_minutes_for_an_unavailable_cloud() {
             let target = target("network", &network);
             let patient = TimeDelta::minutes(30);
             let id = delete_within(&client, &bench.clock, target, patient).await;
-            let told = client.until(&id, |it| !it.note.is_empty()).await;
-            assert_eq!(told.state, DeletionState::Planning);
-            assert!(told.note.contains("still planning"), "{}", told.note);
-            assert!(told.note.contains("Service Unavailable"), "{}", told.note);
+            let waiting = client.until(&id, |it| !it.note.is_empty()).await;
+            assert_eq!(waiting.state, DeletionState::Planning);
+            assert!(waiting.note.contains("still planning"), "{}", waiting.note);
+            assert!(
+                waiting.note.contains("Service Unavailable"),
+                "{}",
+                waiting.note
+            );
             let done = client.until_gone(&id).await;
             let took = done.finished_at.unwrap() - done.requested_at;
             assert!(took > TimeDelta::minutes(2), "{took}");
@@ -185,7 +189,7 @@ fn n16_a_plan_whose_cloud_never_answers_is_refused_at_its_deadline() {
 fn n16_plans_that_wait_for_one_region_do_not_delay_a_plan_at_another() {
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
-        // Twice as many as are planned at a time, and one more.
+        // Twice as many plans as the engine makes at a time, and one more.
         let networks: Vec<String> = (0..9).map(|_| bench.plain_network(0).0).collect();
         let seeded =
             bench.seed(json!({ "region": "RegionTwo", "networks": 1, "ports_per_network": 1 }));
@@ -231,7 +235,10 @@ fn n12_a_plan_that_the_ledger_refuses_ends_its_deletion() {
             let before = bench.sent().len();
             tokio::time::sleep(Duration::from_secs(600)).await;
             let lists = bench.sent().split_off(before);
-            assert!(lists.len() < 20, "it is not planned again: {lists:?}");
+            assert!(
+                lists.len() < 20,
+                "the deletion was planned again: {lists:?}"
+            );
         })
         .await;
         assert!(bench.exists("ports", &ports[0]));
@@ -265,8 +272,8 @@ fn n16_reads_pause_between_attempts_even_if_retry_after_is_zero() {
     });
 }
 
-/// Deletes a project of some hundred resources; its steps, the calls that were let through and refused, and
-/// how long it took.
+/// Deletes a project of some hundred resources. Returns the numbers of its steps, of the calls that the limit let
+/// through and of those that it refused, and the seconds that the deletion took.
 fn delete_a_project(rate_limit: Option<RateLimit>) -> (usize, usize, usize, f64) {
     paused(async {
         let bench = Bench::new(1);
@@ -307,7 +314,7 @@ fn delete_a_project(rate_limit: Option<RateLimit>) -> (usize, usize, usize, f64)
 fn n16_a_project_behind_a_rate_limit_takes_at_most_a_tenth_longer_than_the_limit_allows() {
     let (steps, needed, _, unlimited) = delete_a_project(None);
     assert!(steps >= 100, "{steps}");
-    // A limiter that saves up the calls of a second, or of two.
+    // The limit saves up the calls of one second, or of two.
     for (burst, retry_after) in [(10.0, None), (10.0, Some(1)), (20.0, Some(1))] {
         let rate_limit = RateLimit::new(10.0, burst, retry_after);
         let (limited, passed, refused, took) = delete_a_project(Some(rate_limit));

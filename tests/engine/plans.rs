@@ -1,4 +1,4 @@
-//! How many calls a plan costs, what refuses it, and what changes on the way.
+//! Plans: the number of calls that they cost, the reasons that refuse them, and drift after the approval.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ fn n14_calls_are_bounded_for_many_networks_at_once() {
 #[test]
 fn n14_calls_are_bounded_on_a_slow_cloud() {
     assert_calls_are_bounded(|bench| {
-        // A real one takes a second for each port.
+        // A real Neutron takes a second for each port.
         bench.limits(json!({ "latency_ms": 1_000 }));
         vec![bench.plain_network(1_000).0]
     });
@@ -36,7 +36,7 @@ fn assert_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
     paused(async {
         let bench = Bench::new(1);
         let networks = seed(&bench);
-        // Where nothing else of a kind lives, nothing but a read by id proves absence (I13).
+        // If no other resource of a kind exists, only a read by id proves absence (I13).
         bench.plain_network(1);
         let sizes: BTreeMap<&str, usize> = COLLECTIONS
             .into_iter()
@@ -80,7 +80,7 @@ fn assert_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
     });
 }
 
-/// Collection and filter, without paging; what is read by id is no list.
+/// Returns the collection and the filters of a list, without those of paging. Returns none for a read by id.
 fn list_of(sent: &SentRequest) -> Option<String> {
     let (path, query) = sent.path.split_once('?').unwrap_or((&sent.path, ""));
     let collection = path.rsplit('/').next()?;
@@ -169,7 +169,7 @@ fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
                 assert_eq!(
                     client.plan("network", &network).await.hash,
                     plan_hash,
-                    "an unchanged cloud hashes alike"
+                    "two plans of an unchanged cloud have one hash"
                 );
                 change(word);
                 let deletion_id = client.delete_plan(&plan_hash).await;
@@ -233,13 +233,13 @@ fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
                 .await
                 .unwrap_err();
             assert!(refused.to_string().contains("read-only"), "{refused}");
-            // Planning is reading.
+            // A plan only reads.
             client.plan("network", &network).await;
             tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
         })
         .await;
         assert_eq!(bench.writes().len(), sent);
-        // What was on its way waits, too, and goes on when the guard is down.
+        // The deletion that was running waits, too, and continues once the engine is no longer read-only.
         bench.settings.guard.read_only = false;
         with_engine(&bench, async |client| {
             client.until_gone(&on_its_way).await;
@@ -265,8 +265,8 @@ fn p08_a_cancelled_deletion_keeps_the_resources_whose_delete_was_not_sent() {
                         deletion.counts.gone + deletion.counts.verifying >= 2
                     })
                     .await;
-                // A call is in flight: it comes to its end. What is claimed ahead, where calls are
-                // short, is not sent.
+                // A call that is in flight runs to its end. Steps that the engine has claimed in advance, as it does
+                // when calls are short, are not sent.
                 tokio::time::sleep(std::time::Duration::from_millis(latency_ms / 2)).await;
                 client
                     .submit(Command::Cancel {

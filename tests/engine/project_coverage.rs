@@ -1,11 +1,11 @@
-//! A project goes with all that it has, and what gone does not look at is said (N19, P9).
+//! Resources of rare kinds are deleted with their project, and its plan lists what gone has no kinds for (N19, P9).
 
 use super::harness::*;
 use gone::domain::kinds::Source;
 use gone::domain::model::PlanOptions;
 use serde_json::{Value, json};
 
-/// What few projects have, by its collection.
+/// Collections of resources that few projects have.
 const RARE: [&str; 5] = [
     "local_ips",
     "ndp_proxies",
@@ -38,7 +38,7 @@ fn n19_the_metering_labels_local_ips_helpers_and_proxies_of_a_project_are_delete
                 .any(|step| step.resource.key.kind.as_str() == kind && step.resource.key.id == **id)
         };
         assert!(planned("local_ip") && planned("metering_label"));
-        // What the cloud removes by itself costs no call.
+        // Resources that the cloud removes by itself cost no call.
         for kind in ["conntrack_helper", "metering_label_rule", "ndp_proxy"] {
             let (_, own) = made[kind].split_once(',').unwrap_or(("", &made[kind]));
             assert_eq!(bench.writes_to(own), [], "{kind}");
@@ -81,7 +81,7 @@ fn n19_a_network_is_deleted_with_the_local_ips_that_have_their_address_on_it() {
         let addresses = json!({ "network_id": other, "ip_version": 4, "cidr": "10.9.0.0/24" });
         bench.create("subnets", addresses);
         let local = |fields: Value| bench.create("local_ips", fields);
-        // With a port of its own, by a port of the user's, and elsewhere.
+        // One with a port of its own, one on a port of the user, and one on another network.
         let own = local(json!({ "network_id": network }));
         local(json!({ "local_port_id": ports[0] }));
         let elsewhere = local(json!({ "network_id": other }));
@@ -198,11 +198,13 @@ fn n19_an_extension_that_the_cloud_lacks_costs_no_call_and_refuses_nothing() {
             client.until_gone(&id).await;
         })
         .await;
-        let lacking = ["/log/", "/bgp", "/vpn/"];
+        let paths_of_extensions = ["/log/", "/bgp", "/vpn/"];
         let sent = bench.sent();
-        let asked = sent
-            .iter()
-            .find(|it| lacking.iter().any(|part| it.path.contains(part)));
-        assert!(asked.is_none(), "{asked:?}");
+        let call = sent.iter().find(|it| {
+            paths_of_extensions
+                .iter()
+                .any(|part| it.path.contains(part))
+        });
+        assert!(call.is_none(), "{call:?}");
     });
 }

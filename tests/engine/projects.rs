@@ -1,5 +1,5 @@
-//! A project is complete (N19): every visibility, whoever asks, also when Keystone knows it no more; and a
-//! login that is shown nothing is an error (P9).
+//! The deletion of a project covers every kind and visibility, for admins and members, also if Keystone no longer knows
+//! the project (N19). A login to which a service shows nothing is an error (P9).
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn project_with(bench: &Bench, fields: Value) -> String {
     answer["project"]["id"].as_str().unwrap().to_owned()
 }
 
-/// A network with a subnet and two ports, and the default group that the first port brings.
+/// Creates a network with a subnet and two ports in a project. Neutron adds the default group. Returns the network.
 fn furnish(bench: &Bench, project: &str) -> String {
     let network = bench.create("networks", json!({ "name": "rest", "project_id": project }));
     bench.create(
@@ -266,9 +266,9 @@ fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
             furnish(&bench, &demo);
             bench.login = login;
             with_engine(&bench, async |client| {
-                for (kind, word) in [("project", demo.as_str()), ("network", "rest")] {
-                    let message = match client.try_delete(kind, word, cascade()).await {
-                        // The project itself is found; what it has is not shown.
+                for (kind, id_or_name) in [("project", demo.as_str()), ("network", "rest")] {
+                    let message = match client.try_delete(kind, id_or_name, cascade()).await {
+                        // The project itself is found, and its resources are not shown.
                         Ok(id) => {
                             let refused = client.until_refused(&id).await;
                             assert_eq!(refused.refused[0].rule, RefusalRule::NotShown);
@@ -277,10 +277,10 @@ fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
                         Err(ControlError::Auth { message }) => message,
                         Err(other) => panic!("{login:?} {kind}: {other:?}"),
                     };
-                    let is_told = message.contains("has no project")
+                    let names_the_reason = message.contains("has no project")
                         || message.contains("the login has no project")
                         || message.contains("not authorized");
-                    assert!(is_told, "{message}");
+                    assert!(names_the_reason, "{message}");
                 }
             })
             .await;
@@ -429,7 +429,7 @@ fn n19_a_project_that_keystone_no_longer_knows_is_listed_and_emptied() {
             );
         })
         .await;
-        // Also its default group, which no look may have brought back.
+        // The default group is gone, too: a list by gone must not make Neutron create it again.
         for collection in ["networks", "subnets", "ports", "security-groups"] {
             assert_eq!(rows_of(&bench, collection, &dead), 0, "{collection}");
         }
@@ -476,7 +476,7 @@ fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
         assert_eq!(status, 201, "{answer}");
         let golden = image(&bench, &shop, "public", false);
         with_engine(&bench, async |client| {
-            // One region is not all of it.
+            // A request for one region leaves out the other one.
             let one = client
                 .try_delete("project", "shop@envvars/RegionOne", with_project())
                 .await;
@@ -514,7 +514,7 @@ fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
     });
 }
 
-/// Its login cannot say any more whose it is; Keystone says of each of its calls that the project is not there.
+/// The login has no identity any more: Keystone answers each of its calls that the project does not exist.
 #[test]
 fn n19_i13_the_logins_own_project_is_confirmed_gone_by_keystones_answers() {
     paused(async {
@@ -559,7 +559,7 @@ fn n19_a_project_with_a_child_project_and_a_domain_are_refused_before_any_write(
             assert!(reason.contains("project retail"), "{reason}");
             assert!(reason.contains("it is a domain"), "{reason}");
 
-            // What belongs to a project may go while others are below it.
+            // The resources of a project may be deleted while it has child projects.
             assert_eq!(client.plan("project", "shop").await.refused, []);
         })
         .await;
@@ -583,7 +583,7 @@ fn n19_the_keystone_project_stays_if_gone_has_no_kinds_for_an_extension() {
             let id = client.delete_with("project", "shop", with_project()).await;
             let refused = client.until_refused(&id).await.refused;
             assert!(refused[0].reason.contains("kites"), "{refused:?}");
-            // Without the project itself it is a warning.
+            // It is only a warning if the Keystone project stays.
             let plan = client.plan("project", "shop").await;
             assert_eq!(plan.refused, []);
         })
@@ -641,7 +641,7 @@ fn n19_a_service_that_refuses_its_lists_blocks_only_the_plans_that_need_it() {
                 "{refusal:?}"
             );
 
-            // Of a project each service must tell.
+            // For a project each service must show its resources.
             let refused = client.try_delete("project", &demo, cascade()).await;
             match refused {
                 Ok(id) => {

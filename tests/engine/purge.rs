@@ -1,5 +1,5 @@
-//! The ladder of a force-purge: what is offered, what each rung does, which guards hold on it; orphans,
-//! tombstones let go, and sites that a person paused (P3, T10).
+//! The purge ladder: the rungs that are offered, what each does, and the guards that apply to it. Orphans, released
+//! tombstones, and sites that a person paused (P3, T10).
 
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ async fn ladder(client: &Client, what: PurgeScope) -> Ladder {
     }
 }
 
+/// Takes a rung, with the short id of the deletion as confirmation.
 async fn take_rung(
     client: &Client,
     id: &str,
@@ -45,7 +46,7 @@ fn whole_deletion(id: &str) -> PurgeScope {
     PurgeScope::Deletion(id.to_owned())
 }
 
-/// Why it is not offered; none if it is.
+/// Returns why a rung is not offered, or none if it is.
 fn reason_against(ladder: &Ladder, rung: Rung) -> Option<String> {
     ladder.offer(rung).unwrap().why_not.clone()
 }
@@ -84,14 +85,14 @@ fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_is_an_o
         let (network, balancers) = network_with_pending_balancer(&bench);
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            // The sibling is not delayed.
+            // The other balancer is not delayed.
             let sibling =
                 |it: &Step| it.resource.key.id == balancers[1] && it.state == StepState::Gone;
             client.until_any_step(&id, sibling).await;
             tokio::time::sleep(Duration::from_secs(20 * 60)).await;
             let step = client.step_of(&id, &balancers[0]).await;
             assert_eq!(step.state, StepState::Verifying);
-            // It is shown where a person looks, and no other that is looked for.
+            // The snapshot lists this step for a person, and no other pending step.
             let shown = client.control.snapshot().borrow().attention.clone();
             let ids: Vec<i64> = shown.iter().map(|it| it.id).collect();
             assert_eq!(ids, [step.id]);
@@ -146,7 +147,7 @@ fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_is_an_o
                 forgotten,
                 Ok(Receipt::Purged(Purged { moved: 1, .. }))
             ));
-            // Nothing was sent by all that, and nothing because of it.
+            // Neither the runbook nor the rung `forget` sent anything.
             tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
             assert_eq!(bench.writes().len(), sent);
             assert_eq!(
@@ -166,7 +167,7 @@ fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_is_an_o
             assert!(orphan.why.contains("PENDING_DELETE"), "{orphan:?}");
             assert_eq!(orphan.deletion_id, id);
 
-            // What it holds is refused by the cloud, and asks for a person at once.
+            // The cloud refuses the network, which the balancer blocks. That step is stuck at once.
             client.retry(&id).await;
             client.until_stuck(&id).await;
             let refused = client.step_of(&id, &network).await;
@@ -193,11 +194,11 @@ fn p03_an_orphan_removed_elsewhere_is_absent_and_one_deleted_again_is_not_listed
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(2);
-        let held = |id: &str| {
+        let forbidden = |id: &str| {
             json!({ "match": { "method": "DELETE", "id": id }, "times": 1,
             "action": { "status": 403, "type": "PolicyNotAuthorized" } })
         };
-        bench.faults(json!([held(&ports[0]), held(&ports[1])]));
+        bench.faults(json!([forbidden(&ports[0]), forbidden(&ports[1])]));
         with_engine(&bench, async |client| {
             for port in &ports {
                 let id = client.delete("port", port).await;
@@ -228,7 +229,8 @@ fn p03_an_orphan_removed_elsewhere_is_absent_and_one_deleted_again_is_not_listed
     });
 }
 
-/// A network whose port is held up, and to which somebody adds an interface of a router meanwhile.
+/// Deletes a network while the deletes of its port fail, and adds an interface of a router to it meanwhile. Returns the
+/// ids of the deletion, of the network and of the router.
 async fn network_blocked_by_interface(
     bench: &Bench,
     client: &Client,
@@ -248,9 +250,9 @@ async fn network_blocked_by_interface(
         body,
     );
     assert_eq!(status, 200, "{answer}");
-    // Stuck of ours, which is drift; blocked of another project's.
-    let held = |step: &Step| step.resource.key.id == network && !step.blockers.is_empty();
-    client.until_any_step(&id, held).await;
+    // Stuck with drift if the router is in the same project, else blocked.
+    let is_blocked = |step: &Step| step.resource.key.id == network && !step.blockers.is_empty();
+    client.until_any_step(&id, is_blocked).await;
     (id, network, router)
 }
 
@@ -347,7 +349,7 @@ fn p03_p04_no_rung_changes_a_protected_resource_or_one_of_another_project() {
                     "project"
                 };
                 assert!(why.contains(words), "{why}");
-                // Forgetting sends nothing, and so touches nothing.
+                // The rung `forget` sends nothing, so it changes no protected resource.
                 assert_eq!(reason_against(&shown, Rung::Forget), None);
             })
             .await;
@@ -479,7 +481,7 @@ fn p11_a_blocked_step_can_be_abandoned_and_a_waiting_step_has_no_rung() {
                 Ok(Receipt::Purged(Purged { moved: 1, .. }))
             ));
 
-            // It is an orphan; what waited for it asks for a person, and nothing is sent for either.
+            // The port is an orphan, the network that waited for it is stuck, and nothing is sent for either.
             let waited = client.step_of(&id, &network).await;
             assert_eq!(waited.state, StepState::Stuck);
             assert_eq!(waited.last_error.unwrap().kind, DEPENDENCY_ABANDONED);
@@ -524,10 +526,10 @@ fn p03_unpin_disassociates_a_floating_ip_and_is_not_offered_if_it_is_protected()
             associate(&Value::Null);
             bench.faults(json!([{ "match": { "method": "PUT", "path": "*/remove_router_interface" }, "times": 2, "action": { "status": 503 } }]));
             with_engine(&bench, async |client| {
-                let word = format!("{},{}", shop.router, shop.subnet);
-                let id = client.delete("router_interface", &word).await;
+                let interface = format!("{},{}", shop.router, shop.subnet);
+                let id = client.delete("router_interface", &interface).await;
                 let is = |it: &Step, known: bool| {
-                    it.resource.key.id == word
+                    it.resource.key.id == interface
                         && it.state == StepState::Blocked
                         && it.blockers.is_empty() != known
                 };
@@ -563,7 +565,8 @@ enum CrashPoint {
     Call(u64),
 }
 
-/// A purge that the engine does not survive, and one that goes on. False if the crash did not come.
+/// Takes a rung with an engine that crashes, and finishes with another engine. Returns false if the engine did not
+/// crash.
 fn run_with_crash(at: CrashPoint, rung: Rung) -> bool {
     paused(async {
         let bench = Bench::new(3);
@@ -591,7 +594,7 @@ fn run_with_crash(at: CrashPoint, rung: Rung) -> bool {
             .await;
         bench.crash.cancel();
         with_engine(&bench, async |client| {
-            // Whoever was not answered looks, and asks again if nothing came of it.
+            // A person who got no answer reads the state, and repeats the command if it had no effect.
             if client.until_terminal(&id).await.state == DeletionState::Stuck {
                 let step: Step = client.step_of(&id, &network).await;
                 take_rung(&client, &id, PurgeScope::Step(step.id), rung)
@@ -610,7 +613,7 @@ fn run_with_crash(at: CrashPoint, rung: Rung) -> bool {
         match rung {
             Rung::Forget => assert_eq!(purges(), [], "{at:?}"),
             _ => {
-                // Each call has its effect once: what was in flight is looked at first.
+                // The engine observes what was in flight, and repeats no call that took effect.
                 let missed: Vec<_> = purges()
                     .into_iter()
                     .filter(|it| it.status == Some(404))
@@ -725,7 +728,11 @@ fn a_site_that_a_person_paused_gets_no_calls_until_a_person_resumes_it() {
             assert_eq!(status.state, SiteState::Paused);
             assert_eq!(status.reason, "paused by tester");
             assert_eq!(status.paused_by.unwrap().by.name, "tester");
-            assert_eq!(bench.sent().len(), sent, "neither calls nor looks");
+            assert_eq!(
+                bench.sent().len(),
+                sent,
+                "neither writes nor reads are sent to a paused site"
+            );
             let again = client.submit(steer(true)).await;
             assert!(
                 matches!(again, Err(ControlError::Conflict { .. })),
@@ -735,7 +742,7 @@ fn a_site_that_a_person_paused_gets_no_calls_until_a_person_resumes_it() {
         })
         .await;
         let writes = bench.writes().len();
-        // It survives the engine, and rights that are lost and come back do not end it.
+        // The pause survives the engine, and rights that are lost and restored do not end it.
         with_engine(&bench, async |client| {
             let password = |word: &str| json!({ "name": "admin", "password": word });
             bench.control("PUT", "/users", password("changed"));

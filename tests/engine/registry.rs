@@ -1,4 +1,4 @@
-//! Our own resources: what becomes of those that refer to what goes, in one plan with the cloud's.
+//! Native resources: the fate of those that refer to a deleted resource, in one plan with the resources of the cloud.
 
 use gone::control::{Command, ControlError, Page, Query, Receipt, query};
 use gone::domain::model::{Action, Deletion, DeletionState, Paged, RefusalRule};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::harness::{Bench, paused, with_engine};
 
-/// Each way in which a network or a customer may be referred to.
+/// A kind for each way in which a resource may refer to a network or a customer.
 const KINDS: &str = r#"
 service = "billing"
 [kind.customer.native]
@@ -137,7 +137,7 @@ fn g06_references_to_a_network_are_deleted_unset_or_left_dangling() {
                 assert_eq!(steps(Action::Unset, "record"), ["r1"]);
                 assert_eq!(steps(Action::Delete, "invoice"), ["i1"]);
                 assert_eq!(steps(Action::Delete, "port").len(), ports.len());
-                // The network goes after whatever refers to it.
+                // The network is deleted after all resources that refer to it.
                 let last = plan.steps.last().unwrap();
                 assert_eq!(last.kind.as_str(), "network");
                 assert_eq!(last.depends_on.len(), plan.steps.len() - 1);
@@ -162,7 +162,7 @@ fn g06_references_to_a_network_are_deleted_unset_or_left_dangling() {
     });
 }
 
-/// The cloud's network goes last, and its ports do not wait for anybody's word.
+/// The network is deleted last, and its ports do not wait for a clearance.
 #[test]
 fn g03_an_asynchronous_referrer_of_a_network_is_deleted_by_a_deletion_of_its_own() {
     paused(async {
@@ -220,11 +220,11 @@ fn g02_a_blocking_and_a_required_reference_refuse_the_deletion_and_are_named() {
                 create(&client, "invoice", json!({"id": "i1", "customer": "acme"})).await;
                 let at = format!("{network}@envvars/RegionOne");
                 create(&client, "contract", json!({"id": "c1", "network": at})).await;
-                for (kind, word, by) in [
+                for (kind, id_or_name, by) in [
                     ("customer", "acme", "i1"),
                     ("network", network.as_str(), "c1"),
                 ] {
-                    let id = client.delete(kind, word).await;
+                    let id = client.delete(kind, id_or_name).await;
                     let refused = client.until_refused(&id).await.refused;
                     assert_eq!(refused[0].rule, RefusalRule::InUse);
                     let blocker = refused[0].blocker.as_ref().unwrap();
@@ -302,7 +302,7 @@ fn i11_a_crash_at_each_of_eleven_writes_leaves_references_deleted_or_unset() {
             bench.crash.cancel();
             bench
                 .run(async |client| {
-                    // The crash may have come before the deletion was taken.
+                    // The crash may have come before the deletion was accepted.
                     let id = client.delete("network", &network).await;
                     assert_eq!(
                         client.until_terminal(&id).await.state,

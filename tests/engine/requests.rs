@@ -1,4 +1,4 @@
-//! Requests as clients repeat them under a key of their own, and as they make them up.
+//! Requests that clients repeat under an idempotency key, and requests with forged cursors.
 
 use std::time::Duration;
 
@@ -44,6 +44,7 @@ async fn audit_rows(client: &Client) -> usize {
     }
 }
 
+/// Whether the command was refused because its idempotency key belongs to another one.
 fn is_refused_key(answer: &Result<Receipt, ControlError>) -> bool {
     matches!(answer, Err(ControlError::Usage { message }) if message.contains("idempotency key"))
 }
@@ -109,9 +110,9 @@ fn a_command_repeated_under_its_key_runs_once_and_gets_the_same_answer() {
                         let refused = submit_as(&client, "alice", &key, other, reason).await;
                         assert!(is_refused_key(&refused), "{command:?}: {refused:?}");
                     }
-                    assert_eq!(audit_rows(&client).await, rows, "{command:?}: done again");
+                    assert_eq!(audit_rows(&client).await, rows, "{command:?} ran twice");
                 }
-                // Somebody else's key of that name is another one.
+                // The same key of another client is another key.
                 let rows = audit_rows(&client).await;
                 let retry = Command::Retry { deletion_id: id };
                 submit_as(&client, "bob", "key-0", retry, "").await.unwrap();
@@ -162,17 +163,17 @@ fn a_deletion_repeated_under_its_key_is_answered_after_its_end_and_without_a_clo
                     targets: vec![target("network", &network)],
                     options,
                 };
-                // The second joins the deletion of the first.
-                let mut asked = Vec::new();
+                // The second request joins the deletion of the first.
+                let mut deletions = Vec::new();
                 for key in ["first", "second"] {
                     let answer = submit_as(&client, "alice", key, delete(cascade()), "").await;
                     let Ok(Receipt::Accepted(accepted)) = answer else {
                         panic!("{key}: {answer:?}");
                     };
-                    asked.push(accepted.deletion_id);
+                    deletions.push(accepted.deletion_id);
                 }
-                assert_eq!(asked[0], asked[1]);
-                client.until_gone(&asked[0]).await;
+                assert_eq!(deletions[0], deletions[1]);
+                client.until_gone(&deletions[0]).await;
                 for is_down in [false, true] {
                     if is_down {
                         bench.faults(json!([{"match": {}, "action": {"status": 503}}]));
@@ -180,7 +181,7 @@ fn a_deletion_repeated_under_its_key_is_answered_after_its_end_and_without_a_clo
                     for key in ["first", "second"] {
                         let again = submit_as(&client, "alice", key, delete(cascade()), "").await;
                         let is_answered = matches!(&again, Ok(Receipt::Accepted(accepted))
-                            if accepted.existing && accepted.deletion_id == asked[0]);
+                            if accepted.existing && accepted.deletion_id == deletions[0]);
                         assert!(is_answered, "{key}: {again:?}");
                         let plain = delete(PlanOptions::default());
                         let refused = submit_as(&client, "alice", key, plain, "").await;
@@ -233,7 +234,7 @@ fn a_request_under_the_key_of_a_command_that_still_runs_is_a_conflict() {
                 let late = json!({ "network_id": network, "name": "late" });
                 let (deletion_id, _) =
                     delete_with_newcomer(&bench, &client, &network, late).await;
-                // What is accepted is planned, by calls that take their time.
+                // Accepted newcomers are planned, by calls that take 200 ms each.
                 bench.limits(json!({ "latency_ms": 200 }));
                 let accept = || Command::Drift {
                     deletion_id: deletion_id.clone(),
@@ -266,7 +267,7 @@ fn a_key_is_valid_for_a_day() {
                 let rows = audit_rows(&client).await;
                 tokio::time::sleep(Duration::from_secs(24 * 60 * 60 - 60)).await;
                 submit_as(&client, "alice", "k", pause(), "").await.unwrap();
-                assert_eq!(audit_rows(&client).await, rows, "done again within the day");
+                assert_eq!(audit_rows(&client).await, rows, "the command ran twice within a day");
                 tokio::time::sleep(Duration::from_secs(120)).await;
                 let again = submit_as(&client, "alice", "k", pause(), "").await;
                 assert!(
@@ -326,14 +327,14 @@ fn a_forged_cursor_is_a_usage_error() {
                         limit,
                     }),
                 ] {
-                    let asked = format!("{query:?}");
+                    let shown = format!("{query:?}");
                     let answer = client.control.query(query).await;
                     let Err(ControlError::Usage { message }) = answer else {
-                        panic!("{asked}: {answer:?}");
+                        panic!("{shown}: {answer:?}");
                     };
                     assert!(
                         message.contains("the cursor \"forged\""),
-                        "{asked}: {message}"
+                        "{shown}: {message}"
                     );
                 }
             })

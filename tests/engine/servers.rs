@@ -1,5 +1,5 @@
-//! Servers, volumes and their copies, whose deletes take their time: in their order, through crashes, and past a
-//! hypervisor or a storage that misbehaves.
+//! Servers, volumes, snapshots and backups, whose deletes take a while: the order of their deletes, crashes, and
+//! hypervisors and storage that misbehave.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::harness::{Bench, Login, SentRequest, paused, with_engine};
 
-/// Lists of what a project's servers leave, with the path and the key of each.
+/// The lists that show what is left of a project with servers: path and key of each.
 const LISTS: [(&str, &str); 4] = [
     ("/v2.1/servers/detail", "servers"),
     ("/v3/volumes/detail", "volumes"),
@@ -24,19 +24,20 @@ struct Machine {
 }
 
 impl Bench {
-    /// A call of the project's member that must be accepted.
+    /// Makes a call as the member of the project, which must succeed. Returns the body.
     fn call_as_member(&self, method: &str, path: &str, body: Value) -> Value {
         let (status, answer) = self.api_as("demo", method, path, body);
         assert!(status < 300, "{method} {path}: {status} {answer}");
         answer
     }
 
+    /// Creates a resource as the member of the project. Returns its id.
     fn create_as_member(&self, path: &str, kind: &str, fields: Value) -> String {
         let answer = self.call_as_member("POST", path, json!({ kind: fields }));
         answer[kind]["id"].as_str().unwrap().to_owned()
     }
 
-    /// A network with a subnet, and on it these servers with a volume each.
+    /// Creates a network with a subnet, and servers of these names on it, each with a volume.
     async fn create_machines<const N: usize>(&self, names: [&str; N]) -> [Machine; N] {
         let flavor = json!({ "flavor": { "name": "small", "ram": 1, "vcpus": 1, "disk": 1 } });
         let (_, flavor) = self.api("POST", "/v2.1/flavors", flavor);
@@ -66,7 +67,7 @@ impl Bench {
         machines
     }
 
-    /// A snapshot of a volume, and a backup with an incremental one on top.
+    /// Creates a snapshot of a volume, and a backup with an incremental one on top.
     async fn create_copies(&self, volume: &str) {
         let copy = json!({ "volume_id": volume });
         self.create_as_member("/v3/snapshots", "snapshot", copy);
@@ -77,6 +78,7 @@ impl Bench {
         }
     }
 
+    /// Returns the servers, volumes, snapshots and backups that are left.
     fn remaining_rows(&self) -> Vec<String> {
         let rows = LISTS.iter().flat_map(|(path, key)| {
             let (_, rows) = self.api("GET", &format!("{path}?all_tenants=1"), Value::Null);
@@ -92,7 +94,7 @@ impl Bench {
         assert_eq!(status, 202, "{answer}");
     }
 
-    /// No call came too early: Cinder would have answered 400.
+    /// Asserts that no call was sent too early: Cinder answers such a call with a 400.
     fn assert_no_premature_call(&self) {
         let writes = self.writes();
         let early = writes.iter().filter(|sent| sent.status == Some(400));
@@ -101,7 +103,7 @@ impl Bench {
     }
 }
 
-/// Until what was begun has ended.
+/// Waits until the services have finished what was started.
 async fn wait_for_services() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
@@ -178,7 +180,7 @@ fn p04_a_locked_server_refuses_the_deletion_of_its_project_before_any_write() {
     });
 }
 
-/// What waits for a server that hangs, and what does not.
+/// Asserts that the hanging server delays its own volume and nothing of the other server.
 async fn assert_only_the_hanging_server_waits(client: &Client, id: &str, machines: &[Machine; 2]) {
     let [well, hanging] = machines;
     for gone in [&well.server, &well.volume] {
@@ -189,10 +191,10 @@ async fn assert_only_the_hanging_server_waits(client: &Client, id: &str, machine
             .await;
     }
     let steps = client.steps(id).await;
-    let held = [&hanging.server, &hanging.volume];
-    let is_held = |step: &&Step| held.contains(&&step.resource.key.id);
-    let mut held = steps.iter().filter(is_held);
-    assert!(held.all(|step| step.state != StepState::Gone));
+    let expected = [&hanging.server, &hanging.volume];
+    let is_delayed = |step: &&Step| expected.contains(&&step.resource.key.id);
+    let mut delayed = steps.iter().filter(is_delayed);
+    assert!(delayed.all(|step| step.state != StepState::Gone));
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn i12_n12_a_hanging_server_delays_only_its_own_volume_and_ends_stuck() {
             client.until_state(&id, DeletionState::Stuck).await;
             let step = client.step_of(&id, hanging).await;
             assert_eq!(step.state, StepState::Stuck);
-            // Its host is fenced, and Nova is told that the server does nothing.
+            // An operator fences the host, and sets the state of the server in Nova.
             bench.faults(json!([]));
             let reset = json!({ "os-resetState": { "state": "error" } });
             bench.act_on_server(hanging, reset);
@@ -246,7 +248,7 @@ fn i06_a_server_that_ends_in_error_and_a_volume_that_is_put_back_are_deleted_lat
     });
 }
 
-/// A run that deletes a volume in use, with one crash. False if it ended before the crash came.
+/// Deletes an attached volume, with one crash. Returns false if the deletion ended before the crash.
 fn detach_with_crash(crash: impl Fn(&Bench)) -> bool {
     paused(async {
         let bench = Bench::new(1);
@@ -296,8 +298,8 @@ fn i03_a_crash_during_the_deletion_of_an_attached_volume_repeats_no_detach() {
 }
 
 impl Bench {
-    /// A project with so many servers, each with a port of its own and a volume; as many volumes more, each with a
-    /// snapshot, and every other one with a backup.
+    /// Creates this many servers, each with a port and a volume, and as many other volumes, each with a snapshot and
+    /// every second one with a backup.
     async fn create_large_project(&self, servers: usize) {
         let flavor = json!({ "flavor": { "name": "small", "ram": 1, "vcpus": 1, "disk": 1 } });
         let (_, flavor) = self.api("POST", "/v2.1/flavors", flavor);
@@ -333,7 +335,7 @@ impl Bench {
     }
 }
 
-/// The reads of a plan of a project with so many servers, each as its path and the names of its filters.
+/// Returns the reads of a plan of a project with this many servers, each as its path and the names of its filters.
 fn reads_of_a_plan(login: Login, servers: usize) -> Vec<String> {
     paused(async {
         let mut bench = Bench::new(1);
@@ -343,7 +345,7 @@ fn reads_of_a_plan(login: Login, servers: usize) -> Vec<String> {
             let plan = client.plan("project", "demo").await;
             assert_eq!(plan.refused, []);
             let steps = |kind: &str| {
-                // A member's ports are released first.
+                // For a member, the owners of the ports are cleared first.
                 let steps = plan
                     .steps
                     .iter()
@@ -365,7 +367,7 @@ fn reads_of_a_plan(login: Login, servers: usize) -> Vec<String> {
     })
 }
 
-/// The path, and the names of what follows it.
+/// Returns the path of a request, and the names of its parameters.
 fn path_and_filter_names(sent: &SentRequest) -> String {
     let (path, query) = sent.path.split_once('?').unwrap_or((&sent.path, ""));
     let names = query.split('&').filter_map(|pair| pair.split_once('='));

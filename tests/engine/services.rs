@@ -1,4 +1,4 @@
-//! Several services in one cascade: balancers, images, and all that a project has.
+//! Cascades over several services: balancers, images, and the resources of a project.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::harness::*;
 use gone::domain::model::{DeletionState, Phase, Step, StepState};
 use serde_json::{Value, json};
 
-/// A network with ports, and so many balancers on it: their ids.
+/// Creates a network with ports, and this many balancers on it. Returns the ids of the network and of the balancers.
 fn network_with_balancers(bench: &Bench, count: u32) -> (String, Vec<String>) {
     let made =
         bench.seed(json!({ "networks": 1, "ports_per_network": 3, "load_balancers": count }));
@@ -18,7 +18,7 @@ fn network_with_balancers(bench: &Bench, count: u32) -> (String, Vec<String>) {
     )
 }
 
-/// Every balancer's next change takes so long, or for ever, and may end in ERROR.
+/// Sets how the next change of a balancer runs: how long it takes (for ever by default), and how it ends.
 fn delay_balancer(bench: &Bench, balancer: &str, more: Value) {
     let mut change = json!({ "id": balancer });
     change
@@ -53,7 +53,7 @@ fn n04_a_network_is_deleted_with_its_balancers_each_by_one_call() {
             assert_eq!(sent.len(), 1, "{sent:?}");
             assert!(sent[0].path.ends_with("?cascade=true"), "{sent:?}");
         }
-        // Neither children nor VIP ports cost a call.
+        // Listeners cost no call of their own.
         let writes = bench.writes();
         assert!(
             writes.iter().all(|sent| !sent.path.contains("listeners")),
@@ -86,7 +86,7 @@ fn n14_balancers_being_deleted_are_listed_every_two_seconds_at_most() {
         assert!(reads.len() <= 60 / 2 + 20, "{} reads", reads.len());
         let lists = reads.iter().filter(|call| call.path.contains('?'));
         let at: Vec<_> = lists.map(|call| call.at).collect();
-        // The first look is due at once.
+        // The first observation is due at once.
         for pair in at[1..].windows(2) {
             assert!(pair[1] - pair[0] >= chrono::TimeDelta::seconds(2), "{at:?}");
         }
@@ -102,7 +102,7 @@ fn i06_i12_a_balancer_that_stays_pending_for_hours_ends_stuck_and_delays_nothing
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             tokio::time::sleep(Duration::from_secs(60)).await;
-            // The other one has gone, with the ports that depend on neither.
+            // The other balancer is gone.
             assert!(!bench.exists("loadbalancers", &balancers[1]));
             assert_eq!(client.deletion(&id).await.state, DeletionState::Running);
             let step = step_of(&client, &id, &balancers[0]).await;
@@ -127,7 +127,11 @@ fn i06_i12_a_balancer_that_stays_pending_for_hours_ends_stuck_and_delays_nothing
             assert_eq!(step.last_error.unwrap().kind, "PENDING_DELETE");
         })
         .await;
-        assert_eq!(bench.writes_to(&balancers[0]).len(), 1, "asked once");
+        assert_eq!(
+            bench.writes_to(&balancers[0]).len(),
+            1,
+            "the delete is sent once"
+        );
     });
 }
 
@@ -190,7 +194,7 @@ fn n04_a_vip_port_that_the_user_made_is_deleted_after_its_balancer() {
         })
         .await;
         let at = |id: &str| bench.writes_to(id)[0].at;
-        // Not when the balancer's delete was accepted, but when it was gone.
+        // The port is deleted when the balancer is gone, and not when its delete is accepted.
         assert!(at(&port) - at(&lb) >= chrono::TimeDelta::seconds(30));
         assert!(!bench.exists("networks", &network));
     });
@@ -245,7 +249,7 @@ fn i06_a_member_or_rule_of_a_balancer_that_changes_for_minutes_is_deleted_by_one
             let mut made = bench.furnish_demo();
             let id = made.remove(kind).unwrap();
             tokio::time::sleep(Duration::from_secs(2)).await;
-            // Longer than an accepted delete is looked for.
+            // Longer than the engine observes an accepted delete.
             delay_balancer(&bench, &made["load_balancer"], json!({ "for_s": 600 }));
             with_engine(&bench, async |client| {
                 let deletion = client.delete(kind, &id).await;
@@ -298,13 +302,13 @@ fn i10_an_image_member_that_was_removed_and_added_again_stays() {
             client
                 .until_step(&id, "image_member", StepState::Blocked)
                 .await;
-            // Taken away by another, and added again: not what was asked for.
+            // Somebody removes the member and adds it again: it is no longer the target.
             bench.api("DELETE", &format!("{members}/{demo}"), Value::Null);
             tokio::time::sleep(Duration::from_secs(2)).await;
             bench.api("POST", &members, json!({ "member": demo }));
             let before = bench.writes().len();
             client.until_gone(&id).await;
-            assert_eq!(bench.writes().len(), before, "nothing more was sent");
+            assert_eq!(bench.writes().len(), before, "the new member was deleted");
         })
         .await;
         let (status, _) = bench.api("GET", &format!("{members}/{demo}"), Value::Null);
@@ -324,7 +328,7 @@ fn i13_hidden_images_that_plain_lists_omit_are_deleted_and_confirmed() {
             answer["id"].as_str().unwrap().to_owned()
         };
         let hidden: Vec<String> = ["a", "b", "c", "d", "e"].map(hide).to_vec();
-        // Accepted, and not carried out: whoever believes a list that leaves it out calls it gone.
+        // The delete is accepted and has no effect. A list that omits the image must not prove its absence.
         bench.faults(
             json!([{ "match": { "kind": "image", "id": hidden[0], "method": "DELETE" }, "times": 1,
             "action": { "keep": true } }]),
@@ -338,7 +342,7 @@ fn i13_hidden_images_that_plain_lists_omit_are_deleted_and_confirmed() {
             assert!(!bench.exists("images", image), "{image}");
         }
         assert_eq!(bench.writes_to(&hidden[0]).len(), 2);
-        // A list of hidden images that comes back empty has no witness: each is read.
+        // A list of the hidden images is empty and has no witness, so each image is read.
         let read = |image: &String| format!("{}/{image}", path_of("images"));
         let sent = bench.sent();
         let is_read = |path: String| sent.iter().any(|it| it.is_read() && it.path == path);
@@ -374,7 +378,7 @@ fn i09_two_deletions_of_one_project_at_once_send_each_call_once() {
     paused(async {
         let bench = Bench::new(1);
         let made = bench.seed(json!({ "project": "demo", "networks": 2, "ports_per_network": 5, "load_balancers": 1 }));
-        // So the first one lasts until the second one's plan stands.
+        // The first deletion runs until the plan of the second one is made.
         let balancer = made["load_balancers"][0].as_str().unwrap();
         delay_balancer(&bench, balancer, json!({ "for_s": 120 }));
         with_engine(&bench, async |client| {

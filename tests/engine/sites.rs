@@ -1,4 +1,4 @@
-//! A site whose rights are lost is paused, and nothing that it says then counts.
+//! A site is paused when its login loses rights, and absences that are observed then do not count.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn n13_a_refused_token_pauses_the_site_until_the_login_works_and_uses_no_attempt
             assert_eq!(client.site_status().await.state, SiteState::Paused);
             let sent = bench.writes().len();
             tokio::time::sleep(Duration::from_secs(3600)).await;
-            assert_eq!(bench.writes().len(), sent, "a paused site is sent nothing");
+            assert_eq!(bench.writes().len(), sent, "a paused site gets no writes");
             for step in client.steps(&id).await {
                 assert_eq!(step.attempts, 0, "{step:?}");
                 assert!(step.state != StepState::Stuck);
@@ -58,8 +58,8 @@ fn n13_a_refused_token_pauses_the_site_until_the_login_works_and_uses_no_attempt
 
 #[test]
 fn n13_i15_a_refused_login_is_repeated_after_pauses_that_double_or_when_a_person_asks() {
-    // After 30 s, 90 s, … of the default; of ten minutes after 10 and 30.
-    for (every, tries) in [(None, 6..=6), (Some(600), 2..=2)] {
+    // The default repeats after 30 s, 90 s, …; a setting of ten minutes after 10 and 30 minutes.
+    for (every, expected) in [(None, 6..=6), (Some(600), 2..=2)] {
         paused(async {
             let mut bench = Bench::new(1);
             if let Some(seconds) = every {
@@ -78,17 +78,17 @@ fn n13_i15_a_refused_login_is_repeated_after_pauses_that_double_or_when_a_person
                 assert_eq!(client.site_status().await.state, SiteState::Paused);
                 let before = logins();
                 tokio::time::sleep(Duration::from_secs(3600)).await;
-                let tried = logins() - before;
-                assert!(tries.contains(&tried), "{every:?}: {tried}");
+                let repeated = logins() - before;
+                assert!(expected.contains(&repeated), "{every:?}: {repeated}");
                 bench.faults(json!([]));
                 let still = logins();
                 tokio::time::sleep(Duration::from_secs(20)).await;
-                assert_eq!(logins(), still, "nobody asked");
+                assert_eq!(logins(), still, "no login before a person asks");
                 let resume = Command::ResumeSite { site: site() };
                 client.submit(resume).await.unwrap();
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 assert_eq!(client.site_status().await.state, SiteState::Reachable);
-                // It was lost before anything was sent: said once, as was its return.
+                // One event for the pause, and one for its end, although nothing was sent before.
                 let states: Vec<_> = client
                     .timeline(None, None)
                     .await
@@ -124,8 +124,8 @@ fn n13_an_expired_token_is_renewed_and_nothing_is_paused() {
     });
 }
 
-/// Another project's network, which only an admin sees: who is none any more is told that it is not
-/// there.
+/// Creates a network of another project, which only an admin sees. To a login without that role, the cloud answers that
+/// it does not exist. Returns its id.
 fn their_network(bench: &Bench) -> String {
     let made = bench.seed(json!({ "networks": 1, "ports_per_network": 6, "project": "demo" }));
     made["networks"][0].as_str().unwrap().to_owned()
@@ -133,14 +133,14 @@ fn their_network(bench: &Bench) -> String {
 
 const ALL_ROLES: [&str; 4] = ["admin", "manager", "member", "reader"];
 
-/// Gives the engine's login these roles, and no others.
+/// Sets the roles of the engine's login.
 fn set_roles(bench: &Bench, roles: &[&str]) {
     let user = json!({ "name": "admin", "roles": { "admin": roles } });
     bench.control("PUT", "/users", user);
 }
 
-/// Takes rights away in the middle, as a cloud does that ends the tokens with them. True if nothing is
-/// said to be gone that is there.
+/// Removes roles of the login during a deletion, and revokes its tokens. Returns true if the site is paused and no
+/// existing resource is reported as gone.
 fn is_correct_when_rights_are_lost(planted_fault: PlantedFault) -> bool {
     paused(async {
         let mut bench = Bench::new(1);
@@ -148,7 +148,7 @@ fn is_correct_when_rights_are_lost(planted_fault: PlantedFault) -> bool {
         bench.send_one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
-        let held = with_engine(&bench, async |client| {
+        let is_correct = with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client.until(&id, |deletion| deletion.counts.gone > 1).await;
             set_roles(&bench, &["member", "reader"]);
@@ -167,7 +167,7 @@ fn is_correct_when_rights_are_lost(planted_fault: PlantedFault) -> bool {
             paused
         })
         .await;
-        held && !bench.exists("networks", &network)
+        is_correct && !bench.exists("networks", &network)
     })
 }
 
@@ -193,7 +193,7 @@ fn i13_a_token_that_loses_rights_proves_no_absence() {
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client.until(&id, |deletion| deletion.counts.gone > 1).await;
-            // A cloud looks up the rights of a token at each call: it stays good, and sees less.
+            // The cloud reads the roles of a token at each call: the token stays valid, and sees less.
             set_roles(&bench, &["member", "reader"]);
             tokio::time::sleep(Duration::from_secs(600)).await;
             set_roles(&bench, &ALL_ROLES);
@@ -228,7 +228,7 @@ fn i13_a_shared_resource_is_no_witness_of_the_logins_rights() {
             client
                 .until(&id, |deletion| deletion.counts.running > 0)
                 .await;
-            // The token stays good, and sees less: of this project, the shared network alone.
+            // The token stays valid, and sees less: of this project only the shared network.
             set_roles(&bench, &["member", "reader"]);
             tokio::time::sleep(Duration::from_secs(600)).await;
             let steps = client.steps(&id).await;
@@ -321,9 +321,9 @@ fn i15_gone_signs_in_only_to_the_sites_that_a_command_names() {
         let (network, _) = bench.plain_network(1);
         with_engine(&bench, async |client| {
             tokio::time::sleep(Duration::from_secs(120)).await;
-            assert!(bench.sent().is_empty(), "nothing was asked");
-            let word = format!("network/{network}@envvars/RegionOne");
-            let target = TargetSpec::parse(&word, &["envvars"]).unwrap();
+            assert!(bench.sent().is_empty(), "no call before a command");
+            let text = format!("network/{network}@envvars/RegionOne");
+            let target = TargetSpec::parse(&text, &["envvars"]).unwrap();
             let targets = vec![target];
             let options = cascade();
             client

@@ -1,4 +1,4 @@
-//! What is gone stays gone, and what comes back is removed again, or a person is asked.
+//! The sweep: re-created resources are removed again, or a person decides. Pruning after the retention.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, S
 use gone::sandbox::WorldOptions;
 use serde_json::json;
 
+/// Returns a fault by which the cloud re-creates a network five seconds after its delete.
 fn re_create_after_delete(times: u64) -> serde_json::Value {
     json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": times, "action": { "recreate_after_ms": 5000 } }])
 }
@@ -71,7 +72,7 @@ fn t14_a_resource_re_created_more_often_than_allowed_is_stuck_with_that_reason()
             );
             let tombstone = client.tombstone(&network).await.unwrap();
             assert_eq!(tombstone.phase, Phase::Deleting);
-            // Nothing more is sent until a person decides.
+            // No further delete is sent until a person decides.
             assert_eq!(bench.writes_to(&network).len(), 4);
             bench.faults(json!([]));
             client.retry(&stuck[0].id).await;
@@ -118,7 +119,7 @@ fn t14_the_sweep_ends_with_the_hold_down() {
     });
 }
 
-/// By itself every hour, and when a person asks; what is held down is kept, whatever is asked for.
+/// The engine prunes every hour, and when a person asks. Deletions in their hold-down are always kept.
 #[test]
 fn m01_p06_deletions_that_ended_longer_ago_than_the_retention_are_pruned() {
     paused(async {
@@ -150,12 +151,12 @@ fn m01_p06_deletions_that_ended_longer_ago_than_the_retention_are_pruned() {
             let first = delete(&networks[0]).await;
             let second = delete(&networks[1]).await;
             tokio::time::sleep(hour).await;
-            assert_eq!(prune().await, 0, "all is held down");
+            assert_eq!(prune().await, 0, "all deletions are in their hold-down");
             tokio::time::sleep(2 * hour).await;
             let third = delete(&networks[2]).await;
             assert!(
                 is_kept(&first).await && is_kept(&second).await,
-                "4 h are not over"
+                "the retention has not passed"
             );
             assert!(prune().await > 0);
             assert!(!is_kept(&first).await && !is_kept(&second).await);
@@ -167,7 +168,11 @@ fn m01_p06_deletions_that_ended_longer_ago_than_the_retention_are_pruned() {
         .await;
         let audit = bench.ledger().audit(0, 500).await.unwrap();
         let pruned = audit.iter().filter(|row| row.action == "prune");
-        assert_eq!(pruned.count(), 2, "each that a person asked for");
+        assert_eq!(
+            pruned.count(),
+            2,
+            "one row for each prune that a person requested"
+        );
     });
 }
 
@@ -193,7 +198,7 @@ fn m03_a_resource_deleted_and_re_created_many_times_has_one_record() {
     });
 }
 
-/// It comes after its delete has taken effect, and before a look could confirm that.
+/// The network is re-created after its delete has taken effect, and before an observation can confirm it.
 #[test]
 fn t14_a_resource_re_created_before_its_absence_is_confirmed_is_deleted_at_once() {
     paused(async {
@@ -233,7 +238,7 @@ fn i10_m01_a_re_created_interface_is_not_swept_and_its_deletion_revives_the_reco
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(0);
-        // Nothing but the interface holds it: without the route and the floating IP it can go alone.
+        // Without the route and the floating IP nothing blocks the interface.
         let router = format!("/v2.0/routers/{}", shop.router);
         bench.api("PUT", &router, json!({ "router": { "routes": [] } }));
         bench.api(

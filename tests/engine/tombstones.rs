@@ -1,11 +1,11 @@
-//! The tombstone stands before anything is sent, and until it is known what became of it.
+//! Tombstones: written before anything is sent, and kept until the outcome is known and the hold-down has passed.
 
 use super::harness::*;
 use gone::control::{Accepted, Command, ControlError, Query, Receipt, query};
 use gone::domain::model::{DeletionState, Paged, Phase, PlanOptions, RefusalRule, StepState};
 use serde_json::json;
 
-/// The ids in a path: what a write is about.
+/// Returns the UUIDs in the path of a request.
 fn ids_in(sent: &SentRequest) -> Vec<String> {
     let parts = sent.path.split(['/', '?']);
     parts
@@ -16,7 +16,7 @@ fn ids_in(sent: &SentRequest) -> Vec<String> {
 
 #[test]
 fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
-    // A crash at each call in turn shows what was durable at that moment.
+    // A crash at each call in turn shows what was durable when the call was sent.
     let mut writes_seen = 0;
     for call in 1.. {
         let ended = paused(async {
@@ -34,12 +34,12 @@ fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
             for write in bench.writes() {
                 writes_seen += 1;
                 for id in ids_in(&write) {
-                    let stands = tombstones.iter().any(|tombstone| {
+                    let has_tombstone = tombstones.iter().any(|tombstone| {
                         tombstone.key.id.contains(&id)
                             && matches!(tombstone.phase, Phase::Deleting | Phase::Gone)
                     });
                     assert!(
-                        stands,
+                        has_tombstone,
                         "call {call}: {write:?} without a tombstone: {tombstones:#?}"
                     );
                 }
@@ -124,7 +124,7 @@ fn t03_the_write_guard_is_durable_before_listing_and_the_phase_deleting_before_a
                 .iter()
                 .any(|sent| sent.is_read() && sent.path.starts_with("/v2.0/ports"));
             match phase {
-                None => assert!(!listed_ports, "listed without a fence"),
+                None => assert!(!listed_ports, "the ports were listed without a write guard"),
                 Some(Phase::Checking) => assert!(bench.writes().is_empty()),
                 Some(_) => {}
             }
@@ -238,8 +238,8 @@ fn t06_a_repeated_delete_wakes_a_stuck_step_for_one_attempt() {
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 1;
         let (_, ports) = bench.plain_network(1);
-        let refuse = json!({ "status": 409, "type": "PortInUse", "message": "held" });
-        bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 2, "action": refuse }]));
+        let refusal = json!({ "status": 409, "type": "PortInUse", "message": "held" });
+        bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 2, "action": refusal }]));
         with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
             client.until_stuck(&id).await;
@@ -247,8 +247,8 @@ fn t06_a_repeated_delete_wakes_a_stuck_step_for_one_attempt() {
             let woken = client.until(&id, |deletion| deletion.counts.stuck == 0);
             woken.await;
             client.until_stuck(&id).await;
-            assert_eq!(bench.writes().len(), 2, "one attempt more");
-            // Within the minute it is not woken again.
+            assert_eq!(bench.writes().len(), 2, "exactly one more attempt");
+            // Another repeated delete within a minute does not wake the step.
             assert_eq!(client.delete("port", &ports[0]).await, id);
             assert_eq!(client.deletion(&id).await.counts.stuck, 1);
             tokio::time::sleep(std::time::Duration::from_secs(61)).await;
@@ -265,8 +265,8 @@ fn i14_a_client_that_polls_with_delete_uses_no_attempts() {
     paused(async {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
-        let refuse = json!({ "status": 409, "type": "PortInUse", "message": "held" });
-        bench.faults(json!([{ "match": { "method": "DELETE" }, "action": refuse }]));
+        let refusal = json!({ "status": 409, "type": "PortInUse", "message": "held" });
+        bench.faults(json!([{ "match": { "method": "DELETE" }, "action": refusal }]));
         with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
             client
@@ -280,11 +280,11 @@ fn i14_a_client_that_polls_with_delete_uses_no_attempts() {
                 .until(&id, |deletion| deletion.counts.blocked == 1)
                 .await;
             let step = client.steps(&id).await.remove(0);
-            // After 0, 1, 6, 21 and 81 minutes, as without the client.
+            // Attempts after 0, 1, 6, 21 and 81 minutes, as without the client.
             assert!((4..=5).contains(&step.attempts), "{step:?}");
             assert!(
                 bench.writes().len() > 100,
-                "each repeated DELETE is worth one call"
+                "each repeated DELETE sends one call"
             );
             bench.faults(json!([]));
             tokio::time::sleep(std::time::Duration::from_secs(61)).await;
