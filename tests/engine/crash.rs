@@ -21,7 +21,7 @@ enum CrashPoint {
 enum Target {
     /// A network with a resource of each kind that a cascade in Neutron finds.
     Network,
-    /// A project with a resource of every kind.
+    /// A project with a resource of every kind of Neutron, Octavia and Glance that the practice cloud offers.
     Project,
     /// A network with copies in two other regions.
     Copied,
@@ -253,7 +253,7 @@ fn t08_i11_a_crash_at_each_call_is_recovered_with_sixteen_calls_at_a_time() {
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_write_is_recovered_for_a_project_in_all_services() {
+fn t08_i11_a_crash_at_each_write_is_recovered_for_a_project_in_three_services() {
     crash_at_each(CrashPoint::Write, 16, Target::Project);
 }
 
@@ -268,11 +268,11 @@ fn t08_t09_i11_a_crash_at_each_call_is_recovered_for_copies_in_three_regions() {
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_odd_call_is_recovered_for_a_project_in_all_services() {
+fn t08_i11_a_crash_at_each_odd_call_is_recovered_for_a_project_in_three_services() {
     crash_at_every_nth((1, 2), CrashPoint::Call, 1, Target::Project);
 }
 
 #[test]
-fn t08_i11_a_crash_at_each_even_call_is_recovered_for_a_project_in_all_services() {
+fn t08_i11_a_crash_at_each_even_call_is_recovered_for_a_project_in_three_services() {
     crash_at_every_nth((2, 2), CrashPoint::Call, 1, Target::Project);
 }
