@@ -105,7 +105,7 @@ fn n16_a_ledger_read_error_does_not_turn_a_refused_delete_into_drift() {
             let blocked = client.until_step(&id, "network", StepState::Blocked).await;
             let why = blocked.last_error.unwrap().message;
             assert!(
-                why.contains("could not be determined: cannot write"),
+                why.contains("could not be determined: cannot read or write"),
                 "{why}"
             );
             bench.crash.cannot_read.store(false, Ordering::SeqCst);

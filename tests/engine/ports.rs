@@ -737,7 +737,7 @@ impl Views for FaultyLedger {
     async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError> {
         if self.crash.cannot_read.load(Ordering::SeqCst) {
             return Err(LedgerError::Io {
-                name: "the ledger".into(),
+                name: "simulation".into(),
                 detail: "the disk is busy".into(),
             });
         }
