@@ -318,7 +318,7 @@ fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted() {
             }
         }));
         let plan = all.at("d1-1").plan("rx", "x").await;
-        let refused = &plan.refused[0].watch_error;
+        let refused = &plan.refused[0].reason;
         assert!(refused.contains("is not accepted"), "{refused}");
         assert!(
             refused.contains("may report only its own resources"),

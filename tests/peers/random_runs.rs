@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::links::{Link, LinkState};
-use crate::peers_world::{Fate, DEPLOYMENTS, SERVICES, Thing, World, kinds};
+use crate::peers_world::{DEPLOYMENTS, Fate, SERVICES, Thing, World, kinds};
 use crate::processes::{Home, Setup, address};
 use crate::seed_selection::seeds;
 
@@ -255,7 +255,7 @@ struct Outcome {
 fn run_seed(seed: u64) -> Result<Outcome, String> {
     let mut run = Run::new(seed);
     run.run(seed)
-        .map_err(|why| format!("{why}\n{}{}", World::told(seed), run.describe()))
+        .map_err(|why| format!("{why}\n{}{}", World::describe(seed), run.describe()))
 }
 
 impl Run {
@@ -273,12 +273,12 @@ impl Run {
                 took: began.elapsed(),
             });
         }
-        let going = self.world.going();
-        let blocked = self.world.held(&going);
+        let to_delete = self.world.to_delete();
+        let blocked = self.world.blocked(&to_delete);
         let all: BTreeSet<usize> = (0..self.world.things.len()).collect();
         let stays: BTreeSet<usize> = all
             .into_iter()
-            .filter(|it| !going.contains(it) || blocked.contains(it))
+            .filter(|it| !to_delete.contains(it) || blocked.contains(it))
             .collect();
         self.inject_faults(&mut dice, &stays)?;
         self.heal();
@@ -290,7 +290,7 @@ impl Run {
             self.observe(&stays)?;
             let there: BTreeSet<usize> = self.references_by_number.keys().copied().collect();
             let unset = self.references_by_number.iter().all(|(from, points)| {
-                self.world.things[*from].fate() != Fate::Unset || points.is_disjoint(&going)
+                self.world.things[*from].fate() != Fate::Unset || points.is_disjoint(&to_delete)
             });
             let state = text(&self.deletion(&root, &id)["state"]);
             let ended = match is_blocked {
@@ -304,7 +304,7 @@ impl Run {
             if healed.elapsed() > END_WITHIN {
                 let left: Vec<_> = there.difference(&stays).collect();
                 return Err(format!(
-                    "{state}: {left:?} are left of {going:?}, unset: {unset}, ended: {ended}"
+                    "{state}: {left:?} are left of {to_delete:?}, unset: {unset}, ended: {ended}"
                 ));
             }
             std::thread::sleep(Duration::from_millis(20));
