@@ -1,22 +1,22 @@
-//! Story 3: blocked by what is somebody else's, explained, cleared by its owner.
+//! Story 3: a floating IP of another project blocks a deletion, the console explains it, and its owner deletes it.
 
 use serde_json::{Value, json};
 
-use super::seat::Seat;
-use super::stage::{Cloud, Stage, until};
-use super::telling::Telling;
+use super::home::{Cloud, Home, until};
+use super::session::Session;
+use super::variation::Variation;
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/stories/scenarios/blocked.toml"
 );
 
-/// A floating IP of the project demo on the port of network web: its id and address.
-fn hang_floating_ip(cloud: &Cloud, telling: &Telling) -> (String, String) {
+/// Creates a floating IP of the project demo on the port of network web. Returns its id and address.
+fn add_floating_ip(cloud: &Cloud, variation: &Variation) -> (String, String) {
     let body = json!({"floatingip": {
         "project_id": cloud.project_of("demo"),
-        "floating_network_id": cloud.id_of("networks", telling.name("external")),
-        "port_id": cloud.id_of("ports", telling.name("www")),
+        "floating_network_id": cloud.id_of("networks", variation.name("external")),
+        "port_id": cloud.id_of("ports", variation.name("www")),
     }});
     let (status, body) = cloud.call("admin", "POST", "/floatingips", body);
     assert_eq!(status, 201, "{body}");
@@ -24,131 +24,131 @@ fn hang_floating_ip(cloud: &Cloud, telling: &Telling) -> (String, String) {
     (text("id"), text("floating_ip_address"))
 }
 
-fn free(cloud: &Cloud, floating_ip: &str) {
+fn delete_floating_ip(cloud: &Cloud, floating_ip: &str) {
     let path = format!("/floatingips/{floating_ip}");
     let (status, body) = cloud.call("demo", "DELETE", &path, Value::Null);
     assert_eq!(status, 204, "{body}");
 }
 
-/// From `:stuck`: `b` names what stands in the way and whose it is, `y` copies its id.
-fn explained(seat: &mut Seat, floating_ip: &str, address: &str) {
-    seat.press("b");
-    seat.see_all(&[
+/// In `:stuck`, checks that `b` names the blocker and its project, and that `y` copies its id.
+fn check_blocker(session: &mut Session, floating_ip: &str, address: &str) {
+    session.press("b");
+    session.wait_for_all(&[
         "── blockers of",
         &format!("blocked by floating IP {address} (project demo, not in this plan)"),
         &format!("id {floating_ip}"),
     ]);
-    seat.press("y");
-    let shown = || seat.text();
-    let copied = until("copied id", shown, || seat.clipboard());
+    session.press("y");
+    let shown = || session.text();
+    let copied = until("id in the clipboard", shown, || session.clipboard());
     assert_eq!(copied, floating_ip);
 }
 
 #[test]
-fn story_3_p04_a_deletion_refused_for_anothers_floating_ip_finishes_once_its_owner_freed_it() {
-    tell_of_a_refusal(&Telling::as_written());
+fn story_3_p04_a_deletion_refused_for_a_foreign_floating_ip_ends_once_its_owner_deletes_it() {
+    run_refusal(&Variation::baseline());
 }
 
 #[test]
-fn story_3_p04_a_deletion_refused_for_anothers_floating_ip_finishes_told_otherwise() {
-    tell_of_a_refusal(&Telling::otherwise());
+fn story_3_p04_a_deletion_refused_for_a_foreign_floating_ip_ends_on_a_slow_cloud() {
+    run_refusal(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_3_p04_a_deletion_refused_for_anothers_floating_ip_finishes_told_at_leisure() {
-    tell_of_a_refusal(&Telling::at_leisure());
+fn story_3_p04_a_deletion_refused_for_a_foreign_floating_ip_ends_on_a_fast_cloud() {
+    run_refusal(&Variation::fast_cloud());
 }
 
-fn tell_of_a_refusal(telling: &Telling) {
-    let mut stage = Stage::of(telling);
-    let cloud = stage.serve_cloud(SCENARIO);
-    let name = telling.name("web");
-    let (floating_ip, address) = hang_floating_ip(&cloud, telling);
-    stage.start_engine(&[]);
-    stage.say(&["delete", &format!("network/{name}"), "--cascade", "--yes"]);
-    stage.deletion_until("refusal", |deletion| deletion["state"] == "refused");
-    let mut seat = Seat::take(&stage, &[]);
-    seat.see("✖ 1 refused");
-    seat.go("stuck", "stuck 1");
-    seat.see_all(&[
+fn run_refusal(variation: &Variation) {
+    let mut home = Home::with(variation);
+    let cloud = home.serve_cloud(SCENARIO);
+    let name = variation.name("web");
+    let (floating_ip, address) = add_floating_ip(&cloud, variation);
+    home.start_engine(&[]);
+    home.stdout_of(&["delete", &format!("network/{name}"), "--cascade", "--yes"]);
+    home.wait_for_deletion("refusal", |deletion| deletion["state"] == "refused");
+    let mut session = Session::start(&home, &[]);
+    session.wait_for("✖ 1 refused");
+    session.open("stuck", "stuck 1");
+    session.wait_for_all(&[
         "✖ refused",
         &format!("network {name}"),
         "a person",
         &format!("blocked by floating IP {address} (project demo"),
     ]);
-    seat.press("\r");
-    seat.see_all(&[
+    session.press("\r");
+    session.wait_for_all(&[
         &format!("── network {name} in deletion"),
         "✖ refused",
         "nothing was sent",
         "accepted",
     ]);
-    explained(&mut seat, &floating_ip, &address);
+    check_blocker(&mut session, &floating_ip, &address);
     assert_eq!(cloud.writes(), ["POST /v2.0/floatingips"]);
 
-    free(&cloud, &floating_ip);
-    seat.press("r");
-    stage.deletion_until("end", |deletion| deletion["state"] == "gone");
+    delete_floating_ip(&cloud, &floating_ip);
+    session.press("r");
+    home.wait_for_deletion("end", |deletion| deletion["state"] == "gone");
     assert!(
         cloud
             .all("networks")
             .iter()
             .all(|network| network["name"] != name)
     );
-    seat.press("\x1b");
-    seat.see_all(&[&format!("── network {name} in deletion"), "✓ gone"]);
-    seat.press("q");
-    seat.left();
+    session.press("\x1b");
+    session.wait_for_all(&[&format!("── network {name} in deletion"), "✓ gone"]);
+    session.press("q");
+    session.assert_clean_exit();
 }
 
 #[test]
-fn story_3_p02_what_came_into_the_way_later_is_named_with_every_attempt_and_request_id() {
-    tell_of_what_came_later(&Telling::as_written());
+fn story_3_p02_a_later_blocker_is_named_with_every_attempt_and_request_id() {
+    run_later_blocker(&Variation::baseline());
 }
 
 #[test]
-fn story_3_p02_what_came_into_the_way_later_is_named_told_otherwise() {
-    tell_of_what_came_later(&Telling::otherwise());
+fn story_3_p02_a_later_blocker_is_named_on_a_slow_cloud() {
+    run_later_blocker(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_3_p02_what_came_into_the_way_later_is_named_told_at_leisure() {
-    tell_of_what_came_later(&Telling::at_leisure());
+fn story_3_p02_a_later_blocker_is_named_on_a_fast_cloud() {
+    run_later_blocker(&Variation::fast_cloud());
 }
 
-fn tell_of_what_came_later(telling: &Telling) {
-    let mut stage = Stage::of(telling);
-    let cloud = stage.serve_cloud(SCENARIO);
-    let port = telling.name("www");
+fn run_later_blocker(variation: &Variation) {
+    let mut home = Home::with(variation);
+    let cloud = home.serve_cloud(SCENARIO);
+    let port = variation.name("www");
     let www = cloud.id_of("ports", port);
-    // The first delete of the port is refused, late enough for the floating IP to come before; that
-    // takes a handful of calls.
-    let delay_ms = 2_000 + 8 * telling.latency_ms.unwrap_or(0);
-    cloud.faults(&json!([{
+    // The cloud refuses the first delete of the port after a delay, in which the test creates the floating IP with a
+    // few calls.
+    let delay_ms = 2_000 + 8 * variation.latency_ms.unwrap_or(0);
+    cloud.set_faults(&json!([{
         "match": {"method": "DELETE", "kind": "port", "id": www},
         "times": 1,
         "action": {"status": 409, "type": "PortInUse", "message": "Port is in use.", "delay_ms": delay_ms},
     }]));
-    stage.start_engine(&[]);
-    stage.say(&["delete", &format!("port/{port}"), "--yes"]);
+    home.start_engine(&[]);
+    home.stdout_of(&["delete", &format!("port/{port}"), "--yes"]);
     let sent = format!("DELETE /v2.0/ports/{www}");
-    let told = || cloud.writes().join("\n");
-    until("delete of the port", told, || {
+    let writes = || cloud.writes().join("\n");
+    until("delete of the port", writes, || {
         cloud.writes().contains(&sent).then_some(())
     });
-    let (floating_ip, address) = hang_floating_ip(&cloud, telling);
+    let (floating_ip, address) = add_floating_ip(&cloud, variation);
 
-    let mut seat = Seat::take(&stage, &[]);
-    seat.see("‖ 1 blocked");
-    seat.go("stuck", "stuck 1");
-    seat.see_all(&[
+    let mut session = Session::start(&home, &[]);
+    session.wait_for("‖ 1 blocked");
+    session.open("stuck", "stuck 1");
+    session.wait_for_all(&[
         "‖ blocked",
         &format!("port {port}"),
         &format!("floating IP {address}"),
         "1/8",
     ]);
-    seat.press("\r");
-    seat.see_all(&[
+    session.press("\r");
+    session.wait_for_all(&[
         &format!("── port {port} in deletion"),
         "attempt 1 of 8",
         "next attempt",
@@ -156,27 +156,27 @@ fn tell_of_what_came_later(telling: &Telling) {
         "409 PortInUse: Port is in use.",
         "request req-",
     ]);
-    explained(&mut seat, &floating_ip, &address);
+    check_blocker(&mut session, &floating_ip, &address);
 
-    free(&cloud, &floating_ip);
-    seat.press("r");
-    stage.deletion_until("end", |deletion| deletion["state"] == "gone");
-    seat.press("\x1b");
-    seat.see("✓ gone");
-    // The timeline: the refused attempt and the accepted one, each with its answer and request id.
+    delete_floating_ip(&cloud, &floating_ip);
+    session.press("r");
+    home.wait_for_deletion("end", |deletion| deletion["state"] == "gone");
+    session.press("\x1b");
+    session.wait_for("✓ gone");
+    // The timeline has the refused and the accepted attempt, each with its answer and request id.
     for status in ["409", "204"] {
-        seat.press(&format!("/{status}"));
-        seat.see(&format!("/{status}"));
-        seat.press("\r");
-        seat.wait("one attempt", |_| {
-            let attempts = seat.rows_below("TIME (UTC)");
+        session.press(&format!("/{status}"));
+        session.wait_for(&format!("/{status}"));
+        session.press("\r");
+        session.wait_until("one attempt", |_| {
+            let attempts = session.rows_below("TIME (UTC)");
             attempts.len() == 1 && attempts[0].contains("attempt")
         });
-        seat.see_all(&[&format!("{www} {status}"), "req-"]);
-        seat.press("\x1b");
-        // Esc and a key in one breath would be one key with alt.
-        seat.wait("no filter", |screen| !screen.contains("filter: "));
+        session.wait_for_all(&[&format!("{www} {status}"), "req-"]);
+        session.press("\x1b");
+        // A key right after Esc would be read as one key with Alt.
+        session.wait_until("no filter", |screen| !screen.contains("filter: "));
     }
-    seat.press("q");
-    seat.left();
+    session.press("q");
+    session.assert_clean_exit();
 }

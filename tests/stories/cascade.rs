@@ -1,10 +1,10 @@
-//! Story 2: a network with all that a cascade has to deal with, in one region and in two.
+//! Story 2: the cascade of a network with every kind of dependent, in one region and in two.
 
 use serde_json::{Value, json};
 
-use super::seat::Seat;
-use super::stage::Stage;
-use super::telling::Telling;
+use super::home::Home;
+use super::session::Session;
+use super::variation::Variation;
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -12,54 +12,54 @@ const SCENARIO: &str = concat!(
 );
 
 #[test]
-fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_sends_nothing_before_and_ends_gone() {
-    tell_of_one_region(&Telling::as_written());
+fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_waits_for_confirmation_and_ends_gone() {
+    run_one_region(&Variation::baseline());
 }
 
 #[test]
-fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_told_otherwise() {
-    tell_of_one_region(&Telling::otherwise());
+fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_on_a_slow_cloud() {
+    run_one_region(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_told_at_leisure() {
-    tell_of_one_region(&Telling::at_leisure());
+fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_on_a_fast_cloud() {
+    run_one_region(&Variation::fast_cloud());
 }
 
-fn tell_of_one_region(telling: &Telling) {
-    let mut stage = Stage::of(telling);
-    let cloud = stage.serve_cloud(SCENARIO);
-    stage.start_engine(&[]);
-    let (name, other) = (telling.name("web"), telling.name("storage"));
+fn run_one_region(variation: &Variation) {
+    let mut home = Home::with(variation);
+    let cloud = home.serve_cloud(SCENARIO);
+    home.start_engine(&[]);
+    let (name, other) = (variation.name("web"), variation.name("storage"));
     let web = cloud.id_of("networks", name);
     let storage = cloud.id_of("networks", other);
-    let mut seat = Seat::take(&stage, &[]);
-    seat.see("1 of 1 sites reachable");
+    let mut session = Session::start(&home, &[]);
+    session.wait_for("1 of 1 sites reachable");
 
-    seat.go("network", "network 3");
-    seat.see(other);
-    seat.press(&format!("/{name}"));
-    seat.wait("only web", |screen| !screen.contains(other));
-    seat.press("\r");
-    seat.press(" ");
-    seat.see("1 marked");
-    seat.press("D");
-    seat.see("▶ 8 steps · 4 automatic · 1 unset · 0 refused");
-    plan_is_exact(&stage, &seat, telling);
-    seat.press("G");
-    seat.see_all(&[
+    session.open("network", "network 3");
+    session.wait_for(other);
+    session.press(&format!("/{name}"));
+    session.wait_until("only web", |screen| !screen.contains(other));
+    session.press("\r");
+    session.press(" ");
+    session.wait_for("1 marked");
+    session.press("D");
+    session.wait_for("▶ 8 steps · 4 automatic · 1 unset · 0 refused");
+    check_plan(&home, &session, variation);
+    session.press("G");
+    session.wait_for_all(&[
         "stays, and loses a reference",
         "floating IP 203.0.113",
         "unset",
     ]);
     assert_eq!(cloud.writes(), Vec::<String>::new());
 
-    seat.go_on();
-    confirm(&mut seat, name, &web[web.len() - 8..]);
+    session.open_confirmation();
+    type_confirmation(&mut session, name, &web[web.len() - 8..]);
     assert_eq!(cloud.writes(), Vec::<String>::new());
-    seat.press("\r");
-    seat.see_all(&["accepted as deletion", "── deletion", "/8"]);
-    seat.see(&format!("✓ gone {} 8/8", telling.full_bar()));
+    session.press("\r");
+    session.wait_for_all(&["accepted as deletion", "── deletion", "/8"]);
+    session.wait_for(&format!("✓ gone {} 8/8", variation.full_bar()));
 
     assert_eq!(cloud.status(&format!("/networks/{web}")), 404);
     assert_eq!(cloud.status(&format!("/networks/{storage}")), 200);
@@ -69,46 +69,46 @@ fn tell_of_one_region(telling: &Telling) {
         .filter(|port| port["network_id"] == storage.as_str())
         .map(|port| port["name"].as_str().unwrap())
         .collect();
-    assert_eq!(left, [telling.name("disk")]);
+    assert_eq!(left, [variation.name("disk")]);
     let floating = cloud.all("floatingips");
     assert_eq!(floating.len(), 1);
     assert_eq!(floating[0]["port_id"], Value::Null);
     assert_eq!(cloud.all("trunks"), Vec::<Value>::new());
     let edge = &cloud.all("routers")[0];
     assert_eq!(edge["routes"], json!([]));
-    // One call for each step, and the network's the last.
+    // One call for each step; the call for the network is the last.
     let writes = cloud.writes();
     assert_eq!(writes.len(), 8, "{writes:?}");
     assert_eq!(writes[7], format!("DELETE /v2.0/networks/{web}"));
-    seat.press("q");
-    seat.left();
+    session.press("q");
+    session.assert_clean_exit();
 }
 
-/// Types a wrong name, which confirms nothing, and then the name; the last enter is not pressed.
-fn confirm(seat: &mut Seat, name: &str, short: &str) {
-    seat.see_all(&[
+/// Types a wrong name, which confirms nothing, and then the name. It does not press the last enter.
+fn type_confirmation(session: &mut Session, name: &str, short: &str) {
+    session.wait_for_all(&[
         &format!("Delete network {name}"),
         &format!("Type the name \"{name}\" or the short id {short}"),
     ]);
-    // All its letters, the last two the wrong way round.
+    // The name with its last two letters swapped.
     let mut wrong: Vec<char> = name.chars().collect();
     let letters = wrong.len();
     wrong.swap(letters - 2, letters - 1);
     let wrong: String = wrong.into_iter().collect();
-    seat.press(&wrong);
-    seat.see(&format!(">{wrong}"));
-    seat.press("\r");
-    seat.see_all(&["That is not it. Type the name"]);
-    seat.press(&"\x7f".repeat(letters));
-    seat.press(name);
-    seat.see(&format!(">{name}"));
+    session.press(&wrong);
+    session.wait_for(&format!(">{wrong}"));
+    session.press("\r");
+    session.wait_for_all(&["That is not it. Type the name"]);
+    session.press(&"\x7f".repeat(letters));
+    session.press(name);
+    session.wait_for(&format!(">{name}"));
 }
 
-/// Each step once, what must go first before what waits for it; on the screen as on paper.
-fn plan_is_exact(stage: &Stage, seat: &Seat, telling: &Telling) {
-    let name = |written: &'static str| telling.name(written);
+/// Asserts that the plan has each step once and each dependent before its dependency, in the JSON and on the screen.
+fn check_plan(home: &Home, session: &Session, variation: &Variation) {
+    let name = |written: &'static str| variation.name(written);
     let web = format!("network/{}", name("web"));
-    let plan = stage.json(&["plan", &web, "--cascade"]);
+    let plan = home.json(&["plan", &web, "--cascade"]);
     let words = |item: &Value| {
         let text = |field: &str| item[field].as_str().unwrap_or_default().to_owned();
         format!("{} {} {}", text("action"), text("kind"), text("name"))
@@ -141,7 +141,7 @@ fn plan_is_exact(stage: &Stage, seat: &Seat, telling: &Telling) {
     automatic.sort_unstable();
     assert_eq!(automatic, ["port", "subnet", "subport", "subport"]);
 
-    let rows = seat.rows_below("ORDER ").join("\n");
+    let rows = session.rows_below("ORDER ").join("\n");
     let squeezed = rows.split_whitespace().collect::<Vec<_>>().join(" ");
     for (kind, written, does) in [
         ("port", "sub-a", "delete"),
@@ -157,7 +157,7 @@ fn plan_is_exact(stage: &Stage, seat: &Seat, telling: &Telling) {
     }
 }
 
-/// The same in two regions, each with a balancer on the network.
+/// The text of the scenario with its calls in two regions, and a load balancer on each network web.
 fn two_regions() -> String {
     const BALANCER: &str = r#"
 [[call]]
@@ -174,25 +174,25 @@ body.loadbalancer = { name = "front", vip_subnet_id = "${web_subnet}" }
 }
 
 #[test]
-fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers() {
-    tell_of_two_regions(&Telling::as_written());
+fn story_2_n04_one_deletion_deletes_two_networks_in_two_regions_with_their_balancers() {
+    run_two_regions(&Variation::baseline());
 }
 
 #[test]
-fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers_told_otherwise() {
-    tell_of_two_regions(&Telling::otherwise());
+fn story_2_n04_one_deletion_deletes_networks_and_balancers_of_two_regions_on_a_slow_cloud() {
+    run_two_regions(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_2_n04_two_networks_in_two_regions_go_together_with_their_balancers_told_at_leisure() {
-    tell_of_two_regions(&Telling::at_leisure());
+fn story_2_n04_one_deletion_deletes_networks_and_balancers_of_two_regions_on_a_fast_cloud() {
+    run_two_regions(&Variation::fast_cloud());
 }
 
-fn tell_of_two_regions(telling: &Telling) {
-    let mut stage = Stage::of(telling);
-    let scenario = stage.write("two-regions.toml", &two_regions());
-    let cloud = stage.serve_cloud(&scenario);
-    stage.start_engine(&["--all-regions"]);
+fn run_two_regions(variation: &Variation) {
+    let mut home = Home::with(variation);
+    let scenario = home.write("two-regions.toml", &two_regions());
+    let cloud = home.serve_cloud(&scenario);
+    home.start_engine(&["--all-regions"]);
     let regions = ["RegionOne", "RegionTwo"];
     let network = |region: &str| format!("{region}/network/v2.0");
     let balancers = |region: &str| {
@@ -202,36 +202,36 @@ fn tell_of_two_regions(telling: &Telling) {
     for region in regions {
         assert_eq!(balancers(region).len(), 1);
     }
-    let mut seat = Seat::take(&stage, &[]);
-    seat.see("2 of 2 sites reachable");
-    seat.go("network", "network 6");
-    seat.see(telling.name("storage"));
-    seat.press(&format!("/{}", telling.name("web")));
-    seat.wait("only web", |screen| {
-        !screen.contains(telling.name("storage"))
+    let mut session = Session::start(&home, &[]);
+    session.wait_for("2 of 2 sites reachable");
+    session.open("network", "network 6");
+    session.wait_for(variation.name("storage"));
+    session.press(&format!("/{}", variation.name("web")));
+    session.wait_until("only web", |screen| {
+        !screen.contains(variation.name("storage"))
     });
-    seat.press("\r");
-    seat.press(" ");
-    seat.see("1 marked");
-    seat.press("j");
-    seat.press(" ");
-    seat.see("2 marked");
-    seat.press("D");
-    // Each region as in one, and its balancer; the balancer's own port goes by itself.
-    seat.see("▶ 18 steps · 10 automatic · 2 unset · 0 refused");
+    session.press("\r");
+    session.press(" ");
+    session.wait_for("1 marked");
+    session.press("j");
+    session.press(" ");
+    session.wait_for("2 marked");
+    session.press("D");
+    // In each region the steps of one region and that of its balancer. The balancer's own port is automatic.
+    session.wait_for("▶ 18 steps · 10 automatic · 2 unset · 0 refused");
     assert_eq!(cloud.writes(), Vec::<String>::new());
-    seat.go_on();
-    seat.see_all(&[
+    session.open_confirmation();
+    session.wait_for_all(&[
         "Delete 2 marked resources",
         "how many resources were marked: 2",
     ]);
-    seat.press("2");
-    seat.see(">2");
-    seat.press("\r");
-    seat.see_all(&["accepted as deletion", "/18"]);
-    seat.see(&format!("✓ gone {} 18/18", telling.full_bar()));
+    session.press("2");
+    session.wait_for(">2");
+    session.press("\r");
+    session.wait_for_all(&["accepted as deletion", "/18"]);
+    session.wait_for(&format!("✓ gone {} 18/18", variation.full_bar()));
 
-    let mut others = [telling.name("external"), telling.name("storage")];
+    let mut others = [variation.name("external"), variation.name("storage")];
     others.sort_unstable();
     for region in regions {
         let left = cloud.all_at(&network(region), "networks");
@@ -243,13 +243,13 @@ fn tell_of_two_regions(telling: &Telling) {
         assert_eq!(floating.len(), 1, "{region}");
         assert_eq!(floating[0]["port_id"], Value::Null, "{region}");
     }
-    // `show` tells how far it is at each.
-    let id = stage.only_deletion()["id"].as_str().unwrap().to_owned();
-    let sites = stage.json(&["show", &id])["sites"].clone();
+    // `show` counts the steps of each site.
+    let id = home.only_deletion()["id"].as_str().unwrap().to_owned();
+    let sites = home.json(&["show", &id])["sites"].clone();
     for (at, region) in regions.iter().enumerate() {
         assert_eq!(sites[at]["site"], format!("sandbox/{region}"));
         assert_eq!(sites[at]["counts"]["gone"], 9);
     }
-    seat.press("q");
-    seat.left();
+    session.press("q");
+    session.assert_clean_exit();
 }

@@ -1,51 +1,51 @@
-//! The source design's own example as a scene: D0-1 refers to what other deployments keep, and something
-//! in the console's own deployment is deleted.
+//! The example of the source design: resources at the deployment D0-1 refer to resources of other deployments, and a
+//! resource of the console's own deployment is deleted.
 
-use super::seat::Seat;
-use super::stage::Stage;
+use super::home::Home;
+use super::session::Session;
 
 #[test]
-fn a_scene_of_five_deployments_says_who_holds_what_and_goes_once_nothing_does() {
-    let stage = Stage::new();
-    let mut seat = Seat::take(&stage, &["--sandbox=deployments"]);
-    seat.see("2 of 2 sites reachable");
-    seat.go("rx", "rx 2");
-    seat.see("blocked elsewhere");
-    seat.press("D");
-    seat.see("▶ 1 step");
-    seat.go_on();
-    seat.see("Type the name");
-    seat.press("rx-1\r");
-    seat.see("── deletion");
-    // From end to end: who points at it, and what holds that, which stays.
-    seat.see_all(&["deployment d0-1 still has c c-1", "d d-1 at d0-1"]);
-    seat.see_all(&["└ c c-1 @d0-1", "└ d d-1 @d0-1"]);
-    let socket = stage.path(".local/state/gone/sandbox/d0-1.sock");
-    let there = |line: &str| {
+fn a_deletion_across_deployments_shows_its_blockers_and_ends_once_they_are_deleted() {
+    let home = Home::new();
+    let mut session = Session::start(&home, &["--sandbox=deployments"]);
+    session.wait_for("2 of 2 sites reachable");
+    session.open("rx", "rx 2");
+    session.wait_for("blocked elsewhere");
+    session.press("D");
+    session.wait_for("▶ 1 step");
+    session.open_confirmation();
+    session.wait_for("Type the name");
+    session.press("rx-1\r");
+    session.wait_for("── deletion");
+    // The explanation leads from the referrer c-1 to its own blocker d-1, which is not deleted.
+    session.wait_for_all(&["deployment d0-1 still has c c-1", "d d-1 at d0-1"]);
+    session.wait_for_all(&["└ c c-1 @d0-1", "└ d d-1 @d0-1"]);
+    let socket = home.path(".local/state/gone/sandbox/d0-1.sock");
+    let at_d0_1 = |line: &str| {
         let mut arguments = vec!["--socket", socket.to_str().unwrap()];
         arguments.extend(line.split(' '));
-        stage.json(&arguments)
+        home.json(&arguments)
     };
     let kept = |kind: &str| -> Vec<String> {
-        let rows = there(&format!("list {kind}"));
+        let rows = at_d0_1(&format!("list {kind}"));
         let rows = rows.as_array().unwrap().iter();
         rows.map(|row| row["id"].as_str().unwrap().to_owned())
             .collect()
     };
-    // What cascades is gone, what is unset points at the others only, and what is held is marked.
+    // The cascading referrer is gone, the unset one has lost only this reference, and the blocked one is marked.
     assert_eq!(kept("a"), ["a-2"]);
-    let b = &there("list b")[0];
+    let b = &at_d0_1("list b")[0];
     assert_eq!(
         b["attributes"]["rxs"],
         serde_json::json!(["rx-2@d1-1", "rx-3@d1-2"])
     );
-    assert_eq!(there("list c")[0]["attributes"]["status"], "DELETING");
-    let watched = there("list deployments");
+    assert_eq!(at_d0_1("list c")[0]["attributes"]["status"], "DELETING");
+    let watched = at_d0_1("list deployments");
     let watched = watched.as_array().unwrap().iter();
     assert_eq!(watched.filter(|row| !row["watch"].is_null()).count(), 4);
-    seat.go("deployments", "deployments 4");
-    seat.see_all(&["d0-1", "s0/r1"]);
-    let deleted = stage.gone(&[
+    session.open("deployments", "deployments 4");
+    session.wait_for_all(&["d0-1", "s0/r1"]);
+    let deleted = home.gone(&[
         "--socket",
         socket.to_str().unwrap(),
         "delete",
@@ -54,10 +54,10 @@ fn a_scene_of_five_deployments_says_who_holds_what_and_goes_once_nothing_does() 
         "--wait=30s",
     ]);
     deleted.ok();
-    seat.go("deletions", "deletions 1");
-    seat.see("✓ gone");
-    seat.go("rx", "rx 1");
+    session.open("deletions", "deletions 1");
+    session.wait_for("✓ gone");
+    session.open("rx", "rx 1");
     assert_eq!(kept("c"), Vec::<String>::new());
-    seat.press("q");
-    seat.left();
+    session.press("q");
+    session.assert_clean_exit();
 }

@@ -4,12 +4,12 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::home::Home;
 use crate::world::World;
 use crate::world::program::{Ran, wait_for};
 
 #[test]
-fn verbs_attach_to_the_engine_that_runs() {
+fn verbs_attach_to_the_running_engine() {
     let world = World::start();
     world.seed();
     let mut engine = world.engine();
@@ -34,7 +34,7 @@ fn verbs_attach_to_the_engine_that_runs() {
     let tombstones = world.gone("list tombstones -o jsonl").ends_with(0);
     assert!(tombstones.out.lines().count() > 3);
 
-    // The ledger has one engine only.
+    // A second engine on the same ledger is refused.
     world
         .gone("--engine")
         .ends_with(5)
@@ -48,7 +48,7 @@ fn verbs_attach_to_the_engine_that_runs() {
 }
 
 #[test]
-fn a_machine_with_nothing_is_told_what_to_do() {
+fn the_doctor_names_the_next_steps_on_a_machine_without_clouds() {
     let world = World::start();
     let home = tempfile::tempdir().unwrap();
     let empty = |line: &str| {
@@ -64,7 +64,10 @@ fn a_machine_with_nothing_is_told_what_to_do() {
     empty("doctor")
         .ends_with(2)
         .prints(&["clouds.yaml", "gone --sandbox"]);
-    assert!(!home.path().join("s").exists(), "doctor makes nothing");
+    assert!(
+        !home.path().join("s").exists(),
+        "the doctor creates no files"
+    );
 
     let well = world.gone("doctor").ok();
     well.prints(&["login sandbox/RegionOne"]);
@@ -72,7 +75,7 @@ fn a_machine_with_nothing_is_told_what_to_do() {
 }
 
 #[test]
-fn a_gate_is_opened_where_its_site_is_served_and_never_on_a_practice_cloud() {
+fn a_gate_before_an_unknown_cloud_stops_an_engine_unless_it_runs_the_practice_cloud() {
     let world = World::start();
     let gate = "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = { cloud = 'real', region = 'RegionOne', \
                 service = 'network' }\n";
@@ -80,51 +83,48 @@ fn a_gate_is_opened_where_its_site_is_served_and_never_on_a_practice_cloud() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("config.toml"), gate).unwrap();
 
-    Ran::of(world.of_all_clouds().arg("--engine"))
+    Ran::of(world.command_for_all_clouds().arg("--engine"))
         .ends_with(2)
         .complains(&["gate[0].upstream names real/RegionOne", "sandbox"]);
-    // Also where another cloud is chosen; a practice cloud opens none.
+    // The choice of another cloud does not help. The practice cloud ignores gates.
     Ran::of(world.command().arg("--engine")).ends_with(2);
-    let mut practice = world.of_all_clouds();
+    let mut practice = world.command_for_all_clouds();
     practice.arg("--sandbox");
-    drop(world.served_by(practice));
+    drop(world.start_engine_by(practice));
 }
 
 #[test]
-fn a_scenario_is_not_looked_for_in_the_practice_cloud_of_another_one() {
-    let mut stage = Stage::new();
-    stage.start_engine(&["--sandbox=quiet"]);
+fn a_verb_for_another_scenario_than_that_of_the_running_engine_is_refused() {
+    let mut home = Home::new();
+    home.start_engine(&["--sandbox=quiet"]);
     for other in ["--sandbox=practice", "--sandbox=default"] {
-        stage
-            .gone(&["list", "network", other])
+        home.gone(&["list", "network", other])
             .ends_with(2)
             .complains(&["\"practice\"", "has the scenario \"quiet\""]);
     }
-    // Its own name, and none.
-    let listed = stage.json(&["list", "network", "--sandbox=quiet"]);
-    assert_eq!(listed, stage.json(&["list", "network", "--sandbox"]));
+    // The name of the running scenario and no name are both accepted.
+    let listed = home.json(&["list", "network", "--sandbox=quiet"]);
+    assert_eq!(listed, home.json(&["list", "network", "--sandbox"]));
 }
 
 #[test]
-fn the_doctor_examines_the_practice_cloud_that_runs_and_says_if_none_does() {
-    let mut stage = Stage::new();
-    stage
-        .gone(&["--sandbox", "doctor"])
+fn the_doctor_examines_the_running_practice_cloud_and_says_if_none_runs() {
+    let mut home = Home::new();
+    home.gone(&["--sandbox", "doctor"])
         .ends_with(2)
         .complains(&[
             "cannot examine the practice cloud",
             "Start `gone --sandbox` in another terminal first",
         ]);
-    stage.start_engine(&["--sandbox=quiet"]);
-    stage
-        .gone(&["--sandbox", "doctor"])
+    home.start_engine(&["--sandbox=quiet"]);
+    home.gone(&["--sandbox", "doctor"])
         .ok()
         .prints(&["cloud sandbox", "login sandbox/RegionOne"]);
-    stage.gone(&["--sandbox=practice", "doctor"]).ends_with(2);
+    home.gone(&["--sandbox=practice", "doctor"]).ends_with(2);
 }
 
 #[test]
-fn a_region_that_a_target_names_is_looked_at_though_another_is_the_clouds_own() {
+fn a_target_in_another_region_than_the_default_one_is_planned_and_explained() {
     let world = World::start();
     world.control(
         "POST",
@@ -136,14 +136,14 @@ fn a_region_that_a_target_names_is_looked_at_though_another_is_the_clouds_own() 
     assert!(planned.out.contains("far-port-0-0"), "{}", planned.out);
     let explained = world.gone("explain network/far-net-0@sandbox/RegionTwo");
     explained.ends_with(0);
-    // What there is not is said to be so.
+    // An unknown region is an error.
     world
         .gone("plan network/far-net-0@sandbox/Atlantis")
         .ends_with(2);
 }
 
 #[test]
-fn the_regions_of_a_mapping_and_of_a_gate_are_served_or_the_start_fails() {
+fn an_engine_serves_the_regions_of_its_mappings_and_gates_or_does_not_start() {
     let world = World::start();
     let folder = world.path(".config/gone");
     std::fs::create_dir_all(&folder).unwrap();
@@ -151,7 +151,7 @@ fn the_regions_of_a_mapping_and_of_a_gate_are_served_or_the_start_fails() {
     write(
         "[[mapping]]\ncentral = 'sandbox/RegionOne'\nlocals = ['sandbox/RegionTwo']\nmatch = 'id'\n",
     );
-    let engine = world.served_by(world.of_all_clouds());
+    let engine = world.start_engine_by(world.command_for_all_clouds());
     let sites = world.gone("list sites -o json").ends_with(0).json();
     let sites: Vec<&str> = sites
         .as_array()
@@ -165,7 +165,7 @@ fn the_regions_of_a_mapping_and_of_a_gate_are_served_or_the_start_fails() {
     write(
         "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = { cloud = 'sandbox', region = 'RegionTwo', service = 'network' }\n",
     );
-    let engine = world.served_by(world.of_all_clouds());
+    let engine = world.start_engine_by(world.command_for_all_clouds());
     let gates = world.gone("list gates -o json").ends_with(0).json();
     assert_eq!(gates.as_array().unwrap().len(), 1, "{gates}");
     drop(engine);
@@ -176,7 +176,7 @@ fn the_regions_of_a_mapping_and_of_a_gate_are_served_or_the_start_fails() {
     world
         .gone("doctor")
         .prints(&["mapping[0].locals names elsewhere/RegionOne"]);
-    Ran::of(world.of_all_clouds().arg("--engine"))
+    Ran::of(world.command_for_all_clouds().arg("--engine"))
         .ends_with(2)
         .complains(&["mapping[0].locals names elsewhere/RegionOne"]);
 }

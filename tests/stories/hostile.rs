@@ -2,59 +2,60 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::seat::Seat;
-use super::stage::{Cloud, Stage};
-use super::telling::Telling;
+use super::home::{Cloud, Home};
+use super::session::Session;
+use super::variation::Variation;
 
 /// A name that would set the terminal's title.
 const TITLE: &str = "web\u{1b}]2;owned\u{7}";
 
-/// What must never reach a terminal or a file as it is: controls, overrides, what is invisible.
+/// Whether the character must never be written unescaped: control characters, direction overrides and invisible
+/// characters.
 fn is_hostile(c: char) -> bool {
     (c.is_control() && c != '\n')
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// As it may be shown.
-fn visible(name: &str) -> String {
-    let escaped = |c: char| match is_hostile(c) || c == '\n' {
+/// The escaped form in which the program may show the name.
+fn escaped(name: &str) -> String {
+    let escape = |c: char| match is_hostile(c) || c == '\n' {
         true => c.escape_default().to_string(),
         false => c.to_string(),
     };
-    name.chars().map(escaped).collect()
+    name.chars().map(escape).collect()
 }
 
-/// A console on the hostile cloud, past its start.
-fn sit(stage: &Stage) -> (Seat, Cloud) {
-    let sandbox = format!("--sandbox={}", stage.scenario("hostile"));
-    let seat = Seat::take(stage, &[&sandbox]);
-    seat.see("1 of 1 sites reachable");
-    (seat, stage.carried_cloud())
-}
-
-#[test]
-fn story_10_the_console_shows_hostile_names_visibly_and_aligned_up_to_the_typed_confirmation() {
-    tell_of_the_console(&Telling::as_written());
+/// Starts a console on the practice cloud with hostile names.
+fn start_console(home: &Home) -> (Session, Cloud) {
+    let sandbox = format!("--sandbox={}", home.scenario("hostile"));
+    let session = Session::start(home, &[&sandbox]);
+    session.wait_for("1 of 1 sites reachable");
+    (session, home.embedded_cloud())
 }
 
 #[test]
-fn story_10_the_console_shows_hostile_names_visibly_and_aligned_told_otherwise() {
-    tell_of_the_console(&Telling::otherwise());
+fn story_10_the_console_escapes_and_aligns_hostile_names_up_to_the_typed_confirmation() {
+    run_console(&Variation::baseline());
 }
 
 #[test]
-fn story_10_the_console_shows_hostile_names_visibly_and_aligned_told_at_leisure() {
-    tell_of_the_console(&Telling::at_leisure());
+fn story_10_the_console_escapes_and_aligns_hostile_names_on_a_slow_cloud() {
+    run_console(&Variation::slow_cloud());
 }
 
-fn tell_of_the_console(telling: &Telling) {
-    let stage = Stage::of(telling);
-    let (mut seat, cloud) = sit(&stage);
+#[test]
+fn story_10_the_console_escapes_and_aligns_hostile_names_on_a_fast_cloud() {
+    run_console(&Variation::fast_cloud());
+}
+
+fn run_console(variation: &Variation) {
+    let home = Home::with(variation);
+    let (mut session, cloud) = start_console(&home);
     let networks = cloud.all("networks").len();
-    seat.go("network", &format!("network {networks}"));
-    let shown = |written: &'static str| visible(telling.name(written));
+    session.open("network", &format!("network {networks}"));
+    let shown = |written: &'static str| escaped(variation.name(written));
     let owned = shown(TITLE);
-    seat.see_all(&[
+    session.wait_for_all(&[
         &owned,
         &shown("harmless\rDELETED"),
         &shown("first\nsecond"),
@@ -62,44 +63,44 @@ fn tell_of_the_console(telling: &Telling) {
         &shown("we\u{200b}b"),
         &shown("csi \u{9b}31m"),
     ]);
-    let columns = seat.columns_of("ACTIVE");
-    assert!(columns.len() >= 10, "{}", seat.text());
+    let columns = session.columns_of("ACTIVE");
+    assert!(columns.len() >= 10, "{}", session.text());
     assert!(
         columns.iter().all(|at| *at == columns[0]),
         "{}",
-        seat.text()
+        session.text()
     );
 
-    // One that would set the title: planned, confirmed by what can be typed, and gone.
+    // The network whose name would set the title is planned, confirmed by its short id, and deleted.
     let title = cloud.all("networks");
     let title = title.iter().find(|n| n["description"] == "title").unwrap();
     let id = title["id"].as_str().unwrap();
     let short = &id[id.len() - 8..];
     let (before, title) = owned.split_once("]2;").unwrap();
     let title = title.trim_end_matches(r"\u{7}");
-    seat.press(&format!("/{title}"));
+    session.press(&format!("/{title}"));
     let other = shown("harmless\rDELETED");
-    seat.wait("only that one", |screen| !screen.contains(&other));
-    seat.press("\r");
-    seat.press("D");
-    seat.see_all(&["▶ 2 steps", &format!("network {before}]2;{title}")]);
-    seat.go_on();
-    seat.see_all(&[&format!("Type the short id {short}")]);
-    let text = seat.text();
+    session.wait_until("only that network", |screen| !screen.contains(&other));
+    session.press("\r");
+    session.press("D");
+    session.wait_for_all(&["▶ 2 steps", &format!("network {before}]2;{title}")]);
+    session.open_confirmation();
+    session.wait_for_all(&[&format!("Type the short id {short}")]);
+    let text = session.text();
     assert!(!text.contains(is_hostile), "{text:?}");
-    seat.press(short);
-    seat.see(&format!(">{short}"));
-    seat.press("\r");
-    seat.see_all(&["✓ gone", "2/2", &format!("network {owned}")]);
+    session.press(short);
+    session.wait_for(&format!(">{short}"));
+    session.press("\r");
+    session.wait_for_all(&["✓ gone", "2/2", &format!("network {owned}")]);
     assert_eq!(cloud.status(&format!("/networks/{id}")), 404);
-    seat.go("stuck", "stuck 0");
-    seat.go("events", "events");
-    seat.go("deletions", "deletions 1");
-    seat.see(&format!("network {before}]2;"));
-    seat.press("q");
-    seat.left();
-    // Of all that was ever sent, only what the console itself sets up begins with ESC.
-    let raw = String::from_utf8_lossy(&seat.raw()).into_owned();
+    session.open("stuck", "stuck 0");
+    session.open("events", "events");
+    session.open("deletions", "deletions 1");
+    session.wait_for(&format!("network {before}]2;"));
+    session.press("q");
+    session.assert_clean_exit();
+    // The program has written none of the control sequences and characters that the names contain.
+    let raw = String::from_utf8_lossy(&session.raw()).into_owned();
     for start in [
         "\x1b]2",
         "\x1b]0",
@@ -114,32 +115,32 @@ fn tell_of_the_console(telling: &Telling) {
 
 #[test]
 fn story_10_tables_are_aligned_and_a_csv_holds_no_formula() {
-    tell_of_tables(&Telling::as_written());
+    run_tables(&Variation::baseline());
 }
 
 #[test]
-fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_told_otherwise() {
-    tell_of_tables(&Telling::otherwise());
+fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_on_a_slow_cloud() {
+    run_tables(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_told_at_leisure() {
-    tell_of_tables(&Telling::at_leisure());
+fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_on_a_fast_cloud() {
+    run_tables(&Variation::fast_cloud());
 }
 
-fn tell_of_tables(telling: &Telling) {
-    let mut stage = Stage::of(telling);
-    let sandbox = format!("--sandbox={}", stage.scenario("hostile"));
-    stage.start_engine(&[&sandbox]);
-    let table = stage.say(&["--sandbox", "list", "network"]);
+fn run_tables(variation: &Variation) {
+    let mut home = Home::with(variation);
+    let sandbox = format!("--sandbox={}", home.scenario("hostile"));
+    home.start_engine(&[&sandbox]);
+    let table = home.stdout_of(&["--sandbox", "list", "network"]);
     assert!(!table.contains(is_hostile), "{table:?}");
     let ends = |row: &str| row.find(" ACTIVE ").map(|at| row[..at].width());
     let ends: Vec<usize> = table.lines().filter_map(ends).collect();
     assert!(ends.len() >= 10, "{table}");
-    // The name is the first column: where it is longer than its place it is cut, or all are moved.
+    // The name is the first column. A long name is cut, or it widens the column in all rows.
     assert!(ends.iter().all(|at| *at == ends[0]), "{ends:?}\n{table}");
 
-    let text = stage.say(&["--sandbox", "list", "network", "-o", "csv"]);
+    let text = home.stdout_of(&["--sandbox", "list", "network", "-o", "csv"]);
     assert!(!text.contains(is_hostile), "{text:?}");
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
@@ -156,13 +157,13 @@ fn tell_of_tables(telling: &Telling) {
         .filter(|cell| cell.contains("HYPERLINK"));
     assert_eq!(names.count(), 1, "{text}");
 
-    // Machines get the names as they are.
-    let json = stage.json(&["--sandbox", "list", "network"]);
+    // JSON has the unescaped names.
+    let json = home.json(&["--sandbox", "list", "network"]);
     let names: Vec<&str> = json
         .as_array()
         .unwrap()
         .iter()
         .map(|n| n["name"].as_str().unwrap())
         .collect();
-    assert!(names.contains(&telling.name(TITLE)), "{names:?}");
+    assert!(names.contains(&variation.name(TITLE)), "{names:?}");
 }

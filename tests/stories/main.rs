@@ -1,4 +1,4 @@
-//! The program as its users run it: processes, files, sockets, against the practice cloud.
+//! Stories: the program as its users run it, with processes, files and sockets, against the practice cloud.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,37 +7,37 @@
     unreachable_pub
 )]
 
-mod alive;
 mod blocked;
 mod cascade;
-mod comes_back;
-mod dead_balancer;
-mod dead_projects;
+mod delete_keys;
+mod deleted_projects;
 mod deployments;
-mod drops;
 mod engine;
-mod first_look;
+mod first_screen;
+mod home;
 mod hostile;
 mod image;
-mod late_ports;
+mod line_console;
+mod list_freshness;
 mod morning;
-mod newcomer;
+mod new_machine;
+mod newcomers;
 mod nightly;
 mod outage;
-mod plain;
+mod pending_balancer;
+mod practice_start;
+mod recreated;
 mod replay;
 mod reports;
-mod seat;
-mod sizes;
-mod small;
-mod stage;
-mod telling;
+mod screen_sizes;
+mod script_verbs;
+mod session;
+mod session_drop;
 mod tenant;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // This target does not use all of it.
 #[path = "../testkit/terminal.rs"]
 mod terminal;
+mod tiny_screen;
 mod tour;
-mod truth;
-mod verbs;
+mod variation;
 mod world;
-mod wrong_keys;

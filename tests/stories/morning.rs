@@ -1,52 +1,50 @@
 //! Story 1: the morning check of an engine that worked through the night.
 
-use super::seat::Seat;
-use super::stage::{Stage, is_alive};
-use super::telling::Telling;
+use super::home::{Home, is_alive};
+use super::session::Session;
+use super::variation::Variation;
 
 #[test]
-fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_running() {
-    tell(&Telling::as_written());
+fn story_1_a_morning_check_shows_stuck_and_blocked_steps_and_leaves_the_engine_running() {
+    run(&Variation::baseline());
 }
 
 #[test]
-fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_running_told_otherwise()
-{
-    tell(&Telling::otherwise());
+fn story_1_a_morning_check_shows_stuck_and_blocked_steps_on_a_slow_cloud() {
+    run(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_running_told_at_leisure()
-{
-    tell(&Telling::at_leisure());
+fn story_1_a_morning_check_shows_stuck_and_blocked_steps_on_a_fast_cloud() {
+    run(&Variation::fast_cloud());
 }
 
-fn tell(telling: &Telling) {
-    let mut stage = Stage::of(telling);
-    // One stuck, three blocked; done are the archive and its ports.
-    let engine = stage.start_practice("morning");
-    let mut seat = Seat::take(&stage, &[]);
-    seat.see_all(&[
+fn run(variation: &Variation) {
+    let mut home = Home::with(variation);
+    // One deletion is stuck and three are blocked. The deletion of the archive and its ports has ended.
+    let engine = home.start_practice_engine("morning");
+    let mut session = Session::start(&home, &[]);
+    session.wait_for_all(&[
         &format!("attached to engine {engine}"),
         "1 of 1 sites reachable",
         "✖ 1 stuck",
         "‖ 3 blocked",
-        &format!("✓ {} gone", telling.count(120) + 1),
+        &format!("✓ {} gone", variation.count(120) + 1),
     ]);
 
-    seat.see_all(&[
+    session.wait_for_all(&[
         "── home",
         "needs you 1 stuck",
         "running 3 deletions, 3 blocked",
         &format!(
             "1 deletion ended, {} resources gone",
-            telling.count(120) + 1
+            variation.count(120) + 1
         ),
     ]);
-    seat.go("deletions", "deletions 5");
-    seat.press("?");
-    seat.see("── help");
-    seat.see_all(&[
+    session.open("deletions", "deletions 5");
+    session.press("?");
+    session.wait_for("── help");
+    session.wait_for_all(&[
         "keys in :deletions",
         "enter show the deletion as a tree of steps",
         "r retry now",
@@ -55,62 +53,66 @@ fn tell(telling: &Telling) {
         "y copy the id",
         "keys on rows that can be marked",
     ]);
-    // The rest stands below.
-    seat.page_to("keys everywhere");
-    seat.see_all(&[": go to a pane or a kind"]);
-    seat.page_to("to the first row");
-    seat.page_to("these keys");
-    seat.see_all(&["? show these keys"]);
-    seat.page_to("ctrl-c");
-    seat.see_all(&["q ctrl-c quit"]);
-    seat.press("\x1b");
-    seat.see("── deletions 5");
+    // The rest of the help is on further pages.
+    session.page_down_to("keys everywhere");
+    session.wait_for_all(&[": go to a pane or a kind"]);
+    session.page_down_to("to the first row");
+    session.page_down_to("these keys");
+    session.wait_for_all(&["? show these keys"]);
+    session.page_down_to("ctrl-c");
+    session.wait_for_all(&["q ctrl-c quit"]);
+    session.press("\x1b");
+    session.wait_for("── deletions 5");
 
-    seat.go("stuck", "stuck 1");
-    let crm = format!("network {}", telling.name("crm"));
-    seat.see_all(&["✖ stuck", &crm, "8/8", "a person"]);
-    seat.press("\r");
-    seat.see_all(&[
+    session.open("stuck", "stuck 1");
+    let crm = format!("network {}", variation.name("crm"));
+    session.wait_for_all(&["✖ stuck", &crm, "8/8", "a person"]);
+    session.press("\r");
+    session.wait_for_all(&[
         &format!("── {crm} in deletion"),
         "since",
         "attempt 8 of 8",
-        &format!("blocked by port {} (project", telling.name("appliance")),
+        &format!("blocked by port {} (project", variation.name("appliance")),
         "not in this plan",
         "409 NetworkInUse",
         "request req-",
         "r retries it, once the reason is gone; F shows what else can be done",
     ]);
-    seat.press("\x1b");
-    seat.see("── stuck 1");
+    session.press("\x1b");
+    session.wait_for("── stuck 1");
 
-    seat.go("gc", "blocked, retried automatically 3");
-    seat.see_all(&["‖ blocked", "router interface", "2/8", "3/8", "4/8"]);
-    seat.press("\r");
-    seat.see_all(&[
+    session.open("gc", "blocked, retried automatically 3");
+    session.wait_for_all(&["‖ blocked", "router interface", "2/8", "3/8", "4/8"]);
+    session.press("\r");
+    session.wait_for_all(&[
         "attempt 4 of 8",
         "next attempt",
         "RouterInterfaceInUseByFloatingIP",
     ]);
 
-    seat.press("q");
-    seat.left();
+    session.press("q");
+    session.assert_clean_exit();
     assert!(is_alive(engine));
-    let all = stage.json(&["list"]);
+    let all = home.json(&["list"]);
     assert_eq!(all.as_array().unwrap().len(), 5);
 
-    // The cloud agrees with the ledger, and the ledger with itself.
-    let cloud = stage.carried_cloud();
+    // The networks of the cloud fit the ledger, and the ledger is consistent.
+    let cloud = home.embedded_cloud();
     let mut networks = cloud.names("networks");
     networks.sort();
-    let mut left = ["branch", "crm", "erp", "hr", "wiki"].map(|name| telling.name(name));
+    let mut left = ["branch", "crm", "erp", "hr", "wiki"].map(|name| variation.name(name));
     left.sort_unstable();
     assert_eq!(networks, left);
     assert!(
         cloud
             .names("ports")
-            .contains(&telling.name("appliance").to_owned())
+            .contains(&variation.name("appliance").to_owned())
     );
-    assert_eq!(cloud.writes(), [""; 0], "only the past wrote");
-    stage.say(&["ledger", "check"]);
-    stage.say(&["audit", "verify"]);
+    assert_eq!(
+        cloud.writes(),
+        [""; 0],
+        "no call was sent after the past deletions"
+    );
+    home.stdout_of(&["ledger", "check"]);
+    home.stdout_of(&["audit", "verify"]);
 }

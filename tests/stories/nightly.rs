@@ -1,47 +1,51 @@
-//! Story 8: a job plans, keeps the plan, and runs exactly that plan, without an engine or a terminal.
+//! Story 8: a script writes a plan to a file and deletes exactly that plan, without an engine or a terminal.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use crate::telling::Telling;
+use crate::variation::Variation;
 use crate::world::World;
 
-/// The plan of the seeded network, as a program writes its name.
-fn plan_line(telling: &Telling) -> String {
-    let seed = telling.name("seed").replace(' ', "%20");
+/// The command line that plans the deletion of the seeded network.
+fn plan_command(variation: &Variation) -> String {
+    let seed = variation.name("seed").replace(' ', "%20");
     format!("plan network/{seed}-net-0 --cascade -o json")
 }
 
-fn keep_line(telling: &Telling) -> String {
-    format!("{} --out p.json", plan_line(telling))
+/// The same command, which also writes the plan to a file.
+fn plan_to_file_command(variation: &Variation) -> String {
+    format!("{} --out p.json", plan_command(variation))
 }
 
 const DELETE: &str = "delete --plan p.json --yes --wait=30m -o json";
 
 #[test]
-fn p01_the_plan_that_was_kept_is_what_is_deleted() {
-    tell_of_the_kept_plan(&Telling::as_written());
+fn p01_delete_with_a_plan_file_deletes_exactly_that_plan() {
+    run_plan_file(&Variation::baseline());
 }
 
 #[test]
-fn p01_the_plan_that_was_kept_is_what_is_deleted_told_otherwise() {
-    tell_of_the_kept_plan(&Telling::otherwise());
+fn p01_delete_with_a_plan_file_deletes_exactly_that_plan_on_a_slow_cloud() {
+    run_plan_file(&Variation::slow_cloud());
 }
 
 #[test]
-fn p01_the_plan_that_was_kept_is_what_is_deleted_told_at_leisure() {
-    tell_of_the_kept_plan(&Telling::at_leisure());
+fn p01_delete_with_a_plan_file_deletes_exactly_that_plan_on_a_fast_cloud() {
+    run_plan_file(&Variation::fast_cloud());
 }
 
-fn tell_of_the_kept_plan(telling: &Telling) {
-    let world = World::of(telling);
+fn run_plan_file(variation: &Variation) {
+    let world = World::with(variation);
     world.seed();
-    let plan = world.gone(&keep_line(telling)).ends_with(0).json();
+    let plan = world
+        .gone(&plan_to_file_command(variation))
+        .ends_with(0)
+        .json();
     let steps = plan["steps"].as_array().unwrap().len();
     assert!(steps > 4, "{plan}");
     assert_eq!(world.writes(), 0, "planning sends no write");
-    let again = world.gone(&plan_line(telling)).ends_with(0).json();
+    let again = world.gone(&plan_command(variation)).ends_with(0).json();
     assert_eq!(again["hash"], plan["hash"]);
 
     let done = world.gone(DELETE).ends_with(0).json();
@@ -49,7 +53,7 @@ fn tell_of_the_kept_plan(telling: &Telling) {
     assert_eq!(done["plan_hash"], plan["hash"]);
     assert_eq!(done["requested_by"]["name"], "ada");
     let results = done["steps"].as_array().unwrap();
-    assert_eq!(results.len(), steps, "a result for each");
+    assert_eq!(results.len(), steps, "one result for each step");
     assert!(results.iter().all(|step| step["state"] == "gone"));
     let left = world.gone("list network -o json").ends_with(0).json();
     let names: Vec<_> = left
@@ -59,7 +63,7 @@ fn tell_of_the_kept_plan(telling: &Telling) {
         .map(|row| &row["name"])
         .collect();
     assert!(
-        !names.contains(&&json!(format!("{}-net-0", telling.name("seed")))),
+        !names.contains(&&json!(format!("{}-net-0", variation.name("seed")))),
         "{names:?}"
     );
 
@@ -73,26 +77,26 @@ fn tell_of_the_kept_plan(telling: &Telling) {
 }
 
 #[test]
-fn p01_a_resource_that_changed_since_is_7_and_nothing_is_sent() {
-    tell_of_a_change(&Telling::as_written());
+fn p01_a_port_deleted_after_the_plan_ends_with_7_and_nothing_is_sent() {
+    run_changed_resource(&Variation::baseline());
 }
 
 #[test]
-fn p01_a_resource_that_changed_since_is_7_and_nothing_is_sent_told_otherwise() {
-    tell_of_a_change(&Telling::otherwise());
+fn p01_a_port_deleted_after_the_plan_ends_with_7_and_nothing_is_sent_on_a_slow_cloud() {
+    run_changed_resource(&Variation::slow_cloud());
 }
 
 #[test]
-fn p01_a_resource_that_changed_since_is_7_and_nothing_is_sent_told_at_leisure() {
-    tell_of_a_change(&Telling::at_leisure());
+fn p01_a_port_deleted_after_the_plan_ends_with_7_and_nothing_is_sent_on_a_fast_cloud() {
+    run_changed_resource(&Variation::fast_cloud());
 }
 
-fn tell_of_a_change(telling: &Telling) {
-    let world = World::of(telling);
+fn run_changed_resource(variation: &Variation) {
+    let world = World::with(variation);
     world.seed();
-    world.gone(&keep_line(telling)).ends_with(0);
-    // A port goes by another way: the cloud is not as approved.
-    let seed = telling.name("seed");
+    world.gone(&plan_to_file_command(variation)).ends_with(0);
+    // Another command deletes one of the planned ports, so the cloud differs from the plan.
+    let seed = variation.name("seed");
     let target = format!("port/{seed}-port-0-1").replace(' ', "%20");
     world.gone(&format!("delete {target} --yes")).ends_with(0);
     let before = world.writes();
@@ -103,24 +107,24 @@ fn tell_of_a_change(telling: &Telling) {
 }
 
 #[test]
-fn a_failure_is_4_and_says_what_the_cloud_said() {
-    tell_of_a_failure(&Telling::as_written());
+fn a_refused_delete_ends_with_4_and_the_message_of_the_cloud() {
+    run_failed_step(&Variation::baseline());
 }
 
 #[test]
-fn a_failure_is_4_and_says_what_the_cloud_said_told_otherwise() {
-    tell_of_a_failure(&Telling::otherwise());
+fn a_refused_delete_ends_with_4_and_the_message_of_the_cloud_on_a_slow_cloud() {
+    run_failed_step(&Variation::slow_cloud());
 }
 
 #[test]
-fn a_failure_is_4_and_says_what_the_cloud_said_told_at_leisure() {
-    tell_of_a_failure(&Telling::at_leisure());
+fn a_refused_delete_ends_with_4_and_the_message_of_the_cloud_on_a_fast_cloud() {
+    run_failed_step(&Variation::fast_cloud());
 }
 
-fn tell_of_a_failure(telling: &Telling) {
-    let world = World::of(telling);
+fn run_failed_step(variation: &Variation) {
+    let world = World::with(variation);
     world.seed();
-    world.gone(&keep_line(telling)).ends_with(0);
+    world.gone(&plan_to_file_command(variation)).ends_with(0);
     let fault = json!([{
         "match": {"method": "DELETE", "path": "/v2.0/ports/*"},
         "action": {"status": 403, "type": "PolicyNotAuthorized", "message": "not this one"}
@@ -145,24 +149,24 @@ fn tell_of_a_failure(telling: &Telling) {
 }
 
 #[test]
-fn p05_a_guarded_cloud_is_6() {
-    tell_of_a_guard(&Telling::as_written());
+fn p05_a_delete_on_a_read_only_cloud_ends_with_6() {
+    run_read_only_cloud(&Variation::baseline());
 }
 
 #[test]
-fn p05_a_guarded_cloud_is_6_told_otherwise() {
-    tell_of_a_guard(&Telling::otherwise());
+fn p05_a_delete_on_a_read_only_cloud_ends_with_6_on_a_slow_cloud() {
+    run_read_only_cloud(&Variation::slow_cloud());
 }
 
 #[test]
-fn p05_a_guarded_cloud_is_6_told_at_leisure() {
-    tell_of_a_guard(&Telling::at_leisure());
+fn p05_a_delete_on_a_read_only_cloud_ends_with_6_on_a_fast_cloud() {
+    run_read_only_cloud(&Variation::fast_cloud());
 }
 
-fn tell_of_a_guard(telling: &Telling) {
-    let world = World::of(telling);
+fn run_read_only_cloud(variation: &Variation) {
+    let world = World::with(variation);
     world.seed();
-    world.gone(&keep_line(telling)).ends_with(0);
+    world.gone(&plan_to_file_command(variation)).ends_with(0);
     let config = world.path("config.toml");
     std::fs::write(&config, "[guard]\nread_only_clouds = [\"sandbox\"]").unwrap();
     let before = world.writes();
@@ -174,24 +178,24 @@ fn tell_of_a_guard(telling: &Telling) {
 }
 
 #[test]
-fn what_refuses_is_6_when_checked() {
-    tell_of_a_check(&Telling::as_written());
+fn plan_check_ends_with_6_and_names_the_blocker() {
+    run_plan_check(&Variation::baseline());
 }
 
 #[test]
-fn what_refuses_is_6_when_checked_told_otherwise() {
-    tell_of_a_check(&Telling::otherwise());
+fn plan_check_ends_with_6_and_names_the_blocker_on_a_slow_cloud() {
+    run_plan_check(&Variation::slow_cloud());
 }
 
 #[test]
-fn what_refuses_is_6_when_checked_told_at_leisure() {
-    tell_of_a_check(&Telling::at_leisure());
+fn plan_check_ends_with_6_and_names_the_blocker_on_a_fast_cloud() {
+    run_plan_check(&Variation::fast_cloud());
 }
 
-fn tell_of_a_check(telling: &Telling) {
-    let world = World::of(telling);
+fn run_plan_check(variation: &Variation) {
+    let world = World::with(variation);
     world.seed();
-    let seed = telling.name("seed");
+    let seed = variation.name("seed");
     let network = format!("network/{seed}-net-0").replace(' ', "%20");
     let ran = world.gone(&format!("plan {network} --check")).ends_with(6);
     let port = format!("{seed}-port-0-0");

@@ -1,22 +1,23 @@
-//! Story 7: 1,500 failures of an outage, in three causes; otherwise told fewer.
+//! Story 7: 1,500 failures after an outage, with three causes. The variations have fewer failures.
 
 use serde_json::{Value, json};
 
-use super::seat::Seat;
-use super::stage::{Cloud, Stage, until};
-use super::telling::Telling;
+use super::home::{Cloud, Home, until};
+use super::session::Session;
+use super::variation::Variation;
 
-/// The morning after the deletion of the ports: each cause has a third of them.
-fn after_the_outage(stage: &mut Stage) -> Cloud {
+/// Starts an engine whose ledger has the deletion of all ports, stuck since the outage. Each cause has a third of the
+/// ports. Returns the cloud.
+fn start_after_outage(home: &mut Home) -> Cloud {
     let settings = "[[guard.protect]]\nkind = 'port'\nname = 'keep-*'\n";
-    stage.write(".config/gone/config.toml", settings);
-    stage.start_practice("outage");
-    stage.carried_cloud()
+    home.write(".config/gone/config.toml", settings);
+    home.start_practice_engine("outage");
+    home.embedded_cloud()
 }
 
-/// Ports that the cloud forbade to delete, and that are protected from now on.
-fn protect(stage: &Stage, cloud: &Cloud, count: usize) {
-    let stuck: Value = stage.json(&["list", "stuck"]);
+/// Renames this many ports whose delete was forbidden, so that `[[guard.protect]]` protects them.
+fn protect(home: &Home, cloud: &Cloud, count: usize) {
+    let stuck: Value = home.json(&["list", "stuck"]);
     let stuck = stuck.as_array().unwrap().iter();
     let forbidden = stuck.filter(|step| step["last_error"]["status"] == 403);
     for (n, step) in forbidden.take(count).enumerate() {
@@ -28,99 +29,99 @@ fn protect(stage: &Stage, cloud: &Cloud, count: usize) {
 }
 
 #[test]
-fn story_7_p04_causes_are_marked_counted_and_tried_again_from_the_console() {
-    tell(&Telling::as_written());
+fn story_7_p04_marked_causes_are_counted_and_retried_from_the_console() {
+    run(&Variation::baseline());
 }
 
 #[test]
-fn story_7_p04_causes_are_marked_counted_and_tried_again_from_the_console_told_otherwise() {
-    tell(&Telling::otherwise());
+fn story_7_p04_marked_causes_are_counted_and_retried_from_the_console_on_a_slow_cloud() {
+    run(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_7_p04_causes_are_marked_counted_and_tried_again_from_the_console_told_at_leisure() {
-    tell(&Telling::at_leisure());
+fn story_7_p04_marked_causes_are_counted_and_retried_from_the_console_on_a_fast_cloud() {
+    run(&Variation::fast_cloud());
 }
 
-fn tell(telling: &Telling) {
-    let mut stage = Stage::of(telling);
-    let cloud = after_the_outage(&mut stage);
-    protect(&stage, &cloud, 20);
+fn run(variation: &Variation) {
+    let mut home = Home::with(variation);
+    let cloud = start_after_outage(&mut home);
+    protect(&home, &cloud, 20);
     let writes = cloud.writes().len();
-    let mut seat = Seat::take(&stage, &[]);
-    seat.see("✖");
-    seat.go("stuck", "stuck");
-    seat.see("PolicyNotAuthorized");
-    seat.press("g");
-    let third = telling.count(500);
-    seat.see_all(&[
+    let mut session = Session::start(&home, &[]);
+    session.wait_for("✖");
+    session.open("stuck", "stuck");
+    session.wait_for("PolicyNotAuthorized");
+    session.press("g");
+    let third = variation.count(500);
+    session.wait_for_all(&[
         &format!("{third} port 403 PolicyNotAuthorized (fatal)"),
         &format!("{third} port 400 BadRequest (fatal)"),
         &format!("{third} port 404 HTTPNotFound (fatal)"),
         "1 network DependencyStuck",
     ]);
-    seat.press(" ");
-    seat.see("1 marked");
-    // The mark moves on to the next row.
-    seat.press("  ");
-    seat.see("3 marked");
-    seat.press("r");
-    let eligible = telling.count(1_500) - 20;
+    session.press(" ");
+    session.wait_for("1 marked");
+    // A mark moves the cursor to the next row.
+    session.press("  ");
+    session.wait_for("3 marked");
+    session.press("r");
+    let eligible = variation.count(1_500) - 20;
     let shown = match eligible {
         1_000.. => format!("{},{:03}", eligible / 1_000, eligible % 1_000),
         _ => eligible.to_string(),
     };
-    seat.see_all(&[
+    session.wait_for_all(&[
         &format!("{shown} eligible, 20 not"),
         "20 not: it is protected",
         &format!("how many are retried: {eligible}"),
     ]);
-    seat.see_asked();
-    // What does not say how many does nothing.
-    seat.press(&format!("{}\r", telling.count(1_000)));
-    seat.see("That is not it");
+    session.wait_for_prompt();
+    // A wrong number does not retry anything.
+    session.press(&format!("{}\r", variation.count(1_000)));
+    session.wait_for("That is not it");
     assert_eq!(cloud.writes().len(), writes);
-    seat.press(&format!("\u{15}{eligible}\r"));
-    seat.see(&format!("{shown} retried, 20 not"));
-    stage.deletion_until("all but the protected", |deletion| {
+    session.press(&format!("\u{15}{eligible}\r"));
+    session.wait_for(&format!("{shown} retried, 20 not"));
+    home.wait_for_deletion("end of all steps but the protected ones", |deletion| {
         let counts = &deletion["counts"];
         counts["stuck"] == 21 && counts["running"] == 0 && counts["ready"] == 0
     });
-    seat.see_all(&["20 port 403 PolicyNotAuthorized"]);
-    seat.press("g\r");
-    seat.see("── port stuck, 403 PolicyNotAuthorized (fatal): 20");
-    seat.press("q");
-    seat.left();
+    session.wait_for_all(&["20 port 403 PolicyNotAuthorized"]);
+    session.press("g\r");
+    session.wait_for("── port stuck, 403 PolicyNotAuthorized (fatal): 20");
+    session.press("q");
+    session.assert_clean_exit();
 }
 
 #[test]
-fn story_7_a_cause_at_a_time_is_counted_first_and_then_tried_again() {
-    tell_of_the_verbs(&Telling::as_written());
+fn story_7_each_cause_is_counted_and_retried_from_the_command_line() {
+    run_retry_verbs(&Variation::baseline());
 }
 
 #[test]
-fn story_7_a_cause_at_a_time_is_counted_first_and_then_tried_again_told_otherwise() {
-    tell_of_the_verbs(&Telling::otherwise());
+fn story_7_each_cause_is_counted_and_retried_from_the_command_line_on_a_slow_cloud() {
+    run_retry_verbs(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_7_a_cause_at_a_time_is_counted_first_and_then_tried_again_told_at_leisure() {
-    tell_of_the_verbs(&Telling::at_leisure());
+fn story_7_each_cause_is_counted_and_retried_from_the_command_line_on_a_fast_cloud() {
+    run_retry_verbs(&Variation::fast_cloud());
 }
 
-fn tell_of_the_verbs(telling: &Telling) {
-    let mut stage = Stage::of(telling);
-    after_the_outage(&mut stage);
-    let retried = |options: &[&str]| stage.json(&[&["retry", "--all"], options].concat());
-    let third = telling.count(500);
+fn run_retry_verbs(variation: &Variation) {
+    let mut home = Home::with(variation);
+    start_after_outage(&mut home);
+    let retried = |options: &[&str]| home.json(&[&["retry", "--all"], options].concat());
+    let third = variation.count(500);
     let refused = ["--type", "PolicyNotAuthorized"];
     let counted = retried(&[&refused[..], &["--dry-run"]].concat());
     assert_eq!(
         counted,
         json!({ "eligible": third, "not_eligible": [], "moved": 0 })
     );
-    assert_eq!(stage.only_deletion()["state"], "stuck");
-    // The network waits for others, and is none of them.
+    assert_eq!(home.only_deletion()["state"], "stuck");
+    // The network waits for stuck steps, so a retry does not include it.
     let whole = retried(&["--dry-run"]);
     assert_eq!(
         whole["not_eligible"],
@@ -132,19 +133,19 @@ fn tell_of_the_verbs(telling: &Telling) {
         (&moved["eligible"], &moved["moved"]),
         (&json!(third), &json!(third))
     );
-    // A cause that is over finds nothing more.
-    let told = || retried(&[&refused[..], &["--dry-run"]].concat()).to_string();
-    until("the first cause's end", told, || {
+    // After the retry, no step has the first cause.
+    let counts = || retried(&[&refused[..], &["--dry-run"]].concat()).to_string();
+    until("end of the first cause", counts, || {
         let counted = retried(&[&refused[..], &["--dry-run"]].concat());
         (counted["eligible"] == 0).then_some(())
     });
-    let said = stage.say(&["retry", "--all", "--status", "400"]);
+    let said = home.stdout_of(&["retry", "--all", "--status", "400"]);
     assert!(
         said.starts_with(&format!(
             "{third} steps can be retried, 0 cannot: {third} retried"
         )),
         "{said}"
     );
-    stage.say(&["retry", "--all", "--kind", "port"]);
-    stage.deletion_until("end", |deletion| deletion["state"] == "gone");
+    home.stdout_of(&["retry", "--all", "--kind", "port"]);
+    home.wait_for_deletion("end", |deletion| deletion["state"] == "gone");
 }

@@ -1,87 +1,90 @@
-//! A post-mortem: a ledger is replayed, while its engine goes on, and tells what was known when.
+//! A post-mortem: the replay of a ledger, while its engine runs, shows what was known at each time.
 
-use super::seat::Seat;
-use super::stage::Stage;
+use super::home::Home;
+use super::session::Session;
 
 const LEDGER: &str = ".local/state/gone/sandbox/ledger.db";
 
-/// A deletion of the practice cloud of which one port may not go: its console, and the ledger's path.
-fn stuck(stage: &Stage) -> (Seat, String) {
-    let sandbox = format!("--sandbox={}", stage.without_past("practice"));
-    let mut seat = Seat::take(stage, &[&sandbox]);
-    seat.see("2 of 2 sites reachable");
+/// Starts a console, and a deletion in which the cloud refuses to delete one port. Returns the console and the path of
+/// the ledger.
+fn start_stuck_deletion(home: &Home) -> (Session, String) {
+    let sandbox = format!("--sandbox={}", home.without_past("practice"));
+    let mut session = Session::start(home, &[&sandbox]);
+    session.wait_for("2 of 2 sites reachable");
     let line = ["--sandbox", "delete", "network/vault@sandbox/RegionOne"];
-    stage.say(&[&line[..], &["--cascade", "--yes"]].concat());
-    seat.go("stuck", "stuck 2");
-    (seat, stage.path(LEDGER).display().to_string())
+    home.stdout_of(&[&line[..], &["--cascade", "--yes"]].concat());
+    session.open("stuck", "stuck 2");
+    (session, home.path(LEDGER).display().to_string())
 }
 
 #[test]
-fn what_was_known_when_is_gone_through_while_the_engine_goes_on() {
-    let stage = Stage::new();
-    let (mut engine, ledger) = stuck(&stage);
-    let scratch = stage.path("scratch");
+fn a_replay_steps_through_the_events_of_a_ledger_while_its_engine_runs() {
+    let home = Home::new();
+    let (mut engine, ledger) = start_stuck_deletion(&home);
+    let scratch = home.path("scratch");
     std::fs::create_dir(&scratch).unwrap();
     let scratch = scratch.display().to_string();
-    let mut seat = Seat::take_with(&stage, &["replay", &ledger], &[("TMPDIR", &scratch)]);
-    seat.see_all(&["REPLAY", "nothing is changed", "✖ 2 stuck"]);
+    let mut session = Session::start_with_env(&home, &["replay", &ledger], &[("TMPDIR", &scratch)]);
+    session.wait_for_all(&["REPLAY", "nothing is changed", "✖ 2 stuck"]);
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 1);
 
-    seat.press("{");
-    seat.wait("its beginning", |screen| !screen.contains("stuck"));
-    seat.see_all(&["── deletions 1", "network vault", "accepted"]);
-    // Event by event to where it became stuck, and back.
+    session.press("{");
+    session.wait_until("the beginning of the ledger", |screen| {
+        !screen.contains("stuck")
+    });
+    session.wait_for_all(&["── deletions 1", "network vault", "accepted"]);
+    // Step by step to the event at which the deletion became stuck, and back.
     let mut events = 0;
-    while !seat.text().contains("✖ 2 stuck") {
-        seat.press(".");
-        seat.quiet();
+    while !session.text().contains("✖ 2 stuck") {
+        session.press(".");
+        session.wait_for_silence();
         events += 1;
-        assert!(events < 20, "{}", seat.text());
+        assert!(events < 20, "{}", session.text());
     }
     assert!(events > 1, "{events}");
-    seat.press(",");
-    seat.wait("the event before", |screen| !screen.contains("✖ 2 stuck"));
-    seat.press("}");
-    seat.see("✖ 2 stuck");
+    session.press(",");
+    session.wait_until("the event before", |screen| !screen.contains("✖ 2 stuck"));
+    session.press("}");
+    session.wait_for("✖ 2 stuck");
 
-    // Nothing can be done, and no cloud is asked.
-    seat.go("stuck", "stuck 2");
-    seat.press("r");
-    seat.see("this is a replay: nothing is changed");
-    seat.go("network", "network 0");
-    seat.see("a replay asks no cloud");
-    seat.press(":at -30d");
-    seat.see(":at -30d");
-    seat.press("\r");
-    seat.see("before the first event");
-    seat.press("q");
-    seat.left();
+    // The replay refuses commands and calls no cloud.
+    session.open("stuck", "stuck 2");
+    session.press("r");
+    session.wait_for("this is a replay: nothing is changed");
+    session.open("network", "network 0");
+    session.wait_for("a replay asks no cloud");
+    session.press(":at -30d");
+    session.wait_for(":at -30d");
+    session.press("\r");
+    session.wait_for("before the first event");
+    session.press("q");
+    session.assert_clean_exit();
     assert_eq!(
         std::fs::read_dir(&scratch).unwrap().count(),
         0,
-        "the copy is gone"
+        "the copy of the ledger must be deleted"
     );
 
-    // The engine has noticed nothing.
+    // The engine still works.
     engine.press("r");
-    engine.see("retry of port vault-safe");
+    engine.wait_for("retry of port vault-safe");
 }
 
 #[test]
-fn without_a_terminal_a_replay_lists_how_the_deletions_stood() {
-    let stage = Stage::new();
-    let (seat, ledger) = stuck(&stage);
-    drop(seat);
+fn a_replay_without_a_terminal_lists_the_deletions_at_a_time() {
+    let home = Home::new();
+    let (session, ledger) = start_stuck_deletion(&home);
+    drop(session);
     let before = std::fs::read(&ledger).unwrap();
-    let last = stage.json(&["replay", &ledger]);
+    let last = home.json(&["replay", &ledger]);
     assert_eq!(last[0]["state"], "stuck", "{last}");
-    let asked = last[0]["requested_at"].as_str().unwrap();
-    let first = stage.json(&["replay", &ledger, "--from", asked]);
+    let requested_at = last[0]["requested_at"].as_str().unwrap();
+    let first = home.json(&["replay", &ledger, "--from", requested_at]);
     assert_eq!(first[0]["state"], "planning", "{first}");
     assert_eq!(std::fs::read(&ledger).unwrap(), before);
 
-    let foreign = stage.write("notes.txt", "no ledger");
-    for (arguments, told) in [
+    let foreign = home.write("notes.txt", "no ledger");
+    for (arguments, expected) in [
         (
             ["replay", "/nowhere.db", "--from", "-1h"],
             "there is no file /nowhere.db",
@@ -96,6 +99,6 @@ fn without_a_terminal_a_replay_lists_how_the_deletions_stood() {
             "is outside of the time that the ledger covers",
         ),
     ] {
-        stage.gone(&arguments).ends_with(2).complains(&[told]);
+        home.gone(&arguments).ends_with(2).complains(&[expected]);
     }
 }

@@ -1,22 +1,22 @@
-//! The tour: what a newcomer is told to press does what the tour says, to its last station.
+//! The tour: the keys of each station do what the tour says, up to the last station.
 
-use super::seat::Seat;
-use super::stage::Stage;
+use super::home::Home;
+use super::session::Session;
 
-/// As the plan's screen and its confirmation want it.
-fn delete(seat: &mut Seat, network: &str) {
-    seat.go("network", "network");
-    seat.see(network);
-    seat.press(&format!("/{network}"));
-    seat.see(&format!("/{network}"));
-    seat.press("\r");
-    seat.see(&format!("filter: {network}"));
-    seat.press("D");
-    seat.go_on();
-    seat.press(network);
-    seat.see(&format!("│ >{network}"));
-    seat.press("\r");
-    seat.see("accepted as deletion");
+/// Deletes a network in the console: filter, plan and typed confirmation.
+fn delete(session: &mut Session, network: &str) {
+    session.open("network", "network");
+    session.wait_for(network);
+    session.press(&format!("/{network}"));
+    session.wait_for(&format!("/{network}"));
+    session.press("\r");
+    session.wait_for(&format!("filter: {network}"));
+    session.press("D");
+    session.open_confirmation();
+    session.press(network);
+    session.wait_for(&format!("│ >{network}"));
+    session.press("\r");
+    session.wait_for("accepted as deletion");
 }
 
 /// Whether the list of deletions shows the one of this network as gone.
@@ -26,90 +26,91 @@ fn is_gone(screen: &str, network: &str) -> bool {
     rows.any(|row| row.contains("✓ gone"))
 }
 
-fn at_the_tour(seat: &mut Seat, done: usize) {
-    seat.go("tour", "tour of the practice cloud");
-    seat.see(&format!("tour of the practice cloud: {done} of 5"));
+/// Opens the tour, and checks the number of stations that are done.
+fn check_tour(session: &mut Session, done: usize) {
+    session.open("tour", "tour of the practice cloud");
+    session.wait_for(&format!("tour of the practice cloud: {done} of 5"));
 }
 
 #[test]
 fn the_tour_leads_from_a_plan_to_the_last_rung() {
-    let stage = Stage::new();
-    let mut seat = Seat::take(&stage, &["--sandbox"]);
-    seat.see(":tour shows you round");
-    at_the_tour(&mut seat, 0);
-    seat.see("Type :network and enter, go to web, press D.");
+    let home = Home::new();
+    let mut session = Session::start(&home, &["--sandbox"]);
+    session.wait_for(":tour shows you round");
+    check_tour(&mut session, 0);
+    session.wait_for("Type :network and enter, go to web, press D.");
 
-    delete(&mut seat, "web");
-    // Three were there before.
-    seat.go("deletions", "deletions 4");
-    seat.wait("web gone", |screen| is_gone(screen, "web"));
-    seat.press("t");
-    seat.see_all(&["── chart of deletion", "port", "the last was"]);
-    at_the_tour(&mut seat, 2);
-    // On to the next that is not done.
-    seat.see("Its router's interface is not freed at once");
+    delete(&mut session, "web");
+    // The practice cloud starts with three deletions.
+    session.open("deletions", "deletions 4");
+    session.wait_until("web gone", |screen| is_gone(screen, "web"));
+    session.press("t");
+    session.wait_for_all(&["── chart of deletion", "port", "the last was"]);
+    check_tour(&mut session, 2);
+    // The tour shows the next station.
+    session.wait_for("Its router's interface is not freed at once");
 
-    delete(&mut seat, "legacy");
-    seat.go("gc", "blocked, retried automatically 2");
-    seat.see("2 steps to be retried");
-    // One was blocked before, and is above it.
-    seat.press("G\r");
-    seat.see_all(&["required by one or more floating IPs", "attempt 1 of 8"]);
-    seat.press("\x1b");
-    seat.see("── blocked, retried automatically 2");
-    for tries in 2..4 {
-        seat.press("r");
-        // It leaves the list for the attempt.
-        seat.see(&format!(" {tries}/8 "));
-        seat.press("G");
-        seat.see(&format!("attempt {tries} of 8"));
+    delete(&mut session, "legacy");
+    session.open("gc", "blocked, retried automatically 2");
+    session.wait_for("2 steps to be retried");
+    // The step that was blocked before is in the row above.
+    session.press("G\r");
+    session.wait_for_all(&["required by one or more floating IPs", "attempt 1 of 8"]);
+    session.press("\x1b");
+    session.wait_for("── blocked, retried automatically 2");
+    for attempt in 2..4 {
+        session.press("r");
+        // The step leaves the list during the attempt.
+        session.wait_for(&format!(" {attempt}/8 "));
+        session.press("G");
+        session.wait_for(&format!("attempt {attempt} of 8"));
     }
-    seat.press("r");
-    seat.go("deletions", "deletions 5");
-    seat.wait("both gone", |screen| {
+    session.press("r");
+    session.open("deletions", "deletions 5");
+    session.wait_until("both gone", |screen| {
         is_gone(screen, "web") && is_gone(screen, "legacy")
     });
 
-    delete(&mut seat, "vault");
-    seat.go("stuck", "stuck 3");
-    seat.see("vault-safe");
-    // As in the list of retries.
-    seat.press("j\r");
-    seat.see_all(&["── port vault-safe in deletion", "PolicyNotAuthorized"]);
-    seat.press("\x1b");
-    seat.see("── stuck 3");
-    seat.press("e");
-    seat.see_all(&["vault-safe", "disallowed by policy"]);
-    at_the_tour(&mut seat, 4);
-    seat.see("In :stuck, F on the port shows");
+    delete(&mut session, "vault");
+    session.open("stuck", "stuck 3");
+    session.wait_for("vault-safe");
+    // As in the list of blocked steps, an earlier one is in the row above.
+    session.press("j\r");
+    session.wait_for_all(&["── port vault-safe in deletion", "PolicyNotAuthorized"]);
+    session.press("\x1b");
+    session.wait_for("── stuck 3");
+    session.press("e");
+    session.wait_for_all(&["vault-safe", "disallowed by policy"]);
+    check_tour(&mut session, 4);
+    session.wait_for("In :stuck, F on the port shows");
 
-    seat.go("stuck", "stuck 3");
-    seat.press("jF");
-    seat.see_all(&["── ladder of port vault-safe", "forget", "✓ yes"]);
-    seat.press("G\r");
-    seat.see("the short id of the deletion, ");
-    seat.see_asked();
-    let text = seat.text();
+    session.open("stuck", "stuck 3");
+    session.press("jF");
+    session.wait_for_all(&["── ladder of port vault-safe", "forget", "✓ yes"]);
+    session.press("G\r");
+    session.wait_for("the short id of the deletion, ");
+    session.wait_for_prompt();
+    let text = session.text();
     let (_, short) = text.split_once("the short id of the deletion, ").unwrap();
     let short: String = short.chars().take(8).collect();
-    seat.press(&short);
-    seat.see(&format!("│ >{short}"));
-    seat.press("\r");
-    seat.see("abandoned");
-    seat.go("orphans", "orphans");
-    seat.see("vault-safe");
-    at_the_tour(&mut seat, 5);
+    session.press(&short);
+    session.wait_for(&format!("│ >{short}"));
+    session.press("\r");
+    session.wait_for("abandoned");
+    session.open("orphans", "orphans");
+    session.wait_for("vault-safe");
+    check_tour(&mut session, 5);
 }
 
 #[test]
-fn elsewhere_the_tour_says_where_it_is() {
-    let stage = Stage::new();
-    let sandbox = format!("--sandbox={}", stage.scenario("quiet"));
-    let mut seat = Seat::take(&stage, &[&sandbox]);
-    seat.see("── home");
-    assert!(!seat.text().contains(":tour"), "{}", seat.text());
-    seat.press(":tour");
-    seat.see(":tour");
-    seat.press("\r");
-    seat.see("the tour is through the practice cloud: gone --sandbox");
+fn in_another_scenario_the_tour_names_the_command_that_starts_it() {
+    let home = Home::new();
+    let sandbox = format!("--sandbox={}", home.scenario("quiet"));
+    let mut session = Session::start(&home, &[&sandbox]);
+    session.wait_for("── home");
+    assert!(!session.text().contains(":tour"), "{}", session.text());
+    session.press(":tour");
+    session.wait_for(":tour");
+    session.press("\r");
+    session.wait_for("the tour is through the practice cloud: gone --sandbox");
 }

@@ -1,4 +1,4 @@
-//! A practice cloud as a process of its own, and a home for those who use it.
+//! A practice cloud with two regions in its own process, and a home directory for the programs that use it.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,27 +6,29 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::telling::Telling;
+use super::variation::Variation;
 
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // This target does not use all of it.
 #[path = "../testkit/program.rs"]
 pub mod program;
 
 use program::{Ended, GONE, Ran, wait_for};
 
+/// A home directory, and the practice cloud that its `clouds.yaml` names.
 pub struct World {
     pub home: tempfile::TempDir,
     sandbox: Ended,
     url: String,
-    telling: Telling,
+    variation: Variation,
 }
 
 impl World {
     pub fn start() -> Self {
-        Self::of(&Telling::as_written())
+        Self::with(&Variation::baseline())
     }
 
-    pub fn of(telling: &Telling) -> Self {
+    /// Starts the practice cloud for a story in this variation.
+    pub fn with(variation: &Variation) -> Self {
         let home = tempfile::tempdir().unwrap();
         let clouds = home.path().join("clouds.yaml");
         let mut child = command(home.path())
@@ -51,11 +53,11 @@ impl World {
             home,
             sandbox,
             url,
-            telling: *telling,
+            variation: *variation,
         }
     }
 
-    /// Calls the sandbox's own control.
+    /// Calls the control interface of the practice cloud.
     pub fn control(&self, method: &str, path: &str, body: &Value) -> Value {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
@@ -69,18 +71,19 @@ impl World {
         })
     }
 
+    /// Creates a network with three ports and a router, and sets the latency of the variation.
     pub fn seed(&self) {
         let seed = json!({
-            "name": self.telling.name("seed"),
+            "name": self.variation.name("seed"),
             "networks": 1, "ports_per_network": 3, "routers": 1, "trunks": 0,
         });
         self.control("POST", "/seed", &seed);
-        if let Some(latency) = self.telling.latency_ms {
+        if let Some(latency) = self.variation.latency_ms {
             self.control("PUT", "/limits", &json!({ "latency_ms": latency }));
         }
     }
 
-    /// How many DELETE and other writes Neutron got.
+    /// Number of DELETE calls and other writes that Neutron has received.
     pub fn writes(&self) -> usize {
         let calls = self.control("GET", "/calls?after=0", &json!({}));
         let rows = calls
@@ -99,15 +102,15 @@ impl World {
         Ran::of(self.command().args(line.split_whitespace()))
     }
 
-    /// With the practice cloud in `clouds.yaml`, as its admin.
+    /// A `gone` command that chooses the cloud `sandbox`, whose login is an admin.
     pub fn command(&self) -> Command {
-        let mut command = self.of_all_clouds();
+        let mut command = self.command_for_all_clouds();
         command.args(["--cloud", "sandbox"]);
         command
     }
 
-    /// With all that is in `clouds.yaml`.
-    pub fn of_all_clouds(&self) -> Command {
+    /// A `gone` command that reads every cloud of `clouds.yaml`.
+    pub fn command_for_all_clouds(&self) -> Command {
         let mut command = command(self.home.path());
         command.env("OS_CLIENT_CONFIG_FILE", self.path("clouds.yaml"));
         command
@@ -117,13 +120,13 @@ impl World {
         self.home.path().join(name)
     }
 
-    /// Starts the engine, and waits until it answers.
+    /// Starts an engine for the cloud `sandbox`, and waits until it serves its socket.
     pub fn engine(&self) -> Ended {
-        self.served_by(self.command())
+        self.start_engine_by(self.command())
     }
 
-    /// The same for this command, of any cloud.
-    pub fn served_by(&self, mut command: Command) -> Ended {
+    /// Starts an engine by this command, and waits until it serves its socket.
+    pub fn start_engine_by(&self, mut command: Command) -> Ended {
         let socket = self.path("state/gone/gone.sock");
         let child = command
             .args(["--engine", "--socket"])

@@ -1,89 +1,95 @@
-//! How a story is told: the names, sizes and times that it must not depend on.
+//! Variations of a story: names, sizes and times that its outcome must not depend on.
 
 use std::time::Duration;
 
 use toml::{Table, Value};
 
 #[derive(Clone, Copy)]
-pub struct Telling {
+pub struct Variation {
+    /// Width of the terminal.
     pub columns: u16,
+    /// Height of the terminal.
     pub rows: u16,
-    /// What every answer of the practice cloud takes; none: what its scenario says.
+    /// Delay of every answer of the practice cloud; None for the delay that the scenario sets.
     pub latency_ms: Option<u32>,
-    /// What a person takes before keys.
+    /// Pause of the user before each group of keys.
     pub pause: Duration,
-    /// How many there are of what a scenario has by the hundred, in percent.
-    share: u64,
+    /// Percentage to which numbers of 100 and more in a scenario are reduced.
+    percent: u64,
     names: Names,
 }
 
-/// What a scenario calls it, and what this telling does; without any, all is called as written.
+/// Pairs of a name in the scenarios and its name in this variation. The baseline has none.
 type Names = &'static [(&'static str, &'static str)];
 
-impl Telling {
-    pub fn as_written() -> Self {
+impl Variation {
+    /// The scenario as it is written, on a terminal of the usual size.
+    pub fn baseline() -> Self {
         Self {
             columns: 80,
             rows: 24,
             latency_ms: None,
             pause: Duration::ZERO,
-            share: 100,
+            percent: 100,
             names: &[],
         }
     }
 
-    /// A slow cloud of long names, and somebody who types at once on a large screen.
-    pub fn otherwise() -> Self {
+    /// A slow cloud with long names, and a user who types at once on a large screen.
+    pub fn slow_cloud() -> Self {
         Self {
             columns: 200,
             rows: 60,
             latency_ms: Some(250),
             pause: Duration::ZERO,
-            share: 60,
+            percent: 60,
             names: LONG,
         }
     }
 
-    /// A cloud that answers at once, and somebody who looks before each key.
-    pub fn at_leisure() -> Self {
+    /// A cloud with short names that answers at once, and a user who pauses before each key.
+    pub fn fast_cloud() -> Self {
         Self {
             columns: 90,
             rows: 26,
             latency_ms: Some(0),
             pause: Duration::from_millis(120),
-            share: 40,
-            names: TERSE,
+            percent: 40,
+            names: SHORT,
         }
     }
 
-    /// What the scenarios call so, as far as a story speaks of it.
+    /// Returns the name in this variation for a name in the scenarios.
+    ///
+    /// # Panics
+    /// If this variation has no name for it.
     pub fn name<'a>(&self, written: &'a str) -> &'a str {
         if self.names.is_empty() {
             return written;
         }
         let found = self.names.iter().find(|(known, _)| *known == written);
         found
-            .unwrap_or_else(|| panic!("{written} has no other name"))
+            .unwrap_or_else(|| panic!("the variation has no name for {written}"))
             .1
     }
 
-    /// How many there are of what is so many as written.
+    /// Returns the number in this variation for a number of 100 or more in a scenario.
     pub fn count(&self, written: u64) -> u64 {
-        written * self.share / 100
+        written * self.percent / 100
     }
 
-    /// Of what has all gone, in the head of a deletion: a quarter of the screen.
+    /// The progress bar of a finished deletion, which is a quarter of the screen wide.
     pub fn full_bar(&self) -> String {
         "█".repeat(usize::from(self.columns / 4))
     }
 
-    /// A scenario as it is told; none if it is told as written.
+    /// Applies this variation to a scenario. None for the baseline, which changes nothing.
     pub fn scenario(&self, written: &str) -> Option<String> {
         if self.names.is_empty() {
             return None;
         }
         let mut scenario: Table = written.parse().unwrap();
-        self.tell(&mut scenario);
+        self.vary(&mut scenario);
         if let Some(latency) = self.latency_ms {
             let limits = Value::Array(vec![Value::Table(Table::new())]);
             let limits = scenario.entry("limits").or_insert(limits);
@@ -95,21 +101,21 @@ impl Telling {
         Some(scenario.to_string())
     }
 
-    fn tell(&self, table: &mut Table) {
+    fn vary(&self, table: &mut Table) {
         for (key, value) in table {
             match (key.as_str(), value) {
                 ("name", Value::String(name)) => {
-                    if let Some((_, told)) = self.names.iter().find(|(known, _)| known == name) {
-                        (*told).clone_into(name);
+                    if let Some((_, other)) = self.names.iter().find(|(known, _)| known == name) {
+                        (*other).clone_into(name);
                     }
                 }
                 ("repeat" | "ports_per_network" | "times", Value::Integer(n)) if *n >= 100 => {
                     *n = self.count(n.unsigned_abs()).try_into().unwrap();
                 }
-                (_, Value::Table(inner)) => self.tell(inner),
+                (_, Value::Table(inner)) => self.vary(inner),
                 (_, Value::Array(items)) => {
                     let tables = items.iter_mut().filter_map(Value::as_table_mut);
-                    tables.for_each(|inner| self.tell(inner));
+                    tables.for_each(|inner| self.vary(inner));
                 }
                 _ => {}
             }
@@ -117,8 +123,8 @@ impl Telling {
     }
 }
 
-/// With spaces and with characters that are two columns wide; each fits the narrowest column that a
-/// story reads it in.
+/// Names with spaces and with characters that are two columns wide. Each fits the narrowest column in which a story
+/// reads it.
 const LONG: Names = &[
     ("web", "Shop frontend 網路 7"),
     ("storage", "Cold storage 倉庫 2031"),
@@ -159,8 +165,8 @@ const LONG: Names = &[
     (FORMULA, "=HYPERLINK(\"http://bad.example\",\"網\")"),
 ];
 
-/// As machines name them.
-const TERSE: Names = &[
+/// Short names, such as programs generate.
+const SHORT: Names = &[
     ("web", "n-0042-web"),
     ("storage", "n-0043-storage"),
     ("external", "n-0001-ext"),

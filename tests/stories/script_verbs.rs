@@ -1,63 +1,66 @@
-//! The verbs of scripts, against an engine that runs.
+//! Verbs that scripts use, against a running engine.
 
 use serde_json::{Value, json};
 
-use super::stage::{Cloud, Stage};
+use super::home::{Cloud, Home};
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/stories/scenarios/blocked.toml"
 );
 
-/// A deletion of network web whose port is refused, and its short id.
-fn blocked(stage: &mut Stage) -> (Cloud, String) {
-    let cloud = stage.serve_cloud(SCENARIO);
+/// Starts a deletion of network web in which the cloud refuses the delete of the port. Returns the cloud and the short
+/// id of the deletion, once the step is blocked.
+fn start_blocked_deletion(home: &mut Home) -> (Cloud, String) {
+    let cloud = home.serve_cloud(SCENARIO);
     let www = cloud.id_of("ports", "www");
-    cloud.faults(&json!([{
+    cloud.set_faults(&json!([{
         "match": {"method": "DELETE", "kind": "port", "id": www},
         "action": {"status": 409, "type": "PortInUse", "message": "Port is in use."},
     }]));
-    stage.start_engine(&[]);
-    stage.say(&["delete", "network/web", "--cascade", "--yes"]);
-    let deletion = stage.deletion_until("block", |deletion| deletion["counts"]["blocked"] == 1);
+    home.start_engine(&[]);
+    home.stdout_of(&["delete", "network/web", "--cascade", "--yes"]);
+    let deletion = home.wait_for_deletion("blocked step", |deletion| {
+        deletion["counts"]["blocked"] == 1
+    });
     let id = deletion["id"].as_str().unwrap();
     (cloud, id[id.len() - 8..].to_owned())
 }
 
 #[test]
-fn retry_puts_what_is_blocked_back_to_work_at_once() {
-    let mut stage = Stage::new();
-    let (cloud, id) = blocked(&mut stage);
-    let attempts = |stage: &Stage| stage.json(&["list", "gc"])[0]["attempts"].clone();
-    assert_eq!(attempts(&stage), 1);
-    stage.say(&["retry", &id]);
-    stage.deletion_until("second refusal", |deletion| {
-        deletion["counts"]["blocked"] == 1 && attempts(&stage) == 2
+fn retry_starts_the_next_attempt_of_a_blocked_step_at_once() {
+    let mut home = Home::new();
+    let (cloud, id) = start_blocked_deletion(&mut home);
+    let attempts = |home: &Home| home.json(&["list", "gc"])[0]["attempts"].clone();
+    assert_eq!(attempts(&home), 1);
+    home.stdout_of(&["retry", &id]);
+    home.wait_for_deletion("second refusal", |deletion| {
+        deletion["counts"]["blocked"] == 1 && attempts(&home) == 2
     });
-    cloud.faults(&json!([]));
-    stage.say(&["retry", &id]);
-    stage.deletion_until("end", |deletion| deletion["state"] == "gone");
+    cloud.set_faults(&json!([]));
+    home.stdout_of(&["retry", &id]);
+    home.wait_for_deletion("end", |deletion| deletion["state"] == "gone");
     assert!(
         cloud
             .all("networks")
             .iter()
             .all(|network| network["name"] != "web")
     );
-    stage.gone(&["retry", "00000000"]).ends_with(2);
+    home.gone(&["retry", "00000000"]).ends_with(2);
 }
 
 #[test]
-fn p08_cancel_releases_what_was_not_sent_and_sends_nothing_more() {
-    let mut stage = Stage::new();
-    let (cloud, id) = blocked(&mut stage);
+fn p08_cancel_releases_the_tombstone_of_an_unsent_step_and_sends_nothing_more() {
+    let mut home = Home::new();
+    let (cloud, id) = start_blocked_deletion(&mut home);
     let before = cloud.writes();
-    let answer = stage.json(&["cancel", &id]);
+    let answer = home.json(&["cancel", &id]);
     assert_eq!(answer[0]["did"], "cancel", "{answer}");
-    stage.deletion_until("cancellation", |deletion| deletion["state"] == "cancelled");
+    home.wait_for_deletion("cancellation", |deletion| deletion["state"] == "cancelled");
     assert_eq!(cloud.writes(), before);
     let web = cloud.id_of("networks", "web");
     assert_eq!(cloud.status(&format!("/networks/{web}")), 200);
-    let tombstones = stage.json(&["list", "tombstones"]);
+    let tombstones = home.json(&["list", "tombstones"]);
     let network = tombstones
         .as_array()
         .unwrap()
@@ -68,8 +71,8 @@ fn p08_cancel_releases_what_was_not_sent_and_sends_nothing_more() {
 
 #[test]
 fn list_show_tree_and_explain_can_be_read_by_programs() {
-    let mut stage = Stage::new();
-    let (_, id) = blocked(&mut stage);
+    let mut home = Home::new();
+    let (_, id) = start_blocked_deletion(&mut home);
     let reads: [&[&str]; 10] = [
         &["list"],
         &["list", "stuck"],
@@ -83,7 +86,7 @@ fn list_show_tree_and_explain_can_be_read_by_programs() {
         &["explain", "network/web"],
     ];
     for read in reads {
-        let value = stage.json(read);
+        let value = home.json(read);
         assert!(value.is_array() || value.is_object(), "{read:?}: {value}");
         let is_list = read[0] == "list";
         assert_eq!(
@@ -93,11 +96,11 @@ fn list_show_tree_and_explain_can_be_read_by_programs() {
         );
 
         let arguments = [read, &["-o", "jsonl"]].concat();
-        for line in stage.say(&arguments).lines() {
+        for line in home.stdout_of(&arguments).lines() {
             serde_json::from_str::<Value>(line).unwrap();
         }
         let arguments = [read, &["-o", "csv"]].concat();
-        let text = stage.say(&arguments);
+        let text = home.stdout_of(&arguments);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         assert!(reader.headers().unwrap().len() > 1, "{read:?}: {text}");
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
@@ -107,7 +110,7 @@ fn list_show_tree_and_explain_can_be_read_by_programs() {
             assert!(!rows.is_empty(), "{read:?}: {text}");
         }
     }
-    let tree = stage.json(&["tree", &id]).to_string();
+    let tree = home.json(&["tree", &id]).to_string();
     for name in ["\"web\"", "\"www\"", "router_interface"] {
         assert!(tree.contains(name), "{name} in {tree}");
     }

@@ -1,43 +1,44 @@
-//! A person at a terminal, as large and as quick as the story is told.
+//! The program on a terminal whose size and whose user's speed the variation sets.
 
 use std::time::Duration;
 
 use portable_pty::CommandBuilder;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::stage::{DEADLINE, GONE, Stage, until};
-use super::telling::Telling;
+use super::home::{DEADLINE, GONE, Home, until};
 use super::terminal::Terminal;
+use super::variation::Variation;
 
-/// How long "at rest" is looked at.
+/// How long the program must write nothing to count as silent.
 const REST: Duration = Duration::from_millis(600);
 
-pub struct Seat {
+/// A program that runs on a terminal, and its user.
+pub struct Session {
     terminal: Terminal,
-    telling: Telling,
+    variation: Variation,
 }
 
-impl Seat {
-    pub fn take(stage: &Stage, arguments: &[&str]) -> Self {
-        Self::take_with(stage, arguments, &[])
+impl Session {
+    pub fn start(home: &Home, arguments: &[&str]) -> Self {
+        Self::start_with_env(home, arguments, &[])
     }
 
-    /// With more in the environment.
-    pub fn take_with(stage: &Stage, arguments: &[&str], more: &[(&str, &str)]) -> Self {
-        let Telling { columns, rows, .. } = stage.telling;
+    /// Starts the program with more environment variables.
+    pub fn start_with_env(home: &Home, arguments: &[&str], more: &[(&str, &str)]) -> Self {
+        let Variation { columns, rows, .. } = home.variation;
         let mut command = CommandBuilder::new(GONE);
-        command.args(stage.arguments(arguments));
+        command.args(home.arguments(arguments));
         command.env_clear();
-        for (name, value) in stage.environment() {
+        for (name, value) in home.environment() {
             command.env(name, value);
         }
         for (name, value) in more {
             command.env(name, value);
         }
-        command.cwd(stage.path(""));
+        command.cwd(home.path(""));
         Self {
             terminal: Terminal::start(command, columns, rows),
-            telling: stage.telling,
+            variation: home.variation,
         }
     }
 
@@ -45,8 +46,8 @@ impl Seat {
         self.terminal.resize(columns, rows);
     }
 
-    /// Until nothing has been written for a while: "at rest" is a length of time.
-    pub fn quiet(&self) {
+    /// Waits until the program has written nothing for [`REST`].
+    pub fn wait_for_silence(&self) {
         until(
             "silence",
             || self.text(),
@@ -58,38 +59,39 @@ impl Seat {
         );
     }
 
-    /// How many rows of the screen begin reversed.
+    /// Number of screen rows whose first cell is in reverse video.
     pub fn reversed_rows(&self) -> usize {
         self.terminal.read(|drawn| {
             let cell = |row| drawn.screen().cell(row, 0);
             let reversed = |row: &u16| cell(*row).is_some_and(vt100::Cell::inverse);
-            (0..self.telling.rows).filter(reversed).count()
+            (0..self.variation.rows).filter(reversed).count()
         })
     }
 
+    /// Types these keys, after the pause of the variation.
     pub fn press(&mut self, keys: &str) {
-        std::thread::sleep(self.telling.pause);
+        std::thread::sleep(self.variation.pause);
         self.terminal.press(keys);
     }
 
-    /// The screen, without the blanks at the ends of lines.
+    /// The text of the screen, without the blanks at the ends of its lines.
     pub fn text(&self) -> String {
         self.terminal.text()
     }
 
-    /// The rows of the screen from the one that contains `heading` to the next rule, without it, and without the
-    /// detail that a wide screen has beside them.
+    /// The rows of the screen between the one that contains `heading` and the next rule, without the details that a
+    /// wide screen shows beside them.
     pub fn rows_below(&self, heading: &str) -> Vec<String> {
         let text = self.text();
         let mut rows = text.lines().skip_while(|row| !row.contains(heading));
         let has_detail = rows.next().is_some_and(|row| row.contains('│'));
-        // Where the detail is beside the rows, no rule is below them.
+        // If the details are beside the rows, no rule is below the rows.
         let is_row = |row: &&str| match has_detail {
             true => row.contains('│'),
             false => !row.starts_with("────"),
         };
         let rows = rows.take_while(is_row);
-        // A tree has such strokes, too, and the detail has none.
+        // The details have no such stroke, but a tree among the rows may.
         let rows = rows.map(|row| match row.rsplit_once('│') {
             Some((list, _)) if has_detail => list,
             _ => row,
@@ -99,7 +101,7 @@ impl Seat {
             .collect()
     }
 
-    /// In which column of the screen a text begins, for every row that has it.
+    /// For every row that contains the text, the column of the screen at which the text begins.
     pub fn columns_of(&self, text: &str) -> Vec<u16> {
         let screen = self.terminal.read(|drawn| drawn.screen().clone());
         let cell = |row, column| screen.cell(row, column).map_or("", vt100::Cell::contents);
@@ -108,13 +110,14 @@ impl Seat {
                 .zip(text.chars())
                 .all(|(column, c)| cell(row, column) == c.to_string())
         };
-        let Telling { columns, rows, .. } = self.telling;
+        let Variation { columns, rows, .. } = self.variation;
         (0..rows)
             .filter_map(|row| (0..columns).find(|column| begins(row, *column)))
             .collect()
     }
 
-    pub fn wait(&self, what: &str, condition: impl Fn(&str) -> bool) {
+    /// Waits until the text of the screen meets the condition. `what` names the awaited event in the failure.
+    pub fn wait_until(&self, what: &str, condition: impl Fn(&str) -> bool) {
         until(
             what,
             || self.text(),
@@ -122,43 +125,44 @@ impl Seat {
         );
     }
 
-    pub fn see(&self, text: &str) {
-        self.wait(text, |screen| screen.contains(text));
+    /// Waits until the screen contains this text.
+    pub fn wait_for(&self, text: &str) {
+        self.wait_until(text, |screen| screen.contains(text));
     }
 
-    /// The line of a question to type into: keys that come before it are dropped.
-    pub fn see_asked(&self) {
-        self.see("│ >");
+    /// Waits for the input line of a question. The console drops keys that are typed before it is shown.
+    pub fn wait_for_prompt(&self) {
+        self.wait_for("│ >");
     }
 
-    /// All of these, on one screen. A sentence may be broken over lines, also in a box, and in the detail beside a
-    /// list.
-    pub fn see_all(&self, texts: &[&str]) {
-        self.wait(&format!("{texts:?}"), |screen| {
+    /// Waits until one screen contains all these texts. A text may be broken over several lines, also in a dialog and
+    /// in the details beside a list.
+    pub fn wait_for_all(&self, texts: &[&str]) {
+        self.wait_until(&format!("{texts:?}"), |screen| {
             let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             let (rows, beside): (Vec<&str>, Vec<&str>) = screen
                 .lines()
                 .map(|line| line.split_once('│').unwrap_or((line, "")))
                 .unzip();
-            let seen = [
+            let shown = [
                 flat(screen),
-                flat(&self.boxed()),
+                flat(&self.dialog_text()),
                 flat(&rows.join("\n")),
                 flat(&beside.join("\n")),
             ];
-            let is_seen = |text: &&str| seen.iter().any(|seen| seen.contains(text));
-            texts.iter().all(is_seen)
+            let is_shown = |text: &&str| shown.iter().any(|part| part.contains(text));
+            texts.iter().all(is_shown)
         });
     }
 
-    /// What stands in the box over the screen.
-    fn boxed(&self) -> String {
+    /// The text of the dialog over the screen; empty without a dialog.
+    fn dialog_text(&self) -> String {
         let screen = self.terminal.read(|drawn| drawn.screen().clone());
         let column_of = |row: &str, corner: &str| {
             let (before, _) = row.split_once(corner)?;
             u16::try_from(before.width()).ok()
         };
-        let mut rows = screen.rows(0, self.telling.columns).zip(0u16..);
+        let mut rows = screen.rows(0, self.variation.columns).zip(0u16..);
         let top = rows.find_map(|(row, y)| Some((y, column_of(&row, "┌")?, column_of(&row, "┐")?)));
         let Some((top, left, right)) = top else {
             return String::new();
@@ -171,40 +175,42 @@ impl Seat {
             .join("\n")
     }
 
-    /// Pages down until the text is seen. What is under the cursor stands below all rows, and so is
-    /// written last.
-    pub fn page_to(&mut self, text: &str) {
-        let last = |screen: &str| {
-            let strip = screen.rsplit_once("────").map(|(_, strip)| strip);
-            strip.unwrap_or_default().to_owned()
+    /// Pages down until the screen contains the text. The details of the row under the cursor are written last, so
+    /// their change shows that a page is complete.
+    pub fn page_down_to(&mut self, text: &str) {
+        let details = |screen: &str| {
+            let below = screen.rsplit_once("────").map(|(_, below)| below);
+            below.unwrap_or_default().to_owned()
         };
         while !self.text().contains(text) {
-            let before = last(&self.text());
+            let before = details(&self.text());
             self.press("\x1b[6~");
-            self.wait(text, |screen| last(screen) != before);
+            self.wait_until(text, |screen| details(screen) != before);
         }
     }
 
-    /// From a plan on to its typed confirmation. What is typed before keys are offered does not count.
-    pub fn go_on(&mut self) {
-        self.see("enter confirm…");
+    /// From a plan, opens the dialog for the typed confirmation. The console drops keys that are typed before it is
+    /// shown.
+    pub fn open_confirmation(&mut self) {
+        self.wait_for("enter confirm…");
         self.press("\r");
-        self.see_asked();
+        self.wait_for_prompt();
     }
 
-    /// Goes to a pane or a kind by its word, and waits for its title.
-    pub fn go(&mut self, word: &str, title: &str) {
+    /// Opens a pane or the list of a kind by its command, and waits for its title.
+    pub fn open(&mut self, word: &str, title: &str) {
         self.press(&format!(":{word}"));
-        self.see(&format!(":{word}"));
+        self.wait_for(&format!(":{word}"));
         self.press("\r");
-        self.see(&format!("── {title}"));
+        self.wait_for(&format!("── {title}"));
     }
 
+    /// All bytes that the program has written.
     pub fn raw(&self) -> Vec<u8> {
         self.terminal.read(|drawn| drawn.raw.clone())
     }
 
-    /// What was put into the clipboard last (OSC 52).
+    /// The text that the program put into the clipboard last (OSC 52).
     pub fn clipboard(&self) -> Option<String> {
         use base64::Engine as _;
         let raw = String::from_utf8_lossy(&self.raw()).into_owned();
@@ -214,22 +220,22 @@ impl Seat {
         Some(String::from_utf8(bytes.unwrap()).unwrap())
     }
 
-    /// The line drops; returns when the program has ended.
+    /// Sends SIGHUP, as a dropped line does, and waits until the program has ended with exit code 0.
     pub fn hang_up(&mut self) {
         self.terminal.hang_up();
-        assert_eq!(self.ended(), 0);
+        assert_eq!(self.exit_code(), 0);
     }
 
-    /// The exit code, once the program has ended.
-    pub fn ended(&mut self) -> u32 {
+    /// Waits until the program has ended, and returns its exit code.
+    pub fn exit_code(&mut self) -> u32 {
         self.terminal.ended(DEADLINE)
     }
 
-    /// The program has ended well, and the terminal is as it was.
-    pub fn left(&mut self) {
-        assert_eq!(self.ended(), 0, "{}", self.text());
+    /// Waits until the program has ended with exit code 0, and asserts that the terminal is in its initial state.
+    pub fn assert_clean_exit(&mut self) {
+        assert_eq!(self.exit_code(), 0, "{}", self.text());
         let shown = || format!("{:?}", String::from_utf8_lossy(&self.raw()));
-        until("terminal as it was", shown, || {
+        until("terminal in its initial state", shown, || {
             self.terminal.is_given_back().then_some(())
         });
         self.terminal.assert_untouched();

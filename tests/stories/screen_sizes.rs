@@ -1,35 +1,33 @@
-//! Each story of a day with gone is told in a terminal of 80x24 and in one of 200x60.
+//! Checks that each numbered story has a test in a terminal of 80x24 and one in a terminal of 200x60.
 
 use std::fs;
 use std::path::Path;
 
 /// The number of stories.
 const STORIES: usize = 20;
-/// The stories that are not told in a terminal, and why.
+/// The stories without a test in a terminal, and the reasons.
 const NOT_IN_A_TERMINAL: [(usize, &str); 5] = [
-    (8, "it is a job, which has no terminal: `nightly.rs`"),
+    (8, "it is a script without a terminal: `nightly.rs`"),
     (9, "deletions that wait for an approval do not exist yet"),
     (
         16,
-        "it is told on the test bed: `tests/testbed/whole_project.rs`",
+        "it runs on the test bed: `tests/testbed/whole_project.rs`",
     ),
-    (
-        18,
-        "it is told by the command line and through a gate: `tenant.rs`",
-    ),
-    (20, "its console is not shown: `tests/postgres/story_20.rs`"),
+    (18, "it uses the command line and a gate: `tenant.rs`"),
+    (20, "it has no console: `tests/postgres/story_20.rs`"),
 ];
-/// What a test of a story calls for each size.
-const SMALL: [&str; 2] = ["Telling::as_written()", "tell(80, 24)"];
-const LARGE: [&str; 2] = ["Telling::otherwise()", "tell(200, 60)"];
+/// The calls by which the test of a story runs at 80x24.
+const SMALL: [&str; 2] = ["Variation::baseline()", "run(80, 24)"];
+/// The calls by which the test of a story runs at 200x60.
+const LARGE: [&str; 2] = ["Variation::slow_cloud()", "run(200, 60)"];
 
-/// The tests of all stories: the number of the story, and the body of the test.
-fn told() -> Vec<(usize, String)> {
+/// Returns the number of the story and the body of the test, for each test of a story in a terminal.
+fn story_tests() -> Vec<(usize, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories");
     let files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
     let rust = files.filter(|path| path.extension().is_some_and(|it| it == "rs"));
     let texts = rust.map(|path| fs::read_to_string(path).unwrap());
-    let in_terminal = texts.filter(|text| text.contains("Seat::take"));
+    let in_terminal = texts.filter(|text| text.contains("Session::start"));
     in_terminal.flat_map(|text| tests_of(&text)).collect()
 }
 
@@ -44,21 +42,25 @@ fn tests_of(text: &str) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn each_story_is_told_on_a_small_and_on_a_large_screen() {
-    let told = told();
+fn each_story_runs_on_a_small_and_on_a_large_screen() {
+    let tests = story_tests();
     for story in 1..=STORIES {
-        let is_told = |calls: [&str; 2]| {
-            let own = told.iter().filter(|(number, _)| *number == story);
+        let has_test = |calls: [&str; 2]| {
+            let own = tests.iter().filter(|(number, _)| *number == story);
             let mut bodies = own.map(|(_, body)| body);
             bodies.any(|body| calls.iter().any(|call| body.contains(call)))
         };
-        let sizes = [is_told(SMALL), is_told(LARGE)];
+        let sizes = [has_test(SMALL), has_test(LARGE)];
         let excused = NOT_IN_A_TERMINAL
             .iter()
             .find(|(number, _)| *number == story);
         match excused {
             None => assert_eq!(sizes, [true, true], "story {story} at 80x24 and at 200x60"),
-            Some((_, why)) => assert_eq!(sizes, [false, false], "story {story} is told: {why}"),
+            Some((_, why)) => assert_eq!(
+                sizes,
+                [false, false],
+                "story {story} has a test in a terminal: {why}"
+            ),
         }
     }
 }

@@ -1,26 +1,26 @@
-//! Story 15: the first screen, on which nothing was typed.
+//! Story 15: the first screen, before the user types anything.
 
-use super::seat::Seat;
-use super::stage::{Stage, until};
-use super::telling::Telling;
+use super::home::{Home, until};
+use super::session::Session;
+use super::variation::Variation;
 
 #[test]
-fn story_15_the_first_screen_says_what_needs_whom_what_runs_and_which_site_is_down() {
-    tell(80, 24);
+fn story_15_the_first_screen_shows_stuck_steps_running_deletions_and_unreachable_sites() {
+    run(80, 24);
 }
 
 #[test]
-fn story_15_on_a_wide_screen_it_also_shows_the_row_under_the_cursor() {
-    tell(200, 60);
+fn story_15_a_wide_first_screen_shows_the_details_of_the_current_row_beside_the_rows() {
+    run(200, 60);
 }
 
-fn tell(columns: u16, rows: u16) {
-    let mut telling = Telling::as_written();
-    (telling.columns, telling.rows) = (columns, rows);
-    let mut stage = Stage::of(&telling);
-    let cloud = stage.serve_cloud("practice");
-    // A second cloud, which does not answer.
-    let clouds = stage.path(".config/openstack/clouds.yaml");
+fn run(columns: u16, rows: u16) {
+    let mut variation = Variation::baseline();
+    (variation.columns, variation.rows) = (columns, rows);
+    let mut home = Home::with(&variation);
+    let cloud = home.serve_cloud("practice");
+    // A second cloud, whose Keystone does not answer.
+    let clouds = home.path(".config/openstack/clouds.yaml");
     let mut text = std::fs::read_to_string(&clouds).unwrap();
     text.push_str(
         "  attic:\n    auth:\n      auth_url: http://127.0.0.1:1/v3\n      username: nobody\n      password: x\n      \
@@ -28,18 +28,18 @@ fn tell(columns: u16, rows: u16) {
          RegionOne\n",
     );
     std::fs::write(&clouds, text).unwrap();
-    stage.cloud = None;
-    let engine = stage.start_engine(&["--all-regions"]);
+    home.cloud = None;
+    let engine = home.start_engine(&["--all-regions"]);
     for target in [
         "network/render-farm@sandbox/RegionTwo",
         "network/staging@sandbox/RegionOne",
         "network/vault@sandbox/RegionOne",
     ] {
-        stage.say(&["delete", target, "--cascade", "--yes"]);
+        home.stdout_of(&["delete", target, "--cascade", "--yes"]);
     }
-    let told = || stage.json(&["list"]).to_string();
-    until("a stuck and a blocked step", told, || {
-        let all = stage.json(&["list"]);
+    let deletions = || home.json(&["list"]).to_string();
+    until("a stuck, a blocked and a deleted step", deletions, || {
+        let all = home.json(&["list"]);
         let of = |state: &str| {
             let all = all.as_array().unwrap().iter();
             all.map(|it| it["counts"][state].as_u64().unwrap())
@@ -51,8 +51,8 @@ fn tell(columns: u16, rows: u16) {
     let before = writes();
     assert!(before > 0);
 
-    let mut seat = Seat::take(&stage, &[]);
-    seat.see_all(&[
+    let mut session = Session::start(&home, &[]);
+    session.wait_for_all(&[
         "── home",
         &format!("attached to engine {engine}"),
         "needs you",
@@ -69,11 +69,11 @@ fn tell(columns: u16, rows: u16) {
         "last 24 h no deletion ended",
     ]);
     if rows >= 60 {
-        seat.see_all(&["causes 2 causes of 2 steps", "1 × port"]);
+        session.wait_for_all(&["causes 2 causes of 2 steps", "1 × port"]);
     }
-    // How long it takes is said where it is known: of what is blocked only when its next attempt is.
+    // A running deletion shows an estimate of its remaining time, a blocked one only its next attempt.
     let row = |name: &str| {
-        let text = seat.text();
+        let text = session.text();
         let line = text.lines().find(|line| line.contains(name));
         line.unwrap_or_else(|| panic!("no {name} in\n{text}"))
             .to_owned()
@@ -88,20 +88,20 @@ fn tell(columns: u16, rows: u16) {
         "{}",
         row("network staging")
     );
-    seat.wait("a range for what runs", |text| {
+    session.wait_until("an estimate for the running deletion", |text| {
         let line = text
             .lines()
             .find(|line| line.contains("network render-farm"));
         line.is_some_and(|line| line.contains(" min"))
     });
-    // The row under the cursor, beside the rows where the screen is wide.
-    seat.press("j");
+    // The details of the row under the cursor are beside the rows if the screen is wide.
+    session.press("j");
     let is_beside = columns >= 160;
-    seat.wait("the details of the stuck step", |text| {
+    session.wait_until("the details of the stuck step", |text| {
         let mut lines = text.lines();
         let line = lines.find(|line| line.contains("not retried automatically"));
         line.is_some_and(|line| line.contains('│') == is_beside)
     });
-    seat.press("q");
-    seat.left();
+    session.press("q");
+    session.assert_clean_exit();
 }

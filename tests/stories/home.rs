@@ -1,4 +1,4 @@
-//! A home of its own for one story, the processes of it, and the practice cloud's own API.
+//! The home directory of a story, the programs that run in it, and calls to the practice cloud.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,49 +8,54 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::telling::Telling;
+use super::variation::Variation;
 pub use super::world::program::GONE;
 use super::world::program::Ran;
 
-/// How long anything may take before a story has failed; the machine may be busy.
+/// Longest wait for an event before the story fails. It is long because the machine may be busy.
 pub const DEADLINE: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Asks again until there is an answer; `told` says what was seen when there is none in time.
-pub fn until<T>(what: &str, told: impl Fn() -> String, ask: impl Fn() -> Option<T>) -> T {
+/// Repeats `ask` until it answers. Without an answer in time it panics with the text of `describe`.
+pub fn until<T>(what: &str, describe: impl Fn() -> String, ask: impl Fn() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(start.elapsed() < DEADLINE, "no {what}:\n{}", told());
+        assert!(
+            start.elapsed() < DEADLINE,
+            "no {what} in time:\n{}",
+            describe()
+        );
         std::thread::sleep(POLL);
     }
 }
 
-/// An empty home. What is started here ends with it.
-pub struct Stage {
+/// An empty home directory. The programs that a story starts in it are ended when it is dropped.
+pub struct Home {
     folder: tempfile::TempDir,
-    /// `OS_CLOUD`: which cloud of `clouds.yaml`; none for all.
+    /// `OS_CLOUD`, the chosen cloud of `clouds.yaml`; None for all clouds.
     pub cloud: Option<&'static str>,
-    pub telling: Telling,
-    /// `--sandbox=SCENARIO`, with which every program of this story is started.
-    practice: Option<String>,
-    started: Vec<Child>,
+    pub variation: Variation,
+    /// `--sandbox=SCENARIO`, the option with which every program of this story is started.
+    sandbox_option: Option<String>,
+    children: Vec<Child>,
 }
 
-impl Stage {
+impl Home {
     pub fn new() -> Self {
-        Self::of(&Telling::as_written())
+        Self::with(&Variation::baseline())
     }
 
-    pub fn of(telling: &Telling) -> Self {
+    /// An empty home directory for a story in this variation.
+    pub fn with(variation: &Variation) -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
             cloud: Some("sandbox"),
-            telling: *telling,
-            practice: None,
-            started: Vec::new(),
+            variation: *variation,
+            sandbox_option: None,
+            children: Vec::new(),
         }
     }
 
@@ -65,13 +70,13 @@ impl Stage {
         path.display().to_string()
     }
 
-    /// All that a program of this story finds around it.
+    /// The environment variables of every program of this story.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        let home = |name: &str| self.path(name).display().to_string();
+        let path = |name: &str| self.path(name).display().to_string();
         let mut environment = vec![
-            ("HOME", home("")),
-            ("XDG_CONFIG_HOME", home(".config")),
-            ("XDG_STATE_HOME", home(".local/state")),
+            ("HOME", path("")),
+            ("XDG_CONFIG_HOME", path(".config")),
+            ("XDG_STATE_HOME", path(".local/state")),
             ("PATH", "/usr/bin:/bin".to_owned()),
             ("USER", "ada".to_owned()),
             ("LANG", "C.UTF-8".to_owned()),
@@ -83,17 +88,17 @@ impl Stage {
         environment
     }
 
-    /// An engine on the practice cloud and the past of this scenario, which all programs of this story use from now
-    /// on. Its process id.
-    pub fn start_practice(&mut self, scenario: &str) -> u32 {
-        self.practice = Some(format!("--sandbox={}", self.scenario(scenario)));
+    /// Starts an engine with the practice cloud of this scenario, whose ledger has the past of the scenario. All
+    /// programs of this story use that engine from now on. Returns its process id.
+    pub fn start_practice_engine(&mut self, scenario: &str) -> u32 {
+        self.sandbox_option = Some(format!("--sandbox={}", self.scenario(scenario)));
         self.start_engine(&[])
     }
 
-    /// The arguments of a program of this story.
+    /// The arguments of a program of this story, with the `--sandbox` option of the story.
     pub fn arguments<'a>(&'a self, own: &[&'a str]) -> Vec<&'a str> {
-        let practice = self.practice.as_deref().into_iter();
-        practice.chain(own.iter().copied()).collect()
+        let sandbox = self.sandbox_option.as_deref().into_iter();
+        sandbox.chain(own.iter().copied()).collect()
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -107,28 +112,29 @@ impl Stage {
         command
     }
 
-    /// One verb, without a terminal.
+    /// Runs one verb without a terminal.
     pub fn gone(&self, arguments: &[&str]) -> Ran {
         Ran::of(&mut self.command(arguments))
     }
 
-    /// A verb that has to succeed: what it printed.
-    pub fn say(&self, arguments: &[&str]) -> String {
+    /// Runs a verb that must succeed, and returns its standard output.
+    pub fn stdout_of(&self, arguments: &[&str]) -> String {
         self.gone(arguments).ok().out
     }
 
+    /// Runs a verb that must succeed, and returns its output as JSON.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let mut arguments = arguments.to_vec();
         arguments.extend(["-o", "json"]);
         self.gone(&arguments).ok().json()
     }
 
-    /// A scenario that comes with the program or lies at this path, as it is told here: how
-    /// `gone` finds it.
+    /// Returns the name or path under which `gone` finds this scenario in the variation of the story. The scenario is
+    /// a built-in one or the file at this path.
     pub fn scenario(&self, name: &str) -> String {
         let written = std::fs::read_to_string(self.scenario_file(name)).unwrap();
-        let told = self.telling.scenario(&written);
-        told.map_or_else(|| name.to_owned(), |told| self.write("told.toml", &told))
+        let varied = self.variation.scenario(&written);
+        varied.map_or_else(|| name.to_owned(), |text| self.write("varied.toml", &text))
     }
 
     fn scenario_file(&self, name: &str) -> PathBuf {
@@ -140,16 +146,17 @@ impl Stage {
         }
     }
 
-    /// The scenario that comes with the program by this name, but that nothing was deleted before: how `gone` finds
-    /// it.
+    /// Returns the path of a copy of this scenario that has no past deletions.
     pub fn without_past(&self, name: &str) -> String {
         let written = std::fs::read_to_string(self.scenario_file(name)).unwrap();
         let mut scenario: toml::Table = written.parse().unwrap();
-        scenario.remove("past").expect("a past");
+        scenario
+            .remove("past")
+            .expect("the scenario has past deletions");
         self.write("without-past.toml", &scenario.to_string())
     }
 
-    /// `gone sandbox` with this scenario; its `clouds.yaml` is where clients look for it.
+    /// Starts `gone sandbox` with this scenario, and writes its `clouds.yaml` to the place where clients look for it.
     pub fn serve_cloud(&mut self, scenario: &str) -> Cloud {
         let scenario = self.scenario(scenario);
         let folder = self.path(".config/openstack");
@@ -170,13 +177,13 @@ impl Stage {
         let mut ready = String::new();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         output.read_line(&mut ready).unwrap();
-        self.started.push(child);
+        self.children.push(child);
         let ready: Value = serde_json::from_str(&ready).unwrap();
         Cloud::at(ready["url"].as_str().unwrap(), &clouds_yaml)
     }
 
-    /// The practice cloud that a `--sandbox` console or engine of this story carries.
-    pub fn carried_cloud(&self) -> Cloud {
+    /// The practice cloud inside a `--sandbox` console or engine of this story.
+    pub fn embedded_cloud(&self) -> Cloud {
         let file = self.path(".local/state/gone/sandbox/clouds.yaml");
         let text = std::fs::read_to_string(&file).unwrap();
         let url = text.split_once("auth_url: ").unwrap().1;
@@ -184,38 +191,38 @@ impl Stage {
         Cloud::at(url, &file.display().to_string())
     }
 
-    /// A headless engine, once it answers. Its process id.
+    /// Starts a headless engine, waits until it serves its socket, and returns its process id.
     pub fn start_engine(&mut self, options: &[&str]) -> u32 {
         let mut arguments = options.to_vec();
         arguments.push("--engine");
         let log = std::fs::File::create(self.path("engine.log")).unwrap();
         let child = self.command(&arguments).stderr(log).spawn().unwrap();
         let pid = child.id();
-        self.started.push(child);
+        self.children.push(child);
         let all = self.arguments(options);
-        let practises = all.iter().any(|option| option.starts_with("--sandbox"));
-        let socket = self.path(match practises {
+        let is_practice = all.iter().any(|option| option.starts_with("--sandbox"));
+        let socket = self.path(match is_practice {
             false => ".local/state/gone/gone.sock",
             true => ".local/state/gone/sandbox/gone.sock",
         });
-        let told = || std::fs::read_to_string(self.path("engine.log")).unwrap();
-        until("engine", told, || {
+        let log = || std::fs::read_to_string(self.path("engine.log")).unwrap();
+        until("engine", log, || {
             std::os::unix::net::UnixStream::connect(&socket).ok()
         });
         pid
     }
 
-    /// The only deletion that there is.
+    /// The only deletion in the ledger.
     pub fn only_deletion(&self) -> Value {
         let all = self.json(&["list"]);
         assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
         all[0].clone()
     }
 
-    /// Until the only deletion is as wanted; then it.
-    pub fn deletion_until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let told = || self.only_deletion().to_string();
-        until(what, told, || Some(self.only_deletion()).filter(&wanted))
+    /// Waits until the only deletion meets the condition, and returns it.
+    pub fn wait_for_deletion(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let state = || self.only_deletion().to_string();
+        until(what, state, || Some(self.only_deletion()).filter(&wanted))
     }
 }
 
@@ -224,9 +231,9 @@ pub fn is_alive(pid: u32) -> bool {
     rustix::process::test_kill_process(pid).is_ok()
 }
 
-impl Drop for Stage {
+impl Drop for Home {
     fn drop(&mut self) {
-        for child in self.started.iter_mut().rev() {
+        for child in self.children.iter_mut().rev() {
             let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
             let _ = kill_process(pid, Signal::TERM);
             let _ = child.wait();
@@ -234,7 +241,7 @@ impl Drop for Stage {
     }
 }
 
-/// The practice cloud, as any client sees it.
+/// A client of the practice cloud.
 pub struct Cloud {
     url: String,
     password: String,
@@ -267,7 +274,7 @@ impl Cloud {
         })
     }
 
-    /// A token, and the project that it is for.
+    /// Logs a user in. Returns the token and the id of its project.
     fn log_in(&self, user: &str) -> (String, String) {
         let domain = json!({"id": "default"});
         let body = json!({"auth": {
@@ -281,16 +288,17 @@ impl Cloud {
         (token, project)
     }
 
+    /// The id of the project to which this user logs in.
     pub fn project_of(&self, user: &str) -> String {
         self.log_in(user).1
     }
 
-    /// A call to the network service of the first region: its status and body.
+    /// Calls the network service of the first region. Returns status and body.
     pub fn call(&self, user: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.call_at("RegionOne/network/v2.0", user, method, path, body)
     }
 
-    /// A call to a service of a region: `RegionTwo/image/v2`.
+    /// Calls a service of a region, for example `RegionTwo/image/v2`. Returns status and body.
     pub fn call_at(
         &self,
         service: &str,
@@ -303,7 +311,7 @@ impl Cloud {
         self.call_url(&url, user, method, body)
     }
 
-    /// The same through a gate before the network service of the first region, by its address.
+    /// Calls the network service of the first region through the gate at this address. Returns status and body.
     pub fn call_through(&self, gate: &str, user: &str, method: &str, path: &str) -> (u16, Value) {
         let url = format!("http://{gate}/RegionOne/network/v2.0{path}");
         self.call_url(&url, user, method, Value::Null)
@@ -321,7 +329,7 @@ impl Cloud {
         (status, body)
     }
 
-    /// Glance takes a patch by its own media type only.
+    /// Patches an image as an admin. Glance accepts a patch only with its own media type.
     pub fn patch_image(&self, image: &str, patch: &Value) {
         let (token, _) = self.log_in("admin");
         let url = format!("{}/RegionOne/image/v2/images/{image}", self.url);
@@ -332,11 +340,12 @@ impl Cloud {
         assert_eq!(status, 200, "{body}");
     }
 
+    /// The status of a GET to the network service as an admin.
     pub fn status(&self, path: &str) -> u16 {
         self.call("admin", "GET", path, Value::Null).0
     }
 
-    /// All of a collection, as admin.
+    /// All rows of a collection of the network service, read as an admin.
     pub fn all(&self, collection: &str) -> Vec<Value> {
         self.all_at("RegionOne/network/v2.0", collection)
     }
@@ -347,7 +356,7 @@ impl Cloud {
         body[collection].as_array().unwrap().clone()
     }
 
-    /// The names of all of a collection.
+    /// The names of all rows of a collection of the network service.
     pub fn names(&self, collection: &str) -> Vec<String> {
         let all = self.all(collection);
         let names = all.iter().map(|it| it["name"].as_str().unwrap().to_owned());
@@ -361,7 +370,7 @@ impl Cloud {
         found["id"].as_str().unwrap().to_owned()
     }
 
-    /// What was sent to the network service that may change something: `DELETE /v2.0/ports/…`.
+    /// All calls but GET that the services of the cloud received, for example `DELETE /v2.0/ports/…`.
     pub fn writes(&self) -> Vec<String> {
         let (_, _, body) = self.send(self.client.get(format!("{}/sandbox/v1/calls", self.url)));
         let calls = body["calls"].as_array().unwrap();
@@ -377,8 +386,8 @@ impl Cloud {
             .collect()
     }
 
-    /// How the next change of a balancer goes.
-    pub fn balancer(&self, change: &Value) {
+    /// Sets the course of the next change of a balancer.
+    pub fn set_balancer_course(&self, change: &Value) {
         let request = self
             .client
             .put(format!("{}/sandbox/v1/balancers", self.url));
@@ -386,13 +395,13 @@ impl Cloud {
         assert_eq!(status, 204, "{body}");
     }
 
-    pub fn limits(&self, limits: &Value) {
+    pub fn set_limits(&self, limits: &Value) {
         let request = self.client.put(format!("{}/sandbox/v1/limits", self.url));
         let (status, _, body) = self.send(request.json(limits));
         assert_eq!(status, 204, "{body}");
     }
 
-    pub fn faults(&self, faults: &Value) {
+    pub fn set_faults(&self, faults: &Value) {
         let request = self.client.put(format!("{}/sandbox/v1/faults", self.url));
         let (status, _, body) = self.send(request.json(faults));
         assert_eq!(status, 204, "{body}");
