@@ -10,7 +10,7 @@ fn p05_a_read_only_engine_or_setting_refuses_a_delete_and_sends_nothing() {
     stage.network("web", 2);
     let line = "delete network/web-net-0 --cascade --yes";
     let words = ["delete network/web-net-0", "read-only", "nothing was sent"];
-    let assert_refused = |ran: super::support::Ran| {
+    let assert_refused = |ran: super::support::RunResult| {
         let output = ran.err.to_lowercase();
         for word in words {
             assert!(output.contains(word), "no {word:?} in {output}");

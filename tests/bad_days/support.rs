@@ -13,8 +13,8 @@ use tempfile::TempDir;
 #[path = "../testkit/program.rs"]
 pub mod program;
 
-use program::Ended;
-pub use program::{GONE, Ran, Running, wait_for};
+use program::ChildGuard;
+pub use program::{GONE, RunResult, Running, wait_for};
 
 /// The password of the user `admin`: a word that nothing else contains.
 pub const PASSWORD: &str = "pw-Zc8Yb2Kd5";
@@ -26,7 +26,7 @@ pub struct Stage {
     pub url: String,
     runtime: tokio::runtime::Runtime,
     http: reqwest::Client,
-    _cloud: Ended,
+    _cloud: ChildGuard,
 }
 
 impl Stage {
@@ -62,7 +62,7 @@ impl Stage {
                 .build()
                 .unwrap(),
             http: reqwest::Client::new(),
-            _cloud: Ended(cloud),
+            _cloud: ChildGuard(cloud),
         };
         let user = json!({"name": "admin", "password": PASSWORD});
         stage.control("PUT", "users", user);
@@ -242,7 +242,7 @@ impl Stage {
     }
 
     /// Runs the program to its end.
-    pub fn gone(&self, line: &str) -> Ran {
+    pub fn gone(&self, line: &str) -> RunResult {
         self.start(line).end()
     }
 

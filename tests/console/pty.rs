@@ -176,7 +176,7 @@ impl Seat {
     /// The terminal is as it was: screen, cursor, paste, title, line discipline.
     fn left(&mut self, exit: &str) {
         self.see(&format!("left with {exit}"));
-        assert_eq!(self.terminal.ended(DEADLINE), 0);
+        assert_eq!(self.terminal.wait_for_exit(DEADLINE), 0);
         assert!(self.terminal.is_given_back(), "{}", self.contents());
         self.terminal.assert_untouched();
     }

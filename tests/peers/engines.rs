@@ -49,7 +49,7 @@ fn importer_and_owner() -> [Home; 2] {
     [d0, d1]
 }
 
-fn delete_r1(d1: &Home, more: &str) -> crate::processes::Ran {
+fn delete_r1(d1: &Home, more: &str) -> crate::processes::RunResult {
     d1.gone(&format!("delete rx/r1 --cascade --yes --no-color {more}"))
 }
 

@@ -14,8 +14,8 @@ use crate::support::{DEADLINE, TOKEN, deployment, write_private};
 #[path = "../testkit/program.rs"]
 mod program;
 
-use program::{Ended, GONE, send};
-pub use program::{Ran, wait_for};
+use program::{ChildGuard, GONE, send};
+pub use program::{RunResult, wait_for};
 
 /// A deployment with its own folder and configuration. Its engine runs between `start` and `kill`.
 pub struct Home {
@@ -24,7 +24,7 @@ pub struct Home {
     folder: TempDir,
     runtime: tokio::runtime::Runtime,
     client: reqwest::Client,
-    engine: Option<Ended>,
+    engine: Option<ChildGuard>,
 }
 
 /// The configuration of a deployment.
@@ -155,7 +155,7 @@ impl Home {
             .unwrap();
         let mut command = self.command();
         command.arg("--engine").stderr(log).stdout(Stdio::null());
-        let mut engine = Ended(command.spawn().unwrap());
+        let mut engine = ChildGuard(command.spawn().unwrap());
         let pid = engine.0.id();
         let ledger = self.path("state/gone/ledger.db");
         wait_for(
@@ -198,8 +198,8 @@ impl Home {
     }
 
     /// Runs a verb to its end.
-    pub fn gone(&self, line: &str) -> Ran {
-        Ran::of(self.command().args(line.split_whitespace()))
+    pub fn gone(&self, line: &str) -> RunResult {
+        RunResult::of(self.command().args(line.split_whitespace()))
     }
 
     /// Calls its API. Returns the status and the body of the answer.

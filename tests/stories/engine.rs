@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::home::Home;
 use crate::world::World;
-use crate::world::program::{Ran, wait_for};
+use crate::world::program::{RunResult, wait_for};
 
 #[test]
 fn verbs_attach_to_the_running_engine() {
@@ -59,7 +59,7 @@ fn the_doctor_names_the_next_steps_on_a_machine_without_clouds() {
             .env("XDG_STATE_HOME", home.path().join("s"))
             .current_dir(home.path())
             .args(line.split_whitespace());
-        Ran::of(&mut command)
+        RunResult::of(&mut command)
     };
     empty("doctor")
         .ends_with(2)
@@ -83,11 +83,11 @@ fn a_gate_before_an_unknown_cloud_stops_an_engine_unless_it_runs_the_practice_cl
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("config.toml"), gate).unwrap();
 
-    Ran::of(world.command_for_all_clouds().arg("--engine"))
+    RunResult::of(world.command_for_all_clouds().arg("--engine"))
         .ends_with(2)
         .complains(&["gate[0].upstream names real/RegionOne", "sandbox"]);
     // The choice of another cloud does not help. The practice cloud ignores gates.
-    Ran::of(world.command().arg("--engine")).ends_with(2);
+    RunResult::of(world.command().arg("--engine")).ends_with(2);
     let mut practice = world.command_for_all_clouds();
     practice.arg("--sandbox");
     drop(world.start_engine_by(practice));
@@ -176,7 +176,7 @@ fn an_engine_serves_the_regions_of_its_mappings_and_gates_or_does_not_start() {
     world
         .gone("doctor")
         .prints(&["mapping[0].locals names elsewhere/RegionOne"]);
-    Ran::of(world.command_for_all_clouds().arg("--engine"))
+    RunResult::of(world.command_for_all_clouds().arg("--engine"))
         .ends_with(2)
         .complains(&["mapping[0].locals names elsewhere/RegionOne"]);
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::variation::Variation;
 pub use super::world::program::GONE;
-use super::world::program::Ran;
+use super::world::program::RunResult;
 
 /// Longest wait for an event before the story fails. It is long because the machine may be busy.
 pub const DEADLINE: Duration = Duration::from_secs(45);
@@ -113,8 +113,8 @@ impl Home {
     }
 
     /// Runs one verb without a terminal.
-    pub fn gone(&self, arguments: &[&str]) -> Ran {
-        Ran::of(&mut self.command(arguments))
+    pub fn gone(&self, arguments: &[&str]) -> RunResult {
+        RunResult::of(&mut self.command(arguments))
     }
 
     /// Runs a verb that must succeed, and returns its standard output.

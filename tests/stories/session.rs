@@ -228,7 +228,7 @@ impl Session {
 
     /// Waits until the program has ended, and returns its exit code.
     pub fn exit_code(&mut self) -> u32 {
-        self.terminal.ended(DEADLINE)
+        self.terminal.wait_for_exit(DEADLINE)
     }
 
     /// Waits until the program has ended with exit code 0, and asserts that the terminal is in its initial state.

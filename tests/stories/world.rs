@@ -12,12 +12,12 @@ use super::variation::Variation;
 #[path = "../testkit/program.rs"]
 pub mod program;
 
-use program::{Ended, GONE, Ran, wait_for};
+use program::{ChildGuard, GONE, RunResult, wait_for};
 
 /// A home directory, and the practice cloud that its `clouds.yaml` names.
 pub struct World {
     pub home: tempfile::TempDir,
-    sandbox: Ended,
+    sandbox: ChildGuard,
     url: String,
     variation: Variation,
 }
@@ -44,7 +44,7 @@ impl World {
             .unwrap();
         let mut line = String::new();
         let out = child.stdout.take().unwrap();
-        let sandbox = Ended(child);
+        let sandbox = ChildGuard(child);
         BufReader::new(out).read_line(&mut line).unwrap();
         let ready: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(ready["regions"], json!(["RegionOne", "RegionTwo"]));
@@ -98,8 +98,8 @@ impl World {
             .count()
     }
 
-    pub fn gone(&self, line: &str) -> Ran {
-        Ran::of(self.command().args(line.split_whitespace()))
+    pub fn gone(&self, line: &str) -> RunResult {
+        RunResult::of(self.command().args(line.split_whitespace()))
     }
 
     /// A `gone` command that chooses the cloud `sandbox`, whose login is an admin.
@@ -121,12 +121,12 @@ impl World {
     }
 
     /// Starts an engine for the cloud `sandbox`, and waits until it serves its socket.
-    pub fn engine(&self) -> Ended {
+    pub fn engine(&self) -> ChildGuard {
         self.start_engine_by(self.command())
     }
 
     /// Starts an engine by this command, and waits until it serves its socket.
-    pub fn start_engine_by(&self, mut command: Command) -> Ended {
+    pub fn start_engine_by(&self, mut command: Command) -> ChildGuard {
         let socket = self.path("state/gone/gone.sock");
         let child = command
             .args(["--engine", "--socket"])
@@ -134,7 +134,7 @@ impl World {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let running = Ended(child);
+        let running = ChildGuard(child);
         wait_for("the engine serves its socket", || {
             std::os::unix::net::UnixStream::connect(&socket).is_ok()
         });

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 #[path = "../testkit/program.rs"]
 mod program;
 
-pub use program::{DEADLINE, Ended, wait_for};
-use program::{GONE, Ran};
+pub use program::{ChildGuard, DEADLINE, wait_for};
+use program::{GONE, RunResult};
 
 use crate::api::{Api, Holdings, text};
 use crate::estate::Outer;
@@ -182,8 +182,8 @@ impl Bed {
     }
 
     /// Runs to its end.
-    pub fn gone(&self, line: &str) -> Ran {
-        Ran::of(&mut self.command(line))
+    pub fn gone(&self, line: &str) -> RunResult {
+        RunResult::of(&mut self.command(line))
     }
 
     /// Waits until `gone show` of the deletion says all of this.
@@ -206,14 +206,14 @@ impl Bed {
     }
 
     /// A headless engine that serves its socket.
-    pub fn engine(&self, sites: &str) -> Ended {
+    pub fn engine(&self, sites: &str) -> ChildGuard {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(self.path("engine.log"))
             .unwrap();
         let mut command = self.command(&format!("{sites} --engine"));
-        let engine = Ended(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        let engine = ChildGuard(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         wait_for("the engine", || self.owner() == Some(engine.0.id()));
         engine
     }

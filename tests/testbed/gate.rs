@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
-use crate::bed::{Bed, Ended, clouds, wait_for};
+use crate::bed::{Bed, ChildGuard, clouds, wait_for};
 use crate::servers::Machine;
 
 const SERVICES: [&str; 5] = [
@@ -41,7 +41,7 @@ pub fn addresses(bed: &Bed) -> Vec<String> {
 }
 
 /// An engine with its gates, and where they listen.
-pub fn engine_with_gates(bed: &Bed) -> (Ended, Vec<String>) {
+pub fn engine_with_gates(bed: &Bed) -> (ChildGuard, Vec<String>) {
     write_settings(bed);
     let engine = bed.engine("");
     wait_for("the gates", || addresses(bed).len() == SERVICES.len());

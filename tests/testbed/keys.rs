@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
-use crate::bed::{Bed, Ended, clouds, wait_for};
+use crate::bed::{Bed, ChildGuard, clouds, wait_for};
 use crate::gate::{behind_gates, engine_with_gates, openstack};
 use crate::proxy::Proxy;
 
@@ -16,7 +16,7 @@ fn shared_image(bed: &Bed) -> String {
 
 struct Stage {
     bed: Bed,
-    _engine: Ended,
+    _engine: ChildGuard,
     gates: Vec<String>,
     gated: std::path::PathBuf,
 }

@@ -76,7 +76,7 @@ impl Seat {
     /// The console leaves, by itself and in time.
     #[track_caller]
     pub fn ended(&mut self) {
-        let code = self.0.ended(LEAVE_MAX);
+        let code = self.0.wait_for_exit(LEAVE_MAX);
         assert_eq!(code, 0, "{}", self.contents());
     }
 }

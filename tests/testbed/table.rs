@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
-use crate::bed::{Bed, Ended, wait_for};
+use crate::bed::{Bed, ChildGuard, wait_for};
 use crate::gate::addresses;
 
 const SOURCES: [&str; 3] = ["local", "user", "central"];
@@ -22,7 +22,7 @@ struct Sample {
 
 struct Stage<'b> {
     bed: &'b Bed,
-    _engine: Ended,
+    _engine: ChildGuard,
     /// By [`SOURCES`].
     gates: Vec<String>,
 }

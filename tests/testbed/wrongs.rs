@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
-use crate::bed::{Bed, Ended, wait_for};
+use crate::bed::{Bed, ChildGuard, wait_for};
 use crate::people::People;
 use crate::proxy::{Proxy, Wrong};
 use crate::servers::until_volume;
@@ -21,7 +21,7 @@ struct Scene<'b> {
     bed: &'b Bed,
     member: Api,
     proxy: Proxy,
-    _engine: Ended,
+    _engine: ChildGuard,
 }
 
 impl<'b> Scene<'b> {

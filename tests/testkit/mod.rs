@@ -1,5 +1,5 @@
-//! Values of the model for tests. Each holds what its arguments say, and is empty otherwise, so that a test writes
-//! only what it is about: `Step { attempts: 2, ..testkit::step(1, "d1", &key, StepState::Stuck) }`.
+//! Values of the model for tests. Fields without an argument are empty or have a default, so that a test writes only
+//! the fields that matter to it: `Step { attempts: 2, ..testkit::step(1, "d1", &key, StepState::Stuck) }`.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub fn plan(targets: Vec<Target>, steps: Vec<PlanStep>) -> Plan {
     }
 }
 
-/// The step of a deletion that deletes a resource. It has not been tried.
+/// The step of a deletion that deletes a resource, before its first attempt.
 pub fn step(id: i64, deletion_id: &str, key: ResourceKey, state: StepState) -> Step {
     Step {
         id,
@@ -122,7 +122,7 @@ pub fn deletion(id: &str, by: Actor, state: DeletionState, at: DateTime<Utc>) ->
     }
 }
 
-/// A request for a deletion, as the ledger takes it.
+/// A request for a deletion, in the form that the ledger accepts.
 pub fn new_deletion(
     id: String,
     by: Actor,

@@ -1,4 +1,4 @@
-//! The program in a process of its own: what it wrote, and how it ended.
+//! Runs the program in its own process, and keeps its output and its exit code.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -10,27 +10,30 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 pub const GONE: &str = env!("CARGO_BIN_EXE_gone");
-/// Nothing takes longer unless it hangs: Neutron deletes 25 ports a second on a machine that does nothing else.
+/// Longest wait for a program or a condition. Neutron deletes 25 ports a second on an idle machine, so only a program
+/// that hangs takes longer.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A process that is killed when this is dropped.
-pub struct Ended(pub Child);
+/// A child process, which is killed when this is dropped.
+pub struct ChildGuard(pub Child);
 
-impl Drop for Ended {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A program under way, whose output is read as it is written.
+/// A running program. Its output is read while it runs.
 pub struct Running {
+    /// The arguments, for messages.
     line: String,
-    child: Ended,
+    child: ChildGuard,
     out: Output,
     err: Output,
 }
 
+/// The output of one stream, which a thread reads.
 struct Output {
     text: Arc<Mutex<Vec<u8>>>,
     thread: JoinHandle<()>,
@@ -49,10 +52,12 @@ impl Output {
         Self { text, thread }
     }
 
+    /// The output so far.
     fn text(&self) -> String {
         String::from_utf8(self.text.lock().unwrap().clone()).unwrap()
     }
 
+    /// The whole output, once the program has closed the stream.
     fn whole(self) -> String {
         self.thread.join().unwrap();
         String::from_utf8(std::mem::take(&mut self.text.lock().unwrap())).unwrap()
@@ -71,7 +76,7 @@ impl Running {
             line: arguments.collect::<Vec<_>>().join(" "),
             out: Output::read(out),
             err: Output::read(err),
-            child: Ended(child),
+            child: ChildGuard(child),
         }
     }
 
@@ -83,7 +88,7 @@ impl Running {
         send(self.pid(), signal);
     }
 
-    /// What it has written to standard error so far.
+    /// Its standard error so far.
     pub fn err(&self) -> String {
         self.err.text()
     }
@@ -92,21 +97,21 @@ impl Running {
         self.child.0.try_wait().unwrap().is_some()
     }
 
-    /// `kill -9`.
+    /// Kills it with SIGKILL.
     pub fn kill(mut self) {
         self.child.0.kill().unwrap();
         self.child.0.wait().unwrap();
     }
 
-    /// As an administrator ends it.
-    pub fn stop(self) -> Ran {
+    /// Sends SIGTERM, and waits until it has ended.
+    pub fn stop(self) -> RunResult {
         self.signal(Signal::TERM);
         self.end()
     }
 
     /// Waits until it has ended.
     #[track_caller]
-    pub fn end(mut self) -> Ran {
+    pub fn end(mut self) -> RunResult {
         let since = Instant::now();
         while !self.has_ended() {
             let Self { line, err, .. } = &self;
@@ -117,7 +122,7 @@ impl Running {
             );
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ran {
+        RunResult {
             line: self.line,
             code: self.child.0.wait().unwrap().code(),
             out: self.out.whole(),
@@ -126,9 +131,10 @@ impl Running {
     }
 }
 
-/// What a program wrote, and how it ended.
+/// The output and the exit code of a program that has ended.
 #[derive(Debug)]
-pub struct Ran {
+pub struct RunResult {
+    /// The arguments, for messages.
     line: String,
     /// None if a signal ended it.
     pub code: Option<i32>,
@@ -136,18 +142,20 @@ pub struct Ran {
     pub err: String,
 }
 
-impl Ran {
+impl RunResult {
     /// Runs a command to its end.
     #[track_caller]
     pub fn of(command: &mut Command) -> Self {
         Running::start(command).end()
     }
 
+    /// Asserts the exit code 0.
     #[track_caller]
     pub fn ok(self) -> Self {
         self.ends_with(0)
     }
 
+    /// Asserts the exit code.
     #[track_caller]
     pub fn ends_with(self, code: i32) -> Self {
         let Self { line, out, err, .. } = &self;
@@ -155,17 +163,17 @@ impl Ran {
         self
     }
 
-    /// Each of these words is in standard output or in standard error.
+    /// Asserts that each of these words is in standard output or in standard error.
     #[track_caller]
     pub fn says(self, words: &[&str]) -> Self {
         for word in words {
-            let said = self.out.contains(word) || self.err.contains(word);
-            assert!(said, "no {word:?} in {}\n{}", self.out, self.err);
+            let is_there = self.out.contains(word) || self.err.contains(word);
+            assert!(is_there, "no {word:?} in {}\n{}", self.out, self.err);
         }
         self
     }
 
-    /// Standard error contains each of these words.
+    /// Asserts that standard error contains each of these words.
     #[track_caller]
     pub fn complains(self, words: &[&str]) -> Self {
         for word in words {
@@ -174,7 +182,7 @@ impl Ran {
         self
     }
 
-    /// Standard output contains each of these words.
+    /// Asserts that standard output contains each of these words.
     #[track_caller]
     pub fn prints(self, words: &[&str]) -> Self {
         for word in words {
@@ -197,11 +205,13 @@ impl Ran {
     }
 }
 
+/// Waits until the condition holds, for at most [`DEADLINE`].
 #[track_caller]
 pub fn wait_for(what: &str, condition: impl FnMut() -> bool) {
     wait_within(DEADLINE, what, condition);
 }
 
+/// Waits until the condition holds, for at most `limit`. `what` describes the condition in the failure.
 #[track_caller]
 pub fn wait_within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let since = Instant::now();

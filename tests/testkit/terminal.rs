@@ -1,4 +1,4 @@
-//! The program on a terminal: what is typed, what the screen shows, and how the terminal is left.
+//! Runs the program on a pseudo terminal: types keys, reads the screen, and checks the terminal's state afterwards.
 
 use std::io::{Read as _, Write};
 use std::sync::{Arc, Mutex};
@@ -9,21 +9,21 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub type Program = Box<dyn Child + Send + Sync>;
 
-/// A program that is killed when this is dropped, and its terminal.
+/// A program and its pseudo terminal. The program is killed when this is dropped.
 pub struct Terminal {
-    /// None after [`Self::close`].
-    ours: Option<(Box<dyn MasterPty + Send>, Box<dyn Write + Send>)>,
+    /// The master side of the terminal and its writer; None after [`Self::close`].
+    master: Option<(Box<dyn MasterPty + Send>, Box<dyn Write + Send>)>,
     pub program: Program,
     drawn: Arc<Mutex<Drawn>>,
     /// The modes of the terminal before the program started.
     modes: String,
 }
 
-/// What the program has written so far.
+/// The output of the program so far.
 pub struct Drawn {
     parser: vt100::Parser,
     pub raw: Vec<u8>,
-    /// When the program wrote last.
+    /// Time of the program's last output.
     pub at: Instant,
 }
 
@@ -66,7 +66,7 @@ impl Terminal {
         });
         let keys = pair.master.take_writer().unwrap();
         Self {
-            ours: Some((pair.master, keys)),
+            master: Some((pair.master, keys)),
             program,
             drawn,
             modes,
@@ -74,7 +74,7 @@ impl Terminal {
     }
 
     pub fn press(&mut self, keys: &str) {
-        let (_, writer) = self.ours.as_mut().unwrap();
+        let (_, writer) = self.master.as_mut().unwrap();
         writer.write_all(keys.as_bytes()).unwrap();
         writer.flush().unwrap();
     }
@@ -83,7 +83,7 @@ impl Terminal {
         read(&self.drawn.lock().unwrap())
     }
 
-    /// The screen, without the blanks at the ends of its lines.
+    /// The text of the screen, without the blanks at the ends of its lines.
     pub fn text(&self) -> String {
         self.read(|drawn| drawn.screen().contents())
     }
@@ -94,36 +94,40 @@ impl Terminal {
         self.report_size(columns, rows);
     }
 
-    /// Tells the program this size; the screen here keeps its own.
+    /// Reports this size to the program, and leaves the size of the screen here unchanged.
     pub fn report_size(&self, columns: u16, rows: u16) {
-        let (master, _) = self.ours.as_ref().unwrap();
+        let (master, _) = self.master.as_ref().unwrap();
         master.resize(size(columns, rows)).unwrap();
     }
 
-    /// As sshd does when the line drops. The terminal stays: its reader still has it open.
+    /// Sends SIGHUP, as sshd does when the line drops. The terminal stays open, because its reader is not closed.
     pub fn hang_up(&mut self) {
         hang_up(&mut self.program);
     }
 
-    /// Closes this end, but for the reader. The writer types a line feed when it is dropped.
+    /// Closes the master side and its writer, but not the reader. The writer types a line feed when it is dropped.
     pub fn close(&mut self) {
-        self.ours = None;
+        self.master = None;
     }
 
-    /// The exit code, once the program has ended.
+    /// Waits until the program has ended, and returns its exit code.
     #[track_caller]
-    pub fn ended(&mut self, limit: Duration) -> u32 {
+    pub fn wait_for_exit(&mut self, limit: Duration) -> u32 {
         let since = Instant::now();
         loop {
             if let Some(status) = self.program.try_wait().unwrap() {
                 return status.exit_code();
             }
-            assert!(since.elapsed() < limit, "it stays:\n{}", self.text());
+            assert!(
+                since.elapsed() < limit,
+                "the program does not end:\n{}",
+                self.text()
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Whether the screen is that of the shell again, with its cursor, and without paste and mouse.
+    /// Whether the shell's screen is shown again, with its cursor, without bracketed paste and without the mouse.
     pub fn is_given_back(&self) -> bool {
         self.read(|drawn| {
             let screen = drawn.screen();
@@ -135,10 +139,10 @@ impl Terminal {
         })
     }
 
-    /// The terminal's modes are as before, and its title was never set.
+    /// Asserts that the terminal has the modes from before the start, and that its title was never set.
     #[track_caller]
     pub fn assert_untouched(&self) {
-        let (master, _) = self.ours.as_ref().unwrap();
+        let (master, _) = self.master.as_ref().unwrap();
         assert_eq!(format!("{:?}", master.get_termios().unwrap()), self.modes);
         let titles: [&[u8]; 3] = [b"\x1b]0", b"\x1b]1", b"\x1b]2"];
         let is_titled = |drawn: &Drawn| drawn.raw.windows(3).any(|bytes| titles.contains(&bytes));
@@ -152,19 +156,19 @@ impl Drop for Terminal {
     }
 }
 
-/// As sshd does when the line drops.
+/// Sends SIGHUP to a program, as sshd does when the line drops.
 pub fn hang_up(program: &mut Program) {
     send(program, Signal::HUP);
 }
 
-/// Kills a program and waits for it. Not by `Child::kill`, which hangs up first: a console leaves its engine behind at
-/// that.
+/// Kills a program and waits for it. It does not use `Child::kill`, which sends SIGHUP first: on SIGHUP a console
+/// leaves an engine behind.
 pub fn end(program: &mut Program) {
     send(program, Signal::KILL);
     let _ = program.wait();
 }
 
-/// Sends nothing to a program that has ended: its number may be another's.
+/// Sends a signal, unless the program has ended: another process may have its process id then.
 fn send(program: &mut Program, signal: Signal) {
     let pid = program.process_id().and_then(|pid| i32::try_from(pid).ok());
     if let (Ok(None), Some(pid)) = (program.try_wait(), pid.and_then(Pid::from_raw)) {
