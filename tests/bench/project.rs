@@ -175,7 +175,7 @@ fn resource_counts(load: &ProjectLoad<'_>) -> BTreeMap<&'static str, usize> {
     let mut counts: BTreeMap<&str, usize> = holdings.0.iter().map(|(k, v)| (*k, v.len())).collect();
     counts.insert(
         "load balancers and images",
-        bed.api.of_others(&bed.project).len(),
+        bed.api.balancers_and_images(&bed.project).len(),
     );
     for (kind, _) in load.resources() {
         *counts.entry(kind).or_default() += 1;

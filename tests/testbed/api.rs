@@ -1,4 +1,4 @@
-//! The testbed as its admin sees it, by plain calls: what gone says is not believed.
+//! Plain calls to the services of the test bed. They check the effects of gone independently of its own answers.
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// What a project can hold, by the path of its list.
+/// The collections of Neutron in which a project can have rows, by path.
 const COLLECTIONS: [&str; 15] = [
     "networks",
     "subnets",
@@ -25,9 +25,9 @@ const COLLECTIONS: [&str; 15] = [
     "local_ips",
     "metering/metering-labels",
 ];
-/// Calls at a time while cleaning up.
+/// Number of concurrent calls during the clean-up.
 const PARALLEL: usize = 8;
-/// Services whose paths do not tell them from others.
+/// Services whose paths are ambiguous, so that callers name the service, with the prefix of their API.
 const NAMED: [(&str, &str); 5] = [
     ("dns", "/v2"),
     ("key-manager", "/v1"),
@@ -36,18 +36,19 @@ const NAMED: [(&str, &str); 5] = [
     ("shared-file-system", "/v2"),
 ];
 
+/// A login to one region of the test bed.
 pub struct Api {
     runtime: Runtime,
     client: reqwest::Client,
     pub token: String,
     keystone: String,
-    /// With `/v2.0`.
+    /// The URL of Neutron, with `/v2.0`.
     pub network_url: String,
-    /// The endpoints of the region's other services, by service, with the prefix of their paths.
+    /// The URLs of the region's other services, with the prefix of their API.
     others: BTreeMap<&'static str, String>,
 }
 
-/// Services that are not in every region, and where their API begins.
+/// Services that the prefix of a path identifies, and that prefix. Not every region has them.
 const OTHERS: [(&str, &str); 4] = [
     ("load-balancer", "/v2.0/lbaas"),
     ("image", "/v2"),
@@ -56,7 +57,7 @@ const OTHERS: [(&str, &str); 4] = [
 ];
 
 impl Api {
-    /// As a cloud of this `clouds.yaml`.
+    /// Logs in as a cloud of this `clouds.yaml`.
     pub fn new(clouds: &Path, cloud: &str, region: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -95,7 +96,7 @@ impl Api {
             let root = versions
                 .iter()
                 .fold(url.as_str(), |url, it| url.trim_end_matches(it));
-            // Heat's and Swift's name the project of this login.
+            // The URLs of Heat and Swift contain the project of the login.
             let root = root.rsplit_once("/v1/").map_or(root, |(root, _)| root);
             Some(root.to_owned())
         };
@@ -115,15 +116,15 @@ impl Api {
         }
     }
 
-    /// The same cloud, by another token.
-    pub fn by(clouds: &Path, cloud: &str, region: &str, token: &str) -> Self {
+    /// The same cloud with another token.
+    pub fn with_token(clouds: &Path, cloud: &str, region: &str, token: &str) -> Self {
         Self {
             token: token.to_owned(),
             ..Self::new(clouds, cloud, region)
         }
     }
 
-    /// A call to Keystone that must work; what it answers, and the token that it gives.
+    /// A call to Keystone that must succeed. Returns the body, and the token of a login.
     pub fn identity(&self, method: &str, path: &str, body: &Value) -> (Value, String) {
         let url = format!("{}{path}", self.keystone);
         let call = self.client.request(method.parse().unwrap(), &url);
@@ -142,7 +143,7 @@ impl Api {
         })
     }
 
-    /// A call to any URL, whatever comes of it.
+    /// A call to any URL. Returns status and body, also of a failure.
     pub fn answer_at(&self, method: &str, url: &str, body: Value) -> (u16, Value) {
         let sent = self.send(method, url.to_owned(), (!body.is_null()).then_some(&body));
         self.runtime.block_on(sent)
@@ -156,12 +157,12 @@ impl Api {
     }
 
     /// The URL of a service, with its version.
-    #[allow(dead_code)] // Only the bench of a project lists services by it.
+    #[allow(dead_code)] // Only the benchmark of a project uses it.
     pub fn url_of(&self, service: &str) -> &str {
         &self.others[service]
     }
 
-    /// A call to any URL with a body and one more header, whatever comes of it.
+    /// A call to any URL with a body and an additional header. Returns status and body, also of a failure.
     pub fn send_with(
         &self,
         method: &str,
@@ -180,14 +181,14 @@ impl Api {
         })
     }
 
-    /// A delete of any URL with one more header, whatever comes of it.
+    /// A DELETE of any URL with an additional header. It ignores the answer.
     pub fn delete_with(&self, url: &str, (header, value): (&str, &str)) {
         let call = self.client.delete(url).header("x-auth-token", &self.token);
         let call = call.header(header, value);
         self.runtime.block_on(async { call.send().await.unwrap() });
     }
 
-    /// A read of any URL with one more header.
+    /// A GET of any URL with an additional header. Returns status and body.
     pub fn get_with(&self, url: &str, header: &str, value: &str) -> (u16, Value) {
         let call = self.client.get(url).header("x-auth-token", &self.token);
         let call = call.header(header, value);
@@ -198,8 +199,8 @@ impl Api {
         })
     }
 
-    /// The balancers and images of a project; none where the region has no such service.
-    pub fn of_others(&self, project: &str) -> Vec<Value> {
+    /// The load balancers and images of a project; none where the region lacks the service.
+    pub fn balancers_and_images(&self, project: &str) -> Vec<Value> {
         let lists = [
             ("load-balancer", "loadbalancers", "project_id"),
             ("image", "images", "owner"),
@@ -232,26 +233,26 @@ impl Api {
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
-    /// A call to Neutron that must work.
+    /// A call to Neutron that must succeed. Returns the body.
     pub fn call(&self, method: &str, path: &str, body: Value) -> Value {
         self.call_any(method, &format!("/v2.0/{path}"), body)
     }
 
-    /// A call to Neutron, whatever comes of it.
+    /// A call to Neutron. Returns status and body, also of a failure.
     pub fn answer(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let url = self.url(&format!("/v2.0/{path}"));
         let sent = self.send(method, url, (!body.is_null()).then_some(&body));
         self.runtime.block_on(sent)
     }
 
-    /// A call that must work, to the service whose path this is, with its version. Made again where
-    /// the database undid it, and that was all: see `begun_again` in `seed.py`.
+    /// A call that must succeed, to the service that the prefix of the path names. Repeated if the database undid it
+    /// because of a deadlock, see `begun_again` in `seed.py`.
     pub fn call_any(&self, method: &str, path: &str, body: Value) -> Value {
         self.call_at(method, path, self.url(path), body)
     }
 
-    /// A call that must work, to this service of the catalog.
-    pub fn call_of(&self, service: &str, method: &str, path: &str, body: Value) -> Value {
+    /// A call that must succeed, to this service of the catalog.
+    pub fn call_service(&self, service: &str, method: &str, path: &str, body: Value) -> Value {
         self.call_at(
             method,
             path,
@@ -266,8 +267,8 @@ impl Api {
             let sent = self.send(method, url.clone(), body);
             let (status, answer) = self.runtime.block_on(sent);
             let deadlock = "Deadlock found when trying to get lock";
-            let undone = status == 500 && answer.to_string().contains(deadlock);
-            if !undone || path.ends_with("/loadbalancers") {
+            let is_undone = status == 500 && answer.to_string().contains(deadlock);
+            if !is_undone || path.ends_with("/loadbalancers") {
                 break (status, answer);
             }
         };
@@ -275,7 +276,7 @@ impl Api {
         answer
     }
 
-    /// Deletes what this path names, if it is there.
+    /// Deletes the resource at this path. It ignores the answer.
     pub fn delete_at(&self, path: &str) {
         let sent = self.send("DELETE", self.url(path), None);
         self.runtime.block_on(sent);
@@ -306,27 +307,29 @@ impl Api {
         )
     }
 
+    /// The rows of a collection of Neutron. `filter` is a query string.
     pub fn rows(&self, collection: &str, filter: &str) -> Vec<Value> {
         let answer = self.call("GET", &format!("{collection}?{filter}"), Value::Null);
         let key = collection.rsplit('/').next().unwrap().replace('-', "_");
         answer[key].as_array().unwrap().clone()
     }
 
+    /// The id of the project with this name.
     pub fn project_id(&self, name: &str) -> String {
         let url = format!("{}/projects?name={name}", self.keystone);
         let (_, found) = self.runtime.block_on(self.send("GET", url, None));
         text(&found["projects"][0]["id"])
     }
 
-    /// The NDP proxies of a project: their list takes no filter.
+    /// The NDP proxies of a project, selected here because their list accepts no filter.
     pub fn proxies(&self, project: &str) -> Vec<Value> {
         let mut rows = self.rows("ndp_proxies", "");
         rows.retain(|row| row["project_id"] == project);
         rows
     }
 
-    /// All that belongs to a project, and the ports that Neutron made for its routers and floating
-    /// IPs: those have no project.
+    /// All rows of a project in Neutron, and the ports that Neutron created for its routers and floating IPs, which
+    /// have no project.
     pub fn holdings(&self, project: &str) -> Holdings {
         let mine = format!("project_id={project}");
         let mut rows: BTreeMap<&str, BTreeMap<String, Value>> = BTreeMap::new();
@@ -349,7 +352,7 @@ impl Api {
         Holdings(rows)
     }
 
-    /// Deletes each, several at a time; what is gone already, or still in use, is passed over.
+    /// Deletes these rows, several at a time. It ignores rows that are gone or still in use.
     pub fn delete_all(&self, collection: &str, ids: impl IntoIterator<Item = String>) {
         let deletes = ids.into_iter().map(|id| {
             let url = format!("{}/{collection}/{id}", self.network_url);
@@ -359,7 +362,7 @@ impl Api {
         self.runtime.block_on(deletes.for_each(async |_| {}));
     }
 
-    /// Deletes all that a project holds, and the project.
+    /// Deletes all rows of a project in Neutron, and the project.
     pub fn clean_up(&self, project: &str) {
         let held = self.holdings(project);
         self.delete_all("trunks", held.ids("trunks"));
@@ -408,7 +411,7 @@ impl Api {
     }
 }
 
-/// Rows by the path of their list and their id.
+/// Rows by the path of their collection and their id.
 #[derive(Clone, Debug)]
 pub struct Holdings(pub BTreeMap<&'static str, BTreeMap<String, Value>>);
 
@@ -417,7 +420,7 @@ impl Holdings {
         self.0[collection].keys().cloned().collect()
     }
 
-    /// Everything, by ids only.
+    /// The ids of all rows, by collection.
     pub fn all_ids(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
         let ids = |collection: &&'static str| (*collection, self.ids(collection));
         self.0.keys().map(ids).collect()
@@ -427,7 +430,7 @@ impl Holdings {
         self.0[collection].len()
     }
 
-    /// What is to be left after the network's cascade, by rules N2 to N6 and nothing else.
+    /// The ids that must remain after the cascade of the network, computed from the rules N2 to N6 alone.
     pub fn without(&self, network: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
         let mut left = self.all_ids();
         let here = |row: &Value| row["network_id"] == network;
@@ -457,14 +460,15 @@ impl Holdings {
     }
 }
 
+/// The text of a JSON string.
 pub fn text(value: &Value) -> String {
     value
         .as_str()
-        .unwrap_or_else(|| panic!("no text: {value}"))
+        .unwrap_or_else(|| panic!("not a string: {value}"))
         .to_owned()
 }
 
-/// Neutron orders what is inside a row (rules, addresses) now so and now otherwise.
+/// Sorts the arrays inside a row, because Neutron returns them (rules, addresses) in varying order.
 fn sorted(mut value: Value) -> Value {
     match &mut value {
         Value::Array(items) => {

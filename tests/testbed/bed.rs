@@ -1,4 +1,4 @@
-//! A topology of its own in the testbed, a home of its own, and the program.
+//! A project in the test bed that one test owns, a home directory, and the program.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // This target does not use all of it.
 #[path = "../testkit/program.rs"]
 mod program;
 
@@ -17,10 +17,10 @@ use program::{GONE, RunResult};
 use crate::api::{Api, Holdings, text};
 use crate::estate::Outer;
 
-/// The test bed's `clouds.yaml`.
+/// Returns the path of the test bed's `clouds.yaml`.
 ///
 /// # Panics
-/// There is no test bed: a test that needs it fails.
+/// If there is no test bed: a test that needs it fails.
 pub fn clouds() -> PathBuf {
     let clouds = std::env::var_os("GONE_TESTBED_CLOUDS");
     clouds
@@ -30,42 +30,47 @@ pub fn clouds() -> PathBuf {
         .into()
 }
 
+/// A seeded project of the test bed, and a home directory. Dropping it deletes the project and its resources.
 pub struct Bed {
-    /// The project, and the beginning of every name.
+    /// The name of the project, with which the name of every seeded resource begins.
     pub name: String,
+    /// The id of the project.
     pub project: String,
+    /// The ids of the seeded networks.
     pub networks: Vec<String>,
+    /// An admin's calls in the region of the seed.
     pub api: Api,
+    /// The home directory.
     pub folder: TempDir,
-    /// Things of others that a test put on our networks: list and id, removed first.
-    strangers: Vec<(String, String)>,
-    /// Things of others that the project stands on: list and id, removed last.
-    pub foundations: Vec<(String, String)>,
-    /// Other regions where the project holds something.
-    pub also_in: Vec<Api>,
+    /// Resources of other projects on networks of this project, deleted first: collection and id.
+    foreign: Vec<(String, String)>,
+    /// Resources of other projects that this project uses, deleted last: collection and id.
+    pub prerequisites: Vec<(String, String)>,
+    /// Further regions in which the project has resources.
+    pub other_regions: Vec<Api>,
 }
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        for (collection, id) in &self.strangers {
+        for (collection, id) in &self.foreign {
             self.api.delete_all(collection, [id.clone()]);
         }
-        for api in self.also_in.iter().chain([&self.api]) {
+        for api in self.other_regions.iter().chain([&self.api]) {
             api.clean_up(&self.project);
         }
-        for (collection, id) in &self.foundations {
+        for (collection, id) in &self.prerequisites {
             self.api.delete_all(collection, [id.clone()]);
         }
     }
 }
 
 impl Bed {
-    /// With one network in the first region, and nothing on it but its router.
+    /// A project with one network in the first region, which only a router uses.
     pub fn small() -> Self {
         Self::seeded("RegionOne", "--networks 1 --ports 0 --trunks 0 --fips 0")
     }
 
-    /// `shape` are options of `seed`.
+    /// A project that `seed` fills. `shape` holds options of `seed`.
     pub fn seeded(region: &str, shape: &str) -> Self {
         let clouds = clouds();
         let name = format!("gone-{}", &uuid::Uuid::new_v4().simple().to_string()[..10]);
@@ -85,9 +90,9 @@ impl Bed {
             name,
             api,
             folder: tempfile::tempdir().unwrap(),
-            strangers: Vec::new(),
-            foundations: Vec::new(),
-            also_in: Vec::new(),
+            foreign: Vec::new(),
+            prerequisites: Vec::new(),
+            other_regions: Vec::new(),
         };
         assert!(made.status.success(), "seed: {:?}", made.status);
         let made: Value = serde_json::from_slice(&made.stdout).unwrap();
@@ -109,27 +114,28 @@ impl Bed {
         self.api.holdings(&self.project)
     }
 
-    /// Puts something of another project where the bed will not look for it when it cleans up.
-    pub fn stranger(&mut self, collection: &str, member: &str, mut fields: Value) -> Value {
+    /// Creates a resource of the project demo, and deletes it when the bed is dropped. Returns its row.
+    pub fn create_foreign(&mut self, collection: &str, member: &str, mut fields: Value) -> Value {
         fields["project_id"] = json!(self.api.project_id("demo"));
         let made = self.api.call("POST", collection, json!({ member: fields }));
         let id = text(&made[member]["id"]);
-        self.strangers.insert(0, (collection.to_owned(), id));
+        self.foreign.insert(0, (collection.to_owned(), id));
         made[member].clone()
     }
 
-    /// Deletes what the seed gives the project and only an admin may delete: QoS policies.
-    pub fn without_policies(&self) {
+    /// Deletes the seeded QoS policies, which only an admin may delete.
+    pub fn delete_qos_policies(&self) {
         for network in &self.networks {
-            let freed = json!({"network": {"qos_policy_id": null}});
-            self.api.call("PUT", &format!("networks/{network}"), freed);
+            let cleared = json!({"network": {"qos_policy_id": null}});
+            self.api
+                .call("PUT", &format!("networks/{network}"), cleared);
         }
         let policies = format!("project_id={}", self.project);
         let ports = self.api.rows("ports", &policies);
         for port in ports.iter().filter(|it| !it["qos_policy_id"].is_null()) {
-            let freed = json!({"port": {"qos_policy_id": null}});
+            let cleared = json!({"port": {"qos_policy_id": null}});
             let path = format!("ports/{}", text(&port["id"]));
-            self.api.call("PUT", &path, freed);
+            self.api.call("PUT", &path, cleared);
         }
         for policy in self.api.rows("qos/policies", &policies) {
             self.api
@@ -137,16 +143,16 @@ impl Bed {
         }
     }
 
-    /// A network of the admin's to which routers of the project may lead.
-    pub fn outer(&mut self) -> Outer {
+    /// Creates an external network of the admin's project, to which routers of this project may lead.
+    pub fn create_external_network(&mut self) -> Outer {
         let outer = Outer::make(&|method, path, body| self.api.call_any(method, path, body));
         let made = outer.made.iter();
         let made = made.map(|(collection, id)| ((*collection).to_owned(), id.clone()));
-        self.foundations.extend(made);
+        self.prerequisites.extend(made);
         outer
     }
 
-    /// Changes the `clouds.yaml` of the program.
+    /// Changes the program's `clouds.yaml`.
     pub fn change_clouds(&self, change: impl FnOnce(&mut Value)) {
         let file = self.path("clouds.yaml");
         let mut clouds = serde_saphyr::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
@@ -160,6 +166,7 @@ impl Bed {
         std::fs::write(self.path("config/gone/config.toml"), settings).unwrap();
     }
 
+    /// The environment variables of the program.
     pub fn environment(&self) -> BTreeMap<&'static str, PathBuf> {
         BTreeMap::from([
             ("PATH", std::env::var("PATH").unwrap().into()),
@@ -181,32 +188,32 @@ impl Bed {
         command
     }
 
-    /// Runs to its end.
+    /// Runs a command line to its end.
     pub fn gone(&self, line: &str) -> RunResult {
         RunResult::of(&mut self.command(line))
     }
 
-    /// Waits until `gone show` of the deletion says all of this.
+    /// Waits until `gone show` of the deletion contains all these words.
     #[track_caller]
-    pub fn waits_to_show(&self, deletion: &str, words: &[&str]) {
+    pub fn wait_for_show(&self, deletion: &str, words: &[&str]) {
         let line = format!("show {deletion}");
         let mut shown = self.gone(&line);
         let since = Instant::now();
         while !words.iter().all(|word| shown.out.contains(word)) {
-            assert!(since.elapsed() < DEADLINE, "not {words:?}: {shown:?}");
+            assert!(since.elapsed() < DEADLINE, "no {words:?} in {shown:?}");
             std::thread::sleep(Duration::from_millis(200));
             shown = self.gone(&line);
         }
     }
 
-    /// The process that owns the ledger and serves it.
-    pub fn owner(&self) -> Option<u32> {
+    /// The process id of the engine that owns the ledger and serves its socket.
+    pub fn owner_pid(&self) -> Option<u32> {
         let owner = gone::ledger::sqlite::holder(&self.ledger())?;
         owner.socket.map(|_| owner.pid)
     }
 
-    /// A headless engine that serves its socket.
-    pub fn engine(&self, sites: &str) -> ChildGuard {
+    /// Starts a headless engine, and waits until it serves its socket. `sites` are options that choose clouds.
+    pub fn start_engine(&self, sites: &str) -> ChildGuard {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -214,7 +221,7 @@ impl Bed {
             .unwrap();
         let mut command = self.command(&format!("{sites} --engine"));
         let engine = ChildGuard(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
-        wait_for("the engine", || self.owner() == Some(engine.0.id()));
+        wait_for("the engine", || self.owner_pid() == Some(engine.0.id()));
         engine
     }
 }

@@ -1,4 +1,4 @@
-//! A network goes with its cascade, and what must stay stays.
+//! Cascades of networks, address scopes and projects: they delete what they must, and nothing else.
 use std::collections::BTreeSet;
 
 use gone::domain::kinds::Kind;
@@ -7,15 +7,20 @@ use serde_json::Value;
 use crate::api::{Holdings, text};
 use crate::bed::{Bed, wait_for};
 use crate::estate::Estate;
-use crate::seat::Seat;
+use crate::session::Session;
 
 const TOPOLOGY: &str = "--networks 3 --ports 12";
 
-/// All ids before and after, by the rules; and what the cascade takes from what stays.
-fn only_the_network_went(before: &Holdings, after: &Holdings, network: &str) {
+/// Asserts that the remaining ids are those that the rules allow, and that remaining rows have lost only their
+/// references to deleted ports.
+fn check_network_cascade(before: &Holdings, after: &Holdings, network: &str) {
     assert_eq!(after.all_ids(), before.without(network));
-    let went: BTreeSet<String> = &before.ids("ports") - &after.ids("ports");
-    let to_a_port = |row: &Value| row["port_id"].as_str().is_some_and(|id| went.contains(id));
+    let deleted: BTreeSet<String> = &before.ids("ports") - &after.ids("ports");
+    let to_a_port = |row: &Value| {
+        row["port_id"]
+            .as_str()
+            .is_some_and(|id| deleted.contains(id))
+    };
     let mut lost = 0;
     for (id, floating_ip) in &after.0["floatingips"] {
         let was = &before.0["floatingips"][id];
@@ -27,7 +32,7 @@ fn only_the_network_went(before: &Holdings, after: &Holdings, network: &str) {
             assert_eq!(floating_ip["port_id"], was["port_id"]);
         }
         for forwarding in floating_ip["port_forwardings"].as_array().unwrap() {
-            assert!(!went.contains(&text(&forwarding["internal_port_id"])));
+            assert!(!deleted.contains(&text(&forwarding["internal_port_id"])));
         }
     }
     assert!(lost > 0, "no floating IP was on the network");
@@ -36,7 +41,10 @@ fn only_the_network_went(before: &Holdings, after: &Holdings, network: &str) {
             let subports = row["sub_ports"].as_array().unwrap().iter();
             subports.map(|subport| text(&subport["port_id"])).collect()
         };
-        assert_eq!(subports(trunk), &subports(&before.0["trunks"][id]) - &went);
+        assert_eq!(
+            subports(trunk),
+            &subports(&before.0["trunks"][id]) - &deleted
+        );
     }
     for (id, router) in &after.0["routers"] {
         let gateway = "external_gateway_info";
@@ -46,7 +54,7 @@ fn only_the_network_went(before: &Holdings, after: &Holdings, network: &str) {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n02_n03_a_network_goes_from_the_command_line_and_what_must_stay_stays() {
+fn testbed_n02_n03_the_command_line_deletes_a_network_with_its_cascade_and_nothing_else() {
     let bed = Bed::seeded("RegionOne", TOPOLOGY);
     let network = &bed.networks[0];
     let before = bed.holdings();
@@ -78,41 +86,41 @@ fn testbed_n02_n03_a_network_goes_from_the_command_line_and_what_must_stay_stays
     assert_eq!(done["plan_hash"], first["hash"]);
     let steps = first["steps"].as_array().unwrap().len();
     assert_eq!(done["counts"]["gone"], steps, "{done}");
-    only_the_network_went(&before, &bed.holdings(), network);
+    check_network_cascade(&before, &bed.holdings(), network);
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n02_n03_a_network_goes_from_the_console() {
+fn testbed_n02_n03_the_console_deletes_a_network_with_its_cascade_and_nothing_else() {
     let bed = Bed::seeded("RegionOne", TOPOLOGY);
     let network = &bed.networks[0];
     let name = format!("{}-net-0", bed.name);
     let before = bed.holdings();
-    let mut seat = Seat::take(&bed, &["--cloud", "testbed"]);
-    seat.see("testbed/RegionOne");
-    seat.press(":network\r");
-    seat.see("NAME");
-    seat.press(&format!("/{name}\r"));
-    seat.see(&name);
-    seat.press("D");
-    seat.see("steps");
-    seat.go_on();
-    seat.see("Type the name");
-    seat.press(&name);
-    seat.see(&format!(">{name}"));
-    seat.press("\r");
+    let mut session = Session::start(&bed, &["--cloud", "testbed"]);
+    session.wait_for("testbed/RegionOne");
+    session.press(":network\r");
+    session.wait_for("NAME");
+    session.press(&format!("/{name}\r"));
+    session.wait_for(&name);
+    session.press("D");
+    session.wait_for("steps");
+    session.open_confirmation();
+    session.wait_for("Type the name");
+    session.press(&name);
+    session.wait_for(&format!(">{name}"));
+    session.press("\r");
     // Verbs attach to the engine in the console.
     let list = || bed.gone("--cloud testbed list -o json").ends_with(0).json();
     wait_for("the deletion's end", || list()[0]["state"] == "gone");
     assert_eq!(list()[0]["requested_by"]["origin"], "console");
-    seat.press("q");
-    seat.ended();
-    only_the_network_went(&before, &bed.holdings(), network);
+    session.press("q");
+    session.wait_for_exit();
+    check_network_cascade(&before, &bed.holdings(), network);
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_a_network_of_the_second_region_goes() {
+fn testbed_a_network_of_the_second_region_is_deleted() {
     let shape = "--networks 2 --ports 3 --trunks 0 --fips 0";
     let bed = Bed::seeded("RegionTwo", shape);
     let before = bed.holdings();
@@ -125,7 +133,7 @@ fn testbed_a_network_of_the_second_region_goes() {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n01_an_address_scope_goes_with_its_pool_and_subnets_and_the_networks_stay() {
+fn testbed_n01_an_address_scope_is_deleted_with_its_pool_and_subnets_without_networks() {
     let shape = "--networks 2 --ports 6 --trunks 0 --fips 1";
     let bed = Bed::seeded("RegionOne", shape);
     let own = |collection: &str| {
@@ -146,7 +154,7 @@ fn testbed_n01_an_address_scope_goes_with_its_pool_and_subnets_and_the_networks_
     );
     assert_eq!((own("subnets").len(), own("routers").len()), (0, 1));
     assert_eq!((own("networks").len(), own("floatingips").len()), (2, 1));
-    // What is left has no address any more: the DHCP ports.
+    // The remaining ports, which are those of DHCP, have lost their addresses.
     let ports = own("ports");
     assert!(!ports.is_empty());
     assert!(
@@ -159,10 +167,10 @@ fn testbed_n01_an_address_scope_goes_with_its_pool_and_subnets_and_the_networks_
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_8_a_projects_leftovers_go_from_a_plan_file_in_all_services_and_regions() {
+fn testbed_story_8_a_plan_file_deletes_a_projects_networks_balancers_and_images() {
     let shape = "--networks 2 --ports 8 --trunks 1 --fips 2 --balancers 2 --images 2";
     let bed = Bed::seeded("RegionOne", shape);
-    assert_eq!(bed.api.of_others(&bed.project).len(), 4);
+    assert_eq!(bed.api.balancers_and_images(&bed.project).len(), 4);
     let plan = format!(
         "--all-regions plan project/{}@testbed --cascade -o json --out p.json",
         bed.name
@@ -183,11 +191,15 @@ fn testbed_story_8_a_projects_leftovers_go_from_a_plan_file_in_all_services_and_
         done["counts"]["gone"],
         plan["steps"].as_array().unwrap().len()
     );
-    only_the_default_group_is_left(&bed);
+    check_only_default_group(&bed);
 }
 
-pub fn only_the_default_group_is_left(bed: &Bed) {
-    assert_eq!(bed.api.of_others(&bed.project), Vec::<Value>::new());
+/// Asserts that the project has nothing but its default security group in Neutron, Octavia and Glance.
+pub fn check_only_default_group(bed: &Bed) {
+    assert_eq!(
+        bed.api.balancers_and_images(&bed.project),
+        Vec::<Value>::new()
+    );
     assert_eq!(bed.api.proxies(&bed.project), Vec::<Value>::new());
     let left = bed.holdings();
     for (collection, rows) in &left.0 {
@@ -205,10 +217,10 @@ pub fn only_the_default_group_is_left(bed: &Bed) {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_8_something_of_every_kind_goes_each_by_a_step_of_its_own() {
+fn testbed_story_8_a_resource_of_every_kind_is_deleted_by_a_step_of_its_own() {
     let shape = "--networks 1 --ports 1 --trunks 0 --fips 0";
     let mut bed = Bed::seeded("RegionOne", shape);
-    let outer = bed.outer();
+    let outer = bed.create_external_network();
     let Estate(parts) = Estate::furnish(&bed.project, &outer, &|method, path, body| {
         bed.api.call_any(method, path, body)
     });
@@ -233,7 +245,7 @@ fn testbed_story_8_something_of_every_kind_goes_each_by_a_step_of_its_own() {
         .iter()
         .map(|extension| extension["alias"].as_str().unwrap())
         .collect();
-    // What other services have is in tests of its own.
+    // Other services have their own tests.
     let here = ["network", "load-balancer", "image", "identity"];
     let is_there = |kind: &&Kind| {
         let needed = kind.calls.extension();
@@ -242,21 +254,21 @@ fn testbed_story_8_something_of_every_kind_goes_each_by_a_step_of_its_own() {
     let names = kinds.iter().filter(is_there);
     let names = names.map(|kind| kind.name.as_str());
     let missed: Vec<&str> = names.filter(|name| !met.contains(name)).collect();
-    assert_eq!(missed, ["project"], "it stays");
+    assert_eq!(missed, ["project"], "only the project itself stays");
 
     let line = "--cloud testbed delete --plan p.json --yes --wait=5m -o json";
     let done = bed.gone(line).ends_with(0).json();
     assert_eq!(done["state"], "gone");
     assert_eq!(done["counts"]["gone"], steps.len());
-    only_the_default_group_is_left(&bed);
+    check_only_default_group(&bed);
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n19_a_project_with_what_few_projects_have_goes_whole_by_its_name() {
+fn testbed_n19_a_project_with_rare_kinds_is_emptied_by_its_name() {
     let shape = "--networks 1 --ports 1 --trunks 0 --fips 0";
     let mut bed = Bed::seeded("RegionOne", shape);
-    let outer = bed.outer();
+    let outer = bed.create_external_network();
     let send = |method: &str, path: &str, body| bed.api.call_any(method, path, body);
     let Estate(parts) = Estate::furnish(&bed.project, &outer, &send);
     let line = format!(
@@ -281,18 +293,18 @@ fn testbed_n19_a_project_with_what_few_projects_have_goes_whole_by_its_name() {
     ] {
         assert!(planned(kind, &parts[kind]), "no {kind} in {plan}");
     }
-    let not_looked_at = "image (metadata definition namespaces); ";
+    let not_listed = "image (metadata definition namespaces); ";
     let warnings = plan["warnings"].to_string();
-    // One line for what gone has no kinds for, and one for what Barbican shows the project's own logins alone.
+    // One line for kinds that gone lacks, and one for secrets, which Barbican shows only to logins of the project.
     assert_eq!(warnings.matches("not looked at").count(), 2, "{warnings}");
-    assert!(warnings.contains(not_looked_at), "{warnings}");
+    assert!(warnings.contains(not_listed), "{warnings}");
 
     let line = format!(
         "--cloud testbed delete project/{} --cascade --yes --wait=5m",
         bed.name
     );
     bed.gone(&line).ends_with(0);
-    only_the_default_group_is_left(&bed);
+    check_only_default_group(&bed);
     let label = &parts["metering_label"];
     let rules = format!("metering_label_id={label}");
     assert_eq!(

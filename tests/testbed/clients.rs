@@ -1,4 +1,4 @@
-//! Clients that people have, unchanged, through the gates: openstacksdk's session, and balancers.
+//! Unchanged clients through the gates: a session of openstacksdk, and load balancers by the command line.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::api::text;
 use crate::bed::{Bed, clouds, wait_for};
-use crate::gate::{behind_gates, engine_with_gates, openstack};
+use crate::gate::{clouds_behind_gates, engine_with_gates, openstack};
 
-/// Pages through the ports of a network, cascades into that, and follows it to its end; says how often it was
-/// shown as deleting, and then the deletion.
+/// A Python program that pages through the ports of a network, requests its cascade, and follows the network to its
+/// end. It prints the ids of the ports, the number of times that the network was shown as deleting, and the id of the
+/// deletion.
 const SESSION: &str = r#"
 import sys, time, openstack
 
@@ -33,8 +34,8 @@ print(deleting)
 print(answer.headers["X-Gone-Deletion"])
 "#;
 
-/// What this Python program prints, line by line, with the clouds of this file.
-fn python(program: &str, argument: &str, clouds_file: &Path) -> Vec<String> {
+/// Runs a Python program with this `clouds.yaml`, and returns the lines that it prints.
+fn run_python(program: &str, argument: &str, clouds_file: &Path) -> Vec<String> {
     let python = clouds().with_file_name("venv/bin/python");
     let output = Command::new(python)
         .args(["-c", program, argument])
@@ -49,18 +50,18 @@ fn python(program: &str, argument: &str, clouds_file: &Path) -> Vec<String> {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n01_n08_t07_a_session_of_openstacksdk_pages_and_cascades() {
+fn testbed_n01_n08_t07_openstacksdk_pages_and_cascades_through_the_gate() {
     let bed = Bed::seeded("RegionOne", "--networks 1 --ports 12 --trunks 1 --fips 1");
     let (_engine, gates) = engine_with_gates(&bed);
-    let gated = behind_gates(&bed, &gates);
+    let gated = clouds_behind_gates(&bed, &gates);
     let network = &bed.networks[0];
     let ours = bed.api.rows("ports", &format!("network_id={network}"));
-    let mut said = python(SESSION, network, &gated);
-    let id = said.pop().unwrap();
-    let deleting: u32 = said.pop().unwrap().parse().unwrap();
-    assert!(deleting > 0, "it was never shown as deleting");
+    let mut lines = run_python(SESSION, network, &gated);
+    let id = lines.pop().unwrap();
+    let deleting: u32 = lines.pop().unwrap().parse().unwrap();
+    assert!(deleting > 0, "the network was never shown as deleting");
     for port in ours {
-        let found = said.iter().filter(|it| **it == text(&port["id"]));
+        let found = lines.iter().filter(|it| **it == text(&port["id"]));
         assert_eq!(found.count(), 1, "{port}");
     }
     let shown = bed.gone(&format!("show {id} -o json")).ends_with(0).json();
@@ -72,13 +73,13 @@ fn testbed_n01_n08_t07_a_session_of_openstacksdk_pages_and_cascades() {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n01_a_balancer_goes_by_octavias_own_cascade_through_the_gate() {
+fn testbed_n01_a_balancer_is_deleted_by_octavias_own_cascade_through_the_gate() {
     let shape = "--networks 1 --ports 1 --trunks 0 --fips 0 --balancers 1";
     let bed = Bed::seeded("RegionOne", shape);
     let direct = bed.path("clouds.yaml");
     let (_engine, gates) = engine_with_gates(&bed);
-    let gated = behind_gates(&bed, &gates);
-    let made = bed.api.of_others(&bed.project);
+    let gated = clouds_behind_gates(&bed, &gates);
+    let made = bed.api.balancers_and_images(&bed.project);
     let id = text(&made[0]["id"]);
     for words in [
         format!("loadbalancer show {id} -f json"),
@@ -93,8 +94,11 @@ fn testbed_n01_a_balancer_goes_by_octavias_own_cascade_through_the_gate() {
     let cascade = format!("loadbalancer delete --cascade --wait {id}");
     let (code, out, error) = openstack(&gated, &cascade);
     assert_eq!(code, Some(0), "{out} {error}");
-    assert_eq!(bed.api.of_others(&bed.project), Vec::<Value>::new());
-    // It was Octavia's, and no deletion of ours.
+    assert_eq!(
+        bed.api.balancers_and_images(&bed.project),
+        Vec::<Value>::new()
+    );
+    // Octavia itself performed the cascade: gone has no deletion.
     let deletions = bed.gone("list deletions -o json").ends_with(0).json();
     assert_eq!(deletions, serde_json::json!([]));
 }

@@ -1,4 +1,4 @@
-//! The conformance table against the testbed's services.
+//! The conformance scenes against the services of the test bed.
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 
 use crate::conformance::{Answer, Caller, Request, Service, TestedCloud, run, scenes};
 
-/// One of the clouds in `clouds.yaml`.
+/// A login to one of the clouds in `clouds.yaml`.
 struct Login {
     token: String,
     project: String,
@@ -14,7 +14,7 @@ struct Login {
 }
 
 impl Login {
-    /// Of a service's API, without a `/` at the end.
+    /// The URL of a service's API, without a `/` at the end.
     fn url(&self, service: Service) -> String {
         let endpoint = self
             .catalog
@@ -64,6 +64,7 @@ fn log_in(runtime: &Runtime, clouds: &Value, cloud: &str) -> Login {
     })
 }
 
+/// Runs a scene against the test bed.
 fn check(scene: &str) {
     let path = crate::bed::clouds();
     let clouds = std::fs::read_to_string(&path)
@@ -118,10 +119,10 @@ macro_rules! conforms {
         })*
 
         #[test]
-        fn every_scene_is_played() {
-            let played = [$(stringify!($scene)),*];
+        fn every_scene_has_a_test() {
+            let tested = [$(stringify!($scene)),*];
             let known: Vec<&str> = scenes().map(|(name, _)| *name).collect();
-            assert_eq!(played.as_slice(), known.as_slice());
+            assert_eq!(tested.as_slice(), known.as_slice());
         }
     };
 }

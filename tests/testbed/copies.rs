@@ -1,4 +1,4 @@
-//! Two regions at once, on real Neutrons: networks that go together, and copies.
+//! Deletions in two regions with real Neutrons: networks that are deleted together, and copies of a network.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use crate::api::{Api, text};
 use crate::bed::{Bed, clouds, wait_for};
 use crate::gate::addresses;
 use crate::proxy::Proxy;
-use crate::seat::Seat;
+use crate::session::Session;
 
-/// A network with a subnet and a port.
-fn network(local: &Api, project: &str, name: &str) -> String {
+/// Creates a network with a subnet and a port. Returns its id.
+fn create_network(local: &Api, project: &str, name: &str) -> String {
     let make = |collection: &str, item: &str, mut fields: Value| {
         fields["project_id"] = json!(project);
         let made = local.call("POST", collection, json!({ item: fields }));
@@ -23,9 +23,9 @@ fn network(local: &Api, project: &str, name: &str) -> String {
     network
 }
 
-/// A network in the second region, as a local copies one of the first.
-fn copy_of(local: &Api, project: &str, original: &str) -> String {
-    let network = network(local, project, "copy");
+/// Creates a network in the second region, with the tag that marks it as the copy of a network of the first region.
+fn create_copy(local: &Api, project: &str, original: &str) -> String {
+    let network = create_network(local, project, "copy");
     let tags = json!({ "tags": [format!("gone:copy-of={original}")] });
     local.call("PUT", &format!("networks/{network}/tags"), tags);
     network
@@ -33,19 +33,19 @@ fn copy_of(local: &Api, project: &str, original: &str) -> String {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_t09_t14_copies_in_another_region_go_with_their_original_and_do_not_come_back() {
+fn testbed_t09_t14_a_copy_is_deleted_with_its_original_and_again_when_recreated() {
     let shape = "--networks 2 --ports 4 --trunks 0 --fips 0";
     let mut bed = Bed::seeded("RegionOne", shape);
-    bed.also_in = vec![Api::new(&clouds(), "testbed", "RegionTwo")];
-    let local = &bed.also_in[0];
+    bed.other_regions = vec![Api::new(&clouds(), "testbed", "RegionTwo")];
+    let local = &bed.other_regions[0];
     let held = || local.rows("networks", &format!("project_id={}", bed.project));
     let settings = "[engine]\nsweep = '1s'\n\
         [[mapping]]\ncentral = 'testbed/RegionOne'\nlocals = ['testbed/RegionTwo']\n";
     bed.configure(settings);
     let before = bed.holdings();
     let original = &bed.networks[0];
-    let copy = copy_of(local, &bed.project, original);
-    let other = copy_of(local, &bed.project, &bed.networks[1]);
+    let copy = create_copy(local, &bed.project, original);
+    let other = create_copy(local, &bed.project, &bed.networks[1]);
 
     let target = format!("network/{original}@testbed/RegionOne");
     let plan = bed.gone(&format!("--all-regions plan {target} --cascade -o json"));
@@ -68,9 +68,9 @@ fn testbed_t09_t14_copies_in_another_region_go_with_their_original_and_do_not_co
         assert_eq!(sites[at]["counts"]["gone"], sites[at]["counts"]["total"]);
     }
 
-    // It comes back around the engine.
-    copy_of(local, &bed.project, original);
-    let engine = bed.engine("--all-regions");
+    // Somebody re-creates the copy, and the sweep of an engine deletes it again.
+    create_copy(local, &bed.project, original);
+    let engine = bed.start_engine("--all-regions");
     wait_for("the copy's end", || held().len() == 1);
     assert_eq!(text(&held()[0]["id"]), other);
     drop(engine);
@@ -78,11 +78,11 @@ fn testbed_t09_t14_copies_in_another_region_go_with_their_original_and_do_not_co
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_t05_t07_t12_a_region_that_is_done_gets_nothing_back_while_the_other_is_slow() {
+fn testbed_t05_t07_t12_a_finished_region_reads_404_while_the_other_still_deletes() {
     let shape = "--networks 2 --ports 4 --trunks 0 --fips 0";
     let mut bed = Bed::seeded("RegionOne", shape);
-    let proxy = Proxy::before(&bed.api);
-    bed.also_in = vec![Api::new(&clouds(), "testbed", "RegionTwo")];
+    let proxy = Proxy::to_neutron(&bed.api);
+    bed.other_regions = vec![Api::new(&clouds(), "testbed", "RegionTwo")];
     bed.change_clouds(|clouds| {
         let mut all = clouds["clouds"].take();
         all["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
@@ -98,12 +98,12 @@ fn testbed_t05_t07_t12_a_region_that_is_done_gets_nothing_back_while_the_other_i
     let settings = format!("{mapping}{}{}", gate("user"), gate("local"));
     bed.configure(&settings);
     let original = &bed.networks[0];
-    let region = &bed.also_in[0];
-    copy_of(region, &bed.project, original);
+    let region = &bed.other_regions[0];
+    create_copy(region, &bed.project, original);
     let held = || region.rows("networks", &format!("project_id={}", bed.project));
     proxy.fail(Method::DELETE, &format!("/networks/{original}"));
 
-    let _engine = bed.engine("");
+    let _engine = bed.start_engine("");
     wait_for("the gates", || addresses(&bed).len() == 2);
     let by = |gate: usize| {
         let mut api = Api::new(&clouds(), "testbed", "RegionOne");
@@ -118,7 +118,7 @@ fn testbed_t05_t07_t12_a_region_that_is_done_gets_nothing_back_while_the_other_i
     let (status, answer) = user.answer("DELETE", &format!("{read}?cascade=true"), Value::Null);
     assert_eq!(status, 202, "{answer}");
     let id = text(&answer["deletion"]["id"]);
-    wait_for("the region's own end", || held().is_empty());
+    wait_for("the end of the copy", || held().is_empty());
     for slow in [true, false] {
         if !slow {
             proxy.recover();
@@ -142,44 +142,44 @@ fn testbed_t05_t07_t12_a_region_that_is_done_gets_nothing_back_while_the_other_i
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_2_networks_of_two_regions_go_together_from_the_console() {
+fn testbed_story_2_the_console_deletes_networks_of_two_regions_in_one_deletion() {
     let shape = "--networks 2 --ports 6 --trunks 1 --fips 1";
     let mut bed = Bed::seeded("RegionOne", shape);
-    bed.also_in = vec![Api::new(&clouds(), "testbed", "RegionTwo")];
-    let second = &bed.also_in[0];
+    bed.other_regions = vec![Api::new(&clouds(), "testbed", "RegionTwo")];
+    let second = &bed.other_regions[0];
     let name = format!("{}-net-0", bed.name);
-    network(second, &bed.project, &name);
+    create_network(second, &bed.project, &name);
     let before = bed.holdings();
-    let mut seat = Seat::take(&bed, &["--cloud", "testbed", "--all-regions"]);
-    seat.see("reachable");
-    seat.press(":network");
-    seat.see(":network");
-    seat.press("\r");
-    seat.see("NAME");
-    seat.press(&format!("/{name}"));
-    seat.see(&format!("/{name}"));
-    seat.press("\r");
-    seat.quiet();
+    let mut session = Session::start(&bed, &["--cloud", "testbed", "--all-regions"]);
+    session.wait_for("reachable");
+    session.press(":network");
+    session.wait_for(":network");
+    session.press("\r");
+    session.wait_for("NAME");
+    session.press(&format!("/{name}"));
+    session.wait_for(&format!("/{name}"));
+    session.press("\r");
+    session.wait_for_silence();
     for (marked, keys) in [("1 marked", " "), ("2 marked", "j ")] {
-        seat.press(keys);
-        seat.see(marked);
+        session.press(keys);
+        session.wait_for(marked);
     }
-    seat.press("D");
-    seat.see("steps");
+    session.press("D");
+    session.wait_for("steps");
     assert_eq!(bed.holdings().0, before.0);
-    seat.go_on();
-    seat.see("how many resources were marked: 2");
-    seat.press("2");
-    seat.see(">2");
-    seat.press("\r");
+    session.open_confirmation();
+    session.wait_for("how many resources were marked: 2");
+    session.press("2");
+    session.wait_for(">2");
+    session.press("\r");
     let list = || {
         bed.gone("--cloud testbed --all-regions list -o json")
             .ends_with(0)
             .json()
     };
     wait_for("the deletion's end", || list()[0]["state"] == "gone");
-    seat.press("q");
-    seat.ended();
+    session.press("q");
+    session.wait_for_exit();
     assert_eq!(bed.holdings().all_ids(), before.without(&bed.networks[0]));
     let left = second.rows("networks", &format!("project_id={}", bed.project));
     assert_eq!(left, Vec::<Value>::new());

@@ -1,4 +1,4 @@
-//! An engine that is killed in the middle, and the one that comes after it.
+//! Engines that are killed during a deletion, and the engines that continue it.
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,20 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::api::Holdings;
 use crate::bed::{Bed, wait_for};
 use crate::proxy::Proxy;
-use crate::seat::Seat;
+use crate::session::Session;
 
-/// A bed whose deletes of ports and networks are written down.
-struct Watched {
+/// A bed with a proxy before Neutron that records every DELETE.
+struct ProxiedBed {
     before: Holdings,
     bed: Bed,
     proxy: Proxy,
 }
 
-impl Watched {
+impl ProxiedBed {
     fn seeded(ports: usize) -> Self {
         let shape = format!("--networks 2 --ports {ports} --trunks 0 --groups 1");
         let bed = Bed::seeded("RegionOne", &shape);
-        let proxy = Proxy::before(&bed.api);
+        let proxy = Proxy::to_neutron(&bed.api);
         bed.change_clouds(|clouds| {
             clouds["clouds"]["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
         });
@@ -35,36 +35,37 @@ impl Watched {
         &self.bed.networks[0]
     }
 
-    fn answered(&self) -> usize {
+    fn answered_deletes(&self) -> usize {
         let deletes = self.proxy.deletes();
         let answered = deletes.iter().filter(|(_, status)| status.is_some());
         answered.count()
     }
 
-    /// Asks for the cascade, and waits until so many of its deletes are answered; no other is until more may be.
-    fn under_way(&self, most: usize) -> String {
+    /// Starts the cascade of the network, and waits until `most` deletes are answered. The proxy holds all later ones.
+    /// Returns the id of the deletion.
+    fn start_deletion(&self, most: usize) -> String {
         self.proxy.hold_deletes_after(most);
         let network = self.network();
         let line = format!("--cloud testbed delete network/{network} --cascade --yes -o json");
         let accepted = self.bed.gone(&line).ends_with(0).json();
-        self.goes_on_to(most);
+        self.let_deletes_through(most);
         accepted["id"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until so many deletes are answered, and lets no other through.
-    fn goes_on_to(&self, most: usize) {
+    /// Lets `most` deletes through, counted from the first, and waits until they are answered.
+    fn let_deletes_through(&self, most: usize) {
         self.proxy.hold_deletes_after(most);
-        wait_for("deletes", || self.answered() == most);
+        wait_for("deletes", || self.answered_deletes() == most);
     }
 
-    /// What was sent and has no answer yet.
+    /// The paths of the deletes without an answer.
     fn in_flight(&self) -> Vec<String> {
         let deletes = self.proxy.deletes().into_iter();
         let open = deletes.filter(|(_, status)| status.is_none());
         open.map(|(path, _)| path).collect()
     }
 
-    fn until_gone(&self, id: &str) {
+    fn wait_until_gone(&self, id: &str) {
         let show = format!("--cloud testbed show {id} -o json");
         wait_for("the deletion's end", || {
             std::thread::sleep(Duration::from_millis(250));
@@ -74,9 +75,9 @@ impl Watched {
         assert_eq!(left, self.before.without(self.network()));
     }
 
-    /// Each was deleted once. What was in flight when an engine ended may have been sent once more, as
-    /// its answer was on the way to the dead, and nothing else.
-    fn nothing_twice(&self, in_flight: &[String]) {
+    /// Asserts that each resource was deleted once. Only a DELETE that was in flight when its engine ended may have
+    /// been repeated once, because that engine did not receive the answer.
+    fn check_deletes(&self, in_flight: &[String]) {
         let mut by_path: BTreeMap<String, Vec<Option<u16>>> = BTreeMap::new();
         for (path, status) in self.proxy.deletes() {
             by_path.entry(path).or_default().push(status);
@@ -95,63 +96,63 @@ impl Watched {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_i11_an_engine_killed_in_the_middle_goes_on_and_deletes_nothing_twice() {
-    let watched = Watched::seeded(60);
-    let mut engine = watched.bed.engine("--cloud testbed");
-    let id = watched.under_way(30);
+fn testbed_i11_a_deletion_ends_after_its_engine_is_killed_and_deletes_nothing_twice() {
+    let proxied = ProxiedBed::seeded(60);
+    let mut engine = proxied.bed.start_engine("--cloud testbed");
+    let id = proxied.start_deletion(30);
     engine.0.kill().unwrap();
     engine.0.wait().unwrap();
-    let in_flight = watched.in_flight();
+    let in_flight = proxied.in_flight();
 
-    watched.proxy.hold_deletes_after(usize::MAX);
-    let _second = watched.bed.engine("--cloud testbed");
-    watched.until_gone(&id);
-    watched.nothing_twice(&in_flight);
+    proxied.proxy.hold_deletes_after(usize::MAX);
+    let _second = proxied.bed.start_engine("--cloud testbed");
+    proxied.wait_until_gone(&id);
+    proxied.check_deletes(&in_flight);
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_5_a_hang_up_and_a_kill_lose_nothing_and_repeat_nothing() {
-    let watched = Watched::seeded(100);
-    let bed = &watched.bed;
-    let mut seat = Seat::take(bed, &["--cloud", "testbed"]);
-    seat.see("reachable");
-    let console = bed.owner().unwrap();
-    let id = watched.under_way(20);
+fn testbed_story_5_a_hang_up_and_a_killed_engine_lose_and_repeat_no_delete() {
+    let proxied = ProxiedBed::seeded(100);
+    let bed = &proxied.bed;
+    let mut session = Session::start(bed, &["--cloud", "testbed"]);
+    session.wait_for("reachable");
+    let console = bed.owner_pid().unwrap();
+    let id = proxied.start_deletion(20);
     let began = Instant::now();
-    seat.hang_up();
+    session.hang_up();
     assert!(began.elapsed() < HAND_OVER_MAX, "{:?}", began.elapsed());
-    let mut in_flight = watched.in_flight();
+    let mut in_flight = proxied.in_flight();
 
-    // The console's work goes on without it, and a new console shows the same deletion further on.
-    wait_for("an engine of its own", || {
-        bed.owner().is_some_and(|owner| owner != console)
+    // The engine that the console left behind continues the deletion, and a new console shows it.
+    wait_for("the engine that the console left behind", || {
+        bed.owner_pid().is_some_and(|owner| owner != console)
     });
-    let left_behind = Left(bed.owner().unwrap());
-    watched.goes_on_to(60);
-    let mut again = Seat::take(bed, &["--cloud", "testbed"]);
-    again.see("running: 1 deletion");
+    let left_behind = KilledOnDrop(bed.owner_pid().unwrap());
+    proxied.let_deletes_through(60);
+    let mut again = Session::start(bed, &["--cloud", "testbed"]);
+    again.wait_for("running: 1 deletion");
     again.press(":deletions\r");
-    again.see(&id[id.len() - 8..]);
+    again.wait_for(&id[id.len() - 8..]);
     again.press("q");
-    again.ended();
+    again.wait_for_exit();
 
     drop(left_behind);
-    in_flight.extend(watched.in_flight());
-    watched.proxy.hold_deletes_after(usize::MAX);
-    let _third = bed.engine("--cloud testbed");
-    watched.until_gone(&id);
-    watched.nothing_twice(&in_flight);
+    in_flight.extend(proxied.in_flight());
+    proxied.proxy.hold_deletes_after(usize::MAX);
+    let _third = bed.start_engine("--cloud testbed");
+    proxied.wait_until_gone(&id);
+    proxied.check_deletes(&in_flight);
     bed.gone("ledger check").ends_with(0);
 }
 
-/// CONTRACT: how long an embedding console takes at most to hand over.
+/// Longest time that a console with an embedded engine may take to hand over, by the contract.
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 
-/// An engine that nobody here started; it is killed at the end.
-struct Left(u32);
+/// The process id of an engine that this test did not start. The engine is killed when this is dropped.
+struct KilledOnDrop(u32);
 
-impl Drop for Left {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let pid = Pid::from_raw(i32::try_from(self.0).unwrap()).unwrap();
         let _ = kill_process(pid, Signal::KILL);

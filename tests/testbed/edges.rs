@@ -1,4 +1,5 @@
-//! What goes with an edge on real services: exactly what was planned (N17, N18, N20).
+//! Deletions along the edges of the graph on real services: subnets that share a port, and ports of servers (N17, N18,
+//! N20).
 use serde_json::{Value, json};
 
 use crate::api::text;
@@ -7,20 +8,20 @@ use crate::bed::Bed;
 const EMPTY: &str = "--networks 1 --ports 0 --trunks 0 --groups 1";
 
 impl Bed {
-    /// Makes one of the bed's own, and answers its id.
-    fn make(&self, collection: &str, member: &str, mut fields: Value) -> String {
+    /// Creates a resource of the bed's project. Returns its id.
+    fn create(&self, collection: &str, member: &str, mut fields: Value) -> String {
         fields["project_id"] = json!(self.project);
         let made = self.api.call("POST", collection, json!({ member: fields }));
         text(&made[member]["id"])
     }
 
-    /// A network with a subnet for each of the CIDRs, all of automatic addresses.
-    fn slaac(&self, cidrs: &[&str]) -> (String, Vec<String>) {
-        let network = self.make("networks", "network", json!({"name": self.name}));
+    /// Creates a network with a SLAAC subnet for each of the CIDRs. Returns the ids of the network and its subnets.
+    fn create_slaac_network(&self, cidrs: &[&str]) -> (String, Vec<String>) {
+        let network = self.create("networks", "network", json!({"name": self.name}));
         let subnet = |cidr: &&str| {
             let fields = json!({"network_id": network, "ip_version": 6, "cidr": cidr,
                 "ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"});
-            self.make("subnets", "subnet", fields)
+            self.create("subnets", "subnet", fields)
         };
         let subnets = cidrs.iter().map(subnet).collect();
         (network, subnets)
@@ -29,10 +30,10 @@ impl Bed {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n17_the_interface_of_another_subnet_on_the_same_port_stays() {
+fn testbed_n17_a_router_interface_of_another_subnet_on_the_same_port_stays() {
     let bed = Bed::seeded("RegionOne", EMPTY);
-    let (network, subnets) = bed.slaac(&["2001:db8:1::/64", "2001:db8:2::/64"]);
-    let router = bed.make("routers", "router", json!({"name": bed.name}));
+    let (network, subnets) = bed.create_slaac_network(&["2001:db8:1::/64", "2001:db8:2::/64"]);
+    let router = bed.create("routers", "router", json!({"name": bed.name}));
     for subnet in &subnets {
         let add = format!("routers/{router}/add_router_interface");
         bed.api.call("PUT", &add, json!({"subnet_id": subnet}));
@@ -47,20 +48,20 @@ fn testbed_n17_the_interface_of_another_subnet_on_the_same_port_stays() {
     let left = ports[0]["fixed_ips"].as_array().unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(text(&left[0]["subnet_id"]), subnets[1]);
-    // And both of a network that goes whole.
+    // The cascade of the network deletes both interfaces.
     let line = format!("--cloud testbed delete network/{network} --cascade --yes --wait=2m");
     bed.gone(&line).ends_with(0);
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n18_a_subnet_of_automatic_addresses_goes_and_the_port_keeps_its_other() {
+fn testbed_n18_a_slaac_subnet_is_deleted_and_its_port_keeps_the_other_address() {
     let bed = Bed::seeded("RegionOne", EMPTY);
-    let (network, subnets) = bed.slaac(&["2001:db8:55::/64"]);
+    let (network, subnets) = bed.create_slaac_network(&["2001:db8:55::/64"]);
     let v4 = json!({"network_id": network, "ip_version": 4, "cidr": "10.5.0.0/24"});
-    let v4 = bed.make("subnets", "subnet", v4);
+    let v4 = bed.create("subnets", "subnet", v4);
     let vm = json!({"network_id": network, "device_owner": "compute:nova", "device_id": network});
-    let vm = bed.make("ports", "port", vm);
+    let vm = bed.create("ports", "port", vm);
     let line = format!(
         "--cloud testbed delete subnet/{} --yes --wait=2m",
         subnets[0]
@@ -76,11 +77,11 @@ fn testbed_n18_a_subnet_of_automatic_addresses_goes_and_the_port_keeps_its_other
 #[ignore = "needs the test bed"]
 fn testbed_story_18_n20_a_member_deletes_a_network_with_ports_of_servers() {
     let mut bed = Bed::seeded("RegionOne", EMPTY);
-    let network = bed.stranger("networks", "network", json!({"name": bed.name}));
+    let network = bed.create_foreign("networks", "network", json!({"name": bed.name}));
     let network = text(&network["id"]);
     for owner in ["compute:nova", "baremetal:none", "manila:share"] {
         let port = json!({"network_id": network, "device_owner": owner, "device_id": network});
-        bed.stranger("ports", "port", port);
+        bed.create_foreign("ports", "port", port);
     }
     let line = format!("--cloud testbed-demo plan network/{network} --cascade");
     bed.gone(&line).ends_with(0).says(&["is released first"]);

@@ -1,5 +1,4 @@
-//! A project that has something of every kind, made by plain calls of an admin: in the sandbox and in
-//! the testbed.
+//! Creates a project with a resource of every kind, by plain calls of an admin: in the sandbox and in the test bed.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +6,22 @@ use serde_json::{Value, json};
 
 const BALANCERS: &str = "/v2.0/lbaas";
 
-/// A call that must work, by its method, its path (with `/v2.0`, `/v2.0/lbaas` or `/v2`) and its body;
-/// what it answers.
+/// Sends a call that must succeed: method, path (with `/v2.0`, `/v2.0/lbaas` or `/v2`) and body. Returns the body of
+/// the answer.
 pub type Send<'a> = dyn Fn(&str, &str, Value) -> Value + 'a;
 
-/// The network of other people that a project's routers lead to, with the pool of its IPv6 addresses, which
-/// projects may share.
+/// An external network of another project, to which a project's routers lead, and the shared pool of its IPv6
+/// addresses.
 pub struct Outer {
     pub network: String,
     pub pool: String,
-    /// All that was made for it, each below `/v2.0` and by its id, in the order in which it goes.
-    #[allow(dead_code)] // A practice cloud is thrown away whole.
+    /// All resources that were created for it, in the order of their deletion: collection below `/v2.0`, and id.
+    #[allow(dead_code)] // A practice cloud needs no clean-up.
     pub made: [(&'static str, String); 3],
 }
 
 impl Outer {
-    /// Made in the caller's own project, who is an admin.
+    /// Creates the network in the project of the caller, who must be an admin.
     pub fn make(send: &Send<'_>) -> Self {
         let make = |collection: &str, item: &str, fields: Value| {
             let answer = send(
@@ -55,49 +54,50 @@ impl Outer {
     }
 }
 
-/// Of each kind the id of one that can go without the rest. Most is on its network.
+/// For each kind the id of a resource that can be deleted before the others. Most are on one network.
 pub struct Estate(pub BTreeMap<&'static str, String>);
 
 impl Estate {
-    /// Gives the project at least one of every kind that a project can have, each in use by another where that is
-    /// possible. The outer network, with the floating IPs' ports, is another's. Who makes a balancer
-    /// finds it pending for a while.
+    /// Creates at least one resource of every kind that a project can have. Where possible, another resource uses it.
+    /// The outer network and the ports of the floating IPs belong to another project. The load balancer is pending for
+    /// a while.
     pub fn furnish(project: &str, outer: &Outer, send: &Send<'_>) -> Self {
-        let made = Made { project, send };
+        let builder = Builder { project, send };
         let scope = json!({ "name": "scope", "ip_version": 4 });
-        let scope = made.network("address-scopes", "address_scope", scope);
+        let scope = builder.neutron("address-scopes", "address_scope", scope);
         let pool = json!({ "name": "pool", "prefixes": ["10.40.0.0/16"], "default_prefixlen": 24,
             "address_scope_id": scope });
-        let pool = made.network("subnetpools", "subnetpool", pool);
-        let network = made.network("networks", "network", json!({ "name": "home" }));
+        let pool = builder.neutron("subnetpools", "subnetpool", pool);
+        let network = builder.neutron("networks", "network", json!({ "name": "home" }));
         let subnet = json!({ "network_id": network, "ip_version": 4, "subnetpool_id": pool });
-        let subnet = made.network("subnets", "subnet", subnet);
-        let routed = made.network("networks", "network", json!({ "name": "routed" }));
+        let subnet = builder.neutron("subnets", "subnet", subnet);
+        let routed = builder.neutron("networks", "network", json!({ "name": "routed" }));
         let segment = |name: &str| {
             let segment = json!({ "network_id": routed, "network_type": "vxlan", "name": name });
-            made.bare("/v2.0/segments", "segment", segment)
+            builder.without_project("/v2.0/segments", "segment", segment)
         };
         let rack = segment("rack");
         let on_segment = json!({ "network_id": routed, "ip_version": 4, "cidr": "10.50.0.0/24",
             "segment_id": rack });
-        let on_segment = made.network("subnets", "subnet", on_segment);
+        let on_segment = builder.neutron("subnets", "subnet", on_segment);
         let spare = segment("spare");
         let port = |name: &str, mut more: Value| {
             more["network_id"] = json!(network);
             more["name"] = json!(name);
             more["fixed_ips"] = json!([{ "subnet_id": subnet }]);
-            made.network("ports", "port", more)
+            builder.neutron("ports", "port", more)
         };
 
-        let limits = made.network("qos/policies", "policy", json!({ "name": "slow" }));
+        let limits = builder.neutron("qos/policies", "policy", json!({ "name": "slow" }));
         let offices = json!({ "name": "offices", "addresses": ["192.0.2.0/24"] });
-        let offices = made.network("address-groups", "address_group", offices);
-        let group =
-            |name: &str| made.network("security-groups", "security_group", json!({ "name": name }));
+        let offices = builder.neutron("address-groups", "address_group", offices);
+        let group = |name: &str| {
+            builder.neutron("security-groups", "security_group", json!({ "name": name }))
+        };
         let (web, data) = (group("web"), group("data"));
         let rule = |key: &str, remote: &str| {
             let rule = json!({ "security_group_id": data, "direction": "ingress", key: remote });
-            made.network("security-group-rules", "security_group_rule", rule)
+            builder.neutron("security-group-rules", "security_group_rule", rule)
         };
         rule("remote_address_group_id", &offices);
         let rule = rule("remote_group_id", &web);
@@ -106,11 +106,11 @@ impl Estate {
         let other = port("other", json!({ "security_groups": [web] }));
         let shared = json!({ "object_type": "network", "object_id": network,
             "action": "access_as_shared", "target_tenant": "0123456789abcdef0123456789abcdef" });
-        let shared = made.network("rbac-policies", "rbac_policy", shared);
+        let shared = builder.neutron("rbac-policies", "rbac_policy", shared);
 
         let router = json!({ "name": "edge", "enable_ndp_proxy": true,
             "external_gateway_info": { "network_id": outer.network } });
-        let router = made.network("routers", "router", router);
+        let router = builder.neutron("routers", "router", router);
         let interface = format!("/v2.0/routers/{router}/add_router_interface");
         send("PUT", &interface, json!({ "subnet_id": subnet }));
         let (destination, next_hop) = ("198.51.100.0/24", "10.40.0.200");
@@ -119,19 +119,19 @@ impl Estate {
         send("PUT", &format!("/v2.0/routers/{router}"), routes);
         let floating_ip = |mut more: Value| {
             more["floating_network_id"] = json!(outer.network);
-            made.network("floatingips", "floatingip", more)
+            builder.neutron("floatingips", "floatingip", more)
         };
         let address = floating_ip(json!({ "port_id": server }));
         let forwards = floating_ip(json!({}));
         let forwarding = json!({ "protocol": "tcp", "external_port": 80, "internal_port": 8080,
-            "internal_port_id": other, "internal_ip_address": made.address_of(&other) });
+            "internal_port_id": other, "internal_ip_address": builder.address_of(&other) });
         let forwardings = format!("/v2.0/floatingips/{forwards}/port_forwardings");
-        let forwarding = made.bare(&forwardings, "port_forwarding", forwarding);
+        let forwarding = builder.without_project(&forwardings, "port_forwarding", forwarding);
 
         let (parent, child) = (port("parent", json!({})), port("child", json!({})));
         let trunk = json!({ "port_id": parent, "sub_ports": [{ "port_id": child,
             "segmentation_type": "vlan", "segmentation_id": 5 }] });
-        let trunk = made.network("trunks", "trunk", trunk);
+        let trunk = builder.neutron("trunks", "trunk", trunk);
 
         let mut parts = BTreeMap::from([
             ("network", network.clone()),
@@ -139,11 +139,11 @@ impl Estate {
             ("floating_ip", address),
             ("port_forwarding", format!("{forwards},{forwarding}")),
         ]);
-        parts.extend(made.image());
-        parts.extend(made.helpers(&network, &other, &router));
-        parts.extend(made.proxy(&outer.pool, &router));
-        parts.extend(made.meters());
-        parts.extend(made.balancer(&subnet));
+        parts.extend(builder.image());
+        parts.extend(builder.helpers(&network, &other, &router));
+        parts.extend(builder.proxy(&outer.pool, &router));
+        parts.extend(builder.meters());
+        parts.extend(builder.balancer(&subnet));
         parts.extend([
             ("segment", spare),
             ("subnet", on_segment),
@@ -161,35 +161,36 @@ impl Estate {
     }
 }
 
-struct Made<'a> {
-    /// Its id.
+/// Creates resources in a project.
+struct Builder<'a> {
+    /// The id of the project.
     project: &'a str,
     send: &'a Send<'a>,
 }
 
-impl Made<'_> {
-    /// The project's.
-    fn network(&self, collection: &str, item: &str, mut fields: Value) -> String {
+impl Builder<'_> {
+    /// Creates a resource of the project in Neutron. Returns its id.
+    fn neutron(&self, collection: &str, item: &str, mut fields: Value) -> String {
         fields["project_id"] = json!(self.project);
-        self.bare(&format!("/v2.0/{collection}"), item, fields)
+        self.without_project(&format!("/v2.0/{collection}"), item, fields)
     }
 
-    /// What has no project of its own.
-    fn bare(&self, path: &str, item: &str, fields: Value) -> String {
+    /// Creates a resource without a project field. Returns its id.
+    fn without_project(&self, path: &str, item: &str, fields: Value) -> String {
         let answer = (self.send)("POST", path, json!({ item: fields }));
         answer[item]["id"].as_str().unwrap().to_owned()
     }
 
-    /// A local IP on the network that leads to the port, and a helper of the router.
+    /// Creates a local IP on the network that leads to the port, and a conntrack helper of the router.
     fn helpers(&self, network: &str, port: &str, router: &str) -> [(&'static str, String); 3] {
         let local = json!({ "name": "cache", "network_id": network });
-        let local = self.network("local_ips", "local_ip", local);
+        let local = self.neutron("local_ips", "local_ip", local);
         let associations = format!("/v2.0/local_ips/{local}/port_associations");
         let leads = json!({ "port_association": { "fixed_port_id": port } });
         (self.send)("POST", &associations, leads);
         let helper = json!({ "protocol": "tcp", "port": 21, "helper": "ftp" });
         let helpers = format!("/v2.0/routers/{router}/conntrack_helpers");
-        let helper = self.bare(&helpers, "conntrack_helper", helper);
+        let helper = self.without_project(&helpers, "conntrack_helper", helper);
         [
             ("local_ip_association", format!("{local},{port}")),
             ("local_ip", local),
@@ -197,27 +198,27 @@ impl Made<'_> {
         ]
     }
 
-    /// The router announces a port of a network behind it.
+    /// Creates an NDP proxy, with which the router announces a port of a network behind it.
     fn proxy(&self, pool: &str, router: &str) -> [(&'static str, String); 1] {
-        let network = self.network("networks", "network", json!({ "name": "six" }));
+        let network = self.neutron("networks", "network", json!({ "name": "six" }));
         let subnet = json!({ "network_id": network, "ip_version": 6, "subnetpool_id": pool });
-        let subnet = self.network("subnets", "subnet", subnet);
+        let subnet = self.neutron("subnets", "subnet", subnet);
         let interface = format!("/v2.0/routers/{router}/add_router_interface");
         (self.send)("PUT", &interface, json!({ "subnet_id": subnet }));
         let port = json!({ "network_id": network, "name": "announced" });
-        let port = self.network("ports", "port", port);
+        let port = self.neutron("ports", "port", port);
         let proxy = json!({ "name": "shown", "router_id": router, "port_id": port });
-        let proxy = self.network("ndp_proxies", "ndp_proxy", proxy);
+        let proxy = self.neutron("ndp_proxies", "ndp_proxy", proxy);
         [("ndp_proxy", proxy)]
     }
 
     fn meters(&self) -> [(&'static str, String); 2] {
         let label = json!({ "name": "traffic" });
-        let label = self.network("metering/metering-labels", "metering_label", label);
+        let label = self.neutron("metering/metering-labels", "metering_label", label);
         let rule = json!({ "metering_label_id": label, "direction": "ingress",
             "remote_ip_prefix": "192.0.2.0/24" });
         let rules = "/v2.0/metering/metering-label-rules";
-        let rule = self.bare(rules, "metering_label_rule", rule);
+        let rule = self.without_project(rules, "metering_label_rule", rule);
         [("metering_label", label), ("metering_label_rule", rule)]
     }
 
@@ -235,7 +236,7 @@ impl Made<'_> {
         ]
     }
 
-    /// With one of all that a balancer can have.
+    /// Creates a load balancer with one child of every kind.
     fn balancer(&self, subnet: &str) -> [(&'static str, String); 7] {
         let rules = json!([{ "type": "PATH", "compare_type": "STARTS_WITH", "value": "/admin" }]);
         let balancer = json!({ "name": "front", "vip_subnet_id": subnet,
@@ -246,7 +247,7 @@ impl Made<'_> {
                     "members": [{ "address": "10.40.0.9", "protocol_port": 8080 }],
                     "healthmonitor": { "type": "HTTP", "delay": 5, "timeout": 3, "max_retries": 3 } },
             }] });
-        let balancer = self.bare(
+        let balancer = self.without_project(
             &format!("{BALANCERS}/loadbalancers"),
             "loadbalancer",
             balancer,
@@ -267,7 +268,7 @@ impl Made<'_> {
         ]
     }
 
-    /// Of a balancer.
+    /// The id of the first row of a list of Octavia.
     fn first(&self, path: &str, rows: &str) -> String {
         let answer = (self.send)("GET", &format!("{BALANCERS}/{path}"), Value::Null);
         answer[rows][0]["id"].as_str().unwrap().to_owned()

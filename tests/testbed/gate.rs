@@ -1,4 +1,4 @@
-//! The gate in front of a real OpenStack, and the clients that people have.
+//! The gate in front of a real OpenStack, and unchanged clients.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +17,7 @@ const SERVICES: [&str; 5] = [
     "block-storage",
 ];
 
-/// Settings with a gate for each service, on free ports.
+/// Configures a gate for each service, on free ports.
 fn write_settings(bed: &Bed) {
     let gate = |service| {
         format!(
@@ -29,32 +29,32 @@ fn write_settings(bed: &Bed) {
     bed.configure(&text);
 }
 
-/// Where the engine says that its gates listen, in the order of the settings.
+/// The addresses of the gates in the engine's log, in the order of the settings.
 pub fn addresses(bed: &Bed) -> Vec<String> {
     let log = std::fs::read_to_string(bed.path("engine.log")).unwrap();
     let lines = log.lines().filter_map(|line| {
         let line: Value = serde_json::from_str(line).ok()?;
-        let said = line["message"] == "a gate is open";
-        said.then(|| line["address"].as_str().unwrap().to_owned())
+        let is_address = line["message"] == "a gate is open";
+        is_address.then(|| line["address"].as_str().unwrap().to_owned())
     });
     lines.collect()
 }
 
-/// An engine with its gates, and where they listen.
+/// Starts an engine with a gate for each service. Returns the engine and the addresses of the gates.
 pub fn engine_with_gates(bed: &Bed) -> (ChildGuard, Vec<String>) {
     write_settings(bed);
-    let engine = bed.engine("");
+    let engine = bed.start_engine("");
     wait_for("the gates", || addresses(bed).len() == SERVICES.len());
     (engine, addresses(bed))
 }
 
-/// The client's `clouds.yaml`, with every service behind its gate.
-pub fn behind_gates(bed: &Bed, gates: &[String]) -> PathBuf {
+/// Writes a `clouds.yaml` for clients in which every service is behind its gate. Returns its path.
+pub fn clouds_behind_gates(bed: &Bed, gates: &[String]) -> PathBuf {
     let text = std::fs::read_to_string(bed.path("clouds.yaml")).unwrap();
     let mut clouds: Value = serde_saphyr::from_str(&text).unwrap();
     for (service, address) in SERVICES.iter().zip(gates) {
         let key = format!("{}_endpoint_override", service.replace('-', "_"));
-        // The clients find the versions of the other services by themselves.
+        // The clients discover the versions of the other services.
         let version = match *service {
             "compute" => "/v2.1",
             "block-storage" => "/v3",
@@ -67,7 +67,7 @@ pub fn behind_gates(bed: &Bed, gates: &[String]) -> PathBuf {
     file
 }
 
-/// Exit code, output and complaints of `openstack`, with ids, times and addresses made alike.
+/// Runs `openstack`. Returns its exit code, standard output and standard error, with ids, times and addresses masked.
 pub fn openstack(clouds_file: &PathBuf, words: &str) -> (Option<i32>, String, String) {
     let program = clouds().with_file_name("venv/bin/openstack");
     let output = Command::new(program)
@@ -76,7 +76,7 @@ pub fn openstack(clouds_file: &PathBuf, words: &str) -> (Option<i32>, String, St
         .env("OS_CLOUD", "testbed")
         .output()
         .unwrap();
-    let text = |bytes: Vec<u8>| alike(&String::from_utf8(bytes).unwrap());
+    let text = |bytes: Vec<u8>| mask_values(&String::from_utf8(bytes).unwrap());
     (
         output.status.code(),
         text(output.stdout),
@@ -84,33 +84,32 @@ pub fn openstack(clouds_file: &PathBuf, words: &str) -> (Option<i32>, String, St
     )
 }
 
-/// Each run of these characters that holds a digit and is long enough is an id, a time or a number of the
-/// cloud's own.
-fn alike(text: &str) -> String {
-    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | ':' | '.');
-    let mut alike = String::new();
+/// Replaces each word of at least three characters with a digit in it by `#`: it is an id, a time or an address.
+fn mask_values(text: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | ':' | '.');
+    let mut masked = String::new();
     let mut word = String::new();
     for c in text.chars().chain(['\n']) {
-        if part(c) {
+        if is_word(c) {
             word.push(c);
             continue;
         }
-        let own = word.chars().any(|c| c.is_ascii_digit()) && word.len() >= 3;
-        alike.push_str(if own { "#" } else { &word });
+        let is_value = word.chars().any(|c| c.is_ascii_digit()) && word.len() >= 3;
+        masked.push_str(if is_value { "#" } else { &word });
         word.clear();
-        alike.push(c);
+        masked.push(c);
     }
-    alike
+    masked
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_deleted() {
+fn testbed_n01_t07_t17_unchanged_clients_work_through_the_gate_and_see_deleting_resources() {
     let shape = "--networks 2 --ports 6 --trunks 1 --fips 1";
     let bed = Bed::seeded("RegionOne", shape);
     let direct = bed.path("clouds.yaml");
     let (_engine, gates) = engine_with_gates(&bed);
-    let gated = behind_gates(&bed, &gates);
+    let gated = clouds_behind_gates(&bed, &gates);
     let (first, second) = (&bed.networks[0], &bed.networks[1]);
     let name = &bed.name;
     let file = bed.path("image.raw");
@@ -179,12 +178,12 @@ fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_del
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n01_t07_t17_servers_and_volumes_behind_their_gates() {
+fn testbed_n01_t07_t17_the_gates_serve_and_delete_servers_and_volumes() {
     let bed = Bed::small();
-    let machine = Machine::furnish(&bed);
+    let machine = Machine::create(&bed);
     let direct = bed.path("clouds.yaml");
     let (_engine, gates) = engine_with_gates(&bed);
-    let gated = behind_gates(&bed, &gates);
+    let gated = clouds_behind_gates(&bed, &gates);
     let Machine { server, volume, .. } = &machine;
     let project = &bed.project;
     for words in [
@@ -198,8 +197,8 @@ fn testbed_n01_t07_t17_servers_and_volumes_behind_their_gates() {
         assert_eq!(here, there, "{words}");
     }
 
-    // A member's client, whose catalog has the project in the path.
-    let member = machine.people.api("a member");
+    // A member's client, whose URLs have the project in the path.
+    let member = machine.users.api("a member");
     let (compute, storage) = (
         format!("http://{}", gates[3]),
         format!("http://{}", gates[4]),
@@ -226,10 +225,10 @@ fn testbed_n01_t07_t17_servers_and_volumes_behind_their_gates() {
     for (url, body) in [(snapshots, snapshot), (attachments, attachment)] {
         let (status, answer) = member.answer_at("POST", &url, body);
         assert_eq!(status, 409, "{url}: {answer}");
-        let said = text(&answer["conflictingRequest"]["message"]);
+        let message = text(&answer["conflictingRequest"]["message"]);
         assert!(
-            said.contains(&format!("is being deleted, by deletion {id}")),
-            "{said}"
+            message.contains(&format!("is being deleted, by deletion {id}")),
+            "{message}"
         );
     }
     bed.gone(&format!("resume {id}")).ends_with(0);
@@ -237,7 +236,7 @@ fn testbed_n01_t07_t17_servers_and_volumes_behind_their_gates() {
         member.answer_at("GET", &at, Value::Null).0 == 404
     });
 
-    // The server is left, and goes by its gate too.
+    // The server remains, and is deleted through its own gate.
     let server = format!("{compute}/v2.1/servers/{server}");
     let (status, answer) = member.answer_at("GET", &server, Value::Null);
     assert_eq!(
@@ -252,11 +251,11 @@ fn testbed_n01_t07_t17_servers_and_volumes_behind_their_gates() {
     });
     let of_backups = |left: &String| left.starts_with("backups ");
     assert!(
-        machine.left().iter().all(of_backups),
+        machine.remaining().iter().all(of_backups),
         "{:?}",
-        machine.left()
+        machine.remaining()
     );
     let line = format!("--cloud mine delete project/{project} --cascade --yes --wait=5m");
     bed.gone(&line).ends_with(0);
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(machine.remaining(), Vec::<String>::new());
 }

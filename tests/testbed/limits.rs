@@ -1,4 +1,4 @@
-//! What providers put before Neutron: a limit of calls a second, and links of pages that lead nowhere.
+//! Proxies that providers put before Neutron: a limit of calls a second, and links of pages to an unreachable host.
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -6,13 +6,13 @@ use crate::api::text;
 use crate::bed::Bed;
 use crate::proxy::Proxy;
 
-/// The proxy stands before Neutron, which has most of them.
+/// The limit applies to Neutron, which has most of the resources.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n16_a_project_of_a_hundred_resources_goes_behind_a_limit_of_ten_calls_a_second() {
+fn testbed_n16_a_hundred_resources_are_deleted_behind_a_limit_of_ten_calls_a_second() {
     let shape = "--networks 4 --ports 20 --trunks 2 --fips 2 --groups 3";
     let bed = Bed::seeded("RegionOne", shape);
-    let proxy = Proxy::before(&bed.api);
+    let proxy = Proxy::to_neutron(&bed.api);
     bed.change_clouds(|clouds| {
         clouds["clouds"]["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
     });
@@ -24,7 +24,7 @@ fn testbed_n16_a_project_of_a_hundred_resources_goes_behind_a_limit_of_ten_calls
     let began = Instant::now();
     let done = bed.gone(&line).ends_with(0).json();
     let took = began.elapsed().as_secs_f64();
-    let (passed, refused) = (proxy.passed(), proxy.failed());
+    let (passed, refused) = (proxy.passed_calls(), proxy.failed_calls());
     println!("{passed} calls in {took:.1} s, {refused} more refused");
     assert!(done["counts"]["total"].as_u64().unwrap() >= 100, "{done}");
     assert_eq!(done["counts"]["gone"], done["counts"]["total"]);
@@ -36,7 +36,7 @@ fn testbed_n16_a_project_of_a_hundred_resources_goes_behind_a_limit_of_ten_calls
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_pages_whose_links_name_another_host_are_read_to_the_end_at_the_own_endpoint() {
+fn testbed_pages_with_links_to_another_host_are_read_from_the_configured_endpoint() {
     let bed = Bed::seeded("RegionOne", "--networks 1 --ports 12");
     let listed = || {
         let list = "--cloud testbed list port -o json";
@@ -46,13 +46,13 @@ fn testbed_pages_whose_links_name_another_host_are_read_to_the_end_at_the_own_en
     };
     let before = listed();
     assert!(before.len() >= 12, "{before:?}");
-    let proxy = Proxy::before(&bed.api);
-    proxy.stand_before("controller.internal:9696", 3);
+    let proxy = Proxy::to_neutron(&bed.api);
+    proxy.hide_upstream("controller.internal:9696", 3);
     bed.change_clouds(|clouds| {
         clouds["clouds"]["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
     });
     let in_pages = listed();
-    // Other tests make and delete ports meanwhile: those of this project stay as they are.
+    // Compares only the ports of this project, because other tests create and delete ports at the same time.
     let own = bed
         .api
         .rows("ports", &format!("project_id={}", bed.project));
@@ -61,8 +61,8 @@ fn testbed_pages_whose_links_name_another_host_are_read_to_the_end_at_the_own_en
         before.intersection(&own).collect::<Vec<_>>(),
         in_pages.intersection(&own).collect::<Vec<_>>()
     );
-    // Page by page, each through the proxy.
-    assert!(proxy.passed() * 3 >= 12, "{}", proxy.passed());
+    // Each page of three rows was read through the proxy.
+    assert!(proxy.passed_calls() * 3 >= 12, "{}", proxy.passed_calls());
     let line = format!(
         "--cloud testbed delete network/{} --cascade --yes --wait=2m",
         bed.networks[0]

@@ -1,7 +1,7 @@
-//! Against a real OpenStack: the conformance table, and the program itself.
+//! Tests against a real OpenStack: the conformance scenes of the practice cloud, and the program.
 //!
-//! `GONE_TESTBED_CLOUDS` is the path of its `clouds.yaml` (see `README.md` beside this). `cargo test` ignores the
-//! tests here; the profile `testbed` runs them, and without a test bed they fail.
+//! `GONE_TESTBED_CLOUDS` is the path of its `clouds.yaml` (see `README.md` in this folder). `cargo test` ignores these
+//! tests. The nextest profile `testbed` runs them; they fail without a test bed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,7 +10,7 @@
     unreachable_pub
 )]
 
-// The rows of BEHAVIOUR.md are checked by the sandbox's tests.
+// The tests of the sandbox check the rows of BEHAVIOUR.md.
 #[allow(dead_code)]
 #[path = "../sandbox/conformance/mod.rs"]
 mod conformance;
@@ -25,21 +25,21 @@ mod crash;
 mod edges;
 mod estate;
 mod gate;
-mod keys;
+mod gate_answers;
 mod limits;
+mod natural_keys;
 mod newcomers;
 mod objects;
-mod people;
 mod proxy;
 mod refusals;
 mod registry;
-mod seat;
 mod servers;
+mod service_faults;
+mod session;
 mod shares;
 mod stacks;
-mod table;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // This target does not use all of it.
 #[path = "../testkit/terminal.rs"]
 mod terminal;
+mod users;
 mod whole_project;
-mod wrongs;

@@ -10,18 +10,21 @@ use crate::api::{Api, text};
 use crate::bed::{Bed, clouds};
 
 const SMALL: &str = "--networks 2 --ports 8 --trunks 1 --groups 1";
-/// Between two ports.
+/// Pause between two ports.
 const GAP: Duration = Duration::from_millis(150);
-/// How long it goes on: who creates faster than the cloud deletes ends before the deletion does.
+/// Time after which it stops by itself. Without it, a process that creates faster than the cloud deletes would keep the
+/// deletion from ending.
 const AT_MOST: Duration = Duration::from_secs(60);
 
-/// The other process: a port after the other, until it is told to stop or the network is gone.
+/// A thread in the role of the other process. It creates one port after another until it is stopped, [`AT_MOST`] has
+/// passed, or the network is gone.
 struct Creator {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<usize>>,
 }
 
 impl Creator {
+    /// Starts to create ports on the network.
     fn on(network: &str, project: &str) -> Self {
         let api = Api::new(&clouds(), "testbed", "RegionOne");
         let stop = Arc::new(AtomicBool::new(false));
@@ -50,7 +53,8 @@ impl Creator {
         }
     }
 
-    fn end(&mut self) -> usize {
+    /// Stops it. Returns the number of created ports.
+    fn stop_and_count(&mut self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map_or(0, |it| it.join().unwrap())
     }
@@ -58,13 +62,13 @@ impl Creator {
 
 impl Drop for Creator {
     fn drop(&mut self) {
-        self.end();
+        self.stop_and_count();
     }
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p11_ports_that_another_process_keeps_creating_are_named_then_absorbed() {
+fn testbed_p11_ports_that_another_process_keeps_creating_are_named_and_then_absorbed() {
     let bed = Bed::seeded("RegionOne", SMALL);
     let mut creator = Creator::on(&bed.networks[0], &bed.project);
     let delete = format!(
@@ -77,12 +81,12 @@ fn testbed_p11_ports_that_another_process_keeps_creating_are_named_then_absorbed
         .says(&["intruder-", "gone drift"]);
     let id = text(&stuck.json()["id"]);
 
-    // The same again, and now whatever comes goes too: for the deletion that is stuck as well.
+    // A second deletion with `--drift absorb` also deletes newcomers, which ends the stuck deletion, too.
     let absorbing = delete.replace("--wait=90s", "--wait=3m --drift absorb");
     bed.gone(&absorbing).ends_with(0);
     let first = bed.gone(&format!("show {id} -o json")).ends_with(0);
     assert_eq!(first.json()["state"], "gone");
-    assert!(creator.end() > 0);
+    assert!(creator.stop_and_count() > 0);
     let left = bed
         .api
         .rows("ports", &format!("project_id={}", bed.project));
@@ -95,7 +99,7 @@ fn testbed_p11_ports_that_another_process_keeps_creating_are_named_then_absorbed
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p11_ports_that_another_process_created_are_accepted_and_gone() {
+fn testbed_p11_ports_that_another_process_created_are_deleted_once_accepted() {
     let bed = Bed::seeded("RegionOne", SMALL);
     let mut creator = Creator::on(&bed.networks[0], &bed.project);
     let delete = format!(
@@ -107,8 +111,8 @@ fn testbed_p11_ports_that_another_process_created_are_accepted_and_gone() {
         .ends_with(4)
         .says(&["intruder-", "--accept", "--refuse"]);
     let id = text(&stuck.json()["id"]);
-    assert!(creator.end() > 0);
-    // Those that came after these were named are named now.
+    assert!(creator.stop_and_count() > 0);
+    // Ports that were created after the first report are reported now.
     let accept = format!("drift {id} --accept");
     let first = bed.gone(&accept);
     if first.code != Some(0) {

@@ -1,4 +1,4 @@
-//! Containers of real Swift, with all that is in them: objects of any names, large ones, and versions.
+//! Containers of real Swift with their objects: objects of any name, large objects, and versions.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::bed::{Bed, wait_for};
-use crate::people::People;
 use crate::proxy::Proxy;
+use crate::users::Users;
 
-/// Names that a path, a terminal, an id or a list could take for something else.
+/// Names that a path, a terminal, an id or a list could misinterpret.
 const CONTAINERS: [&str; 5] = [
     "a b%2F?#",
     "v1",
@@ -29,7 +29,7 @@ const OBJECTS: [&str; 8] = [
     "\"'&<>\\",
 ];
 
-/// A project's account, as one of its members fills it.
+/// The account of a project, with the calls of one of its members.
 pub struct Account<'a> {
     member: &'a Api,
     url: String,
@@ -50,20 +50,20 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Makes a container, or an object in it.
+    /// Creates a container, or an object in it.
     pub fn put(&self, container: &str, object: &str) {
         let url = self.url(container, object);
         let (status, said) = self.member.answer_at("PUT", &url, json!("content"));
         assert!(status < 300, "{url}: {status} {said}");
     }
 
-    /// Makes what needs a query and a header.
-    fn put_with(&self, method: &str, url: &str, header: (&str, &str), body: Value) {
+    /// A call with an additional header, which must succeed.
+    fn call_with(&self, method: &str, url: &str, header: (&str, &str), body: Value) {
         let (status, said) = self.member.send_with(method, url, header, body);
         assert!(status < 300, "{url}: {status} {said}");
     }
 
-    /// What the account has, or a container of it.
+    /// The rows of a container with all versions, or of the account if the name is empty.
     pub fn rows(&self, container: &str) -> Vec<Value> {
         let at = match container {
             "" => self.url.clone(),
@@ -80,12 +80,13 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// A container that keeps versions, with two of one object and of one that was deleted.
-    fn versioned(&self, container: &str) {
+    /// Creates a container that keeps versions, with an object from before versions were kept, an object with two
+    /// versions, and a deleted object.
+    fn create_versioned(&self, container: &str) {
         self.put(container, "");
         self.put(container, "before");
         let url = self.url(container, "");
-        self.put_with("POST", &url, ("x-versions-enabled", "true"), Value::Null);
+        self.call_with("POST", &url, ("x-versions-enabled", "true"), Value::Null);
         for object in ["kept", "kept", "deleted"] {
             self.put(container, object);
         }
@@ -93,14 +94,14 @@ impl<'a> Account<'a> {
         assert_eq!(self.member.answer_at("DELETE", &url, Value::Null).0, 204);
     }
 
-    /// A large object in `container`, whose segments are in another one.
-    fn large(&self, container: &str, segments: &str) {
+    /// Creates a large object in `container`, with its segments in another container.
+    fn create_large(&self, container: &str, segments: &str) {
         self.put(container, "");
         self.put(segments, "");
         self.put(segments, "1");
         let manifest = json!([{"path": format!("/{segments}/1")}]);
         let url = format!("{}?multipart-manifest=put", self.url(container, "large"));
-        self.put_with("PUT", &url, ("accept", "application/json"), manifest);
+        self.call_with("PUT", &url, ("accept", "application/json"), manifest);
     }
 }
 
@@ -110,14 +111,14 @@ fn names(rows: &[Value]) -> BTreeSet<String> {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n19_containers_and_objects_of_any_names_go_for_a_member_and_for_an_admin() {
+fn testbed_n19_a_member_and_an_admin_delete_containers_and_objects_of_any_name() {
     let bed = Bed::small();
-    bed.without_policies();
-    let people = People::a_member(&bed);
-    let member = people.api("a member");
+    bed.delete_qos_policies();
+    let users = Users::with_member(&bed);
+    let member = users.api("a member");
     let account = Account::of(&bed, &member);
-    // The second time, all have the same names.
-    for who in ["testbed --region RegionOne", "mine"] {
+    // The second login deletes containers and objects with the names of the first time.
+    for login in ["testbed --region RegionOne", "mine"] {
         for container in CONTAINERS {
             account.put(container, "");
             for object in OBJECTS {
@@ -125,37 +126,37 @@ fn testbed_n19_containers_and_objects_of_any_names_go_for_a_member_and_for_an_ad
             }
         }
         assert_eq!(names(&account.rows("")).len(), CONTAINERS.len());
-        let target = match who {
+        let target = match login {
             "mine" => "container/v1".to_owned(),
             _ => format!("container/{},v1", bed.project),
         };
-        bed.gone(&format!("--cloud {who} plan {target}"))
+        bed.gone(&format!("--cloud {login} plan {target}"))
             .ends_with(0)
             .says(&["Refused: nothing will be sent", "object 100%25?x=y#z"]);
-        let plan = bed.gone(&format!("--cloud {who} plan {target} --cascade"));
+        let plan = bed.gone(&format!("--cloud {login} plan {target} --cascade"));
         let plan = plan
             .ends_with(0)
             .says(&["9 steps", "💥", "in container v1"]);
         let is_hostile = |c: char| c.is_control() && c != '\n';
         assert!(!plan.out.contains(is_hostile), "{:?}", plan.out);
         let line = format!(
-            "--cloud {who} delete project/{} --cascade --yes --wait=3m",
+            "--cloud {login} delete project/{} --cascade --yes --wait=3m",
             bed.project
         );
         bed.gone(&line).ends_with(0);
-        assert_eq!(account.rows(""), Vec::<Value>::new(), "{who}");
+        assert_eq!(account.rows(""), Vec::<Value>::new(), "{login}");
     }
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n19_versions_go_with_their_container_and_the_segments_of_a_large_object_stay() {
+fn testbed_n19_versions_are_deleted_with_their_container_and_segments_elsewhere_stay() {
     let bed = Bed::small();
-    let people = People::a_member(&bed);
-    let member = people.api("a member");
+    let users = Users::with_member(&bed);
+    let member = users.api("a member");
     let account = Account::of(&bed, &member);
-    account.versioned("versions");
-    account.large("large", "segments");
+    account.create_versioned("versions");
+    account.create_large("large", "segments");
     let delete = |target: &str| {
         let line = format!("--cloud mine delete {target} --cascade --yes --wait=3m");
         bed.gone(&line).ends_with(0)
@@ -164,7 +165,7 @@ fn testbed_n19_versions_go_with_their_container_and_the_segments_of_a_large_obje
     let steps = plan.ends_with(0).json()["steps"].as_array().unwrap().len();
     assert_eq!(
         steps, 6,
-        "before, two kept, one deleted with its mark, and the container"
+        "one object from before, two versions, one deleted version with its marker, and the container"
     );
     delete("container/versions");
     bed.gone("--cloud mine plan container/large --cascade")
@@ -180,13 +181,13 @@ fn testbed_n19_versions_go_with_their_container_and_the_segments_of_a_large_obje
     assert_eq!(account.rows(""), Vec::<Value>::new());
 }
 
-/// Swift says only that there is a conflict. gone names the object.
+/// Swift answers only that there is a conflict, and gone names the object.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_i01_an_object_that_came_after_the_plan_is_named_and_the_container_goes_after_it() {
+fn testbed_i01_an_object_added_after_the_plan_is_named_as_the_blocker_of_its_container() {
     let bed = Bed::small();
-    let people = People::a_member(&bed);
-    let member = people.api("a member");
+    let users = Users::with_member(&bed);
+    let member = users.api("a member");
     let account = Account::of(&bed, &member);
     account.put("late", "");
     let proxy = Proxy::to(bed.api.root_of("object-store"));
@@ -194,7 +195,7 @@ fn testbed_i01_an_object_that_came_after_the_plan_is_named_and_the_container_goe
         let url = format!("{}/v1/AUTH_{}", proxy.url, bed.project);
         clouds["clouds"]["mine"]["object_store_endpoint_override"] = url.into();
     });
-    let _engine = bed.engine("--cloud mine");
+    let _engine = bed.start_engine("--cloud mine");
     proxy.hold_deletes_after(0);
     let deletion = bed.gone("delete container/late --yes -o json").ends_with(0);
     let deletion = text(&deletion.json()["id"]);
@@ -215,18 +216,18 @@ fn testbed_i01_an_object_that_came_after_the_plan_is_named_and_the_container_goe
     assert_eq!(account.rows(""), Vec::<Value>::new());
 }
 
-/// Swift shows the accounts of others to a role of its own, and not to each admin.
+/// Swift shows the accounts of other projects to a role of its own, and not to every admin.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n19_an_admin_without_the_role_for_all_accounts_is_told_which_role_it_needs() {
+fn testbed_n19_the_plan_of_an_admin_without_the_reseller_role_names_that_role() {
     let bed = Bed::small();
-    let mut people = People::a_member(&bed);
-    people.comes("an admin of Keystone", &bed.api.project_id("demo"), "admin");
-    let member = people.api("a member");
+    let mut users = Users::with_member(&bed);
+    users.add("an admin of Keystone", &bed.api.project_id("demo"), "admin");
+    let member = users.api("a member");
     let account = Account::of(&bed, &member);
     account.put("unseen", "");
     account.put("unseen", "object");
-    let name = people.name(1);
+    let name = users.name(1);
     bed.change_clouds(|clouds| {
         let mut other = clouds["clouds"]["mine"].clone();
         other["auth"]["username"] = json!(name);

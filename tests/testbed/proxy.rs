@@ -1,5 +1,5 @@
-//! A proxy before a real service. It writes down every DELETE, of which the testbed's own log has none, and
-//! fails calls that a test wants to fail.
+//! A proxy before a real service. It records every DELETE, because the test bed has no log of them, and makes calls
+//! fail on request.
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,19 +15,20 @@ use tokio::sync::watch;
 
 use crate::api::Api;
 
-/// A path, and what was answered: none while there is no answer.
+/// The path of a DELETE, and the status of its answer; None while there is no answer.
 type Delete = (String, Option<u16>);
 
+/// A proxy before one service, which listens on a free port of this machine.
 pub struct Proxy {
     pub url: String,
     address: SocketAddr,
-    seen: Seen,
+    shared: Shared,
     runtime: Option<Runtime>,
 }
 
-/// What a service does wrong, from a DELETE on.
+/// A fault of a service, which begins with the next DELETE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum Fault {
     /// Each answer takes some seconds.
     Slow,
     /// Each call is answered 503.
@@ -36,53 +37,55 @@ pub enum Wrong {
     Hangs,
     /// Each call is answered 429.
     Busy,
-    /// Lists are empty.
-    LyingList,
-    /// What is there is answered as what is not.
-    LyingGet,
+    /// Lists are answered without rows.
+    FalseEmptyList,
+    /// A GET of one resource is answered 404.
+    FalseNotFound,
     /// A DELETE is answered 202, and nothing is deleted.
-    LyingDelete,
+    FalseAccepted,
 }
 
-/// How long an answer of a slow service takes.
+/// Delay of every answer of a slow service.
 const SLOW: Duration = Duration::from_secs(3);
 
+/// The state that the proxy and its request handlers share.
 #[derive(Clone)]
-struct Seen {
+struct Shared {
     upstream: String,
     client: reqwest::Client,
     deletes: Arc<Mutex<Vec<Delete>>>,
-    /// How many DELETEs it lets through; what comes after them waits.
+    /// Number of DELETEs that pass, counted from the first; later ones wait.
     most_deletes: watch::Sender<usize>,
-    /// Calls of this method to a path with this in it are answered 503.
+    /// Calls with this method and this part of a path are answered 503.
     failing: Arc<Mutex<Option<(Method, String)>>>,
+    /// Number of calls that the proxy answered with 429 or, by [`Proxy::fail`], with 503.
     failed: Arc<AtomicUsize>,
-    /// Of all calls.
+    /// Number of calls that it passed on.
     passed: Arc<AtomicUsize>,
-    /// How many calls a second it lets through.
+    /// The limit of calls a second.
     limit: Arc<Mutex<Option<Limit>>>,
-    /// The host that Neutron is told to be, and the rows of its pages.
-    inside: Arc<Mutex<Option<(String, usize)>>>,
-    /// What it does wrong, and whether it does so by now.
-    wrong: Arc<Mutex<Option<(Wrong, bool)>>>,
+    /// The host name under which Neutron is called, and the number of rows of its pages.
+    hidden_host: Arc<Mutex<Option<(String, usize)>>>,
+    /// The fault, and whether it has begun.
+    fault: Arc<Mutex<Option<(Fault, bool)>>>,
 }
 
-/// So many calls a second, and as many that were saved up.
+/// A token bucket, whose size is the number of calls in one second.
 struct Limit {
     per_second: f64,
-    saved: f64,
+    tokens: f64,
     at: Instant,
 }
 
 impl Limit {
-    fn admits(&mut self) -> bool {
+    fn take_token(&mut self) -> bool {
         let now = Instant::now();
         let more = (now - self.at).as_secs_f64() * self.per_second;
-        self.saved = (self.saved + more).min(self.per_second);
+        self.tokens = (self.tokens + more).min(self.per_second);
         self.at = now;
-        let admits = self.saved >= 1.0;
-        self.saved -= f64::from(u8::from(admits));
-        admits
+        let has_token = self.tokens >= 1.0;
+        self.tokens -= f64::from(u8::from(has_token));
+        has_token
     }
 }
 
@@ -95,14 +98,14 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Before Neutron.
-    pub fn before(api: &Api) -> Self {
+    /// A proxy before Neutron.
+    pub fn to_neutron(api: &Api) -> Self {
         Self::to(api.network_url.trim_end_matches("/v2.0"))
     }
 
-    /// Before the service with this root.
+    /// A proxy before the service with this URL.
     pub fn to(upstream: &str) -> Self {
-        let seen = Seen {
+        let shared = Shared {
             upstream: upstream.to_owned(),
             client: reqwest::Client::new(),
             deletes: Arc::default(),
@@ -111,92 +114,95 @@ impl Proxy {
             failed: Arc::default(),
             passed: Arc::default(),
             limit: Arc::default(),
-            inside: Arc::default(),
-            wrong: Arc::default(),
+            hidden_host: Arc::default(),
+            fault: Arc::default(),
         };
-        let (runtime, address) = seen.serve("127.0.0.1:0".parse().unwrap());
+        let (runtime, address) = shared.serve("127.0.0.1:0".parse().unwrap());
         Self {
             url: format!("http://{address}"),
             address,
-            seen,
+            shared,
             runtime: Some(runtime),
         }
     }
 
-    /// Ends every connection, and refuses others until [`Self::come_up`].
-    pub fn go_down(&mut self) {
+    /// Ends every connection, and refuses new ones until [`Self::restart`].
+    pub fn stop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 
-    pub fn come_up(&mut self) {
-        self.runtime = Some(self.seen.serve(self.address).0);
+    /// Listens again at the same address.
+    pub fn restart(&mut self) {
+        self.runtime = Some(self.shared.serve(self.address).0);
     }
 
-    /// From the next DELETE on it does this wrong, until it recovers.
-    pub fn goes_wrong(&self, wrong: Wrong) {
-        *self.seen.wrong.lock().unwrap() = Some((wrong, false));
+    /// Starts this fault with the next DELETE, until [`Self::recover`].
+    pub fn start_fault(&self, fault: Fault) {
+        *self.shared.fault.lock().unwrap() = Some((fault, false));
     }
 
-    /// Whether that DELETE has come.
-    pub fn is_wrong(&self) -> bool {
-        matches!(*self.seen.wrong.lock().unwrap(), Some((_, true)))
+    /// Whether that DELETE has arrived.
+    pub fn fault_has_begun(&self) -> bool {
+        matches!(*self.shared.fault.lock().unwrap(), Some((_, true)))
     }
 
-    /// Every DELETE that was passed on.
+    /// Every DELETE that the proxy has accepted.
     pub fn deletes(&self) -> Vec<Delete> {
-        self.seen.deletes.lock().unwrap().clone()
+        self.shared.deletes.lock().unwrap().clone()
     }
 
-    /// From now on it lets so many DELETEs through, counted from the first. What comes after them waits here
-    /// until more may pass, whether its sender still lives or not.
+    /// Lets `most` DELETEs pass, counted from the first. Later ones wait in the proxy until more may pass, even if
+    /// their sender has ended.
     pub fn hold_deletes_after(&self, most: usize) {
-        self.seen.most_deletes.send_replace(most);
+        self.shared.most_deletes.send_replace(most);
     }
 
+    /// Answers 503 to calls with this method and this part of a path, until [`Self::recover`].
     pub fn fail(&self, method: Method, part: &str) {
-        *self.seen.failing.lock().unwrap() = Some((method, part.to_owned()));
+        *self.shared.failing.lock().unwrap() = Some((method, part.to_owned()));
     }
 
-    /// From now on it lets so many calls a second through, and answers 429 to all others.
+    /// Lets this many calls a second pass from now on, and answers 429 to the others.
     pub fn limit(&self, per_second: f64) {
-        *self.seen.limit.lock().unwrap() = Some(Limit {
+        *self.shared.limit.lock().unwrap() = Some(Limit {
             per_second,
-            saved: per_second,
+            tokens: per_second,
             at: Instant::now(),
         });
     }
 
-    /// Neutron is reached under the name of a host that only the cloud itself knows, and gives pages of so
-    /// many rows at most: so the links of its pages lead to that host.
-    pub fn stand_before(&self, host: &str, rows: usize) {
-        *self.seen.inside.lock().unwrap() = Some((host.to_owned(), rows));
+    /// Calls Neutron under a host name that only the cloud knows, and for pages of at most this many rows. So the links
+    /// of its pages lead to that host.
+    pub fn hide_upstream(&self, host: &str, rows: usize) {
+        *self.shared.hidden_host.lock().unwrap() = Some((host.to_owned(), rows));
     }
 
-    /// How many calls it let through.
-    pub fn passed(&self) -> usize {
-        self.seen.passed.load(Ordering::Relaxed)
+    /// Number of calls that it passed on.
+    pub fn passed_calls(&self) -> usize {
+        self.shared.passed.load(Ordering::Relaxed)
     }
 
-    /// How many calls it failed.
-    pub fn failed(&self) -> usize {
-        self.seen.failed.load(Ordering::Relaxed)
+    /// Number of calls that it answered with 429 or, by [`Self::fail`], with 503.
+    pub fn failed_calls(&self) -> usize {
+        self.shared.failed.load(Ordering::Relaxed)
     }
 
+    /// Ends the effects of [`Self::start_fault`] and [`Self::fail`].
     pub fn recover(&self) {
-        *self.seen.failing.lock().unwrap() = None;
-        *self.seen.wrong.lock().unwrap() = None;
+        *self.shared.failing.lock().unwrap() = None;
+        *self.shared.fault.lock().unwrap() = None;
     }
 }
 
-/// What was sent goes on to Neutron and is written down, also when the sender is gone meanwhile.
-async fn pass(State(seen): State<Seen>, request: Request) -> Response<Body> {
-    tokio::spawn(seen.forward(request)).await.unwrap()
+/// Forwards a request in its own task, so that it is forwarded and recorded even if its sender has ended.
+async fn pass(State(shared): State<Shared>, request: Request) -> Response<Body> {
+    tokio::spawn(shared.forward(request)).await.unwrap()
 }
 
-impl Seen {
-    /// On a runtime of its own, with which all its connections end.
+impl Shared {
+    /// Serves on a runtime of its own, whose end closes all connections.
     fn serve(&self, address: SocketAddr) -> (Runtime, SocketAddr) {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -212,12 +218,12 @@ impl Seen {
         (runtime, address)
     }
 
-    /// What it does wrong with this call.
-    fn wrong(&self, method: &Method) -> Option<Wrong> {
-        let mut wrong = self.wrong.lock().unwrap();
-        let (wrong, begun) = wrong.as_mut()?;
+    /// The fault that applies to this call. A DELETE begins it.
+    fn active_fault(&self, method: &Method) -> Option<Fault> {
+        let mut fault = self.fault.lock().unwrap();
+        let (fault, begun) = fault.as_mut()?;
         *begun |= method == Method::DELETE;
-        begun.then_some(*wrong)
+        begun.then_some(*fault)
     }
 
     fn fails(&self, method: &Method, path: &str) -> bool {
@@ -228,7 +234,7 @@ impl Seen {
 
     fn refuses(&self) -> bool {
         let mut limit = self.limit.lock().unwrap();
-        limit.as_mut().is_some_and(|limit| !limit.admits())
+        limit.as_mut().is_some_and(|limit| !limit.take_token())
     }
 
     async fn forward(self, request: Request) -> Response<Body> {
@@ -243,27 +249,30 @@ impl Seen {
                 .body(Body::empty())
                 .unwrap();
         }
-        let wrong = self.wrong(&head.method);
+        let fault = self.active_fault(&head.method);
         let is_row = head.uri.path().rsplit('/').next().is_some_and(is_id);
-        match wrong {
-            Some(Wrong::Slow) => tokio::time::sleep(SLOW).await,
-            Some(Wrong::Hangs) => std::future::pending().await,
-            Some(Wrong::Fails) => {
+        match fault {
+            Some(Fault::Slow) => tokio::time::sleep(SLOW).await,
+            Some(Fault::Hangs) => std::future::pending().await,
+            Some(Fault::Fails) => {
                 let failed = json!({"message": "the database is away"});
                 return answer(StatusCode::SERVICE_UNAVAILABLE, &failed);
             }
-            Some(Wrong::LyingDelete) if head.method == Method::DELETE => {
+            Some(Fault::FalseAccepted) if head.method == Method::DELETE => {
                 return answer(StatusCode::ACCEPTED, &Value::Null);
             }
-            Some(Wrong::LyingGet) if head.method == Method::GET && is_row => {
+            Some(Fault::FalseNotFound) if head.method == Method::GET && is_row => {
                 let absent =
                     json!({"itemNotFound": {"code": 404, "message": "could not be found"}});
                 return answer(StatusCode::NOT_FOUND, &absent);
             }
-            // A busy service is answered for below, as a limit is; a list is emptied once it is there.
-            Some(Wrong::Busy | Wrong::LyingList | Wrong::LyingDelete | Wrong::LyingGet) | None => {}
+            // The code below handles a busy service like a limit, and empties a list after its arrival.
+            Some(
+                Fault::Busy | Fault::FalseEmptyList | Fault::FalseAccepted | Fault::FalseNotFound,
+            )
+            | None => {}
         }
-        if wrong == Some(Wrong::Busy) || self.refuses() {
+        if fault == Some(Fault::Busy) || self.refuses() {
             self.failed.fetch_add(1, Ordering::Relaxed);
             let words = json!({"error": {"code": 429, "message": "Too many requests"}});
             let mut refused = answer(StatusCode::TOO_MANY_REQUESTS, &words);
@@ -273,19 +282,19 @@ impl Seen {
             return refused;
         }
         self.passed.fetch_add(1, Ordering::Relaxed);
-        let written = (head.method == Method::DELETE).then(|| {
+        let recorded = (head.method == Method::DELETE).then(|| {
             let mut deletes = self.deletes.lock().unwrap();
             deletes.push((path.clone(), None));
             deletes.len() - 1
         });
-        if let Some(written) = written {
+        if let Some(recorded) = recorded {
             let mut most = self.most_deletes.subscribe();
-            most.wait_for(|most| written < *most).await.unwrap();
+            most.wait_for(|most| recorded < *most).await.unwrap();
         }
         let mut headers = head.headers;
         headers.remove("host");
-        let inside = self.inside.lock().unwrap().clone();
-        let path = match inside {
+        let hidden_host = self.hidden_host.lock().unwrap().clone();
+        let path = match hidden_host {
             Some((host, rows)) => {
                 headers.insert("host", host.parse().unwrap());
                 path.replace("limit=500", &format!("limit={rows}"))
@@ -309,11 +318,11 @@ impl Seen {
             }
         }
         let body = answer.bytes().await.unwrap();
-        if let Some(written) = written {
-            self.deletes.lock().unwrap()[written].1 = Some(status.as_u16());
+        if let Some(recorded) = recorded {
+            self.deletes.lock().unwrap()[recorded].1 = Some(status.as_u16());
         }
-        match wrong {
-            Some(Wrong::LyingList) if is_list => passed.body(emptied(&body).into()).unwrap(),
+        match fault {
+            Some(Fault::FalseEmptyList) if is_list => passed.body(emptied(&body).into()).unwrap(),
             _ => passed.body(body.into()).unwrap(),
         }
     }
@@ -329,7 +338,7 @@ fn is_id(word: &str) -> bool {
     uuid::Uuid::parse_str(word).is_ok()
 }
 
-/// A page of a list without its rows, and without a next page.
+/// The page of a list, without its rows and without its link to the next page.
 fn emptied(page: &[u8]) -> String {
     let mut page: Value = serde_json::from_slice(page).unwrap();
     let fields = page.as_object_mut().unwrap();

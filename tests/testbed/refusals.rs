@@ -1,15 +1,15 @@
-//! What is refused: exit codes, who is named, and that nothing was touched.
+//! Refused deletions: their exit codes, the blockers that they name, and that they change nothing.
 use serde_json::json;
 
 use crate::api::text;
 use crate::bed::{Bed, wait_for};
-use crate::seat::Seat;
+use crate::session::Session;
 
 const SMALL: &str = "--networks 1 --ports 3 --trunks 0 --groups 1";
 
 impl Bed {
-    /// `gone delete` of the first network; what it holds is afterwards as it was.
-    fn refused(&self, options: &str, code: i32, words: &[&str]) {
+    /// Asserts that `gone delete` of the first network ends with this code and words, and changes nothing in Neutron.
+    fn assert_refused(&self, options: &str, code: i32, words: &[&str]) {
         let before = self.holdings();
         let name = &self.networks[0];
         let line = format!("{options} delete network/{name} --cascade --yes --wait=2m -o json");
@@ -17,21 +17,21 @@ impl Bed {
         assert_eq!(self.holdings().0, before.0);
     }
 
-    /// One of the project demo on a port of the first network: its id and address.
-    fn anothers_floating_ip(&mut self) -> (String, String) {
+    /// Creates a floating IP of the project demo on a port of the first network. Returns its id and address.
+    fn create_foreign_floating_ip(&mut self) -> (String, String) {
         let external = "router:external=true&name=external";
         let external = text(&self.api.rows("networks", external)[0]["id"]);
         let compute = format!("network_id={}&device_owner=compute:nova", self.networks[0]);
         let port = &self.api.rows("ports", &compute)[0]["id"];
         let floating_ip = json!({"floating_network_id": external, "port_id": port});
-        let made = self.stranger("floatingips", "floatingip", floating_ip);
+        let made = self.create_foreign("floatingips", "floatingip", floating_ip);
         (text(&made["id"]), text(&made["floating_ip_address"]))
     }
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p01_a_cloud_that_changed_is_7_and_nothing_is_deleted() {
+fn testbed_p01_a_port_renamed_after_the_plan_ends_with_7_and_nothing_is_deleted() {
     let bed = Bed::seeded("RegionOne", SMALL);
     let network = &bed.networks[0];
     let plan = format!("--cloud testbed plan network/{network} --cascade --out p.json");
@@ -53,11 +53,11 @@ fn testbed_p01_a_cloud_that_changed_is_7_and_nothing_is_deleted() {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p04_another_projects_port_refuses_and_is_named() {
+fn testbed_p04_a_deletion_refused_for_another_projects_port_names_that_port() {
     let mut bed = Bed::seeded("RegionOne", SMALL);
     let port = json!({"network_id": bed.networks[0], "name": "somebody-elses"});
-    let port = bed.stranger("ports", "port", port);
-    bed.refused(
+    let port = bed.create_foreign("ports", "port", port);
+    bed.assert_refused(
         "--cloud testbed",
         6,
         &[&text(&port["id"]), "somebody-elses"],
@@ -66,61 +66,61 @@ fn testbed_p04_another_projects_port_refuses_and_is_named() {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p04_another_projects_floating_ip_refuses_and_is_named() {
+fn testbed_p04_a_deletion_refused_for_another_projects_floating_ip_names_that_address() {
     let mut bed = Bed::seeded(
         "RegionOne",
         "--networks 1 --ports 3 --trunks 0 --groups 1 --fips 0",
     );
-    let (id, address) = bed.anothers_floating_ip();
-    bed.refused("--cloud testbed", 6, &[&id, &address]);
+    let (id, address) = bed.create_foreign_floating_ip();
+    bed.assert_refused("--cloud testbed", 6, &[&id, &address]);
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_3_p02_anothers_floating_ip_is_explained_and_the_deletion_ends_once_it_is_freed() {
+fn testbed_story_3_p02_a_foreign_floating_ip_is_explained_and_its_deletion_unblocks_the_network() {
     let shape = "--networks 1 --ports 3 --trunks 0 --groups 1 --fips 0";
     let mut bed = Bed::seeded("RegionOne", shape);
-    let (id, address) = bed.anothers_floating_ip();
-    let _engine = bed.engine("--cloud testbed");
+    let (id, address) = bed.create_foreign_floating_ip();
+    let _engine = bed.start_engine("--cloud testbed");
     let name = format!("{}-net-0", bed.name);
     let line = format!("--cloud testbed delete network/{name} --cascade --yes -o json");
     bed.gone(&line).ends_with(0);
-    let mut seat = Seat::take(&bed, &["--cloud", "testbed"]);
-    seat.see("1 refused");
-    seat.press(":stuck");
-    seat.see(":stuck");
-    seat.press("\r");
-    seat.see("stuck 1");
-    seat.quiet();
-    seat.press("b");
-    seat.see(&format!(
+    let mut session = Session::start(&bed, &["--cloud", "testbed"]);
+    session.wait_for("1 refused");
+    session.press(":stuck");
+    session.wait_for(":stuck");
+    session.press("\r");
+    session.wait_for("stuck 1");
+    session.wait_for_silence();
+    session.press("b");
+    session.wait_for(&format!(
         "blocked by floating IP {address} (project demo, not in this plan)"
     ));
-    seat.see(&format!("id {id}"));
+    session.wait_for(&format!("id {id}"));
 
     bed.api.delete_all("floatingips", [id]);
-    seat.press("\x1b");
-    seat.see("stuck 1");
-    seat.quiet();
-    seat.press("r");
+    session.press("\x1b");
+    session.wait_for("stuck 1");
+    session.wait_for_silence();
+    session.press("r");
     let held = || {
         bed.api
             .rows("networks", &format!("project_id={}", bed.project))
     };
     wait_for("the network's end", || held().is_empty());
-    seat.press("q");
-    seat.ended();
+    session.press("q");
+    session.wait_for_exit();
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p05_who_may_not_deletes_nothing() {
+fn testbed_p05_read_only_runs_and_logins_without_rights_delete_nothing() {
     let bed = Bed::seeded("RegionOne", "--networks 2 --ports 3 --trunks 0 --groups 1");
-    bed.refused("--cloud testbed --read-only", 6, &["read-only"]);
-    // The first network is shared with demo: it is seen, and still not demo's.
-    bed.refused("--cloud testbed-demo", 6, &[&bed.networks[0]]);
+    bed.assert_refused("--cloud testbed --read-only", 6, &["read-only"]);
+    // The first network is shared with demo, which sees it but does not own it.
+    bed.assert_refused("--cloud testbed-demo", 6, &[&bed.networks[0]]);
 
-    // The second one does not exist for demo.
+    // The second network is invisible to demo.
     let before = bed.holdings();
     let unseen = &bed.networks[1];
     let line = format!("--cloud testbed-demo delete network/{unseen} --cascade --yes --wait=2m");
@@ -130,23 +130,23 @@ fn testbed_p05_who_may_not_deletes_nothing() {
     bed.change_clouds(|clouds| {
         clouds["clouds"]["testbed"]["auth"]["password"] = json!("not-the-password");
     });
-    bed.refused("--cloud testbed", 3, &["testbed"]);
+    bed.assert_refused("--cloud testbed", 3, &["testbed"]);
 }
 
-/// No service refuses to look for a word that is no id of its own, and every list can be filtered by names.
+/// A name that is no valid id of a service must not make a request fail: every list can be searched by name.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_what_no_cloud_has_is_not_found_whatever_kind_it_is_said_to_be() {
+fn testbed_an_unknown_name_is_reported_as_not_found_for_every_kind() {
     let bed = Bed::small();
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
-    let (mut asked, mut wrong) = (0, Vec::new());
+    let (mut requests, mut wrong) = (0, Vec::new());
     for kind in kinds.iter() {
         let target = format!("{}/nosuch-{}", kind.name, bed.name);
         let ran = bed.gone(&format!("--cloud testbed plan {target}"));
-        asked += 1;
+        requests += 1;
         if !ran.err.contains("with the id or name") {
             wrong.push(format!("{target}: {}", ran.err));
         }
     }
-    assert!(asked > 70 && wrong.is_empty(), "{asked}: {wrong:#?}");
+    assert!(requests > 70 && wrong.is_empty(), "{requests}: {wrong:#?}");
 }

@@ -1,4 +1,4 @@
-//! Resources of the engine's own that point at a network of a real cloud, and go or change with it.
+//! Native resources that refer to a network of a real cloud, and are deleted or changed with it.
 use serde_json::{Value, json};
 
 use crate::bed::Bed;
@@ -37,13 +37,14 @@ says = 'holds'
 ";
 
 impl Bed {
-    fn has_kinds(&self) {
+    /// Configures a deployment with native kinds that refer to networks.
+    fn write_kinds(&self) {
         std::fs::create_dir_all(self.path("config/gone/kinds")).unwrap();
         self.configure(SETTINGS);
         std::fs::write(self.path("config/gone/kinds/inventory.toml"), KINDS).unwrap();
     }
 
-    /// A call of the engine's API: status and body.
+    /// Calls the engine's API. Returns status and body.
     fn engine_api(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -66,12 +67,12 @@ impl Bed {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_g02_g06_what_is_kept_here_blocks_goes_or_loses_its_reference_with_a_network() {
+fn testbed_g02_g06_native_resources_block_cascade_or_lose_their_reference_to_a_network() {
     let shape = "--networks 2 --ports 2 --trunks 0 --groups 1";
     let bed = Bed::seeded("RegionOne", shape);
-    bed.has_kinds();
+    bed.write_kinds();
     bed.gone("check kinds").ends_with(0);
-    let _engine = bed.engine("--cloud testbed");
+    let _engine = bed.start_engine("--cloud testbed");
     let [goes, stays] = [0, 1].map(|n| format!("{}@testbed/RegionOne", bed.networks[n]));
     for (kind, fields) in [
         ("cabinet", json!({"id": "c1", "networks": [goes, stays]})),

@@ -1,5 +1,5 @@
-//! Servers and volumes of real Nova and Cinder: emptied with their project, deleted by themselves, and put back by
-//! a hypervisor or a storage that refuses.
+//! Servers and volumes of real Nova and Cinder: deleted with their project, deleted one by one, and kept by a
+//! hypervisor or a storage that refuses.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::bed::{Bed, clouds, wait_for};
-use crate::cascade::only_the_default_group_is_left;
+use crate::cascade::check_only_default_group;
 use crate::gate::engine_with_gates;
-use crate::people::People;
 use crate::proxy::Proxy;
+use crate::users::Users;
 
-/// The lists of what a project's servers and volumes leave, and their keys.
+/// The lists of servers, volumes, snapshots and backups, and the keys of their rows.
 const LISTS: [(&str, &str); 4] = [
     ("/v2.1/servers/detail", "servers"),
     ("/v3/volumes/detail", "volumes"),
@@ -23,10 +23,10 @@ const LISTS: [(&str, &str); 4] = [
     ("/v3/backups/detail", "backups"),
 ];
 
-/// A server of the bed's project, with a port that Nova made, a port of the member's, and a volume that has a
+/// A server of the bed's project. It has a port that Nova created, a port that the member created, and a volume with a
 /// snapshot and two backups.
 pub struct Machine<'b> {
-    pub people: People<'b>,
+    pub users: Users<'b>,
     pub server: String,
     pub volume: String,
     own_port: String,
@@ -36,17 +36,17 @@ pub struct Machine<'b> {
 
 impl Drop for Machine<'_> {
     fn drop(&mut self) {
-        let admin = &self.people.bed.api;
+        let admin = &self.users.bed.api;
         admin.delete_at(&format!("/v2.1/flavors/{}", self.flavor));
         admin.delete_at(&format!("/v2/images/{}", self.image));
     }
 }
 
 impl<'b> Machine<'b> {
-    /// `gone` knows the member's login as the cloud `mine`.
-    pub fn furnish(bed: &'b Bed) -> Self {
-        let people = People::a_member(bed);
-        let member = people.api("a member");
+    /// Creates the server by a member, whose login is the cloud `mine` of the program's `clouds.yaml`.
+    pub fn create(bed: &'b Bed) -> Self {
+        let users = Users::with_member(bed);
+        let member = users.api("a member");
         let name = &bed.name;
         let image = json!({"name": name, "disk_format": "raw", "container_format": "bare", "visibility": "public"});
         let image = text(&bed.api.call_any("POST", "/v2/images", image)["id"]);
@@ -56,51 +56,52 @@ impl<'b> Machine<'b> {
         let flavor = text(&bed.api.call_any("POST", "/v2.1/flavors", flavor)["flavor"]["id"]);
 
         let network = &bed.networks[0];
-        bed.without_policies();
+        bed.delete_qos_policies();
         let port = json!({"port": {"network_id": network, "name": format!("{name}-own")}});
         let own_port = text(&member.call("POST", "ports", port)["port"]["id"]);
         let server = json!({"server": {"name": name, "imageRef": image, "flavorRef": flavor,
             "networks": [{"uuid": network}, {"port": own_port}]}});
         let server = text(&member.call_any("POST", "/v2.1/servers", server)["server"]["id"]);
-        let machine = |path: &str, kind: &str, state: &str| {
+        let until = |path: &str, kind: &str, state: &str| {
             wait_for(&format!("{path} {state}"), || {
                 member.call_any("GET", path, Value::Null)[kind]["status"] == state
             });
         };
-        let made = |path: &str, kind: &str, mut fields: Value| {
+        let create = |path: &str, kind: &str, mut fields: Value| {
             fields["name"] = json!(name);
             let made = member.call_any("POST", path, json!({ kind: fields }));
             let id = text(&made[kind]["id"]);
-            machine(&format!("{path}/{id}"), kind, "available");
+            until(&format!("{path}/{id}"), kind, "available");
             id
         };
         // Nova builds the server meanwhile.
-        let volume = made("/v3/volumes", "volume", json!({"size": 1}));
-        made("/v3/snapshots", "snapshot", json!({"volume_id": volume}));
-        made("/v3/backups", "backup", json!({"volume_id": volume}));
-        made(
+        let volume = create("/v3/volumes", "volume", json!({"size": 1}));
+        create("/v3/snapshots", "snapshot", json!({"volume_id": volume}));
+        create("/v3/backups", "backup", json!({"volume_id": volume}));
+        create(
             "/v3/backups",
             "backup",
             json!({"volume_id": volume, "incremental": true}),
         );
-        machine(&format!("/v2.1/servers/{server}"), "server", "ACTIVE");
+        until(&format!("/v2.1/servers/{server}"), "server", "ACTIVE");
         let attachment = json!({"volumeAttachment": {"volumeId": volume}});
         let path = format!("/v2.1/servers/{server}/os-volume_attachments");
         member.call_any("POST", &path, attachment);
-        machine(&format!("/v3/volumes/{volume}"), "volume", "in-use");
+        until(&format!("/v3/volumes/{volume}"), "volume", "in-use");
         Self {
             server,
             volume,
             own_port,
             image,
             flavor,
-            people,
+            users,
         }
     }
 
-    pub fn left(&self) -> Vec<String> {
-        let admin = &self.people.bed.api;
-        let project = &self.people.bed.project;
+    /// The rows of the project that Nova and Cinder still list.
+    pub fn remaining(&self) -> Vec<String> {
+        let admin = &self.users.bed.api;
+        let project = &self.users.bed.project;
         let rows = LISTS.iter().flat_map(|(path, key)| {
             let path = format!("{path}?all_tenants=1&project_id={project}");
             let rows = admin.call_any("GET", &path, Value::Null);
@@ -111,17 +112,18 @@ impl<'b> Machine<'b> {
     }
 }
 
-/// A service that misbehaves to what has this name, until it is dropped.
-pub struct Misbehaving(&'static str);
+/// Misbehaviour of a service towards resources of one name. It ends when this is dropped.
+pub struct Misbehavior(&'static str);
 
-impl Misbehaving {
-    pub fn so(service: &'static str, how: &str, name: &str) -> Self {
+impl Misbehavior {
+    /// Switches on the misbehaviour `how`, see `README.md`, for resources with this name.
+    pub fn start(service: &'static str, how: &str, name: &str) -> Self {
         misbehave(&[service, how, name]);
         Self(service)
     }
 }
 
-impl Drop for Misbehaving {
+impl Drop for Misbehavior {
     fn drop(&mut self) {
         misbehave(&[self.0, "well"]);
     }
@@ -136,27 +138,27 @@ fn misbehave(words: &[&str]) {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_8_n19_a_project_of_servers_and_volumes_is_left_empty() {
-    for who in ["mine", "testbed"] {
+fn testbed_story_8_n19_a_project_of_servers_and_volumes_is_emptied() {
+    for login in ["mine", "testbed"] {
         let bed = Bed::small();
-        let machine = Machine::furnish(&bed);
-        assert_eq!(machine.left().len(), 5);
+        let machine = Machine::create(&bed);
+        assert_eq!(machine.remaining().len(), 5);
         let line = format!(
-            "--cloud {who} --region RegionOne delete project/{} --cascade --yes --wait=5m",
+            "--cloud {login} --region RegionOne delete project/{} --cascade --yes --wait=5m",
             bed.project
         );
         bed.gone(&line).ends_with(0);
-        assert_eq!(machine.left(), Vec::<String>::new(), "{who}");
-        only_the_default_group_is_left(&bed);
+        assert_eq!(machine.remaining(), Vec::<String>::new(), "{login}");
+        check_only_default_group(&bed);
     }
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n04_a_volume_is_detached_and_a_server_lets_go_of_its_ports() {
+fn testbed_n04_a_volume_is_detached_before_its_deletion_and_a_server_releases_its_ports() {
     let bed = Bed::small();
-    let machine = Machine::furnish(&bed);
-    let member = machine.people.api("a member");
+    let machine = Machine::create(&bed);
+    let member = machine.users.api("a member");
     let line = |target: String| format!("--cloud mine delete {target} --cascade --yes --wait=5m");
     bed.gone(&line(format!("volume/{}", machine.volume)))
         .ends_with(0);
@@ -164,11 +166,11 @@ fn testbed_n04_a_volume_is_detached_and_a_server_lets_go_of_its_ports() {
     let status = &member.call_any("GET", &server, Value::Null)["server"]["status"];
     assert_eq!(status, "ACTIVE");
 
-    // Two that Nova is to delete with the server: it leaves the one that has a snapshot.
-    let along = [(); 2].map(|()| {
+    // Two volumes that Nova must delete with the server. It keeps the one that has a snapshot.
+    let on_termination = [(); 2].map(|()| {
         let wanted = json!({"volume": {"name": bed.name, "size": 1}});
         let id = text(&member.call_any("POST", "/v3/volumes", wanted)["volume"]["id"]);
-        until_volume(&member, &id, "available");
+        wait_for_volume(&member, &id, "available");
         let url = format!(
             "{}{server}/os-volume_attachments",
             bed.api.root_of("compute")
@@ -176,23 +178,27 @@ fn testbed_n04_a_volume_is_detached_and_a_server_lets_go_of_its_ports() {
         let body = json!({"volumeAttachment": {"volumeId": id, "delete_on_termination": true}});
         let (status, made) = member.send_with("POST", &url, NOVA_2_79, body);
         assert_eq!(status, 200, "{made}");
-        until_volume(&member, &id, "in-use");
+        wait_for_volume(&member, &id, "in-use");
         id
     });
-    let snapshot = json!({"snapshot": {"volume_id": along[1], "force": true}});
+    let snapshot = json!({"snapshot": {"volume_id": on_termination[1], "force": true}});
     member.call_any("POST", "/v3/snapshots", snapshot);
     let plan = format!(
         "--cloud mine plan server/{} --cascade -o json",
         machine.server
     );
     let plan = bed.gone(&plan).ends_with(0).json();
-    let goes = |id: &String| {
+    let reason = |id: &String| {
         let automatic = plan["automatic"].as_array().unwrap();
         let step = automatic.iter().find(|it| it["resource_id"] == *id);
         text(&step.unwrap_or_else(|| panic!("{plan}"))["why"])
     };
-    for id in &along {
-        assert!(goes(id).contains("unless it has snapshots"), "{}", goes(id));
+    for id in &on_termination {
+        assert!(
+            reason(id).contains("unless it has snapshots"),
+            "{}",
+            reason(id)
+        );
     }
 
     bed.gone(&line(format!("server/{}", machine.server)))
@@ -202,8 +208,8 @@ fn testbed_n04_a_volume_is_detached_and_a_server_lets_go_of_its_ports() {
         let rows = rows["volumes"].as_array().unwrap().iter();
         rows.map(|row| text(&row["id"])).collect::<Vec<_>>()
     };
-    wait_for("Nova's delete", || !volumes().contains(&along[0]));
-    assert_eq!(volumes(), [along[1].clone()]);
+    wait_for("Nova's delete", || !volumes().contains(&on_termination[0]));
+    assert_eq!(volumes(), [on_termination[1].clone()]);
     let ports = member.rows("ports", &format!("network_id={}", bed.networks[0]));
     let of_routers = |port: &&Value| text(&port["device_owner"]).starts_with("network:");
     let ports: Vec<Value> = ports
@@ -216,15 +222,15 @@ fn testbed_n04_a_volume_is_detached_and_a_server_lets_go_of_its_ports() {
     );
     bed.gone(&line(format!("project/{}", bed.project)))
         .ends_with(0);
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(machine.remaining(), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_p04_a_locked_server_is_refused_for_an_admin_too() {
     let bed = Bed::small();
-    let machine = Machine::furnish(&bed);
-    let member = machine.people.api("a member");
+    let machine = Machine::create(&bed);
+    let member = machine.users.api("a member");
     let action = format!("/v2.1/servers/{}/action", machine.server);
     member.call_any("POST", &action, json!({"lock": null}));
     for target in [
@@ -241,50 +247,50 @@ fn testbed_p04_a_locked_server_is_refused_for_an_admin_too() {
         bed.project
     );
     bed.gone(&line).ends_with(0);
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(machine.remaining(), Vec::<String>::new());
 }
 
-/// An accepted delete that is not carried out is an attempt, with the cloud's reason, and goes once it can.
+/// An accepted delete that the cloud does not perform counts as a failed attempt with the cloud's reason.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_i06_a_hypervisor_that_refuses_and_a_storage_that_is_busy_are_tried_again() {
+fn testbed_i06_a_delete_that_a_hypervisor_or_a_storage_refused_succeeds_when_retried() {
     let bed = Bed::small();
-    let machine = Machine::furnish(&bed);
-    let _engine = bed.engine("--cloud mine");
-    let started = |target: String| {
+    let machine = Machine::create(&bed);
+    let _engine = bed.start_engine("--cloud mine");
+    let start = |target: String| {
         let line = format!("delete {target} --cascade --yes -o json");
         let accepted = bed.gone(&line).ends_with(0).json();
         text(&accepted["id"])
     };
-    let busy = Misbehaving::so("cinder", "delete-busy", &bed.name);
-    let volume = started(format!("volume/{}", machine.volume));
-    bed.waits_to_show(&volume, &["is no longer being deleted, and is available"]);
+    let busy = Misbehavior::start("cinder", "delete-busy", &bed.name);
+    let volume = start(format!("volume/{}", machine.volume));
+    bed.wait_for_show(&volume, &["is no longer being deleted, and is available"]);
     drop(busy);
-    let refuses = Misbehaving::so("nova", "delete-fails", &bed.name);
-    let server = started(format!("server/{}", machine.server));
+    let refuses = Misbehavior::start("nova", "delete-fails", &bed.name);
+    let server = start(format!("server/{}", machine.server));
     let words = "is no longer being deleted, and is ERROR: Failed to terminate instance";
-    bed.waits_to_show(&server, &[words]);
+    bed.wait_for_show(&server, &[words]);
     drop(refuses);
     for id in [&volume, &server] {
         bed.gone(&format!("retry {id}")).ends_with(0);
         bed.gone(&format!("watch {id}")).ends_with(0);
     }
-    let rest = started(format!("project/{}", bed.project));
+    let rest = start(format!("project/{}", bed.project));
     bed.gone(&format!("watch {rest}")).ends_with(0);
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(machine.remaining(), Vec::<String>::new());
 }
 
-/// Its storage has failed once: the snapshot stays in error_deleting, in which Cinder deletes nothing.
+/// After a failure of the storage the snapshot stays in error_deleting, and Cinder refuses to delete it.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p03_what_cinder_does_not_delete_any_more_goes_by_force_for_an_admin_alone() {
+fn testbed_p03_only_an_admin_deletes_a_snapshot_in_error_deleting_by_force() {
     let bed = Bed::small();
-    let machine = Machine::furnish(&bed);
-    let member = machine.people.api("a member");
+    let machine = Machine::create(&bed);
+    let member = machine.users.api("a member");
     let path = format!("/v3/snapshots?volume_id={}", machine.volume);
     let snapshots = &member.call_any("GET", &path, Value::Null)["snapshots"];
     let snapshot = format!("volume_snapshot/{}", text(&snapshots[0]["id"]));
-    // Blocked, after its first attempt.
+    // A deletion that is blocked after its first attempt: its id, and the command that forces it.
     let blocked = |cloud: &str| {
         let line = format!("{cloud} delete {snapshot} --cascade --yes --wait=20s -o json");
         let id = text(&bed.gone(&line).ends_with(4).json()["id"]);
@@ -294,7 +300,7 @@ fn testbed_p03_what_cinder_does_not_delete_any_more_goes_by_force_for_an_admin_a
             format!("{cloud} purge {short} --rung force --confirm {short}"),
         )
     };
-    let fails = Misbehaving::so("cinder", "delete-fails", &bed.name);
+    let fails = Misbehavior::start("cinder", "delete-fails", &bed.name);
     let (id, force) = blocked("--cloud mine");
     bed.gone(&force).says(&["it needs the role admin"]);
     bed.gone(&format!("--cloud mine cancel {id}")).ends_with(0);
@@ -311,7 +317,7 @@ fn testbed_p03_what_cinder_does_not_delete_any_more_goes_by_force_for_an_admin_a
     bed.gone("audit list").says(&["purge force"]);
     assert!(
         !machine
-            .left()
+            .remaining()
             .iter()
             .any(|row| row.starts_with("snapshots"))
     );
@@ -322,22 +328,22 @@ fn testbed_p03_what_cinder_does_not_delete_any_more_goes_by_force_for_an_admin_a
     bed.gone(&line).ends_with(0);
 }
 
-/// Of servers that Nova deleted while Cinder was away. Nothing in either service frees such a volume.
+/// Such volumes remain if Nova deletes a server while Cinder is down. Neither service detaches them.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p03_a_volume_of_a_server_that_is_gone_is_freed_and_goes() {
+fn testbed_p03_a_volume_attached_to_a_missing_server_is_detached_and_deleted() {
     let bed = Bed::small();
-    let mut people = People::none(&bed);
-    people.comes("a member", &bed.project, "member");
-    let member = people.api("a member");
+    let mut users = Users::empty(&bed);
+    users.add("a member", &bed.project, "member");
+    let member = users.api("a member");
     let volume = || {
         let wanted = json!({"volume": {"name": bed.name, "size": 1}});
         let id = text(&member.call_any("POST", "/v3/volumes", wanted)["volume"]["id"]);
-        until_volume(&member, &id, "available");
+        wait_for_volume(&member, &id, "available");
         id
     };
     let storage = bed.api.root_of("block-storage");
-    let used = |volume: &str, connector: Value| {
+    let attach = |volume: &str, connector: Value| {
         let body = json!({"attachment": {"volume_uuid": volume, "connector": connector,
             "instance_uuid": "00000000-0000-4000-8000-000000000000"}});
         let url = format!("{storage}/v3/attachments");
@@ -348,12 +354,12 @@ fn testbed_p03_a_volume_of_a_server_that_is_gone_is_freed_and_goes() {
     let (attached, reserved) = (volume(), volume());
     let connector = json!({"initiator": "iqn", "ip": "127.0.0.1", "host": "gone", "platform": "x86_64",
         "os_type": "linux2", "multipath": false, "mountpoint": "/dev/vdb"});
-    let use_of = used(&attached, connector);
-    let url = format!("{storage}/v3/attachments/{use_of}/action");
+    let attachment = attach(&attached, connector);
+    let url = format!("{storage}/v3/attachments/{attachment}/action");
     member.send_with("POST", &url, CINDER_3_44, json!({"os-complete": {}}));
-    until_volume(&member, &attached, "in-use");
-    used(&reserved, Value::Null);
-    until_volume(&member, &reserved, "reserved");
+    wait_for_volume(&member, &attached, "in-use");
+    attach(&reserved, Value::Null);
+    wait_for_volume(&member, &reserved, "reserved");
 
     let cloud = "--cloud testbed --region RegionOne";
     let line = format!("{cloud} delete volume/{attached} --cascade --yes --wait=1m");
@@ -372,12 +378,13 @@ fn testbed_p03_a_volume_of_a_server_that_is_gone_is_freed_and_goes() {
     assert_eq!(left["volumes"], json!([]));
 }
 
-/// With volumes that go along with their server.
+/// The first microversion with `delete_on_termination` of an attached volume.
 const NOVA_2_79: (&str, &str) = ("openstack-api-version", "compute 2.79");
-/// With attachments as resources of their own.
+/// A microversion in which attachments are resources.
 const CINDER_3_44: (&str, &str) = ("openstack-api-version", "volume 3.44");
 
-pub fn until_volume(member: &Api, id: &str, state: &str) {
+/// Waits until the volume has this status.
+pub fn wait_for_volume(member: &Api, id: &str, state: &str) {
     let path = format!("/v3/volumes/{id}");
     wait_for(&format!("the volume to be {state}"), || {
         member.call_any("GET", &path, Value::Null)["volume"]["status"] == state
@@ -386,16 +393,16 @@ pub fn until_volume(member: &Api, id: &str, state: &str) {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n04_a_networks_servers_are_said_and_go_when_they_are_asked_for() {
+fn testbed_n04_a_plan_lists_a_networks_servers_and_deletes_them_only_on_request() {
     let bed = Bed::small();
-    let machine = Machine::furnish(&bed);
-    let member = machine.people.api("a member");
+    let machine = Machine::create(&bed);
+    let member = machine.users.api("a member");
     let network = format!("network/{}", bed.networks[0]);
     let planned = |options: &str| {
         let line = format!("--cloud mine plan {network} --cascade {options} -o json");
         bed.gone(&line).ends_with(0).json()
     };
-    let shows = |part: &Value| {
+    let count = |part: &Value| {
         let steps = part.as_array().unwrap().iter();
         steps
             .filter(|it| it["resource_id"] == machine.server)
@@ -403,13 +410,13 @@ fn testbed_n04_a_networks_servers_are_said_and_go_when_they_are_asked_for() {
     };
     let plan = planned("");
     assert_eq!(
-        (shows(&plan["steps"]), shows(&plan["unset"])),
+        (count(&plan["steps"]), count(&plan["unset"])),
         (0, 1),
         "{plan}"
     );
     let plan = planned("--with-servers");
     assert_eq!(
-        (shows(&plan["steps"]), shows(&plan["unset"])),
+        (count(&plan["steps"]), count(&plan["unset"])),
         (1, 0),
         "{plan}"
     );
@@ -430,30 +437,30 @@ fn testbed_n04_a_networks_servers_are_said_and_go_when_they_are_asked_for() {
         bed.project
     );
     bed.gone(&line).ends_with(0);
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(machine.remaining(), Vec::<String>::new());
 }
 
-/// Killed as the server goes, and as each of what it held goes.
+/// The engine is killed again and again while the server and its volumes are deleted.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_i11_engines_killed_between_server_and_volumes_lose_nothing_and_delete_no_volume_twice() {
+fn testbed_i11_repeatedly_killed_engines_empty_a_project_and_delete_no_volume_twice() {
     let bed = Bed::small();
-    let machine = Machine::furnish(&bed);
+    let machine = Machine::create(&bed);
     let proxy = Proxy::to(bed.api.root_of("block-storage"));
     bed.change_clouds(|clouds| {
         let url = format!("{}/v3", proxy.url);
         clouds["clouds"]["mine"]["block_storage_endpoint_override"] = url.into();
     });
-    let mut engine = bed.engine("--cloud mine");
+    let mut engine = bed.start_engine("--cloud mine");
     let line = format!("delete project/{} --cascade --yes -o json", bed.project);
     let id = text(&bed.gone(&line).ends_with(0).json()["id"]);
     for millis in [200, 600, 1200, 1800, 2500, 3500] {
         std::thread::sleep(Duration::from_millis(millis));
         drop(engine);
-        engine = bed.engine("--cloud mine");
+        engine = bed.start_engine("--cloud mine");
     }
     bed.gone(&format!("watch {id}")).ends_with(0);
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(machine.remaining(), Vec::<String>::new());
     bed.gone("ledger check").ends_with(0);
     let mut accepted: BTreeMap<String, usize> = BTreeMap::new();
     for (path, status) in proxy.deletes() {
@@ -463,13 +470,13 @@ fn testbed_i11_engines_killed_between_server_and_volumes_lose_nothing_and_delete
     assert!(accepted.values().all(|times| *times <= 1), "{accepted:?}");
 }
 
-/// A cloud that keeps deleted servers for a while, with their ports and volumes.
+/// Some clouds keep deleted servers for a while, with their ports and volumes.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p03_a_server_that_is_only_soft_deleted_is_told_and_goes_by_force() {
+fn testbed_p03_a_soft_deleted_server_is_reported_and_deleted_by_force() {
     let bed = Bed::small();
-    let machine = Machine::furnish(&bed);
-    let soft = Misbehaving::so("nova", "soft-delete", "600");
+    let machine = Machine::create(&bed);
+    let soft = Misbehavior::start("nova", "soft-delete", "600");
     let server = format!("server/{}", machine.server);
     let line = format!("--cloud mine delete {server} --cascade --yes --wait=20s -o json");
     let id = text(&bed.gone(&line).ends_with(4).json()["id"]);
@@ -486,12 +493,12 @@ fn testbed_p03_a_server_that_is_only_soft_deleted_is_told_and_goes_by_force() {
         bed.project
     );
     bed.gone(&line).ends_with(0);
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(machine.remaining(), Vec::<String>::new());
 }
 
-/// The cloud `own`, of an admin in the bed's project (`seed` gave him the role): Barbican shows a login the secrets of its
-/// own project alone.
-fn an_admin_of_its_own(bed: &Bed) {
+/// Adds the cloud `own` to the program's `clouds.yaml`: an admin in the bed's project, a role that `seed` has granted.
+/// Barbican shows a login only the secrets of its own project.
+fn add_project_admin(bed: &Bed) {
     bed.change_clouds(|clouds| {
         let mut own = clouds["clouds"]["testbed"].clone();
         own["auth"]["project_name"] = json!(bed.name);
@@ -500,86 +507,88 @@ fn an_admin_of_its_own(bed: &Bed) {
     });
 }
 
-/// A second server of the project, whose name has no part in common with what misbehaves.
-fn a_calm_server(bed: &Bed, machine: &Machine<'_>) {
-    let member = machine.people.api("a member");
+/// Creates a second server of the project, whose name does not contain the name for which the host misbehaves.
+fn create_unaffected_server(bed: &Bed, machine: &Machine<'_>) {
+    let member = machine.users.api("a member");
     let name: String = bed.name.chars().rev().collect();
     let fields = json!({"server": {"name": name, "imageRef": machine.image,
         "flavorRef": machine.flavor, "networks": [{"uuid": bed.networks[0]}]}});
     let made = member.call_any("POST", "/v2.1/servers", fields);
     let path = format!("/v2.1/servers/{}", text(&made["server"]["id"]));
-    wait_for("the calm server", || {
+    wait_for("the unaffected server", || {
         member.call_any("GET", &path, Value::Null)["server"]["status"] == "ACTIVE"
     });
 }
 
-/// The host of one server hangs: all else goes meanwhile, and the server is stuck with its reason and its ladder.
-/// A member retries it when the host is well again. An admin resets its state, and the project goes last, although the
-/// login is the project's own.
+/// The host of one server hangs: everything else is deleted, and the server is stuck with a reason and its ladder. A
+/// member retries it when the host works again. An admin of the project resets its state, and the project itself is
+/// deleted last.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_16_n12_a_server_whose_host_hangs_ends_stuck_alone_with_its_ladder() {
-    for (who, options) in [("mine", ""), ("own", "--with-project")] {
+fn testbed_story_16_n12_only_the_server_on_a_hanging_host_is_stuck_and_its_ladder_is_shown() {
+    for (login, options) in [("mine", ""), ("own", "--with-project")] {
         let bed = Bed::small();
-        let machine = Machine::furnish(&bed);
-        a_calm_server(&bed, &machine);
-        an_admin_of_its_own(&bed);
+        let machine = Machine::create(&bed);
+        create_unaffected_server(&bed, &machine);
+        add_project_admin(&bed);
         bed.configure("[gc.kind.server]\npending_max = '20s'\n");
-        let hangs = Misbehaving::so("nova", "delete-hangs", &bed.name);
-        let _engine = bed.engine(&format!("--cloud {who}"));
+        let misbehavior = Misbehavior::start("nova", "delete-hangs", &bed.name);
+        let _engine = bed.start_engine(&format!("--cloud {login}"));
         let project = &bed.project;
         let line = format!("delete project/{project} --cascade {options} --yes -o json");
         let id = text(&bed.gone(&line).ends_with(0).json()["id"]);
-        bed.waits_to_show(&id, &["stuck", &machine.server, "is still deleting"]);
-        let held = |row: &String| row.contains(&machine.server) || row.contains(&machine.volume);
-        wait_for("all else to go", || {
-            let left = machine.left();
-            left.len() == 2 && left.iter().all(held)
+        bed.wait_for_show(&id, &["stuck", &machine.server, "is still deleting"]);
+        let is_stuck =
+            |row: &String| row.contains(&machine.server) || row.contains(&machine.volume);
+        wait_for("the end of all other resources", || {
+            let left = machine.remaining();
+            left.len() == 2 && left.iter().all(is_stuck)
         });
         let ladder = bed.gone(&format!("purge {id}"));
         let reset = format!("purge {id} --rung reset --confirm {}", &id[id.len() - 8..]);
-        if who == "mine" {
+        if login == "mine" {
             ladder.says(&["reset", "it needs the role admin", "force"]);
             bed.gone(&reset).says(&["it needs the role admin"]);
-            drop(hangs);
+            drop(misbehavior);
             bed.gone(&format!("retry {id}")).ends_with(0);
         } else {
             ladder.says(&["reset", "its hypervisor may still run it", "force"]);
-            assert!(is_there(&bed));
-            drop(hangs);
+            assert!(has_project(&bed));
+            drop(misbehavior);
             bed.gone(&reset).ends_with(0);
         }
         bed.gone(&format!("watch {id}")).ends_with(0);
-        assert_eq!(machine.left(), Vec::<String>::new(), "{who}");
-        assert_eq!(is_there(&bed), who == "mine");
+        assert_eq!(machine.remaining(), Vec::<String>::new(), "{login}");
+        assert_eq!(has_project(&bed), login == "mine");
     }
 }
 
-/// Whether Keystone has the bed's project.
-fn is_there(bed: &Bed) -> bool {
+/// Whether Keystone still has the bed's project.
+fn has_project(bed: &Bed) -> bool {
     let projects = bed.api.identity("GET", "/projects", &Value::Null).0;
     let mut projects = projects["projects"].as_array().unwrap().iter();
     projects.any(|project| project["id"] == bed.project.as_str())
 }
 
-/// By the CLI and by the gate. Neutron lets no member delete a port of a server; the server runs on without it.
+/// By the command line and by the gate. Neutron does not let a member delete a port of a server, so gone releases the
+/// port first. The server keeps running without it.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_18_n20_a_members_network_goes_from_under_his_server_once_nothing_of_others_is_on_it()
- {
+fn testbed_story_18_n20_a_member_deletes_a_running_servers_network_once_foreign_ports_are_gone() {
     let mut bed = Bed::small();
     let network = bed.networks[0].clone();
     let foreign = json!({"network_id": network, "name": "of-another"});
-    let foreign = text(&bed.stranger("ports", "port", foreign)["id"]);
-    let machine = Machine::furnish(&bed);
+    let foreign = text(&bed.create_foreign("ports", "port", foreign)["id"]);
+    let machine = Machine::create(&bed);
     let (_engine, gates) = engine_with_gates(&bed);
     let delete = format!("--cloud mine delete network/{network} --cascade --yes --wait=2m");
     let refusal = format!("port of-another ({foreign}) belongs to project");
     bed.gone(&delete).ends_with(6).says(&[&refusal]);
-    let mut member = machine.people.api("a member");
+    let mut member = machine.users.api("a member");
     member.network_url = format!("http://{}/v2.0", gates[0]);
     let path = format!("networks/{network}?cascade=true");
-    // Due within a second, planned by then or not; the address has the time to ask Neutron what it shows to the member.
+    // The answer is due within a second, whether the plan is complete or not. The deletion's address has more time to
+    // ask Neutron which blockers it shows to the member.
     let (status, answer) = member.answer("DELETE", &path, Value::Null);
     assert!([202, 409].contains(&status), "{answer}");
     let deletions = bed.gone("list deletions -o json").ends_with(0).json();
@@ -609,5 +618,5 @@ fn testbed_story_18_n20_a_members_network_goes_from_under_his_server_once_nothin
         bed.name
     );
     bed.gone(&rest).ends_with(0);
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(machine.remaining(), Vec::<String>::new());
 }

@@ -1,17 +1,17 @@
-//! Shares of real Manila: emptied with their project, kept by what needs them, and put back by a storage that refuses.
+//! Shares of real Manila: deleted with their project, refused for their blockers, and kept by a storage that refuses.
 
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::bed::{Bed, wait_for};
-use crate::cascade::only_the_default_group_is_left;
-use crate::people::People;
-use crate::servers::Misbehaving;
+use crate::cascade::check_only_default_group;
+use crate::servers::Misbehavior;
+use crate::users::Users;
 
-/// With locks of resources.
+/// A microversion with resource locks.
 const MANILA: (&str, &str) = ("x-openstack-manila-api-version", "2.82");
 
-/// The lists of what a project may have in Manila, and their keys.
+/// The lists of Manila in which a project can have rows, and the keys of their rows.
 const LISTS: [(&str, &str); 8] = [
     ("shares", "shares"),
     ("shares?is_soft_deleted=true", "shares"),
@@ -23,20 +23,22 @@ const LISTS: [(&str, &str); 8] = [
     ("share-transfers", "transfers"),
 ];
 
-/// The shares of a project, by its member's calls. Their types are an admin's, and go when this is dropped.
+/// Creates shares of a project by the calls of its member. An admin creates their types, which are deleted when this is
+/// dropped.
 pub struct Shares<'p, 'b> {
-    people: &'p People<'b>,
+    users: &'p Users<'b>,
+    /// The share type without share servers and replicas.
     plain: String,
-    /// With a copy on another storage.
+    /// The share type with replicas on another storage.
     copied: String,
-    /// With share servers.
+    /// The share type with share servers.
     served: String,
     group_type: String,
 }
 
 impl Drop for Shares<'_, '_> {
     fn drop(&mut self) {
-        let admin = &self.people.bed.api;
+        let admin = &self.users.bed.api;
         let types = [&self.plain, &self.copied, &self.served];
         let types = types.map(|id| format!("types/{id}"));
         let group_type = format!("share-group-types/{}", self.group_type);
@@ -52,8 +54,8 @@ fn url(api: &Api, path: &str) -> String {
 }
 
 impl<'p, 'b> Shares<'p, 'b> {
-    pub fn new(people: &'p People<'b>) -> Self {
-        let bed = people.bed;
+    pub fn new(users: &'p Users<'b>) -> Self {
+        let bed = users.bed;
         let make = |path: &str, kind: &str, name: &str, mut fields: Value| {
             fields["name"] = json!(format!("{}-{name}", bed.name));
             let wanted = json!({ kind: fields });
@@ -72,7 +74,7 @@ impl<'p, 'b> Shares<'p, 'b> {
         let snapshots = json!({"consistent_snapshot_support": "pool"});
         let group_type = json!({"share_types": [plain], "group_specs": snapshots});
         Self {
-            people,
+            users,
             group_type: make("share-group-types", "share_group_type", "group", group_type),
             copied: of_type("copied", copied),
             served: of_type("served", json!({ servers: true })),
@@ -81,22 +83,24 @@ impl<'p, 'b> Shares<'p, 'b> {
     }
 
     fn name(&self) -> &str {
-        &self.people.bed.name
+        &self.users.bed.name
     }
 
-    /// A call of the member's that must work.
+    /// A POST of the member, which must succeed. Returns the body.
     fn post(&self, path: &str, body: Value) -> Value {
-        let member = self.people.api("a member");
+        let member = self.users.api("a member");
         let (status, made) = member.send_with("POST", &url(&member, path), MANILA, body);
         assert!(status < 300, "{path}: {status} {made}");
         made
     }
 
+    /// A GET of the member. Returns status and body.
     fn get(&self, path: &str) -> (u16, Value) {
-        let member = self.people.api("a member");
+        let member = self.users.api("a member");
         member.get_with(&url(&member, path), MANILA.0, MANILA.1)
     }
 
+    /// Waits until a field of the resource at this path has this value.
     fn until(&self, path: &str, field: &str, state: &str) {
         wait_for(&format!("{path} to be {state}"), || {
             self.get(path)
@@ -106,6 +110,7 @@ impl<'p, 'b> Shares<'p, 'b> {
         });
     }
 
+    /// Creates a share, and waits until it is available.
     pub fn share(&self, name: &str, mut fields: Value) -> String {
         fields["name"] = json!(name);
         fields["size"] = json!(1);
@@ -119,6 +124,7 @@ impl<'p, 'b> Shares<'p, 'b> {
         id
     }
 
+    /// Creates a snapshot, and waits until it is available.
     fn snapshot(&self, share: &str, name: &str) -> String {
         let fields = json!({"share_id": share, "name": name});
         let id = text(&self.post("snapshots", json!({ "snapshot": fields }))["snapshot"]["id"]);
@@ -126,6 +132,7 @@ impl<'p, 'b> Shares<'p, 'b> {
         id
     }
 
+    /// Creates an access rule, and waits until it is active.
     fn access_rule(&self, share: &str) -> String {
         let rule = json!({"access_type": "ip", "access_to": "192.0.2.1", "access_level": "rw"});
         let path = format!("shares/{share}/action");
@@ -138,9 +145,9 @@ impl<'p, 'b> Shares<'p, 'b> {
         id
     }
 
-    /// A share network on the bed's first network, with a security service.
+    /// Creates a share network on the bed's first network, with a security service.
     fn network(&self) -> String {
-        let bed = self.people.bed;
+        let bed = self.users.bed;
         let subnets = bed
             .api
             .rows("subnets", &format!("network_id={}", bed.networks[0]));
@@ -156,9 +163,9 @@ impl<'p, 'b> Shares<'p, 'b> {
         id
     }
 
-    /// A group with a share, and a snapshot of it.
+    /// Creates a share group with a share, and a snapshot of the group.
     fn group(&self) {
-        let made = |path: &str, kind: &str, fields: Value| {
+        let create = |path: &str, kind: &str, fields: Value| {
             let id = text(&self.post(path, json!({ kind: fields }))[kind]["id"]);
             let state = format!("/{kind}/status");
             self.until(&format!("{path}/{id}"), &state, "available");
@@ -166,16 +173,16 @@ impl<'p, 'b> Shares<'p, 'b> {
         };
         let fields = json!({"name": self.name(), "share_group_type_id": self.group_type,
             "share_types": [self.plain]});
-        let group = made("share-groups", "share_group", fields);
+        let group = create("share-groups", "share_group", fields);
         self.share(
             &format!("{}-grouped", self.name()),
             json!({ "share_group_id": group }),
         );
         let fields = json!({ "share_group_id": group });
-        made("share-group-snapshots", "share_group_snapshot", fields);
+        create("share-group-snapshots", "share_group_snapshot", fields);
     }
 
-    /// A share with a replica.
+    /// Creates a share with a replica.
     fn copied(&self) {
         let fields = json!({"share_type": self.copied});
         let share = self.share(&format!("{}-copied", self.name()), fields);
@@ -187,8 +194,8 @@ impl<'p, 'b> Shares<'p, 'b> {
         self.until(&path, "/share_replica/status", "available");
     }
 
-    /// A share on a share network, and one with a snapshot and an access rule.
-    pub fn furnish(&self) {
+    /// Creates a share on a share network, and one with a snapshot and an access rule.
+    pub fn create(&self) {
         let network = self.network();
         self.share(
             &format!("{}-served", self.name()),
@@ -199,9 +206,9 @@ impl<'p, 'b> Shares<'p, 'b> {
         self.access_rule(&share);
     }
 
-    /// A group with a share and a snapshot; a share with a replica; one in the recycle bin; and one that is offered to
-    /// another project.
-    fn furnish_more(&self) {
+    /// Creates a group with a share and a snapshot, a share with a replica, a share in the recycle bin, and a share
+    /// that is offered to another project.
+    fn create_more(&self) {
         self.group();
         self.copied();
         let binned = self.share(&format!("{}-binned", self.name()), json!({}));
@@ -214,8 +221,8 @@ impl<'p, 'b> Shares<'p, 'b> {
         self.post("share-transfers", json!({ "transfer": transfer }));
     }
 
-    /// What the member still has in Manila.
-    pub fn left(&self) -> Vec<String> {
+    /// The rows that the member still has in Manila.
+    pub fn remaining(&self) -> Vec<String> {
         let rows = LISTS.iter().flat_map(|(path, key)| {
             let (status, rows) = self.get(path);
             assert_eq!(status, 200, "{path}: {rows}");
@@ -226,30 +233,30 @@ impl<'p, 'b> Shares<'p, 'b> {
     }
 }
 
-/// How many rows `furnish` makes.
-pub const FURNISHED: usize = 5;
-/// How many more rows `furnish_more` makes.
-const FURNISHED_MORE: usize = 7;
+/// Number of rows that `create` makes.
+pub const CREATED: usize = 5;
+/// Number of rows that `create_more` makes.
+const CREATED_MORE: usize = 7;
 
-/// Whose logins delete: the member's own, and an admin's.
+/// The clouds whose logins delete: the member's own, and an admin's.
 const LOGINS: [&str; 2] = ["mine", "testbed"];
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n20_a_share_goes_after_its_snapshot_and_with_its_access_rule() {
+fn testbed_n20_a_share_is_deleted_after_its_snapshot_and_with_its_access_rule() {
     let bed = Bed::small();
-    let people = People::a_member(&bed);
-    let shares = Shares::new(&people);
-    for who in LOGINS {
+    let users = Users::with_member(&bed);
+    let shares = Shares::new(&users);
+    for login in LOGINS {
         let share = shares.share(&bed.name, json!({}));
         let snapshot = shares.snapshot(&share, &format!("{}-snapshot", bed.name));
         let rule = shares.access_rule(&share);
         let line = |verb: &str, more: &str| {
             bed.gone(&format!(
-                "--cloud {who} --region RegionOne {verb} share/{share} {more}"
+                "--cloud {login} --region RegionOne {verb} share/{share} {more}"
             ))
         };
-        // Without a cascade it is refused, and the snapshot is named.
+        // Without a cascade the deletion is refused, and names the snapshot.
         line("delete", "--yes --wait=1m")
             .ends_with(6)
             .says(&[&format!("{}-snapshot", bed.name), "share_snapshot"]);
@@ -271,21 +278,26 @@ fn testbed_n20_a_share_goes_after_its_snapshot_and_with_its_access_rule() {
         );
 
         line("delete", "--cascade --yes --wait=1m").ends_with(0);
-        assert_eq!(shares.left(), Vec::<String>::new(), "{who}");
+        assert_eq!(shares.remaining(), Vec::<String>::new(), "{login}");
     }
 }
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n19_a_share_network_keeps_its_network_and_goes_with_the_project() {
+fn testbed_n19_a_share_network_blocks_its_network_and_is_deleted_with_the_project() {
     let bed = Bed::small();
-    bed.without_policies();
-    let people = People::a_member(&bed);
-    let shares = Shares::new(&people);
-    shares.furnish();
-    shares.furnish_more();
-    let furnished = FURNISHED + FURNISHED_MORE;
-    assert_eq!(shares.left().len(), furnished, "{:?}", shares.left());
+    bed.delete_qos_policies();
+    let users = Users::with_member(&bed);
+    let shares = Shares::new(&users);
+    shares.create();
+    shares.create_more();
+    let created = CREATED + CREATED_MORE;
+    assert_eq!(
+        shares.remaining().len(),
+        created,
+        "{:?}",
+        shares.remaining()
+    );
     let served = bed
         .api
         .rows("ports", &format!("network_id={}", bed.networks[0]));
@@ -294,9 +306,9 @@ fn testbed_n19_a_share_network_keeps_its_network_and_goes_with_the_project() {
         .filter(|it| it["device_owner"] == "manila:share")
         .count();
     assert_eq!(served, 2);
-    for who in LOGINS {
+    for login in LOGINS {
         let line = format!(
-            "--cloud {who} --region RegionOne delete network/{} --cascade --yes --wait=1m",
+            "--cloud {login} --region RegionOne delete network/{} --cascade --yes --wait=1m",
             bed.networks[0]
         );
         bed.gone(&line)
@@ -308,47 +320,47 @@ fn testbed_n19_a_share_network_keeps_its_network_and_goes_with_the_project() {
         bed.project
     );
     bed.gone(&line).ends_with(0);
-    assert_eq!(shares.left(), Vec::<String>::new());
-    only_the_default_group_is_left(&bed);
+    assert_eq!(shares.remaining(), Vec::<String>::new());
+    check_only_default_group(&bed);
 }
 
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_p04_a_locked_share_is_refused_for_an_admin_too() {
     let bed = Bed::small();
-    let people = People::a_member(&bed);
-    let shares = Shares::new(&people);
+    let users = Users::with_member(&bed);
+    let shares = Shares::new(&users);
     let share = shares.share(&bed.name, json!({}));
     let lock = json!({"resource_id": share, "resource_type": "share", "resource_action": "delete",
         "lock_reason": format!("{} keeps it", bed.name)});
     let made = shares.post("resource-locks", json!({ "resource_lock": lock }));
     let lock = text(&made["resource_lock"]["id"]);
-    let delete = |who: &str, target: &str| {
+    let delete = |login: &str, target: &str| {
         bed.gone(&format!(
-            "--cloud {who} --region RegionOne delete {target} --cascade --yes --wait=1m"
+            "--cloud {login} --region RegionOne delete {target} --cascade --yes --wait=1m"
         ))
     };
-    for who in LOGINS {
+    for login in LOGINS {
         for target in [format!("share/{share}"), format!("project/{}", bed.project)] {
-            delete(who, &target)
+            delete(login, &target)
                 .ends_with(6)
                 .says(&[&format!("{} keeps it", bed.name), "locks"]);
         }
     }
     delete("mine", &format!("resource_lock/{lock}")).ends_with(0);
     delete("mine", &format!("share/{share}")).ends_with(0);
-    assert_eq!(shares.left(), Vec::<String>::new());
+    assert_eq!(shares.remaining(), Vec::<String>::new());
 }
 
-/// Its storage has failed once: the share stays in error_deleting, in which Manila deletes nothing.
+/// After a failure of the storage the share stays in error_deleting, and Manila refuses to delete it.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_p03_a_share_in_error_deleting_goes_by_force_for_an_admin_alone() {
+fn testbed_p03_only_an_admin_deletes_a_share_in_error_deleting_by_force() {
     let bed = Bed::small();
-    let people = People::a_member(&bed);
-    let shares = Shares::new(&people);
+    let users = Users::with_member(&bed);
+    let shares = Shares::new(&users);
     let share = shares.share(&bed.name, json!({}));
-    // Blocked, after its first attempt.
+    // A deletion that is blocked after its first attempt: its id, and the command that forces it.
     let blocked = |cloud: &str| {
         let line = format!("{cloud} delete share/{share} --cascade --yes --wait=20s -o json");
         let id = text(&bed.gone(&line).ends_with(4).json()["id"]);
@@ -358,7 +370,7 @@ fn testbed_p03_a_share_in_error_deleting_goes_by_force_for_an_admin_alone() {
             format!("{cloud} purge {short} --rung force --confirm {short}"),
         )
     };
-    let fails = Misbehaving::so("manila", "delete-fails", &bed.name);
+    let fails = Misbehavior::start("manila", "delete-fails", &bed.name);
     let (id, force) = blocked("--cloud mine");
     bed.gone(&force).says(&["it needs the role admin"]);
     bed.gone(&format!("--cloud mine cancel {id}")).ends_with(0);
@@ -373,5 +385,5 @@ fn testbed_p03_a_share_in_error_deleting_goes_by_force_for_an_admin_alone() {
     bed.gone(&force);
     bed.gone(&format!("{cloud} watch {id}")).ends_with(0);
     bed.gone("audit list").says(&["purge force"]);
-    assert_eq!(shares.left(), Vec::<String>::new());
+    assert_eq!(shares.remaining(), Vec::<String>::new());
 }

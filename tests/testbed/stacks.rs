@@ -1,22 +1,22 @@
-//! Stacks of real Heat: what they made goes with them, what they keep stays, and what hinders one is named.
+//! Stacks of real Heat: their resources are deleted with them, retained ones stay, and a newcomer can block them.
 
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::bed::{Bed, wait_for};
-use crate::people::People;
 use crate::proxy::Proxy;
+use crate::users::Users;
 
-/// The stack's id below `/stacks`: its name and its id.
-fn stack(bed: &Bed, member: &Api, resources: Value) -> String {
+/// Creates a stack. Returns its name and its id, as they follow `/stacks` in a path.
+fn create_stack(bed: &Bed, member: &Api, resources: Value) -> String {
     let template = json!({"heat_template_version": "2018-08-31", "resources": resources});
     let wanted = json!({"stack_name": bed.name, "template": template, "timeout_mins": 3});
     let stacks = format!("/{}/stacks", bed.project);
-    let made = member.call_of("orchestration", "POST", &stacks, wanted);
+    let made = member.call_service("orchestration", "POST", &stacks, wanted);
     let stack = format!("{}/{}", bed.name, text(&made["stack"]["id"]));
     let path = format!("{stacks}/{stack}");
     wait_for("the stack is complete", || {
-        let shown = member.call_of("orchestration", "GET", &path, Value::Null);
+        let shown = member.call_service("orchestration", "GET", &path, Value::Null);
         shown["stack"]["stack_status"] == "CREATE_COMPLETE"
     });
     stack
@@ -29,11 +29,11 @@ fn volumes(member: &Api) -> Vec<Value> {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n05_a_stack_takes_what_it_made_and_leaves_what_it_keeps() {
+fn testbed_n05_a_stack_is_deleted_with_its_resources_except_retained_ones() {
     let bed = Bed::small();
-    bed.without_policies();
-    let people = People::a_member(&bed);
-    let member = people.api("a member");
+    bed.delete_qos_policies();
+    let users = Users::with_member(&bed);
+    let member = users.api("a member");
     let volume = json!({"type": "OS::Cinder::Volume", "properties": {"size": 1}});
     let mut kept = volume.clone();
     kept["deletion_policy"] = json!("Retain");
@@ -50,8 +50,8 @@ fn testbed_n05_a_stack_takes_what_it_made_and_leaves_what_it_keeps() {
             "properties": {"payload": "x", "payload_content_type": "text/plain"}},
         "password": {"type": "OS::Heat::RandomString"},
     });
-    let id = stack(&bed, &member, resources).replace('/', ",");
-    // An admin of another project sees the same, but for the secret.
+    let id = create_stack(&bed, &member, resources).replace('/', ",");
+    // An admin of another project gets the same plan without the secret.
     for (cloud, secrets) in [("mine", 1), ("testbed --region RegionOne", 0)] {
         let line = format!("--cloud {cloud} plan stack/{id} --cascade -o json");
         let plan = bed.gone(&line).ends_with(0).json();
@@ -89,28 +89,29 @@ fn testbed_n05_a_stack_takes_what_it_made_and_leaves_what_it_keeps() {
     assert_eq!(volumes(&member), [] as [Value; 0]);
 }
 
-/// Heat says why its volume does not go, in Cinder's words for all causes. gone names the snapshot.
+/// Heat reports that it cannot delete its volume, in the words that Cinder uses for all causes. The cause is a snapshot
+/// that was created after the plan.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_i06_what_keeps_a_stack_from_going_is_named_and_the_stack_goes_after_it() {
+fn testbed_i06_a_late_snapshot_that_blocks_a_stack_is_absorbed_and_the_stack_deleted() {
     let bed = Bed::small();
-    let people = People::a_member(&bed);
-    let member = people.api("a member");
+    let users = Users::with_member(&bed);
+    let member = users.api("a member");
     let volume = json!({"type": "OS::Cinder::Volume", "properties": {"size": 1}});
-    let id = stack(&bed, &member, json!({ "disk": volume })).replace('/', ",");
+    let id = create_stack(&bed, &member, json!({ "disk": volume })).replace('/', ",");
     let proxy = Proxy::to(member.root_of("orchestration"));
     bed.change_clouds(|clouds| {
         let url = format!("{}/v1/{}", proxy.url, bed.project);
         clouds["clouds"]["mine"]["orchestration_endpoint_override"] = url.into();
     });
-    let _engine = bed.engine("--cloud mine");
+    let _engine = bed.start_engine("--cloud mine");
     proxy.hold_deletes_after(0);
     let line = format!("delete stack/{id} --cascade --drift absorb --yes -o json");
     let deletion = text(&bed.gone(&line).ends_with(0).json()["id"]);
     wait_for("the delete of the stack", || !proxy.deletes().is_empty());
-    let made = volumes(&member);
+    let created = volumes(&member);
     let snapshot =
-        json!({"snapshot": {"volume_id": made[0]["id"], "name": format!("{}-late", bed.name)}});
+        json!({"snapshot": {"volume_id": created[0]["id"], "name": format!("{}-late", bed.name)}});
     member.call_any("POST", "/v3/snapshots", snapshot);
     wait_for("the snapshot", || {
         let snapshots = member.call_any("GET", "/v3/snapshots", Value::Null);

@@ -1,50 +1,52 @@
-//! A whole project on the real services, emptied by its member, and by an admin as far as the services show it to
-//! him: one of zones, secrets, a stack, a server group and a volume that is offered, and one with everything.
+//! Whole projects on the real services, which their member empties, and which an admin empties as far as the services
+//! show them to that admin: one with zones, secrets, a stack, a server group and a volume in transfer, and one with
+//! everything.
 
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::bed::{Bed, wait_for};
-use crate::cascade::only_the_default_group_is_left;
+use crate::cascade::check_only_default_group;
 use crate::objects::Account;
-use crate::people::People;
 use crate::servers::Machine;
-use crate::shares::{FURNISHED, Shares};
+use crate::shares::{CREATED, Shares};
+use crate::users::Users;
 
-/// What the project's member has, by service, path of the list and its key.
+/// The lists of the project's member: service, path, and the key of the rows.
 const LISTS: [(&str, &str, &str); 3] = [
     ("dns", "/zones", "zones"),
     ("key-manager", "/secrets", "secrets"),
     ("key-manager", "/containers", "containers"),
 ];
+/// Further lists, whose paths identify their services: path, and the key of the rows.
 const MORE: [(&str, &str); 3] = [
     ("/v2.1/os-server-groups", "server_groups"),
     ("/v3/volumes/detail", "volumes"),
     ("/v3/os-volume-transfer/detail", "transfers"),
 ];
 
-/// A project of zones, secrets, a stack, a server group and a volume.
-struct Furnished<'p, 'b> {
-    people: &'p People<'b>,
+/// A project with zones, secrets, a stack, a server group, a container and a volume in transfer.
+struct ProjectFixture<'p, 'b> {
+    users: &'p Users<'b>,
 }
 
-impl<'p, 'b> Furnished<'p, 'b> {
-    /// All services work at the same time.
-    fn new(people: &'p People<'b>) -> Self {
-        let furnished = Self { people };
-        let (stack, zone) = (furnished.stack(), furnished.zone(""));
-        let volume = furnished.volume();
-        furnished.secrets();
-        let member = furnished.member();
-        let account = Account::of(people.bed, &member);
-        account.put(furnished.name(), "");
-        account.put(furnished.name(), "a/b");
-        furnished.until("dns", &zone, "/status", "ACTIVE");
-        let below = furnished.zone("sub.");
-        let record = json!({"name": format!("www.{}.org.", furnished.name()), "type": "A", "records": ["192.0.2.1"]});
-        let member = furnished.member();
-        member.call_of("dns", "POST", &format!("{zone}/recordsets"), record);
-        let group = json!({"name": furnished.name(), "policies": ["anti-affinity"]});
+impl<'p, 'b> ProjectFixture<'p, 'b> {
+    /// Creates the resources. All services work at the same time.
+    fn new(users: &'p Users<'b>) -> Self {
+        let fixture = Self { users };
+        let (stack, zone) = (fixture.stack(), fixture.zone(""));
+        let volume = fixture.volume();
+        fixture.secrets();
+        let member = fixture.member();
+        let account = Account::of(users.bed, &member);
+        account.put(fixture.name(), "");
+        account.put(fixture.name(), "a/b");
+        fixture.until("dns", &zone, "/status", "ACTIVE");
+        let below = fixture.zone("sub.");
+        let record = json!({"name": format!("www.{}.org.", fixture.name()), "type": "A", "records": ["192.0.2.1"]});
+        let member = fixture.member();
+        member.call_service("dns", "POST", &format!("{zone}/recordsets"), record);
+        let group = json!({"name": fixture.name(), "policies": ["anti-affinity"]});
         member.call_any(
             "POST",
             "/v2.1/os-server-groups",
@@ -54,54 +56,55 @@ impl<'p, 'b> Furnished<'p, 'b> {
         wait_for("the volume is available", || {
             member.call_any("GET", &path, Value::Null)["volume"]["status"] == "available"
         });
-        let transfer = json!({"transfer": {"volume_id": volume, "name": furnished.name()}});
+        let transfer = json!({"transfer": {"volume_id": volume, "name": fixture.name()}});
         member.call_any("POST", "/v3/os-volume-transfer", transfer);
-        furnished.until(
+        fixture.until(
             "orchestration",
             &stack,
             "/stack/stack_status",
             "CREATE_COMPLETE",
         );
-        furnished.until("dns", &below, "/status", "ACTIVE");
-        furnished
+        fixture.until("dns", &below, "/status", "ACTIVE");
+        fixture
     }
 
     fn member(&self) -> Api {
-        self.people.api("a member")
+        self.users.api("a member")
     }
 
     fn name(&self) -> &str {
-        &self.people.bed.name
+        &self.users.bed.name
     }
 
-    /// Waits until what is at this path shows this state.
+    /// Waits until a field of the resource at this path has this value.
     fn until(&self, service: &str, path: &str, field: &str, state: &str) {
         let member = self.member();
         wait_for(&format!("{path} to be {state}"), || {
-            let shown = member.call_of(service, "GET", path, Value::Null);
+            let shown = member.call_service(service, "GET", path, Value::Null);
             shown.pointer(field).unwrap() == state
         });
     }
 
+    /// Creates a zone, whose name has `below` as its first label. Returns its path.
     fn zone(&self, below: &str) -> String {
         let name = format!("{below}{}.org.", self.name());
         let fields = json!({"name": name, "email": "a@example.org"});
-        let made = self.member().call_of("dns", "POST", "/zones", fields);
+        let made = self.member().call_service("dns", "POST", "/zones", fields);
         format!("/zones/{}", text(&made["id"]))
     }
 
-    /// A secret in a container.
+    /// Creates a secret, and a container with it.
     fn secrets(&self) {
         let member = self.member();
         let secret =
             json!({"name": self.name(), "payload": "x", "payload_content_type": "text/plain"});
-        let secret = member.call_of("key-manager", "POST", "/secrets", secret);
+        let secret = member.call_service("key-manager", "POST", "/secrets", secret);
         let refs = json!([{"name": "a", "secret_ref": secret["secret_ref"]}]);
         let container = json!({"type": "generic", "name": self.name(), "secret_refs": refs});
-        member.call_of("key-manager", "POST", "/containers", container);
+        member.call_service("key-manager", "POST", "/containers", container);
     }
 
-    /// A stack that makes a network with a subnet.
+    /// Creates a stack with a network and a subnet. Returns its path.
     fn stack(&self) -> String {
         let subnet = json!({"network": {"get_resource": "n"}, "cidr": "10.3.0.0/24"});
         let template = json!({"heat_template_version": "2018-08-31", "resources": {
@@ -110,14 +113,14 @@ impl<'p, 'b> Furnished<'p, 'b> {
         let stack = json!({"stack_name": self.name(), "template": template, "timeout_mins": 3});
         let made = self
             .member()
-            .call_of("orchestration", "POST", &self.stacks(), stack);
+            .call_service("orchestration", "POST", &self.stacks(), stack);
         let id = text(&made["stack"]["id"]);
         format!("{}/{}/{id}", self.stacks(), self.name())
     }
 
     /// The path of the project's stacks.
     fn stacks(&self) -> String {
-        format!("/{}/stacks", self.people.bed.project)
+        format!("/{}/stacks", self.users.bed.project)
     }
 
     fn volume(&self) -> String {
@@ -126,11 +129,11 @@ impl<'p, 'b> Furnished<'p, 'b> {
         text(&made["volume"]["id"])
     }
 
-    /// What the project still has, as its member sees it.
-    fn left(&self) -> Vec<String> {
+    /// The rows of the project that its member still sees.
+    fn remaining(&self) -> Vec<String> {
         let member = self.member();
         let named = LISTS.iter().flat_map(|(service, path, key)| {
-            let rows = member.call_of(service, "GET", path, Value::Null);
+            let rows = member.call_service(service, "GET", path, Value::Null);
             let rows = rows[key].as_array().unwrap().clone();
             rows.into_iter().map(move |row| format!("{key} {row}"))
         });
@@ -139,10 +142,10 @@ impl<'p, 'b> Furnished<'p, 'b> {
             let rows = rows[key].as_array().unwrap().clone();
             rows.into_iter().map(move |row| format!("{key} {row}"))
         });
-        let stacks = member.call_of("orchestration", "GET", &self.stacks(), Value::Null);
+        let stacks = member.call_service("orchestration", "GET", &self.stacks(), Value::Null);
         let stacks = stacks["stacks"].as_array().unwrap().clone();
         let stacks = stacks.into_iter().map(|row| format!("stacks {row}"));
-        let account = Account::of(self.people.bed, &member).rows("");
+        let account = Account::of(self.users.bed, &member).rows("");
         let account = account.into_iter().map(|row| format!("account {row}"));
         named.chain(more).chain(stacks).chain(account).collect()
     }
@@ -150,13 +153,13 @@ impl<'p, 'b> Furnished<'p, 'b> {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_16_a_members_project_of_zones_secrets_and_a_stack_is_left_empty() {
+fn testbed_story_16_a_members_project_of_zones_secrets_and_a_stack_is_emptied() {
     let bed = Bed::small();
-    bed.without_policies();
-    let people = People::a_member(&bed);
-    let furnished = Furnished::new(&people);
-    assert_eq!(furnished.left().len(), 9, "{:?}", furnished.left());
-    // Each is found by its name, too, also where the service refuses to look for a name as if it were an id.
+    bed.delete_qos_policies();
+    let users = Users::with_member(&bed);
+    let fixture = ProjectFixture::new(&users);
+    assert_eq!(fixture.remaining().len(), 9, "{:?}", fixture.remaining());
+    // Each resource is found by its name, too, even if the service refuses a name in the place of an id.
     let name = &bed.name;
     let kinds = [
         "secret",
@@ -179,66 +182,72 @@ fn testbed_story_16_a_members_project_of_zones_secrets_and_a_stack_is_left_empty
         bed.project
     );
     bed.gone(&line).ends_with(0);
-    assert_eq!(furnished.left(), Vec::<String>::new());
+    assert_eq!(fixture.remaining(), Vec::<String>::new());
 }
 
-/// Beside all of the above: servers, one of which boots from a volume, with what they hold; a group of volumes with
-/// a snapshot; shares, which the scene makes; and what the seed makes in the network, balancer and image services.
+/// A project that also has servers with ports and volumes, one of which boots from a volume, a group of volumes with a
+/// snapshot, and the resources of the seed in Neutron, Octavia and Glance. The test adds shares.
 struct Everything<'b> {
     machine: Machine<'b>,
+    /// The id of the server that boots from a volume.
     boots: String,
+    /// The paths of the group type and the volume type.
     types: [String; 2],
-    /// What Octavia writes down of a certificate that a listener uses, and strikes out when that is gone: path and
-    /// body.
-    used: (String, Value),
+    /// The consumer that Octavia registers at the certificate of a listener: path and body.
+    consumer: (String, Value),
 }
 
 impl Drop for Everything<'_> {
     fn drop(&mut self) {
         for path in &self.types {
-            self.machine.people.bed.api.delete_at(path);
+            self.machine.users.bed.api.delete_at(path);
         }
     }
 }
 
 impl<'b> Everything<'b> {
-    fn furnish(bed: &'b Bed) -> Self {
-        let machine = Machine::furnish(bed);
-        let member = machine.people.api("a member");
+    fn create(bed: &'b Bed) -> Self {
+        let machine = Machine::create(bed);
+        let member = machine.users.api("a member");
         let disk = json!({"uuid": machine.image, "source_type": "image", "destination_type": "volume",
             "volume_size": 1, "boot_index": 0, "delete_on_termination": false});
         let boots = json!({"server": {"name": format!("{}-boots", bed.name), "flavorRef": machine.flavor,
             "networks": [{"uuid": bed.networks[0]}], "block_device_mapping_v2": [disk]}});
         let boots = text(&member.call_any("POST", "/v2.1/servers", boots)["server"]["id"]);
         let types = Self::group(bed, &member);
-        let furnished = Furnished::new(&machine.people);
-        let balancers = bed.api.of_others(&bed.project);
+        let fixture = ProjectFixture::new(&machine.users);
+        let balancers = bed.api.balancers_and_images(&bed.project);
         let listener = balancers
             .iter()
             .find_map(|it| it.pointer("/listeners/0/id"));
         let url = format!("https://octavia/listeners/{}", text(listener.unwrap()));
-        let containers = member.call_of("key-manager", "GET", "/containers", Value::Null);
+        let containers = member.call_service("key-manager", "GET", "/containers", Value::Null);
         let container = text(&containers["containers"][0]["container_ref"]);
         let id = container.rsplit('/').next().unwrap();
-        let used = (
+        let consumer = (
             format!("/containers/{id}/consumers"),
             json!({"name": "Octavia", "URL": url}),
         );
-        member.call_of("key-manager", "POST", &used.0, used.1.clone());
+        member.call_service("key-manager", "POST", &consumer.0, consumer.1.clone());
         let path = format!("/v2.1/servers/{boots}");
         wait_for("the server that boots from a volume", || {
             member.call_any("GET", &path, Value::Null)["server"]["status"] == "ACTIVE"
         });
-        assert_eq!(furnished.left().len(), 9 + 3, "{:?}", furnished.left());
+        assert_eq!(
+            fixture.remaining().len(),
+            9 + 3,
+            "{:?}",
+            fixture.remaining()
+        );
         Self {
             machine,
             boots,
             types,
-            used,
+            consumer,
         }
     }
 
-    /// A group with a volume and a snapshot. Returns the paths of the types that an admin made for it.
+    /// Creates a group with a volume and a snapshot. Returns the paths of the types that an admin created for it.
     fn group(bed: &Bed, member: &Api) -> [String; 2] {
         let root = format!("{}/v3", bed.api.root_of("block-storage"));
         let make = |api: &Api, path: &str, kind: &str, mut fields: Value| {
@@ -273,16 +282,16 @@ impl<'b> Everything<'b> {
         ]
     }
 
-    /// What the services' own lists still have of the project.
-    fn left(&self) -> Vec<String> {
-        let people = &self.machine.people;
-        let mut left = Furnished { people }.left();
-        left.extend(self.machine.left());
-        let root = people.bed.api.root_of("block-storage");
+    /// The rows of the project that the services still list.
+    fn remaining(&self) -> Vec<String> {
+        let users = &self.machine.users;
+        let mut left = ProjectFixture { users }.remaining();
+        left.extend(self.machine.remaining());
+        let root = users.bed.api.root_of("block-storage");
         let (name, value) = CINDER_3_58;
         for collection in ["groups", "group_snapshots"] {
             let url = format!("{root}/v3/{collection}");
-            let (_, rows) = people.api("a member").get_with(&url, name, value);
+            let (_, rows) = users.api("a member").get_with(&url, name, value);
             let rows = rows[collection].as_array().unwrap().clone();
             left.extend(rows.iter().map(|row| format!("{collection} {row}")));
         }
@@ -290,21 +299,26 @@ impl<'b> Everything<'b> {
     }
 }
 
-/// With groups of volumes, and the projects of these.
+/// A microversion with groups of volumes, and with their projects.
 const CINDER_3_58: (&str, &str) = ("openstack-api-version", "volume 3.58");
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_16_a_project_with_everything_is_left_empty_by_its_member_and_by_an_admin() {
+fn testbed_story_16_a_project_with_everything_is_emptied_but_an_admin_leaves_its_secrets() {
     let shape = "--networks 2 --ports 2 --trunks 1 --fips 1 --groups 2 --balancers 1 --images 1";
-    for (who, sees_secrets) in [("mine", true), ("testbed --region RegionOne", false)] {
+    for (login, sees_secrets) in [("mine", true), ("testbed --region RegionOne", false)] {
         let bed = Bed::seeded("RegionOne", shape);
-        let everything = Everything::furnish(&bed);
-        let shares = Shares::new(&everything.machine.people);
-        shares.furnish();
-        assert_eq!(shares.left().len(), FURNISHED, "{:?}", shares.left());
+        let everything = Everything::create(&bed);
+        let shares = Shares::new(&everything.machine.users);
+        shares.create();
+        assert_eq!(
+            shares.remaining().len(),
+            CREATED,
+            "{:?}",
+            shares.remaining()
+        );
         let plan = format!(
-            "--cloud {who} plan server/{} --cascade -o json",
+            "--cloud {login} plan server/{} --cascade -o json",
             everything.boots
         );
         let plan = bed.gone(&plan).ends_with(0).json();
@@ -316,37 +330,36 @@ fn testbed_story_16_a_project_with_everything_is_left_empty_by_its_member_and_by
             "{why}"
         );
 
-        let line = |who: &str| {
+        let line = |login: &str| {
             format!(
-                "--cloud {who} delete project/{} --cascade --yes --wait=5m",
+                "--cloud {login} delete project/{} --cascade --yes --wait=5m",
                 bed.project
             )
         };
-        bed.gone(&line(who)).ends_with(0);
-        // Barbican shows an admin of another project nothing, and the plan says so.
+        bed.gone(&line(login)).ends_with(0);
+        // Barbican shows nothing to an admin of another project, so the secrets stay. The member deletes them.
         if !sees_secrets {
-            let left = everything.left();
+            let left = everything.remaining();
             let secrets =
                 |row: &String| row.starts_with("secrets") || row.starts_with("containers");
             assert!(left.len() == 2 && left.iter().all(secrets), "{left:?}");
-            let member = everything.machine.people.api("a member");
-            let (path, used) = everything.used.clone();
-            member.call_of("key-manager", "DELETE", &path, used);
+            let member = everything.machine.users.api("a member");
+            let (path, consumer) = everything.consumer.clone();
+            member.call_service("key-manager", "DELETE", &path, consumer);
             bed.gone(&line("mine")).ends_with(0);
         }
-        assert_eq!(everything.left(), Vec::<String>::new(), "{who}");
-        assert_eq!(shares.left(), Vec::<String>::new(), "{who}");
-        only_the_default_group_is_left(&bed);
+        assert_eq!(everything.remaining(), Vec::<String>::new(), "{login}");
+        assert_eq!(shares.remaining(), Vec::<String>::new(), "{login}");
+        check_only_default_group(&bed);
     }
 }
 
-/// Keystone refuses both only after everything in them is deleted.
+/// Keystone would refuse to delete them, but only after their resources are deleted.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_n19_a_project_with_another_below_it_and_a_domain_are_refused_before_anything_is_deleted()
-{
+fn testbed_n19_a_parent_project_and_a_domain_are_refused_before_anything_is_deleted() {
     let bed = Bed::small();
-    let held = bed.holdings().all_ids();
+    let before = bed.holdings().all_ids();
     let make = |path: &str, kind: &str, fields: Value| {
         let made = bed.api.identity("POST", path, &json!({ kind: fields })).0;
         text(&made[kind]["id"])
@@ -362,9 +375,9 @@ fn testbed_n19_a_project_with_another_below_it_and_a_domain_are_refused_before_a
     let of_project = delete(&bed.project);
     let of_domain = delete(&domain);
     let left = bed.holdings().all_ids();
-    let no_more = json!({"domain": {"enabled": false}});
+    let disabled = json!({"domain": {"enabled": false}});
     let path = format!("/domains/{domain}");
-    bed.api.identity("PATCH", &path, &no_more);
+    bed.api.identity("PATCH", &path, &disabled);
     for path in [path, format!("/projects/{below}")] {
         bed.api.identity("DELETE", &path, &Value::Null);
     }
@@ -374,5 +387,5 @@ fn testbed_n19_a_project_with_another_below_it_and_a_domain_are_refused_before_a
     of_domain
         .ends_with(6)
         .says(&[&name("domain"), "it is a domain"]);
-    assert_eq!(left, held);
+    assert_eq!(left, before);
 }
