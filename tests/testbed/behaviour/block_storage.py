@@ -24,7 +24,7 @@ def status(kind, thing):
 
 
 def wait(kind, thing):
-    """Until it is made."""
+    """Waits until the resource is created."""
     while status(kind, thing) not in ("available", "error"):
         time.sleep(0.2)
     return thing

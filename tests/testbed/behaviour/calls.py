@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: calls that print request, status and body.
+"""Helpers for the scripts of this folder: calls that print request, status and body.
 
 Ids are printed as numbers in the order of their appearance, so that two runs print nearly the same.
 """
@@ -12,7 +12,7 @@ import requests
 
 cloud = openstack.connect(cloud="testbed")
 demo = openstack.connect(cloud="testbed-demo")
-# What the catalog's URLs lack.
+# The parts of the paths that the URLs of the catalog lack.
 PREFIXES = {"network": "/v2.0", "image": "/v2", "dns": "/v2", "key-manager": "/v1", "load-balancer": "/v2.0/lbaas",
             "shared-file-system": "/v2"}
 # The newest microversions of the pinned releases.
@@ -72,7 +72,7 @@ def ok(answer):
 
 
 def watch(fetch, describe, until, limit=30):
-    """Prints what an object becomes, until `until` holds for it or it is gone."""
+    """Prints each change of an object, until `until` holds for it or it is gone."""
     began, last = time.time(), None
     while True:
         answer = fetch()
@@ -95,7 +95,7 @@ def misbehave(*words):
 
 
 def an_image(name="cirros"):
-    """The image and its content are of no use to anybody, as no server really runs."""
+    """Returns an image with meaningless content, because no server really runs."""
     image = cloud.image.find_image(name)
     return image or cloud.image.create_image(name=name, disk_format="raw", container_format="bare", visibility="public",
                                              data=b"x" * 1024, validate_checksum=False)

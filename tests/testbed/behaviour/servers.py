@@ -1,4 +1,4 @@
-"""Servers, volumes, ports and their states, for the scripts that need them."""
+"""Helpers for servers, volumes, ports and their states."""
 import time
 
 import calls
@@ -62,7 +62,7 @@ def act(server, body, note="", who=cloud, **more):
 
 
 def remove(*servers):
-    """Deletes them without a word."""
+    """Deletes servers, and prints nothing."""
     for each in servers:
         delete(each, show=False)
     for each in servers:

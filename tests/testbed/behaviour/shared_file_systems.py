@@ -36,7 +36,7 @@ def follow(collection, thing, *until, limit=12):
 
 
 def wait(collection, thing):
-    """Until it is made."""
+    """Waits until the resource is created."""
     while state(get(collection, thing)) not in ("available", "active", "error"):
         time.sleep(0.1)
     return thing

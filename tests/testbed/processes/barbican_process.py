@@ -1,4 +1,4 @@
-"""Barbican's API, which looks for its configuration in fixed places of the system only, and nowhere else."""
+"""Barbican's API. It looks for its configuration only in fixed places of the system, so this replaces that search."""
 import os
 
 from oslo_config import cfg

@@ -20,7 +20,7 @@ from oslo_privsep import priv_context              # noqa: E402
 application = api.application
 CONF = cfg.CONF
 BACKEND = "testbed"
-# What a backup asks of the machine (iSCSI initiator, NVMe ids), by sudo: nothing here is real.
+# A backup would read the iSCSI initiator and the NVMe ids of the machine by sudo. Here they are invented.
 volume_utils.brick_get_connector_properties = lambda *args, **kwargs: {
     "platform": "x86_64", "os_type": "linux", "ip": "127.0.0.1", "host": CONF.host, "multipath": False}
 priv_context.init(root_helper=shlex.split(utils.get_root_helper()))

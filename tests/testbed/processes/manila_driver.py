@@ -1,4 +1,4 @@
-"""Manila's own dummy driver, for shares that are nowhere, with and without share servers.
+"""Manila's own dummy driver, for shares without storage, with and without share servers.
 
 It has the misbehaviour that misbehave switches on for shares and snapshots by their names.
 """
@@ -31,7 +31,7 @@ def snapshot_name(context, snapshot):
     try:
         return db.share_snapshot_get(context.elevated(), snapshot["snapshot_id"])["display_name"]
     except exception.NotFound:
-        return None   # of a group's snapshot
+        return None   # the snapshot of a group
 
 
 class Driver(dummy.DummyDriver):
@@ -56,7 +56,7 @@ class Driver(dummy.DummyDriver):
         super().delete_replica(context, replicas, snapshots, replica, share_server)
 
     def get_admin_network_allocations_number(self):
-        return 0   # no network of the operator's
+        return 0   # no network of the operator
 
     def _setup_server(self, network_info, metadata=None):
         address = network_info[0]["network_allocations"][0]

@@ -13,7 +13,7 @@ from manila.share import manager  # noqa: E402
 from oslo_config import cfg       # noqa: E402
 
 CONF = cfg.CONF
-# Both the share manager and the API declare this option, which no process of Manila's own has both of.
+# Both the share manager and the API declare these options. Manila itself never runs both in one process.
 CONF.unregister_opts(manager.ks_opts, manager.KEYSTONE_AUTHTOKEN_GROUP)
 from manila.wsgi import api       # noqa: E402: reads the configuration
 

@@ -1,4 +1,4 @@
-"""Nova's own fake driver, with the misbehaviour that misbehave switches on for servers by their names."""
+"""Nova's own fake driver, with the misbehaviour that `misbehave` switches on for servers with a name."""
 import switches
 from nova import exception
 from nova.virt import fake

@@ -18,7 +18,7 @@ from nova.virt import fake
 
 
 def application(environ, start_response):
-    # A setting of the cloud's, and no misbehaviour: a server that is deleted can be restored for so many seconds.
+    # A setting that some clouds have: a deleted server can be restored for this many seconds.
     nova.conf.CONF.set_override("reclaim_instance_interval", int(switches.value("soft-delete") or 0))
     return osapi_compute.application(environ, start_response)
 
@@ -31,4 +31,4 @@ services = [service.Service.create(binary=binary, topic=topic, topic_alt=alterna
     ("nova-compute", compute_rpcapi.RPC_TOPIC, compute_rpcapi.RPC_TOPIC_ALT))]
 for each in services:
     each.start()
-host_mapping.discover_hosts(context.get_admin_context())   # of use at the first start only
+host_mapping.discover_hosts(context.get_admin_context())   # only needed at the first start

@@ -1,4 +1,4 @@
-"""What uWSGI serves of each service: the service's own application, which misbehave can make misbehave."""
+"""The WSGI application of each service: the service's own one, whose answers `misbehave` can change."""
 import importlib
 import json
 import os
@@ -7,7 +7,7 @@ import time
 
 import switches
 
-# What a proxy before a service answers when the service does not.
+# The answer of a proxy before a service that does not answer.
 FRONT = "<html><body><h1>{}</h1>\nNo server is available to handle this request.\n</body></html>\n"
 REASONS = {429: "Too Many Requests", 500: "Internal Server Error", 502: "Bad Gateway",
            503: "Service Unavailable", 504: "Gateway Timeout"}
@@ -44,7 +44,7 @@ class Served:
         return answer[0], [header for header in answer[1] if header[0].lower() != "content-length"], body
 
     def hide(self, environ, start_response, resource):
-        """The service's own answer for a resource that is not there."""
+        """Answers as the service does for a resource that does not exist."""
         environ["PATH_INFO"] = environ["PATH_INFO"].removesuffix(resource) + NOBODY
         status, headers, body = self.ask(environ)
         body = body.replace(NOBODY.encode(), resource.encode())
@@ -52,7 +52,7 @@ class Served:
         return [body]
 
     def empty(self, environ, start_response):
-        """The service's own list, without its rows and its link to the next page."""
+        """Answers with the service's own list, without its rows and its link to the next page."""
         status, headers, body = self.ask(environ)
         if "json" in dict((name.lower(), text) for name, text in headers).get("content-type", ""):
             content = json.loads(body)

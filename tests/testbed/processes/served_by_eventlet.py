@@ -1,4 +1,4 @@
-"""served_by_eventlet.py HOST PORT: serves Swift, which uWSGI's threads cannot: its parts belong to one thread's eventlet."""
+"""served_by_eventlet.py HOST PORT: serves Swift, whose parts must run in the eventlet hub of one thread, unlike uWSGI's threads."""
 import sys
 
 import eventlet

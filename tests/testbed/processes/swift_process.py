@@ -1,6 +1,6 @@
-"""All of Swift in one process: the proxy, and beside it the account, container and object servers, which it asks.
+"""All of Swift in one process: the proxy, and the account, container and object servers that it calls.
 
-There are no daemons: what an account's listing says of the number of objects is never brought up to date.
+There are no daemons, so the numbers of objects in the list of an account are never updated.
 """
 import os
 

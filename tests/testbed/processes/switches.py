@@ -1,4 +1,4 @@
-"""What misbehaves now: a file for each switch, named SERVICE.SWITCH, which holds the switch's value."""
+"""Reads the switches of `misbehave`. Each switch that is on is a file, named SERVICE.SWITCH, with the switch's value."""
 import os
 import time
 
@@ -20,7 +20,7 @@ def is_on(name):
 
 
 def concerns(name, resource):
-    """Is the switch on for a resource of this name? Its value is a part of the names that it is on for."""
+    """Whether the switch is on for a resource of this name. It is on for all names that contain its value."""
     part = value(name)
     return part is not None and part in (resource or "")
 
