@@ -13,17 +13,17 @@ fn add_network(cloud: &Cloud, name: &str) {
 }
 
 #[test]
-fn story_6_p05_delete_keys_of_other_programs_send_nothing_while_the_list_moves() {
+fn story_6_p05_delete_keys_of_other_programs_send_nothing_in_a_moving_list() {
     run_delete_keys(&Variation::baseline());
 }
 
 #[test]
-fn story_6_p05_delete_keys_of_other_programs_send_nothing_while_the_list_moves_on_a_slow_cloud() {
+fn story_6_p05_delete_keys_of_other_programs_send_nothing_in_a_moving_list_on_a_slow_cloud() {
     run_delete_keys(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_6_p05_delete_keys_of_other_programs_send_nothing_while_the_list_moves_on_a_fast_cloud() {
+fn story_6_p05_delete_keys_of_other_programs_send_nothing_in_a_moving_list_on_a_fast_cloud() {
     run_delete_keys(&Variation::fast_cloud());
 }
 

@@ -12,17 +12,17 @@ const SCENARIO: &str = concat!(
 );
 
 #[test]
-fn story_14_the_doctor_reports_clouds_logins_and_terminal_and_the_console_opens() {
+fn story_14_the_doctor_reports_clouds_and_logins_and_the_console_opens() {
     run(&Variation::baseline());
 }
 
 #[test]
-fn story_14_the_doctor_reports_clouds_logins_and_terminal_and_the_console_opens_on_a_slow_cloud() {
+fn story_14_the_doctor_reports_clouds_and_logins_and_the_console_opens_on_a_slow_cloud() {
     run(&Variation::slow_cloud());
 }
 
 #[test]
-fn story_14_the_doctor_reports_clouds_logins_and_terminal_and_the_console_opens_on_a_fast_cloud() {
+fn story_14_the_doctor_reports_clouds_and_logins_and_the_console_opens_on_a_fast_cloud() {
     run(&Variation::fast_cloud());
 }
 

@@ -364,31 +364,31 @@ impl Api {
 
     /// Deletes all rows of a project in Neutron, and the project.
     pub fn clean_up(&self, project: &str) {
-        let held = self.holdings(project);
-        self.delete_all("trunks", held.ids("trunks"));
-        for (id, row) in &held.0["floatingips"] {
+        let holdings = self.holdings(project);
+        self.delete_all("trunks", holdings.ids("trunks"));
+        for (id, row) in &holdings.0["floatingips"] {
             let forwarded = row["port_forwardings"].as_array();
             let ids = forwarded.into_iter().flatten().map(|row| text(&row["id"]));
             self.delete_all(&format!("floatingips/{id}/port_forwardings"), ids);
         }
-        self.delete_all("floatingips", held.ids("floatingips"));
+        self.delete_all("floatingips", holdings.ids("floatingips"));
         let proxies = self.proxies(project);
         self.delete_all("ndp_proxies", proxies.iter().map(|row| text(&row["id"])));
-        for id in held.0["local_ips"].keys() {
+        for id in holdings.0["local_ips"].keys() {
             let below = format!("local_ips/{id}/port_associations");
             let ports = self.rows(&below, "");
             self.delete_all(&below, ports.iter().map(|row| text(&row["fixed_port_id"])));
         }
-        self.delete_all("local_ips", held.ids("local_ips"));
+        self.delete_all("local_ips", holdings.ids("local_ips"));
         let labels = "metering/metering-labels";
-        self.delete_all(labels, held.ids(labels));
-        for id in held.0["routers"].keys() {
+        self.delete_all(labels, holdings.ids(labels));
+        for id in holdings.0["routers"].keys() {
             let path = format!("{}/routers/{id}", self.network_url);
             let put = |url: String, body: Value| {
                 self.runtime.block_on(self.send("PUT", url, Some(&body)))
             };
             put(path.clone(), json!({"router": {"routes": []}}));
-            for port in held.0["ports"].values() {
+            for port in holdings.0["ports"].values() {
                 if port["device_id"] == **id && port["device_owner"] == "network:router_interface" {
                     let url = format!("{path}/remove_router_interface");
                     put(url, json!({"port_id": port["id"]}));
@@ -396,7 +396,7 @@ impl Api {
             }
         }
         for collection in ["routers", "ports", "networks", "subnetpools"] {
-            self.delete_all(collection, held.ids(collection));
+            self.delete_all(collection, holdings.ids(collection));
         }
         for collection in [
             "address-scopes",
@@ -404,7 +404,7 @@ impl Api {
             "address-groups",
             "qos/policies",
         ] {
-            self.delete_all(collection, held.ids(collection));
+            self.delete_all(collection, holdings.ids(collection));
         }
         let url = format!("{}/projects/{project}", self.keystone);
         self.runtime.block_on(self.send("DELETE", url, None));

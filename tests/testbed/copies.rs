@@ -38,7 +38,7 @@ fn testbed_t09_t14_a_copy_is_deleted_with_its_original_and_again_when_recreated(
     let mut bed = Bed::seeded("RegionOne", shape);
     bed.other_regions = vec![Api::new(&clouds(), "testbed", "RegionTwo")];
     let local = &bed.other_regions[0];
-    let held = || local.rows("networks", &format!("project_id={}", bed.project));
+    let region_networks = || local.rows("networks", &format!("project_id={}", bed.project));
     let settings = "[engine]\nsweep = '1s'\n\
         [[mapping]]\ncentral = 'testbed/RegionOne'\nlocals = ['testbed/RegionTwo']\n";
     bed.configure(settings);
@@ -56,7 +56,10 @@ fn testbed_t09_t14_a_copy_is_deleted_with_its_original_and_again_when_recreated(
     let done = bed.gone(&delete).ends_with(0).json();
     assert_eq!(done["state"], "gone");
     assert_eq!(bed.holdings().all_ids(), before.without(original));
-    let left: Vec<String> = held().iter().map(|row| text(&row["id"])).collect();
+    let left: Vec<String> = region_networks()
+        .iter()
+        .map(|row| text(&row["id"]))
+        .collect();
     assert_eq!(left, std::slice::from_ref(&other));
     let shown = bed.gone(&format!("show {} -o json", text(&done["id"])));
     let sites = shown.ends_with(0).json()["sites"].clone();
@@ -71,8 +74,8 @@ fn testbed_t09_t14_a_copy_is_deleted_with_its_original_and_again_when_recreated(
     // Somebody re-creates the copy, and the sweep of an engine deletes it again.
     create_copy(local, &bed.project, original);
     let engine = bed.start_engine("--all-regions");
-    wait_for("the copy's end", || held().len() == 1);
-    assert_eq!(text(&held()[0]["id"]), other);
+    wait_for("the copy's end", || region_networks().len() == 1);
+    assert_eq!(text(&region_networks()[0]["id"]), other);
     drop(engine);
 }
 
@@ -100,7 +103,7 @@ fn testbed_t05_t07_t12_a_finished_region_reads_404_while_the_other_still_deletes
     let original = &bed.networks[0];
     let region = &bed.other_regions[0];
     create_copy(region, &bed.project, original);
-    let held = || region.rows("networks", &format!("project_id={}", bed.project));
+    let region_networks = || region.rows("networks", &format!("project_id={}", bed.project));
     proxy.fail(Method::DELETE, &format!("/networks/{original}"));
 
     let _engine = bed.start_engine("");
@@ -118,7 +121,7 @@ fn testbed_t05_t07_t12_a_finished_region_reads_404_while_the_other_still_deletes
     let (status, answer) = user.answer("DELETE", &format!("{read}?cascade=true"), Value::Null);
     assert_eq!(status, 202, "{answer}");
     let id = text(&answer["deletion"]["id"]);
-    wait_for("the end of the copy", || held().is_empty());
+    wait_for("the end of the copy", || region_networks().is_empty());
     for slow in [true, false] {
         if !slow {
             proxy.recover();
@@ -137,7 +140,7 @@ fn testbed_t05_t07_t12_a_finished_region_reads_404_while_the_other_still_deletes
             false => assert_eq!(status, 404, "{shown}"),
         }
     }
-    assert_eq!(held(), Vec::<Value>::new());
+    assert_eq!(region_networks(), Vec::<Value>::new());
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn testbed_p04_a_deletion_refused_for_another_projects_floating_ip_names_that_ad
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_3_p02_a_foreign_floating_ip_is_explained_and_its_deletion_unblocks_the_network() {
+fn testbed_story_3_p02_a_foreign_floating_ip_is_explained_and_its_deletion_ends_the_block() {
     let shape = "--networks 1 --ports 3 --trunks 0 --groups 1 --fips 0";
     let mut bed = Bed::seeded("RegionOne", shape);
     let (id, address) = bed.create_foreign_floating_ip();
@@ -103,11 +103,11 @@ fn testbed_story_3_p02_a_foreign_floating_ip_is_explained_and_its_deletion_unblo
     session.wait_for("stuck 1");
     session.wait_for_silence();
     session.press("r");
-    let held = || {
+    let project_networks = || {
         bed.api
             .rows("networks", &format!("project_id={}", bed.project))
     };
-    wait_for("the network's end", || held().is_empty());
+    wait_for("the network's end", || project_networks().is_empty());
     session.press("q");
     session.wait_for_exit();
 }

@@ -574,7 +574,7 @@ fn has_project(bed: &Bed) -> bool {
 /// port first. The server keeps running without it.
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_18_n20_a_member_deletes_a_running_servers_network_once_foreign_ports_are_gone() {
+fn testbed_story_18_n20_a_member_deletes_a_running_servers_network_without_foreign_ports() {
     let mut bed = Bed::small();
     let network = bed.networks[0].clone();
     let foreign = json!({"network_id": network, "name": "of-another"});
