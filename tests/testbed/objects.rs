@@ -53,14 +53,14 @@ impl<'a> Account<'a> {
     /// Creates a container, or an object in it.
     pub fn put(&self, container: &str, object: &str) {
         let url = self.url(container, object);
-        let (status, said) = self.member.answer_at("PUT", &url, json!("content"));
-        assert!(status < 300, "{url}: {status} {said}");
+        let (status, answer) = self.member.answer_at("PUT", &url, json!("content"));
+        assert!(status < 300, "{url}: {status} {answer}");
     }
 
     /// A call with an additional header, which must succeed.
     fn call_with(&self, method: &str, url: &str, header: (&str, &str), body: Value) {
-        let (status, said) = self.member.send_with(method, url, header, body);
-        assert!(status < 300, "{url}: {status} {said}");
+        let (status, answer) = self.member.send_with(method, url, header, body);
+        assert!(status < 300, "{url}: {status} {answer}");
     }
 
     /// The rows of a container with all versions, or of the account if the name is empty.

@@ -80,8 +80,8 @@ fn testbed_g02_g06_native_resources_block_cascade_or_lose_their_reference_to_a_n
         ("bill", json!({"id": "b2", "network": stays})),
         ("lease", json!({"id": "l1", "network": goes})),
     ] {
-        let (status, said) = bed.engine_api("POST", kind, &fields);
-        assert_eq!(status, 201, "{said}");
+        let (status, answer) = bed.engine_api("POST", kind, &fields);
+        assert_eq!(status, 201, "{answer}");
     }
     let network = format!("network/{}", bed.networks[0]);
     let line = format!("--cloud testbed delete {network} --cascade --yes --wait=2m -o json");
