@@ -250,9 +250,10 @@ impl<'b> ProjectLoad<'b> {
             "net": {"type": "OS::Neutron::Net"}, "volume": {"type": "OS::Cinder::Volume", "properties": {"size": 1}}}});
         let stack = json!({"stack_name": name, "template": template, "timeout_mins": 3});
         let stacks = format!("/{}/stacks", self.bed.project);
-        self.own.call_of("orchestration", "POST", &stacks, stack);
+        self.own
+            .call_service("orchestration", "POST", &stacks, stack);
         let zone = json!({"name": format!("{name}.org."), "email": "a@example.org"});
-        self.own.call_of("dns", "POST", "/zones", zone);
+        self.own.call_service("dns", "POST", "/zones", zone);
         let networks = json!([{"uuid": self.bed.networks[0]}]);
         let server = json!({"imageRef": image, "flavorRef": flavor, "networks": networks});
         let servers = (0..load.servers).map(|_| make("/v2.1/servers", "server", server.clone()));
@@ -294,7 +295,7 @@ impl<'b> ProjectLoad<'b> {
     fn rows(&self, (key, service, path): &List) -> Vec<Value> {
         let project = &self.bed.project;
         let path = path.replace("{project}", project);
-        let mut rows = self.own.call_of(service, "GET", &path, Value::Null);
+        let mut rows = self.own.call_service(service, "GET", &path, Value::Null);
         let rows = rows[key].take();
         let mut rows: Vec<Value> = serde_json::from_value(rows).unwrap();
         // Heat shows an admin the stacks of all projects.
