@@ -83,7 +83,8 @@ pub(super) fn ledger_failure(error: &LedgerError) -> Failure {
         | LedgerError::Corrupt { .. }
         | LedgerError::Empty { .. }
         | LedgerError::Foreign { .. }
-        | LedgerError::Io { .. } => Exit::Usage,
+        | LedgerError::Io { .. }
+        | LedgerError::Output { .. } => Exit::Usage,
         LedgerError::Closed | LedgerError::ReadOnly { .. } | LedgerError::Cursor { .. } => {
             Exit::Internal
         }

@@ -146,7 +146,11 @@ async fn count_of(
         fields: Fields::Planning,
         rows_max: None,
     };
-    reads.cloud.list_by_page(rows, &mut take).await?;
+    let permit = reads.sites.read_permit(site).await;
+    let listing = reads.cloud.list_by_page(rows, &mut take).await;
+    reads.sites.read_ended(&permit, listing.as_ref().err());
+    drop(permit);
+    listing?;
     count_part(&mut counts, &mut part);
     counts.remove("");
     Ok((kind.name.clone(), counts))

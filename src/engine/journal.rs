@@ -156,7 +156,7 @@ impl Journal {
     }
 
     /// Requests a rebuilt snapshot at its regular time, because steps have changed here or at another engine.
-    fn mark_dirty(&self) {
+    pub(super) fn mark_dirty(&self) {
         self.is_dirty.store(true, Ordering::Relaxed);
     }
 

@@ -58,6 +58,7 @@ impl Listings {
             let permit = self.reads.sites.read_permit(site).await;
             let began = self.clock.now();
             let listing = self.reads.cloud.list(request).await;
+            self.reads.sites.read_ended(&permit, listing.as_ref().err());
             drop(permit);
             self.reads.site_answered(site, listing.as_ref().err());
             let mut class = listing.as_ref().err().map(class_of);

@@ -234,8 +234,8 @@ impl Logins {
                 now,
             })
             .await;
-        // Resuming a site also repeats all refused logins, whoever paused the site.
-        let asked = !paused && self.sites.ask_again();
+        // Resuming a site also repeats its refused login, whoever paused the site.
+        let asked = !paused && self.sites.ask_site_again(&site);
         let receipt = match receipt {
             Err(ControlError::Conflict { .. }) if asked => Receipt::Done { moved: 1 },
             receipt => receipt?,

@@ -269,6 +269,15 @@ impl Runtime {
         }
     }
 
+    /// Makes a refused login due at once, and restarts its pauses. Returns whether it had been refused.
+    fn ask_again(&mut self) -> bool {
+        if self.refusals == 0 {
+            return false;
+        }
+        (self.refusals, self.asked_at) = (0, None);
+        true
+    }
+
     fn shown(&self) -> SiteStatus {
         let mut shown = self.status.clone();
         shown.in_flight = self.sent.len();
@@ -373,16 +382,17 @@ impl Sites {
         self.only_named.store(true, Ordering::Relaxed);
     }
 
-    /// Makes every refused login due at once and restarts its pauses, because a person asks (I15). Returns
-    /// whether any login had been refused.
-    pub(super) fn ask_again(&self) -> bool {
-        let mut any = false;
-        for site in self.lock().values_mut().filter(|site| site.refusals > 0) {
-            site.refusals = 0;
-            site.asked_at = None;
-            any = true;
-        }
-        any
+    /// Makes every refused login due at once and restarts its pauses, because a person asks (I15).
+    pub(super) fn ask_again(&self) {
+        self.lock().values_mut().for_each(|site| {
+            site.ask_again();
+        });
+    }
+
+    /// Makes the refused login of a site due at once, as [`Self::ask_again`] does for all. Returns whether it had been
+    /// refused.
+    pub(super) fn ask_site_again(&self, site: &Site) -> bool {
+        self.lock().get_mut(site).is_some_and(Runtime::ask_again)
     }
 
     /// Sets or ends a person's pause, as recorded in the ledger.
@@ -874,6 +884,17 @@ mod tests {
         let mut reads: Vec<_> = (0..3).map(|_| sites.queue_read(&site)).collect();
         let sent = reads.iter_mut().filter_map(|read| read.try_recv().ok());
         assert_eq!(sent.count(), 1);
+    }
+
+    #[test]
+    fn i15_a_person_who_resumes_a_site_repeats_the_refused_login_of_that_site_only() {
+        let [one, two] = ["one", "two"].map(|region| Site::region("prod", region));
+        let sites = Sites::new(vec![one.clone(), two.clone()], &Settings::default());
+        sites.lock().values_mut().for_each(|site| site.refusals = 3);
+        assert!(sites.ask_site_again(&one));
+        assert!(!sites.ask_site_again(&one), "it was asked again before");
+        let refusals = |site| sites.lock().get(site).map(|site: &Runtime| site.refusals);
+        assert_eq!((refusals(&one), refusals(&two)), (Some(0), Some(3)));
     }
 
     #[tokio::test]

@@ -53,6 +53,8 @@ impl Publishing {
             if let Err(error) = publishing.publish_now().await {
                 tracing::warn!(%error, "a snapshot could not be built");
                 run.failed(&error);
+                // The change is still to be shown, after the pause below.
+                publishing.journal.mark_dirty();
             }
             drop(run);
             sleep(PUBLISH_EVERY).await;

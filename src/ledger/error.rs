@@ -49,6 +49,8 @@ pub enum LedgerError {
     /// 5 s.
     #[error("cannot read or write the ledger {name}: {detail}")]
     Io { name: String, detail: String },
+    #[error("cannot write the rows of the ledger to the output: {detail}")]
+    Output { detail: String },
     #[error("the ledger {name} is open for reading only: another engine writes it")]
     ReadOnly { name: String },
     #[error(

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gone::control::{Accepted, Command, Receipt, TargetSpec};
+use gone::control::{Accepted, Command, Query, Receipt, TargetSpec, query};
 use gone::domain::model::{DeletionState, StepState};
 use gone::system::clock::Clock;
 use serde_json::{Value, json};
@@ -327,5 +327,32 @@ fn n16_a_project_behind_a_rate_limit_takes_at_most_a_tenth_longer_than_the_limit
         assert!(took <= allowed * 1.1, "{words}");
         assert!(refused * 10 <= passed + refused, "{words}");
         assert!(passed as f64 <= needed as f64 * 1.1, "{words}");
+    }
+}
+
+/// People's lists and the counts of a project are read with permits, too.
+#[test]
+fn n16_after_a_throttled_list_of_a_person_the_site_is_read_only_when_its_retry_after_has_passed() {
+    for (kind, throttled) in [("port", "port"), ("project", "router")] {
+        paused(async {
+            let bench = Bench::new(1);
+            bench.plain_network(2);
+            let answer = json!({ "status": 429, "retry_after": 30 });
+            bench.faults(json!([{ "match": { "method": "GET", "kind": throttled }, "times": 1, "action": answer }]));
+            with_engine(&bench, async |client| {
+                let list = async |kind: &str| {
+                    let query = query::Resources {
+                        kind: kind.into(),
+                        ..query::Resources::default()
+                    };
+                    client.control.query(Query::Resources(query)).await.unwrap()
+                };
+                list(kind).await;
+                let before = tokio::time::Instant::now();
+                list("network").await;
+                assert!(before.elapsed() >= Duration::from_secs(29), "{kind}");
+            })
+            .await;
+        });
     }
 }

@@ -192,20 +192,30 @@ impl NativeReads for PostgresRows {
             .unzip();
         // The rank of the last referrer of a resource is the number of its distinct referrers.
         let found = self.db.all(
-            "SELECT n, site, kind, id, name, field, place, max(distinct_rank) OVER (PARTITION BY n)
-             FROM (
-                 SELECT k.n, h.site, h.kind, h.id, h.name, r.field,
-                     row_number() OVER (PARTITION BY k.n ORDER BY h.num, r.field) AS place,
-                     dense_rank() OVER (PARTITION BY k.n ORDER BY h.num) AS distinct_rank
-                 FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
-                     AS k(id, kind, site, n)
-                 JOIN native_references r ON lower(r.id) = lower(k.id COLLATE \"C\")
-                     AND r.kind = k.kind AND r.site = k.site
-                 JOIN native h ON h.num = r.num
-                 WHERE EXISTS (SELECT FROM unnest($4::text[], $5::text[]) AS f(kind, field)
-                     WHERE f.kind = h.kind AND f.field = r.field)
-             ) found ORDER BY n, place",
-            &[&keys.ids, &keys.kinds, &keys.sites, &kinds, &names],
+            "SELECT * FROM (
+                 SELECT n, site, kind, id, name, field, place,
+                     max(distinct_rank) OVER (PARTITION BY n)
+                 FROM (
+                     SELECT k.n, h.site, h.kind, h.id, h.name, r.field,
+                         row_number() OVER (PARTITION BY k.n ORDER BY h.num, r.field) AS place,
+                         dense_rank() OVER (PARTITION BY k.n ORDER BY h.num) AS distinct_rank
+                     FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
+                         AS k(id, kind, site, n)
+                     JOIN native_references r ON lower(r.id) = lower(k.id COLLATE \"C\")
+                         AND r.kind = k.kind AND r.site = k.site
+                     JOIN native h ON h.num = r.num
+                     WHERE EXISTS (SELECT FROM unnest($4::text[], $5::text[]) AS f(kind, field)
+                         WHERE f.kind = h.kind AND f.field = r.field)
+                 ) found
+             ) counted WHERE place <= greatest($6::bigint, 1) ORDER BY n, place",
+            &[
+                &keys.ids,
+                &keys.kinds,
+                &keys.sites,
+                &kinds,
+                &names,
+                &limit(named_max),
+            ],
             |row| {
                 let at = row.read::<usize>(0)? - 1;
                 let referrer = (row.key(1)?, row.read::<String>(4)?, row.read(5)?);

@@ -92,9 +92,10 @@ pub fn export(address: &Address, out: &mut dyn Write) -> Result<u64, LedgerError
                     line.insert((*column).to_owned(), value);
                 }
                 let line = Value::Object(line).to_string();
-                writeln!(out, "{}", inert_json(&line, false)).map_err(|error| LedgerError::Io {
-                    name: "the output".to_owned(),
-                    detail: error.to_string(),
+                writeln!(out, "{}", inert_json(&line, false)).map_err(|error| {
+                    LedgerError::Output {
+                        detail: error.to_string(),
+                    }
                 })?;
                 lines += 1;
             }

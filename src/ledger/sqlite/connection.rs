@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::schema;
 use super::sql::Sql;
@@ -32,6 +32,24 @@ pub(super) fn configure(db: &Connection) -> Sql<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // 64 MiB: the random inserts of a million identities stay in memory.
     db.pragma_update(None, "cache_size", -65_536)
+}
+
+/// Opens a ledger for reading, also beside an engine that writes it.
+///
+/// # Errors
+/// The file is empty, damaged, an unfinished copy, of a newer version or not a ledger; or it cannot be read.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, LedgerError> {
+    let name = path.display().to_string();
+    let failed = |error: rusqlite::Error| fault(&name, &error);
+    check_content(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(failed)?;
+    configure(&db).map_err(failed)?;
+    check_version(&db, &name)?;
+    match schema::version(&db).map_err(failed)? {
+        0 => Err(LedgerError::Foreign { name }),
+        _ => Ok(db),
+    }
 }
 
 /// The first check of a file: it can be read, is not an unfinished copy, and was not written by a newer version.

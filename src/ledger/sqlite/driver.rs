@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use super::Options;
-use super::connection::{check_content, check_version, configure, fault};
+use super::connection::{fault, open_reader};
 use super::lock::Lock;
 use super::sql::Sql;
 use super::store::Store;
@@ -146,15 +146,7 @@ impl Drive for SqliteLedger {
 }
 
 fn open_readers(path: &Path) -> Result<Readers<Connection>, LedgerError> {
-    let name = path.display().to_string();
-    check_content(path)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Readers::open(&name, || {
-        let db = Connection::open_with_flags(path, flags).map_err(|e| fault(&name, &e))?;
-        configure(&db).map_err(|e| fault(&name, &e))?;
-        check_version(&db, &name)?;
-        Ok(db)
-    })
+    Readers::open(&path.display().to_string(), || open_reader(path))
 }
 
 /// The same ledger without a thread: every call is done when it returns. For the simulation, whose

@@ -116,11 +116,16 @@ fn read(file: &File) -> Option<Holder> {
         .ok()
 }
 
-/// Removes a ledger with the files beside it, unless a process holds it.
+/// Removes a ledger with the files beside it, unless a process holds it. No process can take it meanwhile.
 pub(in crate::ledger) fn remove_unless_held(ledger: &Path) -> Result<(), LedgerError> {
-    if is_held(ledger) {
-        return Ok(());
-    }
+    prepare_folder(ledger).map_err(|error| LedgerError::Io {
+        name: ledger.display().to_string(),
+        detail: error.to_string(),
+    })?;
+    let _lock = match Lock::acquire(ledger) {
+        Err(LedgerError::Held { .. }) => return Ok(()),
+        lock => lock?,
+    };
     for suffix in ["", "-wal", "-shm", ".key"] {
         let mut file = ledger.as_os_str().to_owned();
         file.push(suffix);

@@ -129,7 +129,7 @@ impl Key {
 
     /// Notes in the key's file that the ledger is sealed. Called after the seal is durable: a crash in between
     /// leaves a seal whose key file does not say so yet.
-    fn mark_sealed(&mut self) -> io::Result<()> {
+    pub(super) fn mark_sealed(&mut self) -> io::Result<()> {
         if self.has_sealed {
             return Ok(());
         }
@@ -238,7 +238,7 @@ pub(super) fn seal_anew(db: &Connection, key: &Key) -> Sql<Result<Head, audit::B
     Ok(chain)
 }
 
-fn no_key(ledger: &Path, error: &io::Error) -> LedgerError {
+pub(super) fn no_key(ledger: &Path, error: &io::Error) -> LedgerError {
     LedgerError::Io {
         name: key_path(ledger).display().to_string(),
         detail: error.to_string(),

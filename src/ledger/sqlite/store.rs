@@ -54,7 +54,7 @@ impl Store {
         let lock = Lock::acquire(path)?;
         match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                create(path).map_err(|error| fault(&name, &error))?;
+                create(path)?;
             }
             _ => check_content(path)?,
         }
@@ -196,13 +196,15 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<Result<Head, audit::Broken>, LedgerError> {
         let failed = |error: rusqlite::Error| fault(&self.path, &error);
-        let key = seal::own_key(ledger)?;
+        let mut key = seal::own_key(ledger)?;
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate).map_err(failed)?;
         let rows = SqliteRows::new(&tx, self.epoch, None);
         rows.save_audit(entry, now).map_err(failed)?;
         let sealed = seal::seal_anew(&tx, &key).map_err(failed)?;
         if sealed.is_ok() {
             tx.commit().map_err(failed)?;
+            key.mark_sealed()
+                .map_err(|error| seal::no_key(ledger, &error))?;
             self.seal = Some(key);
         }
         Ok(sealed)
@@ -219,8 +221,12 @@ impl Store {
 
 /// Creates a ledger under another name, and gives it its own name once it is complete: so gone never made a file of
 /// that name that is empty or has other tables. The key of an older ledger of that name is renamed.
-pub(super) fn create(path: &Path) -> Sql<()> {
-    let failed = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
+pub(super) fn create(path: &Path) -> Result<(), LedgerError> {
+    let name = path.display().to_string();
+    let failed = |error: std::io::Error| LedgerError::Io {
+        name: name.clone(),
+        detail: error.to_string(),
+    };
     let beside = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -238,15 +244,20 @@ pub(super) fn create(path: &Path) -> Sql<()> {
     let new = beside(".new");
     let new = Path::new(&new);
     drop(private::create_new(new).map_err(failed)?);
+    write_tables(new).map_err(|error| fault(&name, &error))?;
+    let file = std::fs::File::open(new).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    seal::put_key_aside(path).map_err(failed)?;
+    std::fs::rename(new, path).map_err(failed)
+}
+
+/// Writes the tables of a ledger into an empty file.
+fn write_tables(new: &Path) -> Sql<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(new, flags)?;
     // A crash loses nothing here: the next attempt replaces the file that it leaves.
     db.pragma_update_and_check(None, "journal_mode", "off", |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "off")?;
     schema::migrate(&mut db)?;
-    db.close().map_err(|(_, error)| error)?;
-    let file = std::fs::File::open(new).map_err(failed)?;
-    file.sync_all().map_err(failed)?;
-    seal::put_key_aside(path).map_err(failed)?;
-    std::fs::rename(new, path).map_err(failed)
+    db.close().map_err(|(_, error)| error)
 }

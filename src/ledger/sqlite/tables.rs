@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
-use super::connection::{check_content, check_version, configure, fault};
+use super::connection::{check_content, check_version, configure, fault, open_reader};
 use super::lock::{self, Lock};
 use super::sql::{Run as _, Sql};
 use super::{schema, seal, store};
@@ -52,12 +52,12 @@ impl FileTables {
     /// There is no ledger of this version, or it cannot be read.
     pub fn open(path: &Path) -> Result<Self, LedgerError> {
         let name = path.display().to_string();
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        check_content(path)?;
-        let opened = Self::connect(path, flags, None)?;
-        check_version(&opened.db, &name)?;
+        let opened = Self {
+            db: open_reader(path)?,
+            path: path.to_owned(),
+            _lock: None,
+        };
         match opened.version()? {
-            0 => return Err(LedgerError::Foreign { name }),
             schema::KNOWN => {}
             found => {
                 return Err(LedgerError::Older {
@@ -86,7 +86,7 @@ impl FileTables {
         let lock = Lock::acquire(path)?;
         match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                store::create(path).map_err(|error| fault(&name, &error))?;
+                store::create(path)?;
             }
             _ => check_content(path)?,
         }

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags};
 use serde_json::{Map, Value};
 
-use super::connection::{check_content, check_version, fault};
+use super::connection::{fault, open_reader};
 use super::sql::Sql;
 use super::{schema, seal};
 use crate::domain::text::inert_json;
@@ -176,8 +176,7 @@ fn export_table(
             line.insert(column.clone(), json(row.get_ref(at).map_err(failed)?));
         }
         let line = Value::Object(line).to_string();
-        writeln!(out, "{}", inert_json(&line, false)).map_err(|error| LedgerError::Io {
-            name: "the output".to_owned(),
+        writeln!(out, "{}", inert_json(&line, false)).map_err(|error| LedgerError::Output {
             detail: error.to_string(),
         })?;
         lines += 1;
@@ -200,13 +199,5 @@ fn strings(db: &Connection, sql: &str) -> Sql<Vec<String>> {
 }
 
 fn open(path: &Path) -> Result<(Connection, String), LedgerError> {
-    let name = path.display().to_string();
-    check_content(path)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags).map_err(|error| fault(&name, &error))?;
-    check_version(&db, &name)?;
-    match schema::version(&db).map_err(|error| fault(&name, &error))? {
-        0 => Err(LedgerError::Foreign { name }),
-        _ => Ok((db, name)),
-    }
+    Ok((open_reader(path)?, path.display().to_string()))
 }
