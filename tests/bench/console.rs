@@ -38,7 +38,7 @@ use gone::ledger::{Cursor, DeletionFilter, StepFilter, Views as _};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use fake::{Desk, World};
+use fake::{TestConsole, World};
 
 const COLUMNS: u16 = 200;
 const ROWS: u16 = 60;
@@ -180,7 +180,7 @@ fn network(ports: usize) -> Plan {
 type Answers = Arc<Mutex<Vec<(&'static str, Duration)>>>;
 
 /// A console on this ledger.
-fn desk(path: &Path) -> (Desk, Answers) {
+fn console(path: &Path) -> (TestConsole, Answers) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ledger = SqliteLedger::open_reader(path).unwrap();
     let deletions =
@@ -190,7 +190,7 @@ fn desk(path: &Path) -> (Desk, Answers) {
     world.snapshot.deletions = world.deletions.clone();
     let answers = Answers::default();
     let log = answers.clone();
-    world.answers = Some(Box::new(move |query| {
+    world.override_answer = Some(Box::new(move |query| {
         let began = Instant::now();
         let page = runtime.block_on(answer(&ledger, query))?;
         let name = match query {
@@ -202,7 +202,7 @@ fn desk(path: &Path) -> (Desk, Answers) {
         log.lock().unwrap().push((name, began.elapsed()));
         Some(page)
     }));
-    (Desk::new(world, (COLUMNS, ROWS)), answers)
+    (TestConsole::new(world, (COLUMNS, ROWS)), answers)
 }
 
 /// Answers a query as the engine does, from the ledger alone; `None` if the ledger does not answer such a query.
@@ -298,7 +298,7 @@ struct DrawTimes {
 
 /// A console, and how long its frames took.
 struct TimedConsole {
-    desk: Desk,
+    console: TestConsole,
     before: Buffer,
     frame: Buffer,
     frames: Vec<Duration>,
@@ -308,11 +308,11 @@ struct TimedConsole {
 impl TimedConsole {
     /// A console on this ledger, after these keys.
     fn after(path: &Path, keys: &str) -> Self {
-        let (mut desk, _) = desk(path);
-        desk.press(keys);
+        let (mut console, _) = console(path);
+        console.press(keys);
         let empty = || Buffer::empty(Rect::new(0, 0, COLUMNS, ROWS));
         Self {
-            desk,
+            console,
             before: empty(),
             frame: empty(),
             frames: Vec::new(),
@@ -323,11 +323,11 @@ impl TimedConsole {
     /// Presses a key, and draws the next frame, which must differ.
     fn press(&mut self, key: &str) {
         let began = Instant::now();
-        self.desk.press(key);
+        self.console.press(key);
         let drawing = Instant::now();
         // As ratatui's terminal does, with two buffers that it swaps: each frame overwrites the one before the last.
         self.frame.reset();
-        render(&self.desk.state, &mut self.frame);
+        render(&self.console.state, &mut self.frame);
         let changed = self.before.diff_iter(&self.frame).count();
         self.frames.push(drawing.elapsed());
         self.keys.push(began.elapsed());
@@ -366,10 +366,10 @@ fn tree(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [DrawTimes; 2] {
     // Opens the tree, and unfolds the folded row.
     let keys = "enter home down down enter";
     let key = |n| ["down", "pgdn", "up", "end", "home"][n % 5];
-    draw_in_turn(ledgers, keys, frames, key).map(|console| {
-        let text = console.desk.text();
+    draw_in_turn(ledgers, keys, frames, key).map(|timed| {
+        let text = timed.console.text();
         assert!(!text.contains("├ …"), "a row has not been read:\n{text}");
-        console.times()
+        timed.times()
     })
 }
 
@@ -377,10 +377,10 @@ fn tree(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [DrawTimes; 2] {
 fn home(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [DrawTimes; 2] {
     // Downwards to the last row, and up again.
     let key = |n| if n % 6 < 3 { "down" } else { "up" };
-    draw_in_turn(ledgers, ":home enter", frames, key).map(|console| {
-        let text = console.desk.text();
+    draw_in_turn(ledgers, ":home enter", frames, key).map(|timed| {
+        let text = timed.console.text();
         assert!(text.contains("── home"), "{text}");
-        console.times()
+        timed.times()
     })
 }
 
@@ -391,31 +391,31 @@ fn resources(rows: u32) -> [(&'static str, Duration); 4] {
     world.listings[0].rows = (1..=rows)
         .map(|n| fake::resource("network", n, &format!("net-{n}")))
         .collect();
-    let mut desk = Desk::new(world, (COLUMNS, ROWS));
-    let timed = |desk: &mut Desk, keys: &str| {
+    let mut console = TestConsole::new(world, (COLUMNS, ROWS));
+    let timed = |console: &mut TestConsole, keys: &str| {
         let began = Instant::now();
-        desk.press(keys);
+        console.press(keys);
         let mut frame = Buffer::empty(Rect::new(0, 0, COLUMNS, ROWS));
-        render(&desk.state, &mut frame);
+        render(&console.state, &mut frame);
         began.elapsed()
     };
     let thousands = gone::present::thousands(rows);
-    let listed = timed(&mut desk, ":network enter");
+    let listed = timed(&mut console, ":network enter");
     let shown = format!("network {thousands} ");
-    assert!(desk.text().contains(&shown), "{}", desk.text());
-    let sorted = timed(&mut desk, "s");
-    let backwards = timed(&mut desk, "S");
+    assert!(console.text().contains(&shown), "{}", console.text());
+    let sorted = timed(&mut console, "s");
+    let backwards = timed(&mut console, "S");
     let last = format!("net-{rows}");
-    desk.press("home");
-    assert!(desk.text().contains(&last), "{}", desk.text());
-    desk.press("/");
+    console.press("home");
+    assert!(console.text().contains(&last), "{}", console.text());
+    console.press("/");
     let began = Instant::now();
-    desk.take(gone::frontends::console::Event::Paste(last.clone()));
+    console.handle(gone::frontends::console::Event::Paste(last.clone()));
     let mut frame = Buffer::empty(Rect::new(0, 0, COLUMNS, ROWS));
-    render(&desk.state, &mut frame);
+    render(&console.state, &mut frame);
     let filtered = began.elapsed();
     let shown = format!("network 1 of {thousands} ");
-    assert!(desk.text().contains(&shown), "{}", desk.text());
+    assert!(console.text().contains(&shown), "{}", console.text());
     [
         ("listed", listed),
         ("sorted", sorted),
@@ -434,16 +434,16 @@ fn filters((path, steps): &(PathBuf, usize)) -> (Duration, Duration) {
         ("the last step as its match", last.as_str(), 1),
         ("no match", "nowhere", 0),
     ] {
-        let (mut desk, answers) = desk(path);
-        desk.press("enter");
+        let (mut console, answers) = console(path);
+        console.press("enter");
         answers.lock().unwrap().clear();
-        desk.press("/");
-        desk.take(gone::frontends::console::Event::Paste(text.to_owned()));
-        desk.press("enter");
+        console.press("/");
+        console.handle(gone::frontends::console::Event::Paste(text.to_owned()));
+        console.press("enter");
         let answers = answers.lock().unwrap().clone();
         let first = answers.iter().find(|(name, _)| *name == "steps").unwrap().1;
         let all: Duration = answers.iter().map(|(_, took)| *took).sum();
-        let text = desk.text();
+        let text = console.text();
         let total = matching.to_string();
         let found: String = text.chars().filter(|c| *c != ',').collect();
         assert!(
@@ -458,9 +458,13 @@ fn filters((path, steps): &(PathBuf, usize)) -> (Duration, Duration) {
 
 /// Returns how long the ledger takes to answer with the chart of the whole deletion.
 fn chart((path, _): &(PathBuf, usize)) -> Duration {
-    let (mut desk, answers) = desk(path);
-    desk.press("enter t");
-    assert!(desk.text().contains("chart of deletion"), "{}", desk.text());
+    let (mut console, answers) = console(path);
+    console.press("enter t");
+    assert!(
+        console.text().contains("chart of deletion"),
+        "{}",
+        console.text()
+    );
     let answers = answers.lock().unwrap();
     let chart = answers.iter().find(|(name, _)| *name == "chart");
     chart.unwrap().1

@@ -1,55 +1,55 @@
-//! A person who looks elsewhere is alerted, if the settings say so, when a deletion ends or something needs them.
+//! Alerts to a person who looks at another window: when a deletion ends, and when a step or deletion needs a person.
 
 use gone::domain::model::{DeletionState, StepState};
 use gone::frontends::console::ConsoleOptions;
 use gone::system::config::Alert;
 
-use super::fake::{Desk, World, deletion, options, step};
+use super::fake::{TestConsole, World, deletion, options, step};
 
-fn desk(alert: Alert) -> Desk {
+fn console(alert: Alert) -> TestConsole {
     let mut world = World::busy();
     let other = deletion(5, DeletionState::Running, 2, 4);
     world.snapshot.deletions.push(other);
     let options = ConsoleOptions { alert, ..options() };
-    Desk::with(world, (80, 24), options)
+    TestConsole::with(world, (80, 24), options)
 }
 
 #[test]
-fn a_deletion_that_ends_is_told_once() {
-    let mut desk = desk(Alert::Osc9);
-    desk.publish();
-    assert!(desk.alerts.is_empty(), "nothing has ended");
-    desk.world.snapshot.deletions.remove(1);
-    desk.publish();
-    assert_eq!(desk.alerts, ["the deletion of network web-5 has ended"]);
-    desk.publish();
-    assert_eq!(desk.alerts.len(), 1);
+fn a_person_is_alerted_once_when_a_deletion_ends() {
+    let mut console = console(Alert::Osc9);
+    console.publish();
+    assert!(console.alerts.is_empty(), "no deletion has ended");
+    console.world.snapshot.deletions.remove(1);
+    console.publish();
+    assert_eq!(console.alerts, ["the deletion of network web-5 has ended"]);
+    console.publish();
+    assert_eq!(console.alerts.len(), 1);
 }
 
 #[test]
-fn what_gets_stuck_is_told_and_what_was_stuck_already_is_not() {
-    let mut desk = desk(Alert::Bell);
-    desk.world.snapshot.steps.running += 1;
-    desk.publish();
-    assert!(desk.alerts.is_empty());
-    desk.world.snapshot.steps.stuck += 2;
+fn newly_stuck_steps_and_refused_deletions_alert_a_person() {
+    let mut console = console(Alert::Bell);
+    console.world.snapshot.steps.running += 1;
+    console.publish();
+    assert!(console.alerts.is_empty());
+    console.world.snapshot.steps.stuck += 2;
     let stuck = step(95, "port", "vm-1", StepState::Stuck, &[]);
-    desk.world.snapshot.attention.push(stuck);
-    desk.publish();
-    assert_eq!(desk.alerts, ["port vm-1 is stuck, and 2 steps need you"]);
-    let refused = &mut desk.world.snapshot.deletions_by_state;
+    console.world.snapshot.attention.push(stuck);
+    console.publish();
+    assert_eq!(console.alerts, ["port vm-1 is stuck, and 2 steps need you"]);
+    let refused = &mut console.world.snapshot.deletions_by_state;
     *refused.get_mut("refused").unwrap() += 1;
-    desk.publish();
-    assert_eq!(desk.alerts[1..], ["1 deletion or step needs you"]);
-    // A person has solved some of it.
-    desk.world.snapshot.steps.stuck -= 1;
-    desk.publish();
-    assert_eq!(desk.alerts.len(), 2);
+    console.publish();
+    assert_eq!(console.alerts[1..], ["1 deletion or step needs you"]);
+    // One step is no longer stuck, which alerts nobody.
+    console.world.snapshot.steps.stuck -= 1;
+    console.publish();
+    assert_eq!(console.alerts.len(), 2);
 }
 
 #[test]
-fn nobody_is_alerted_by_default_nor_of_what_an_engine_tells_first() {
-    let mut silent = desk(Alert::Off);
+fn no_alert_is_sent_by_default_or_for_the_first_snapshot_of_an_engine() {
+    let mut silent = console(Alert::Off);
     silent.world.snapshot.deletions.clear();
     silent.publish();
     assert!(silent.alerts.is_empty());
@@ -59,8 +59,8 @@ fn nobody_is_alerted_by_default_nor_of_what_an_engine_tells_first() {
         alert: Alert::Osc777,
         ..options()
     };
-    let mut desk = Desk::with(world, (80, 24), options);
-    desk.world.snapshot.steps.stuck = 7;
-    desk.publish();
-    assert!(desk.alerts.is_empty(), "{:?}", desk.alerts);
+    let mut console = TestConsole::with(world, (80, 24), options);
+    console.world.snapshot.steps.stuck = 7;
+    console.publish();
+    assert!(console.alerts.is_empty(), "{:?}", console.alerts);
 }

@@ -1,12 +1,12 @@
-//! The columns of a list: which ones a person chose, and that they stay chosen.
+//! The columns of a list: how a person chooses them, and how the choice is kept.
 
 use gone::frontends::console::ConsoleOptions;
 
-use super::fake::{Desk, World, options};
-use super::pictures::{pictures, shot};
+use super::fake::{TestConsole, World, options};
+use super::pictures::{assert_screens, pictures};
 
-/// The settings can be saved, and name the columns of one list already.
-fn desk(size: (u16, u16)) -> Desk {
+/// A console that can save its settings, which name the columns of `:deletions`.
+fn console(size: (u16, u16)) -> TestConsole {
     let columns = [("deletions", "what state nonsense")];
     let options = ConsoleOptions {
         columns: columns
@@ -15,12 +15,12 @@ fn desk(size: (u16, u16)) -> Desk {
         settings_file: Some("config.toml".into()),
         ..options()
     };
-    Desk::with(World::busy(), size, options)
+    TestConsole::with(World::busy(), size, options)
 }
 
-/// The headings of the list on the screen, which is at least 100 columns wide.
-fn headings(desk: &Desk) -> Vec<String> {
-    let text = desk.text();
+/// Returns the headings of the list on the screen, which must be at least 100 columns wide.
+fn headings(console: &TestConsole) -> Vec<String> {
+    let text = console.text();
     let is_heading = |line: &&str| {
         line.starts_with("   ") && !line.trim().is_empty() && !line.contains(char::is_lowercase)
     };
@@ -33,79 +33,80 @@ fn headings(desk: &Desk) -> Vec<String> {
 
 #[test]
 fn columns() {
-    shot(
+    assert_screens(
         "columns",
         &pictures(World::busy, ":stuck enter :columns enter down space"),
     );
 }
 
 #[test]
-fn the_marked_columns_are_shown_however_narrow_the_screen_is_and_saved() {
-    let mut desk = desk((120, 30));
-    desk.press(":stuck enter");
+fn marked_columns_are_shown_on_a_narrow_screen_and_saved() {
+    let mut console = console((120, 30));
+    console.press(":stuck enter");
     let all = ["STATE", "WHAT", "BLOCKED BY", "SINCE", "ATTEMPTS", "NEXT"];
-    assert_eq!(headings(&desk), all);
-    desk.press(":columns enter");
-    let text = desk.text();
+    assert_eq!(headings(&console), all);
+    console.press(":columns enter");
+    let text = console.text();
     assert!(text.contains("columns of :stuck"), "{text}");
     let marked = text.lines().filter(|line| line.get(1..2) == Some("*"));
     assert_eq!(
         marked.count(),
         all.len(),
-        "those that are shown are marked\n{text}"
+        "the shown columns are marked\n{text}"
     );
-    // Without the blockers and the attempts, but with the site, for which this screen is too narrow.
-    desk.press("down down space down space end space enter");
+    // Unmarks the blockers and the attempts, and marks the site, for which this screen is too narrow.
+    console.press("down down space down space end space enter");
     let chosen = ["STATE", "WHAT", "SINCE", "NEXT", "SITE"];
-    assert_eq!(headings(&desk), chosen);
+    assert_eq!(headings(&console), chosen);
     let saved = ("stuck".to_owned(), "state what since next site".to_owned());
-    assert_eq!(desk.saved, [saved]);
+    assert_eq!(console.saved, [saved]);
     assert!(
-        desk.text()
+        console
+            .text()
             .contains("saved: :stuck shows state, what, since, next, site"),
         "{}",
-        desk.text()
+        console.text()
     );
-    // They stay, also when the list is opened anew; another list is as before.
-    desk.press(":network enter");
-    assert_eq!(headings(&desk)[..2], ["NAME", "ID"]);
-    desk.press(":stuck enter");
-    assert_eq!(headings(&desk), chosen);
-    desk.type_line(":columns default");
-    assert_eq!(headings(&desk), all);
-    assert_eq!(desk.saved[1], ("stuck".to_owned(), String::new()));
+    // The choice still applies after the list is opened again, and does not affect another list.
+    console.press(":network enter");
+    assert_eq!(headings(&console)[..2], ["NAME", "ID"]);
+    console.press(":stuck enter");
+    assert_eq!(headings(&console), chosen);
+    console.type_line(":columns default");
+    assert_eq!(headings(&console), all);
+    assert_eq!(console.saved[1], ("stuck".to_owned(), String::new()));
 }
 
 #[test]
-fn names_are_typed_in_the_order_in_which_the_columns_are_shown() {
-    let mut desk = desk((120, 30));
-    desk.press(":network enter");
-    desk.type_line(":columns status,name site");
-    assert_eq!(headings(&desk), ["STATUS", "NAME", "SITE"]);
-    // Only what is shown is sorted by, and its heading says so.
-    desk.press("s");
-    assert_eq!(headings(&desk), ["STATUS", "NAME▲", "SITE"]);
-    desk.press("s s s");
-    assert_eq!(headings(&desk), ["STATUS", "NAME", "SITE"]);
-    // Ids in place of names, as before.
-    desk.type_line(":columns project,name");
-    desk.press("w w /web enter");
-    assert_eq!(headings(&desk), ["PROJECT", "NAME"]);
+fn columns_are_shown_in_the_order_in_which_their_names_were_typed() {
+    let mut console = console((120, 30));
+    console.press(":network enter");
+    console.type_line(":columns status,name site");
+    assert_eq!(headings(&console), ["STATUS", "NAME", "SITE"]);
+    // Only shown columns can be sorted by, and the heading of the sorted one has an arrow.
+    console.press("s");
+    assert_eq!(headings(&console), ["STATUS", "NAME▲", "SITE"]);
+    console.press("s s s");
+    assert_eq!(headings(&console), ["STATUS", "NAME", "SITE"]);
+    // The key w, which shows ids in place of names, still works.
+    console.type_line(":columns project,name");
+    console.press("w w /web enter");
+    assert_eq!(headings(&console), ["PROJECT", "NAME"]);
 }
 
 #[test]
-fn a_column_of_the_settings_that_there_is_not_is_named_once() {
-    let mut desk = desk((120, 30));
-    let says = "the settings name a column that :deletions does not have: \"nonsense\"";
-    // The console begins with this list.
-    assert!(desk.text().contains(says), "{}", desk.text());
-    assert_eq!(headings(&desk), ["WHAT", "STATE"]);
-    desk.press(":stuck enter :deletions enter");
-    assert!(!desk.text().contains(says), "{}", desk.text());
-    assert_eq!(headings(&desk), ["WHAT", "STATE"]);
+fn an_unknown_column_in_the_settings_is_reported_once() {
+    let mut console = console((120, 30));
+    let expected = "the settings name a column that :deletions does not have: \"nonsense\"";
+    // The console starts with this list.
+    assert!(console.text().contains(expected), "{}", console.text());
+    assert_eq!(headings(&console), ["WHAT", "STATE"]);
+    console.press(":stuck enter :deletions enter");
+    assert!(!console.text().contains(expected), "{}", console.text());
+    assert_eq!(headings(&console), ["WHAT", "STATE"]);
 }
 
-/// A comma ends a name in `:columns`.
+/// A comma separates the names after `:columns`.
 #[test]
 fn no_heading_has_a_comma() {
     let options = ConsoleOptions {
@@ -141,9 +142,9 @@ fn no_heading_has_a_comma() {
         ":network enter Y",
         ":network enter D",
     ] {
-        let mut desk = Desk::with(World::busy(), (160, 30), options.clone());
-        desk.press(keys);
-        let text = desk.text();
+        let mut console = TestConsole::with(World::busy(), (160, 30), options.clone());
+        console.press(keys);
+        let text = console.text();
         let is_heading = |line: &&str| {
             line.starts_with("   ")
                 && line.contains(char::is_uppercase)
@@ -156,20 +157,20 @@ fn no_heading_has_a_comma() {
 
 #[test]
 fn the_columns_of_home_are_chosen_by_name() {
-    let mut desk = desk((120, 30));
-    desk.press(":home enter");
-    assert_eq!(headings(&desk), ["STATE", "WHAT", "HOW IT IS", "NEXT"]);
-    desk.type_line(":columns next,how_it_is,what");
-    assert_eq!(headings(&desk), ["NEXT", "HOW IT IS", "WHAT"]);
+    let mut console = console((120, 30));
+    console.press(":home enter");
+    assert_eq!(headings(&console), ["STATE", "WHAT", "HOW IT IS", "NEXT"]);
+    console.type_line(":columns next,how_it_is,what");
+    assert_eq!(headings(&console), ["NEXT", "HOW IT IS", "WHAT"]);
     let saved = ("home".to_owned(), "next how_it_is what".to_owned());
-    assert_eq!(desk.saved, [saved]);
+    assert_eq!(console.saved, [saved]);
 }
 
 #[test]
-fn an_unknown_name_is_answered_with_the_nearest() {
-    let mut desk = desk((120, 30));
-    desk.press(":network enter");
-    for (line, told) in [
+fn an_unknown_column_name_is_answered_with_the_nearest_name() {
+    let mut console = console((120, 30));
+    console.press(":network enter");
+    for (line, expected) in [
         (
             ":columns name,statsu",
             "there is no column \"statsu\"; did you mean \"status\"?",
@@ -183,82 +184,90 @@ fn an_unknown_name_is_answered_with_the_nearest() {
             "there is no column \"wavelength\"; the columns are name, id, status, project, site",
         ),
     ] {
-        desk.type_line(line);
-        assert!(desk.text().contains(told), "{line}\n{}", desk.text());
+        console.type_line(line);
+        assert!(
+            console.text().contains(expected),
+            "{line}\n{}",
+            console.text()
+        );
     }
-    assert_eq!(headings(&desk)[..2], ["NAME", "ID"]);
-    assert!(desk.saved.is_empty());
+    assert_eq!(headings(&console)[..2], ["NAME", "ID"]);
+    assert!(console.saved.is_empty());
 }
 
 #[test]
 fn at_least_one_column_must_be_marked_and_esc_changes_nothing() {
-    let mut desk = desk((120, 30));
-    desk.press(":network enter :columns enter u enter");
+    let mut console = console((120, 30));
+    console.press(":network enter :columns enter u enter");
     assert!(
-        desk.text().contains("mark at least one column"),
+        console.text().contains("mark at least one column"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("space esc");
-    assert_eq!(headings(&desk)[..2], ["NAME", "ID"]);
-    assert!(desk.saved.is_empty());
+    console.press("space esc");
+    assert_eq!(headings(&console)[..2], ["NAME", "ID"]);
+    assert!(console.saved.is_empty());
 }
 
 #[test]
-fn the_settings_say_what_a_list_shows_and_unknown_names_in_them_are_passed_over() {
-    let desk = desk((120, 30));
-    assert_eq!(headings(&desk), ["WHAT", "STATE"]);
+fn a_list_shows_the_columns_from_the_settings_and_ignores_unknown_names() {
+    let console = console((120, 30));
+    assert_eq!(headings(&console), ["WHAT", "STATE"]);
 }
 
 #[test]
 fn the_columns_of_all_trees_are_chosen_together() {
-    let mut desk = desk((100, 30));
+    let mut console = console((100, 30));
     let all = ["WHAT", "STATE", "DOES", "ID", "ATTEMPTS", "NEXT (UTC)"];
-    desk.press("enter");
-    assert_eq!(headings(&desk), all);
-    desk.press(":columns enter");
+    console.press("enter");
+    assert_eq!(headings(&console), all);
+    console.press(":columns enter");
     assert!(
-        desk.text().contains("columns of the tree"),
+        console.text().contains("columns of the tree"),
         "{}",
-        desk.text()
+        console.text()
     );
-    // The reason, for which this screen is too narrow, in place of the action.
-    desk.press("down down space end space enter");
+    // Unmarks the action, and marks the reason, for which this screen is too narrow.
+    console.press("down down space end space enter");
     let chosen = ["WHAT", "STATE", "ID", "ATTEMPTS", "NEXT (UTC)", "WHY"];
-    assert_eq!(headings(&desk), chosen);
+    assert_eq!(headings(&console), chosen);
     let saved = (
         "tree".to_owned(),
         "what state id attempts next why".to_owned(),
     );
-    assert_eq!(desk.saved, [saved]);
-    let text = desk.text();
-    let told = "saved: the tree shows what, state, id, attempts, next, why";
-    assert!(text.contains(told), "{text}");
-    // Rows that fold stay rows of a tree, and another tree has these columns too.
+    assert_eq!(console.saved, [saved]);
+    let text = console.text();
+    let expected = "saved: the tree shows what, state, id, attempts, next, why";
+    assert!(text.contains(expected), "{text}");
+    // Rows below others are still indented, and another tree has these columns too.
     assert!(text.contains("└ "), "{text}");
-    desk.press("esc down enter");
-    assert_eq!(headings(&desk), chosen);
-    desk.type_line(":columns next,what");
-    assert_eq!(headings(&desk), ["NEXT (UTC)", "WHAT"]);
-    desk.type_line(":columns default");
-    assert_eq!(headings(&desk), all);
+    console.press("esc down enter");
+    assert_eq!(headings(&console), chosen);
+    console.type_line(":columns next,what");
+    assert_eq!(headings(&console), ["NEXT (UTC)", "WHAT"]);
+    console.type_line(":columns default");
+    assert_eq!(headings(&console), all);
 }
 
 #[test]
-fn the_columns_of_a_tree_are_completed_and_its_filter_knows_none_of_them() {
-    let mut desk = desk((80, 24));
-    desk.press("enter :columns space wha tab");
-    assert!(desk.text().contains(":columns what"), "{}", desk.text());
-    desk.press("esc /wha tab");
-    assert!(!desk.text().contains("what:"), "{}", desk.text());
+fn column_names_of_a_tree_are_completed_after_columns_but_not_in_its_filter() {
+    let mut console = console((80, 24));
+    console.press("enter :columns space wha tab");
+    assert!(
+        console.text().contains(":columns what"),
+        "{}",
+        console.text()
+    );
+    console.press("esc /wha tab");
+    assert!(!console.text().contains("what:"), "{}", console.text());
 }
 
 #[test]
-fn the_columns_of_a_plan_are_fixed_and_say_so() {
-    let mut desk = desk((80, 24));
-    desk.press(":net enter D");
-    desk.type_line(":columns");
-    let text = desk.text();
+fn the_columns_command_says_that_the_columns_of_a_plan_are_fixed() {
+    let mut console = console((80, 24));
+    console.press(":net enter D");
+    console.type_line(":columns");
+    let text = console.text();
     assert!(
         text.contains("the columns of this pane are fixed"),
         "{text}"
@@ -266,8 +275,8 @@ fn the_columns_of_a_plan_are_fixed_and_say_so() {
 }
 
 #[test]
-fn a_choice_that_cannot_be_saved_counts_until_the_console_ends() {
-    let mut unnamed = Desk::new(World::busy(), (120, 30));
+fn a_choice_of_columns_that_cannot_be_saved_still_applies_and_says_why() {
+    let mut unnamed = TestConsole::new(World::busy(), (120, 30));
     unnamed.press(":network enter");
     unnamed.type_line(":columns name");
     let text = unnamed.text();
@@ -276,8 +285,8 @@ fn a_choice_that_cannot_be_saved_counts_until_the_console_ends() {
         "{text}"
     );
     assert_eq!(headings(&unnamed), ["NAME"]);
-    let mut full = desk((120, 30));
-    full.saves = Err("the disk is full".to_owned());
+    let mut full = console((120, 30));
+    full.save_result = Err("the disk is full".to_owned());
     full.press(":network enter");
     full.type_line(":columns name");
     let text = full.text();

@@ -1,5 +1,5 @@
-//! A world to look at, and a desk to sit at: the console's state with an engine that answers at
-//! once from plain data, and remembers what it was told.
+//! [`World`] is an engine that answers at once from plain data. [`TestConsole`] is a console that is attached to one,
+//! and records its effects.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -39,6 +39,7 @@ use termina::event::{KeyCode, KeyEvent, Modifiers};
 
 use crate::testkit::{self, offer};
 
+/// The time at which the console starts.
 pub fn now() -> DateTime<Utc> {
     Utc.with_ymd_and_hms(2025, 11, 21, 9, 30, 0).unwrap()
 }
@@ -55,7 +56,7 @@ pub fn key(kind: &str, id: &str) -> ResourceKey {
     testkit::key(site("RegionOne"), kind, id)
 }
 
-/// A UUID whose end says which one it is.
+/// Returns the `n`th id, a UUID that ends with `n`.
 pub fn id(n: u32) -> String {
     format!("7d444840-9dc0-11d1-b245-{n:012x}")
 }
@@ -195,7 +196,7 @@ pub fn error() -> StepError {
     }
 }
 
-/// A tree of one network, its subnet and this many ports.
+/// The steps of one network, its subnet and this many ports.
 pub fn steps(ports: i64) -> Vec<Step> {
     let states = [StepState::Gone, StepState::Running, StepState::Waiting];
     let mut steps: Vec<Step> = (1..=ports)
@@ -249,7 +250,7 @@ pub fn tombstone(n: u32, kind: &str, phase: Phase) -> Tombstone {
     }
 }
 
-/// A step that is stuck because two ports appeared after the plan.
+/// A step that is stuck with drift, because two ports appeared after the plan.
 pub fn drifted(n: i64, name: &str) -> Step {
     let newcomer = |n: u32, name: &str| Blocker {
         owner: "demo".to_owned(),
@@ -266,12 +267,12 @@ pub fn drifted(n: i64, name: &str) -> Step {
     }
 }
 
-/// What the engine knows.
+/// The data of an engine, from which it answers.
 pub struct World {
     pub snapshot: Snapshot,
     pub kinds: Vec<KindInfo>,
     pub listings: Vec<SiteListing>,
-    /// What is listed as projects; without any, as every kind.
+    /// The listed projects. If empty, a list of projects has the rows of `listings`, like that of any other kind.
     pub projects: Vec<Resource>,
     pub plan: Result<Plan, ControlError>,
     pub deletions: Vec<Deletion>,
@@ -283,13 +284,13 @@ pub struct World {
     pub reconcilers: Vec<ReconcilerStatus>,
     pub engines: Vec<EngineRow>,
     pub tombstones: Vec<Tombstone>,
-    /// Asked first, if another world than this one is shown.
-    pub answers: Option<Answers>,
+    /// Answers a query in place of this world, unless it returns none.
+    pub override_answer: Option<AnswerOverride>,
 }
 
-pub type Answers = Box<dyn Fn(&Query) -> Option<Result<Page, ControlError>> + Send + Sync>;
+pub type AnswerOverride = Box<dyn Fn(&Query) -> Option<Result<Page, ControlError>> + Send + Sync>;
 
-/// One in each role.
+/// One engine in each role.
 fn engines() -> Vec<EngineRow> {
     let roles = [
         ("admin1", EngineRole::Leads, 12),
@@ -315,7 +316,7 @@ fn engines() -> Vec<EngineRow> {
     numbered.map(engine).collect()
 }
 
-/// Some that work, one that failed and waits, and one that failed before its last run.
+/// Reconcilers that run or wait. One failed and waits for its next run, and one failed before its last run.
 fn reconcilers() -> Vec<ReconcilerStatus> {
     let seconds_ago = |seconds| now() - TimeDelta::seconds(seconds);
     let waiting = |name| ReconcilerStatus {
@@ -368,7 +369,8 @@ fn reconcilers() -> Vec<ReconcilerStatus> {
     ]
 }
 
-/// One that refers to ours and hears us, one that is silent both ways, and one that was never heard.
+/// An importer that is up to date, a deployment that is an importer and an owner and does not answer, and an owner that
+/// was never reached.
 fn deployments() -> Vec<DeploymentStatus> {
     let row = |service: &str, name: Option<&str>| DeploymentStatus {
         service: service.to_owned(),
@@ -388,7 +390,8 @@ fn deployments() -> Vec<DeploymentStatus> {
         awaited: 0,
         reason: String::new(),
     };
-    let silent = "asking dns-1: POST https://dns-1.example:9443/peer/v1/asks: connection refused";
+    let unreachable =
+        "asking dns-1: POST https://dns-1.example:9443/peer/v1/asks: connection refused";
     vec![
         DeploymentStatus {
             importer: Some(importer.clone()),
@@ -400,7 +403,7 @@ fn deployments() -> Vec<DeploymentStatus> {
                 seq: 88,
                 heard_at: seconds_ago(312),
                 fresh: false,
-                reason: silent
+                reason: unreachable
                     .replace("asking", "watching")
                     .replace("asks", "watches"),
             }),
@@ -409,7 +412,7 @@ fn deployments() -> Vec<DeploymentStatus> {
                 seq: 4_697,
                 lag: 14,
                 awaited: 1_203,
-                reason: silent.to_owned(),
+                reason: unreachable.to_owned(),
                 ..importer
             }),
             ..row("dns", Some("dns-1"))
@@ -424,14 +427,14 @@ fn deployments() -> Vec<DeploymentStatus> {
     ]
 }
 
-/// A zone that one deployment still refers to, with its blockers there, and whose clearance from another deployment is
-/// pending.
-pub fn held_elsewhere() -> World {
+/// A world with a stuck zone. One deployment still refers to the zone and names what blocks that, and another has not
+/// answered.
+pub fn pending_clearances() -> World {
     let mut zone = step(71, "zone", "example.org", StepState::Stuck, &[]);
-    let there = Site::Deployment {
+    let importer = Site::Deployment {
         name: "d0-1".into(),
     };
-    let key = |kind: &str, id: &str| testkit::key(there.clone(), kind, id);
+    let key = |kind: &str, id: &str| testkit::key(importer.clone(), kind, id);
     let holder = Holder {
         key: key("record_set", "rs-1"),
         name: "www".to_owned(),
@@ -442,18 +445,18 @@ pub fn held_elsewhere() -> World {
         why: "blocked by lease l1 at d0-1, which this deletion will not remove".to_owned(),
         held_by: vec![Blocker::of(&key("lease", "l1"), "")],
     };
-    let asked = ClearanceRequest {
+    let request = ClearanceRequest {
         key: zone.resource.key.clone(),
         deletion: None,
         incarnation: 1,
         root: "dns-1/x".to_owned(),
     };
-    let said = |importer: &str, said| PendingClearance {
+    let pending = |importer: &str, said| PendingClearance {
         importer: importer.to_owned(),
         said,
     };
-    let answered = Answered::of(asked, vec![holder], 1);
-    let (message, blockers) = awaiting(&[said("d0-1", Some(answered)), said("d0-2", None)]);
+    let answered = Answered::of(request, vec![holder], 1);
+    let (message, blockers) = awaiting(&[pending("d0-1", Some(answered)), pending("d0-2", None)]);
     zone.attempts = 0;
     zone.blockers = blockers;
     zone.last_error = Some(StepError {
@@ -469,7 +472,7 @@ pub fn held_elsewhere() -> World {
     world
 }
 
-/// What the fields of all kinds here mean.
+/// The field meanings of all kinds in these tests.
 pub fn fields() -> FieldMeanings {
     FieldMeanings {
         project: Some("project_id".to_owned()),
@@ -526,11 +529,11 @@ impl World {
             reconcilers: Vec::new(),
             engines: Vec::new(),
             tombstones: Vec::new(),
-            answers: None,
+            override_answer: None,
         }
     }
 
-    /// Some of everything, as on a morning with work under way.
+    /// Some of everything, with deletions under way.
     pub fn busy() -> Self {
         let mut world = Self::empty();
         let status = |region: &str, state, reason: &str, latency_ms| SiteStatus {
@@ -678,8 +681,9 @@ impl World {
         world
     }
 
+    /// Answers a query.
     pub fn answer(&self, query: &Query) -> Result<Page, ControlError> {
-        if let Some(answer) = self.answers.as_ref().and_then(|answers| answers(query)) {
+        if let Some(answer) = self.override_answer.as_ref().and_then(|over| over(query)) {
             return answer;
         }
         let missing = || ControlError::NotFound {
@@ -852,7 +856,7 @@ impl World {
         })
     }
 
-    /// The deletion's tree: its branches, and the steps of each in their order.
+    /// Returns the branches of the deletion's tree, and the steps of each in order.
     fn tree(&self) -> (Vec<Branch>, Vec<Vec<&Step>>) {
         let steps: Vec<&Step> = self.steps.iter().filter(|s| is_of_deletion(s)).collect();
         let positions: HashMap<i64, u32> = steps.iter().map(|s| s.id).zip(0..).collect();
@@ -948,7 +952,8 @@ impl World {
         }
     }
 
-    pub fn receive(&self, command: &Command) -> Result<Receipt, ControlError> {
+    /// Returns the receipt for a command. The command changes nothing.
+    pub fn receipt(&self, command: &Command) -> Result<Receipt, ControlError> {
         match command {
             Command::Plan { options, .. } => self.plan.clone().map(|mut plan| {
                 plan.options.include_public = options.include_public;
@@ -971,7 +976,7 @@ impl World {
             Command::RetryMatching { filter, dry_run } => {
                 let fits = self.steps.iter().filter(|step| filter.fits(step));
                 let all = fits.count() as u64;
-                // One of them is protected.
+                // One of the steps is protected.
                 let eligible = all.saturating_sub(1);
                 Ok(Receipt::Bulk(Retried {
                     eligible,
@@ -1009,7 +1014,7 @@ impl World {
     }
 }
 
-/// Steps 90 and on belong to other deletions.
+/// Whether a step belongs to deletion 1. The steps 90 to 99 belong to others.
 fn is_of_deletion(step: &Step) -> bool {
     !(90..100).contains(&step.id)
 }
@@ -1048,7 +1053,7 @@ fn last_hour() -> LastHour {
     }
 }
 
-/// Ports went, the router's interface was refused twice, the network waits.
+/// The chart of a deletion: the ports are gone, the router interface was refused twice, and the network waits.
 fn gantt() -> Gantt {
     let cell = |column, sent, refused, ended| GanttCell {
         column,
@@ -1109,7 +1114,7 @@ fn gantt() -> Gantt {
     }
 }
 
-/// Of a balancer that has been PENDING_DELETE for long.
+/// The ladder of a load balancer that has been PENDING_DELETE for long.
 fn ladder() -> Ladder {
     let call = "DELETE /v2.0/lbaas/loadbalancers/lb-1?cascade=true";
     let forgets = "sends nothing: the engine abandons it";
@@ -1133,44 +1138,48 @@ fn ladder() -> Ladder {
     }
 }
 
-/// The console, and the engine that answers it.
-pub struct Desk {
+/// A console, and the engine that answers it.
+pub struct TestConsole {
     pub state: State,
     pub world: World,
-    /// Commands that were sent, oldest first.
+    /// The commands that were sent, oldest first.
     pub sent: Vec<Command>,
-    pub asked: Vec<Query>,
+    /// The queries that were sent, oldest first.
+    pub queries: Vec<Query>,
+    /// The texts that were copied to the clipboard.
     pub copied: Vec<String>,
-    /// What the person was alerted to.
+    /// The texts of the alerts.
     pub alerts: Vec<String>,
-    /// Views and columns that were saved in the settings, by name.
+    /// The names and values of the views and columns that were saved in the settings.
     pub saved: Vec<(String, String)>,
-    /// Whether the settings can be saved.
-    pub saves: Result<(), String>,
-    /// The files that exist.
-    pub files: Vec<PathBuf>,
-    /// Whether files can be written.
-    pub writes: Result<(), String>,
-    /// The files that reports were to be written to, and whether one that exists was to be replaced.
+    /// The result of saving settings.
+    pub save_result: Result<(), String>,
+    /// The files that a report would replace.
+    pub existing_files: Vec<PathBuf>,
+    /// The result of writing a report.
+    pub write_result: Result<(), String>,
+    /// The file of each requested report, and whether it may replace an existing file.
     pub reports: Vec<(PathBuf, bool)>,
     pub exits: Vec<Exit>,
     pub now: DateTime<Utc>,
-    /// Events are answered when a test wants it.
-    pub following: Option<(u64, i64)>,
-    /// A frame is shown after each event; off, nothing is ever on the screen.
-    pub shows: bool,
-    /// Questions are answered at once; off, they stay without an answer.
-    pub answers: bool,
-    /// Questions that stay without an answer, because a cloud is slow.
+    /// The ticket of the pending request for events, and the sequence after which they are requested. The test answers
+    /// it with [`Self::deliver_events`] or [`Self::fail_events`].
+    pub event_request: Option<(u64, i64)>,
+    /// Whether a frame is painted after each event.
+    pub paints_frames: bool,
+    /// Whether queries are answered at once. Otherwise [`Self::answer_withheld`] answers them.
+    pub answers_queries: bool,
+    /// Returns true for a query that is not answered at once, as if a cloud were slow.
     pub withholds: fn(&Query) -> bool,
-    /// Commands are answered at once; off, [`Self::receive`] does it.
-    pub receives: bool,
-    /// Of what is asked together, the last is answered first.
-    pub last_first: bool,
-    pub held: Vec<(u64, Command)>,
-    /// The answers that were withheld, as the world was when it was asked.
-    pub withheld: Vec<(u64, Result<Page, ControlError>)>,
-    /// Why each was sent.
+    /// Whether commands are answered at once. Otherwise [`Self::answer_command`] answers them.
+    pub answers_commands: bool,
+    /// Whether effects that come together are performed in reverse order, so that the last query is answered first.
+    pub answers_last_first: bool,
+    /// The tickets and commands that were not answered yet.
+    pub unanswered_commands: Vec<(u64, Command)>,
+    /// The tickets of the withheld queries, and their answers as of the time of the query.
+    pub withheld_answers: Vec<(u64, Result<Page, ControlError>)>,
+    /// The reason of each sent command.
     pub reasons: Vec<String>,
     pub size: (u16, u16),
 }
@@ -1189,7 +1198,7 @@ pub fn options() -> ConsoleOptions {
             name: "alice".to_owned(),
             origin: Origin::Console,
         },
-        // Most themes begin with the deletions; `home.rs` begins where a person does.
+        // Most tests start with the deletions; those in `home.rs` start with the first screen.
         start: Some("deletions".to_owned()),
         views: BTreeMap::new(),
         columns: BTreeMap::new(),
@@ -1202,7 +1211,7 @@ pub fn options() -> ConsoleOptions {
     }
 }
 
-impl Desk {
+impl TestConsole {
     pub fn new(world: World, size: (u16, u16)) -> Self {
         Self::with(world, size, options())
     }
@@ -1210,62 +1219,63 @@ impl Desk {
     pub fn with(world: World, size: (u16, u16), options: ConsoleOptions) -> Self {
         let snapshot = Arc::new(world.snapshot.clone());
         let (state, effects) = State::new(options, snapshot, now(), size);
-        let mut desk = Self {
+        let mut console = Self {
             state,
             world,
             sent: Vec::new(),
-            asked: Vec::new(),
+            queries: Vec::new(),
             copied: Vec::new(),
             alerts: Vec::new(),
             saved: Vec::new(),
-            saves: Ok(()),
-            files: Vec::new(),
-            writes: Ok(()),
+            save_result: Ok(()),
+            existing_files: Vec::new(),
+            write_result: Ok(()),
             reports: Vec::new(),
             exits: Vec::new(),
             now: now(),
-            following: None,
-            shows: true,
-            answers: true,
+            event_request: None,
+            paints_frames: true,
+            answers_queries: true,
             withholds: |_| false,
-            receives: true,
-            last_first: false,
+            answers_commands: true,
+            answers_last_first: false,
             reasons: Vec::new(),
-            held: Vec::new(),
-            withheld: Vec::new(),
+            unanswered_commands: Vec::new(),
+            withheld_answers: Vec::new(),
             size,
         };
-        desk.perform(effects);
-        desk
+        console.perform(effects);
+        console
     }
 
-    pub fn take(&mut self, event: Event) {
+    /// Passes an event to the console, and performs the effects.
+    pub fn handle(&mut self, event: Event) {
         if let Event::Resize(columns, rows) = event {
             self.size = (columns, rows);
         }
         let effects = update(&mut self.state, event);
         self.perform(effects);
-        if self.shows && self.state.is_guarded() {
+        if self.paints_frames && self.state.is_guarded() {
             update(&mut self.state, Event::GuardPainted);
         }
     }
 
     fn perform(&mut self, mut effects: Vec<Effect>) {
-        if self.last_first {
+        if self.answers_last_first {
             effects.reverse();
         }
         for effect in effects {
             match effect {
                 Effect::Query { ticket, query } => {
                     let answer = self.world.answer(&query);
-                    let is_withheld = !self.answers || (self.withholds)(&query);
-                    self.asked.push(query);
+                    let is_withheld = !self.answers_queries || (self.withholds)(&query);
+                    self.queries.push(query);
                     if is_withheld {
-                        self.withheld.push((ticket, answer));
+                        self.withheld_answers.push((ticket, answer));
                         continue;
                     }
                     let now = self.now;
-                    self.take(Event::Answer {
+                    self.handle(Event::Answer {
                         ticket,
                         answer,
                         now,
@@ -1278,35 +1288,35 @@ impl Desk {
                 } => {
                     self.sent.push(command.clone());
                     self.reasons.push(reason);
-                    if self.receives {
-                        self.receive(ticket, &command);
+                    if self.answers_commands {
+                        self.answer_command(ticket, &command);
                     } else {
-                        self.held.push((ticket, command));
+                        self.unanswered_commands.push((ticket, command));
                     }
                 }
-                Effect::Follow { ticket, after } => self.following = Some((ticket, after)),
+                Effect::Follow { ticket, after } => self.event_request = Some((ticket, after)),
                 Effect::Copy(text) => self.copied.push(text),
                 Effect::Alert(text) => self.alerts.push(text),
                 Effect::Quit(exit) => self.exits.push(exit),
                 Effect::Save { choice, .. } => {
                     let value = choice.value.clone().unwrap_or_default();
                     self.saved.push((choice.name.clone(), value));
-                    let result = self.saves.clone();
-                    self.take(Event::Saved { choice, result });
+                    let result = self.save_result.clone();
+                    self.handle(Event::Saved { choice, result });
                 }
                 Effect::WriteReport {
                     deletion_id,
                     file,
                     replaces,
                 } => {
-                    let exists = self.files.contains(&file) && !replaces;
-                    let result = match (exists, &self.writes) {
+                    let exists = self.existing_files.contains(&file) && !replaces;
+                    let result = match (exists, &self.write_result) {
                         (true, _) => Err(NotWritten::Exists),
                         (false, Ok(())) => Ok(()),
                         (false, Err(why)) => Err(NotWritten::Failed(why.clone())),
                     };
                     self.reports.push((file.clone(), replaces));
-                    self.take(Event::ReportWritten {
+                    self.handle(Event::ReportWritten {
                         deletion_id,
                         file,
                         result,
@@ -1317,40 +1327,41 @@ impl Desk {
         }
     }
 
-    pub fn receive(&mut self, ticket: u64, command: &Command) {
-        let receipt = self.world.receive(command);
+    /// Answers a command.
+    pub fn answer_command(&mut self, ticket: u64, command: &Command) {
+        let receipt = self.world.receipt(command);
         let now = self.now;
-        self.take(Event::Receipt {
+        self.handle(Event::Receipt {
             ticket,
             receipt,
             now,
         });
     }
 
-    /// What happened since the console asked.
-    pub fn follow(&mut self) {
-        let (ticket, after) = self.following.take().unwrap();
+    /// Answers the pending request for events with the events so far.
+    pub fn deliver_events(&mut self) {
+        let (ticket, after) = self.event_request.take().unwrap();
         let events = self.world.events.iter();
         let events = events.filter(|e| e.seq > after).cloned().collect();
-        self.take(Event::Followed {
+        self.handle(Event::Followed {
             ticket,
             events: Ok(events),
         });
     }
 
-    /// The events that the console asked for could not be read.
-    pub fn lose_events(&mut self, error: ControlError) {
-        let (ticket, _) = self.following.take().unwrap();
+    /// Answers the pending request for events with an error.
+    pub fn fail_events(&mut self, error: ControlError) {
+        let (ticket, _) = self.event_request.take().unwrap();
         let events = Err(error);
-        self.take(Event::Followed { ticket, events });
+        self.handle(Event::Followed { ticket, events });
     }
 
-    /// Gives the answers that were withheld, this many seconds later.
+    /// Delivers the withheld answers after this many seconds.
     pub fn answer_withheld(&mut self, seconds: i64) {
         self.now += TimeDelta::seconds(seconds);
         let now = self.now;
-        for (ticket, answer) in std::mem::take(&mut self.withheld) {
-            self.take(Event::Answer {
+        for (ticket, answer) in std::mem::take(&mut self.withheld_answers) {
+            self.handle(Event::Answer {
                 ticket,
                 answer,
                 now,
@@ -1358,47 +1369,49 @@ impl Desk {
         }
     }
 
-    /// So many seconds pass, with the ticks that the console wants.
-    pub fn pass(&mut self, seconds: i64) {
+    /// Lets this many seconds pass, with a tick for each if the console wants ticks.
+    pub fn advance(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.now += TimeDelta::seconds(1);
             if self.state.wants_tick() {
-                self.take(Event::Tick(self.now));
+                self.handle(Event::Tick(self.now));
             }
         }
     }
 
-    /// The engine publishes; some seconds have passed.
+    /// Publishes the snapshot of the engine after six seconds.
     pub fn publish(&mut self) {
         self.now += TimeDelta::seconds(6);
         self.world.snapshot.version += 1;
         let snapshot = Arc::new(self.world.snapshot.clone());
         let now = self.now;
-        self.take(Event::Snapshot { snapshot, now });
+        self.handle(Event::Snapshot { snapshot, now });
     }
 
-    /// Keys by name, separated by spaces: `: s t u c k enter`; a longer word is typed.
+    /// Presses keys, separated by spaces: each word is the name of a key, or is typed letter by letter.
+    /// `:stuck enter` types a command line.
     pub fn press(&mut self, keys: &str) {
         for word in keys.split_whitespace() {
             for key in named(word) {
-                self.take(Event::Key(key));
+                self.handle(Event::Key(key));
             }
         }
     }
 
-    /// A line as it is typed, and enter.
+    /// Types a line, with its spaces, and presses enter.
     pub fn type_line(&mut self, line: &str) {
         for c in line.chars() {
-            self.take(Event::Key(KeyEvent::new(KeyCode::Char(c), Modifiers::NONE)));
+            self.handle(Event::Key(KeyEvent::new(KeyCode::Char(c), Modifiers::NONE)));
         }
         self.press("enter");
     }
 
+    /// Returns the screen as text.
     pub fn text(&self) -> String {
         render_to_text(&self.state, self.size.0, self.size.1)
     }
 
-    /// Commands that change anything.
+    /// Returns the sent commands that change anything.
     pub fn changes(&self) -> Vec<&Command> {
         let changes = |c: &&Command| {
             !matches!(

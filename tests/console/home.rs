@@ -1,4 +1,4 @@
-//! The first screen.
+//! The first screen, `:home`.
 
 use chrono::TimeDelta;
 use gone::control::{Command, ControlError, Page, Query, query};
@@ -7,11 +7,12 @@ use gone::domain::last_hour::{LastHour, minute_end};
 use gone::domain::model::DeletionState;
 use gone::frontends::console::ConsoleOptions;
 
-use super::fake::{Desk, World, deletion, now, options, resource};
-use super::pictures::{shot, styles};
+use super::fake::{TestConsole, World, deletion, now, options, resource};
+use super::pictures::{assert_screens, styles};
 
-/// One deletion runs, of another all that is left is blocked; a step is stuck, one site is down.
-fn morning() -> World {
+/// One deletion is running, and another has only blocked and waiting steps left. One step is stuck, and one site is
+/// unreachable.
+fn busy() -> World {
     let mut world = World::busy();
     let mut blocked = deletion(5, DeletionState::Running, 2, 4);
     blocked.counts.running = 0;
@@ -26,19 +27,19 @@ fn morning() -> World {
     world
 }
 
-fn first(world: World, size: (u16, u16)) -> Desk {
+fn first(world: World, size: (u16, u16)) -> TestConsole {
     let options = ConsoleOptions {
         start: None,
         ..options()
     };
-    Desk::with(world, size, options)
+    TestConsole::with(world, size, options)
 }
 
 #[test]
 fn the_first_screen_at_all_sizes() {
     let mut all = String::new();
     for size in [(40, 10), (80, 24), (120, 40), (200, 60)] {
-        all.push_str(&first(morning(), size).text());
+        all.push_str(&first(busy(), size).text());
         all.push('\n');
     }
     for no_color in [false, true] {
@@ -47,28 +48,28 @@ fn the_first_screen_at_all_sizes() {
             no_color,
             ..options()
         };
-        let desk = Desk::with(morning(), (80, 24), options);
+        let console = TestConsole::with(busy(), (80, 24), options);
         all.push_str(if no_color { "mono\n" } else { "colours\n" });
-        all.push_str(&styles(&desk));
+        all.push_str(&styles(&console));
     }
-    shot("home", &all);
+    assert_screens("home", &all);
 }
 
 #[test]
-fn at_rest_it_says_how_to_begin() {
+fn an_idle_first_screen_says_how_to_begin() {
     let mut all = String::new();
     for size in [(80, 24), (120, 40)] {
         all.push_str(&first(World::empty(), size).text());
         all.push('\n');
     }
-    shot("home_at_rest", &all);
+    assert_screens("home_at_rest", &all);
 }
 
 #[test]
-fn story_15_the_first_screen_says_what_needs_whom_and_what_runs() {
+fn story_15_the_first_screen_shows_what_needs_a_person_and_what_runs() {
     for size in [(80, 24), (200, 60)] {
-        let desk = first(morning(), size);
-        let text = desk.text();
+        let console = first(busy(), size);
+        let text = console.text();
         for words in [
             "needs you",
             "1 stuck, 1 refused",
@@ -96,47 +97,50 @@ fn story_15_the_first_screen_says_what_needs_whom_and_what_runs() {
 }
 
 #[test]
-fn its_rows_take_the_keys_that_it_names() {
-    let mut desk = first(morning(), (120, 40));
-    desk.press("down");
-    assert!(desk.changes().is_empty());
-    desk.press("r");
+fn rows_of_the_first_screen_take_the_keys_retry_and_enter() {
+    let mut console = first(busy(), (120, 40));
+    console.press("down");
+    assert!(console.changes().is_empty());
+    console.press("r");
     let step_id = 90;
     assert!(
-        matches!(desk.sent[..], [Command::RetryStep { step_id: id }] if id == step_id),
+        matches!(console.sent[..], [Command::RetryStep { step_id: id }] if id == step_id),
         "{:?}",
-        desk.sent
+        console.sent
     );
-    desk.press("enter");
-    assert!(desk.text().contains("in deletion"), "{}", desk.text());
-    desk.press("esc home enter");
-    assert!(desk.text().contains("── stuck"), "{}", desk.text());
-    desk.press("esc esc esc");
-    assert!(desk.text().contains("── home"), "{}", desk.text());
+    console.press("enter");
+    assert!(console.text().contains("in deletion"), "{}", console.text());
+    console.press("esc home enter");
+    assert!(console.text().contains("── stuck"), "{}", console.text());
+    console.press("esc esc esc");
+    assert!(console.text().contains("── home"), "{}", console.text());
 }
 
 #[test]
-fn it_follows_the_engine_without_a_query_for_what_the_snapshot_has() {
-    let mut desk = first(morning(), (80, 24));
-    let asked = desk.asked.len();
-    desk.world.snapshot.deletions.remove(1);
-    desk.publish();
-    assert!(!desk.text().contains("‖ blocked"), "{}", desk.text());
-    let before = desk.asked.len();
-    assert!(before - asked <= 5, "one query for each other part");
+fn the_first_screen_queries_only_what_the_snapshot_lacks() {
+    let mut console = first(busy(), (80, 24));
+    let at_start = console.queries.len();
+    console.world.snapshot.deletions.remove(1);
+    console.publish();
+    assert!(!console.text().contains("‖ blocked"), "{}", console.text());
+    let before = console.queries.len();
+    assert!(
+        before - at_start <= 5,
+        "one query for each part that the snapshot lacks"
+    );
     for _ in 0..5 {
-        desk.publish();
+        console.publish();
     }
-    assert_eq!(desk.asked.len(), before, "nothing has moved");
-    assert!(!desk.state.wants_tick());
+    assert_eq!(console.queries.len(), before, "nothing has changed");
+    assert!(!console.state.wants_tick());
 }
 
 #[test]
-fn from_160_columns_on_the_detail_is_beside_the_table() {
+fn the_detail_is_beside_the_table_from_160_columns_on() {
     let detail = |size| {
-        let mut desk = first(morning(), size);
-        desk.press("down");
-        let text = desk.text();
+        let mut console = first(busy(), size);
+        console.press("down");
+        let text = console.text();
         let line = text
             .lines()
             .find(|line| line.contains("Load Balancer is immutable"));
@@ -146,12 +150,12 @@ fn from_160_columns_on_the_detail_is_beside_the_table() {
     assert!(!detail((159, 60)).contains('│'));
 }
 
-/// Nothing is under way, and no site was called in the last hour; one of the two sites cannot be listed.
-fn at_rest() -> World {
+/// No deletion is under way, and no site was called in the last hour. One of the two sites cannot be listed.
+fn idle() -> World {
     let busy = World::busy();
     let mut world = World::empty();
     let until = minute_end(now());
-    world.answers = Some(Box::new(move |query| match query {
+    world.override_answer = Some(Box::new(move |query| match query {
         Query::LastHour(_) => Some(Ok(Page::LastHour(LastHour {
             until,
             minutes: Vec::new(),
@@ -165,8 +169,8 @@ fn at_rest() -> World {
     world
 }
 
-fn counts(desk: &Desk) -> Vec<&str> {
-    let counts = desk.asked.iter().filter_map(|query| match query {
+fn counts(console: &TestConsole) -> Vec<&str> {
+    let counts = console.queries.iter().filter_map(|query| match query {
         Query::ResourceCounts(query::ResourceCounts { kind }) => Some(kind.as_str()),
         _ => None,
     });
@@ -174,15 +178,22 @@ fn counts(desk: &Desk) -> Vec<&str> {
 }
 
 #[test]
-fn at_rest_it_counts_the_resources_of_each_kind_and_site() {
-    let mut desk = first(at_rest(), (120, 40));
-    assert!(desk.text().contains("resources"), "{}", desk.text());
-    assert!(desk.text().contains("not counted yet"), "{}", desk.text());
-    desk.pass(1);
-    let text = desk.text();
+fn an_idle_first_screen_counts_the_resources_of_each_kind_and_site() {
+    let mut console = first(idle(), (120, 40));
+    assert!(console.text().contains("resources"), "{}", console.text());
+    assert!(
+        console.text().contains("not counted yet"),
+        "{}",
+        console.text()
+    );
+    console.advance(1);
+    let text = console.text();
     assert!(text.contains("1 of 3 kinds counted"), "{text}");
-    desk.pass(4);
-    assert_eq!(counts(&desk), ["network", "floating_ip", "load_balancer"]);
+    console.advance(4);
+    assert_eq!(
+        counts(&console),
+        ["network", "floating_ip", "load_balancer"]
+    );
     for words in [
         "1,208 resources of all kinds",
         "no complete counts from prod/RegionTwo",
@@ -192,76 +203,88 @@ fn at_rest_it_counts_the_resources_of_each_kind_and_site() {
         "≥ 5",
     ] {
         assert!(
-            desk.text().contains(words),
+            console.text().contains(words),
             "no {words:?} in\n{}",
-            desk.text()
+            console.text()
         );
     }
-    // It knows of no floating IP, and says nothing of them.
-    assert!(!desk.text().contains("floating IP"), "{}", desk.text());
-    desk.press("end up");
+    // No floating IP exists, so that kind has no row.
+    assert!(
+        !console.text().contains("floating IP"),
+        "{}",
+        console.text()
+    );
+    console.press("end up");
     let why = "prod/RegionTwo: connection refused";
-    assert!(desk.text().contains(why), "{}", desk.text());
-    desk.press("enter");
-    assert!(desk.text().contains("── load balancer"), "{}", desk.text());
+    assert!(console.text().contains(why), "{}", console.text());
+    console.press("enter");
+    assert!(
+        console.text().contains("── load balancer"),
+        "{}",
+        console.text()
+    );
 }
 
 #[test]
-fn counts_go_on_at_the_pace_of_lists_and_write_nothing_new() {
-    let mut desk = first(at_rest(), (120, 40));
-    desk.pass(10);
-    let (text, before) = (desk.text(), counts(&desk).len());
+fn resources_are_counted_again_as_often_as_lists_without_changing_the_screen() {
+    let mut console = first(idle(), (120, 40));
+    console.advance(10);
+    let (text, before) = (console.text(), counts(&console).len());
     for _ in 0..60 {
-        desk.pass(1);
-        assert_eq!(desk.text(), text);
+        console.advance(1);
+        assert_eq!(console.text(), text);
     }
-    let asked = counts(&desk).len() - before;
-    assert!((10..=12).contains(&asked), "{asked} in a minute");
-    // A slow cloud is asked more rarely, and never twice at a time.
-    desk.withholds = |query| matches!(query, Query::ResourceCounts(_));
-    desk.pass(60);
-    assert_eq!(desk.withheld.len(), 1);
-    desk.answer_withheld(0);
-    let before = counts(&desk).len();
-    desk.pass(60);
-    assert_eq!(counts(&desk).len(), before);
+    let repeated = counts(&console).len() - before;
+    assert!((10..=12).contains(&repeated), "{repeated} in a minute");
+    // A slow cloud is queried less often, and with one query at a time.
+    console.withholds = |query| matches!(query, Query::ResourceCounts(_));
+    console.advance(60);
+    assert_eq!(console.withheld_answers.len(), 1);
+    console.answer_withheld(0);
+    let before = counts(&console).len();
+    console.advance(60);
+    assert_eq!(counts(&console).len(), before);
 }
 
 #[test]
-fn a_count_that_fails_says_so_and_is_counted_again() {
-    let mut world = at_rest();
+fn a_failed_count_shows_its_error_and_is_repeated() {
+    let mut world = idle();
     world.listings.remove(1);
-    world.answers = Some(Box::new(|query| match query {
+    world.override_answer = Some(Box::new(|query| match query {
         Query::ResourceCounts(counts) if counts.kind == "network" => {
             let message = "the engine is busy".to_owned();
             Some(Err(ControlError::Unreachable { message }))
         }
         _ => None,
     }));
-    let mut desk = first(world, (120, 40));
-    desk.pass(5);
-    let text = desk.text();
+    let mut console = first(world, (120, 40));
+    console.advance(5);
+    let text = console.text();
     let line = text.lines().find(|line| line.contains(" network "));
     let line = line.unwrap_or_else(|| panic!("{text}"));
     assert!(line.contains("failed"), "{line}");
     assert!(line.contains("the engine is busy"), "{line}");
-    desk.world.answers = None;
-    desk.pass(20);
-    let text = desk.text();
+    console.world.override_answer = None;
+    console.advance(20);
+    let text = console.text();
     assert!(!text.contains("failed") && !text.contains("busy"), "{text}");
     assert!(text.contains("1,208 resources of all kinds"), "{text}");
 }
 
 #[test]
-fn nothing_is_counted_while_something_is_under_way() {
-    let mut desk = first(morning(), (120, 40));
-    desk.pass(30);
-    assert!(counts(&desk).is_empty());
-    assert!(!desk.text().contains("resources  "), "{}", desk.text());
+fn resources_are_not_counted_while_a_deletion_is_under_way() {
+    let mut console = first(busy(), (120, 40));
+    console.advance(30);
+    assert!(counts(&console).is_empty());
+    assert!(
+        !console.text().contains("resources  "),
+        "{}",
+        console.text()
+    );
 }
 
 #[test]
-fn the_last_day_is_counted_by_the_engine_and_says_so_until_it_is() {
+fn the_first_screen_shows_the_engines_count_of_the_last_day_or_that_none_came_yet() {
     for (answer, words) in [
         (None, "last 24 h       not counted yet"),
         (Some((0, 0)), "last 24 h       no deletion ended"),
@@ -271,7 +294,7 @@ fn the_last_day_is_counted_by_the_engine_and_says_so_until_it_is() {
         ),
     ] {
         let mut world = World::busy();
-        world.answers = Some(Box::new(move |query| match (query, answer) {
+        world.override_answer = Some(Box::new(move |query| match (query, answer) {
             (Query::LastDay(_), Some((deletions, gone))) => {
                 Some(Ok(Page::LastDay(LastDay { deletions, gone })))
             }
@@ -281,7 +304,7 @@ fn the_last_day_is_counted_by_the_engine_and_says_so_until_it_is() {
             }
             _ => None,
         }));
-        let desk = first(world, (120, 40));
-        assert!(desk.text().contains(words), "{}", desk.text());
+        let console = first(world, (120, 40));
+        assert!(console.text().contains(words), "{}", console.text());
     }
 }

@@ -7,9 +7,9 @@ use gone::frontends::console::{ConsoleOptions, Event, Keymap};
 use serde_json::json;
 use termina::event::{KeyCode, KeyEvent, Modifiers};
 
-use super::fake::{self, Desk, World, deletion, drifted, id, key, options, resource};
+use super::fake::{self, TestConsole, World, deletion, drifted, id, key, options, resource};
 
-fn desk(networks: &[(&str, &str)]) -> Desk {
+fn console(networks: &[(&str, &str)]) -> TestConsole {
     let mut world = World::busy();
     let rows = (1..).zip(networks).map(|(n, (name, status))| {
         let mut row: Resource = resource("network", n, name);
@@ -17,13 +17,13 @@ fn desk(networks: &[(&str, &str)]) -> Desk {
         row
     });
     world.listings[0].rows = rows.collect();
-    let mut desk = Desk::new(world, (80, 24));
-    desk.press(":network enter");
-    desk
+    let mut console = TestConsole::new(world, (80, 24));
+    console.press(":network enter");
+    console
 }
 
-fn names(desk: &Desk, all: &[&str]) -> Vec<String> {
-    let text = desk.text();
+fn names(console: &TestConsole, all: &[&str]) -> Vec<String> {
+    let text = console.text();
     let rows = text
         .lines()
         .filter(|line| line.contains("ACTIVE") || line.contains("DOWN"));
@@ -40,14 +40,14 @@ fn names(desk: &Desk, all: &[&str]) -> Vec<String> {
 #[test]
 fn rows_are_sorted_by_column_and_the_cursor_stays_on_its_row() {
     let all = ["web", "Archive", "10", "9"];
-    let mut desk = desk(&[
+    let mut console = console(&[
         ("web", "DOWN"),
         ("Archive", "ACTIVE"),
         ("10", "DOWN"),
         ("9", "ACTIVE"),
     ]);
-    let on = |desk: &Desk, name: &str| {
-        let text = desk.text();
+    let assert_cursor_on = |console: &TestConsole, name: &str| {
+        let text = console.text();
         let row = text
             .lines()
             .find(|line| line.starts_with('>'))
@@ -55,42 +55,49 @@ fn rows_are_sorted_by_column_and_the_cursor_stays_on_its_row() {
             .to_owned();
         assert!(row.contains(name), "{text}");
     };
-    on(&desk, "web");
-    desk.press("s");
-    assert!(desk.text().contains("NAME▲"), "{}", desk.text());
-    assert_eq!(names(&desk, &all), ["9", "10", "Archive", "web"]);
-    on(&desk, "web");
-    desk.press("S");
-    assert!(desk.text().contains("NAME▼"), "{}", desk.text());
-    assert_eq!(names(&desk, &all), ["web", "Archive", "10", "9"]);
-    // A later column, in the direction that was chosen; equal ones the other way round, too.
-    desk.press("s s");
-    assert!(desk.text().contains("STATUS▼"), "{}", desk.text());
-    assert_eq!(names(&desk, &all), ["10", "web", "9", "Archive"]);
-    on(&desk, "web");
+    assert_cursor_on(&console, "web");
+    console.press("s");
+    assert!(console.text().contains("NAME▲"), "{}", console.text());
+    assert_eq!(names(&console, &all), ["9", "10", "Archive", "web"]);
+    assert_cursor_on(&console, "web");
+    console.press("S");
+    assert!(console.text().contains("NAME▼"), "{}", console.text());
+    assert_eq!(names(&console, &all), ["web", "Archive", "10", "9"]);
+    // Another column keeps the chosen direction; rows with equal cells are in reverse order too.
+    console.press("s s");
+    assert!(console.text().contains("STATUS▼"), "{}", console.text());
+    assert_eq!(names(&console, &all), ["10", "web", "9", "Archive"]);
+    assert_cursor_on(&console, "web");
     // A refresh keeps the order.
-    desk.press("ctrl-r");
-    assert_eq!(names(&desk, &all), ["10", "web", "9", "Archive"]);
+    console.press("ctrl-r");
+    assert_eq!(names(&console, &all), ["10", "web", "9", "Archive"]);
     for _ in 0..8 {
-        desk.press("s");
-        if !desk.text().contains(['▲', '▼']) {
-            assert_eq!(names(&desk, &all), all);
+        console.press("s");
+        if !console.text().contains(['▲', '▼']) {
+            assert_eq!(names(&console, &all), all);
             return;
         }
     }
-    panic!("never as listed again:\n{}", desk.text());
+    panic!(
+        "the key s never leads back to the listed order:\n{}",
+        console.text()
+    );
 }
 
-/// A terminal that is not in raw mode yet makes a line feed of it.
+/// A terminal that is not in raw mode yet turns enter into a line feed.
 #[test]
-fn enter_that_was_typed_before_the_console_took_keys_is_enter() {
-    let mut desk = desk(&[("web", "DOWN")]);
-    desk.press(":network ctrl-j");
-    assert!(desk.text().contains("── network 1"), "{}", desk.text());
+fn a_line_feed_counts_as_enter() {
+    let mut console = console(&[("web", "DOWN")]);
+    console.press(":network ctrl-j");
+    assert!(
+        console.text().contains("── network 1"),
+        "{}",
+        console.text()
+    );
 }
 
 #[test]
-fn changed_keys_do_what_help_footer_and_texts_say() {
+fn changed_keys_work_and_are_named_in_the_help_the_footer_and_the_texts() {
     let keys = [
         ("retry", "R"),
         ("ladder", "L"),
@@ -103,58 +110,68 @@ fn changed_keys_do_what_help_footer_and_texts_say() {
         keys: Keymap::with(&keys.into()).unwrap(),
         ..options()
     };
-    let mut desk = Desk::with(World::busy(), (80, 24), options);
-    desk.press(":network enter");
-    assert!(desk.text().contains("P plan deletion"), "{}", desk.text());
-    desk.press("delete");
+    let mut console = TestConsole::with(World::busy(), (80, 24), options);
+    console.press(":network enter");
     assert!(
-        desk.text().contains("P on a row plans a deletion"),
+        console.text().contains("P plan deletion"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("/nowhere enter");
+    console.press("delete");
     assert!(
-        desk.text().contains("f2 shows all again"),
+        console.text().contains("P on a row plans a deletion"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.take(Event::Key(KeyEvent::new(
+    console.press("/nowhere enter");
+    assert!(
+        console.text().contains("f2 shows all again"),
+        "{}",
+        console.text()
+    );
+    console.handle(Event::Key(KeyEvent::new(
         KeyCode::Function(2),
         Modifiers::NONE,
     )));
-    desk.press("D");
-    assert!(desk.sent.is_empty(), "{:?}", desk.sent);
-    desk.press("P");
+    console.press("D");
+    assert!(console.sent.is_empty(), "{:?}", console.sent);
+    console.press("P");
     assert!(
-        matches!(desk.sent[..], [Command::Plan { .. }]),
+        matches!(console.sent[..], [Command::Plan { .. }]),
         "{:?}",
-        desk.sent
+        console.sent
     );
-    desk.press(":stuck enter");
-    let text = desk.text();
+    console.press(":stuck enter");
+    let text = console.text();
     assert!(
         text.contains("R retries it, once the reason is gone; L shows"),
         "{text}"
     );
-    desk.press("?");
-    let text = desk.text();
+    console.press("?");
+    let text = console.text();
     assert!(text.contains("R                  retry now"), "{text}");
 }
 
 #[test]
-fn n19_a_plan_is_made_again_with_what_is_public_the_project_itself_and_the_servers() {
-    let mut desk = desk(&[("web", "n-1")]);
-    desk.press(":network enter D");
-    // A sentence may be broken over lines.
-    let text = |desk: &Desk| desk.text().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(!text(&desk).contains("also what other projects may use"));
-    desk.press("u");
-    assert!(text(&desk).contains("also what other projects may use"));
-    desk.press("w");
-    assert!(text(&desk).contains("also the Keystone project"));
-    desk.press("v");
-    assert!(text(&desk).contains("also the servers on the networks"));
-    let asked = desk.sent.iter().map(|command| match command {
+fn n19_keys_add_public_resources_the_project_and_the_servers_to_a_new_plan() {
+    let mut console = console(&[("web", "n-1")]);
+    console.press(":network enter D");
+    // A sentence may be wrapped on the screen.
+    let text = |console: &TestConsole| {
+        console
+            .text()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert!(!text(&console).contains("also what other projects may use"));
+    console.press("u");
+    assert!(text(&console).contains("also what other projects may use"));
+    console.press("w");
+    assert!(text(&console).contains("also the Keystone project"));
+    console.press("v");
+    assert!(text(&console).contains("also the servers on the networks"));
+    let options = console.sent.iter().map(|command| match command {
         Command::Plan { options, .. } => [
             options.include_public,
             options.with_project,
@@ -162,71 +179,73 @@ fn n19_a_plan_is_made_again_with_what_is_public_the_project_itself_and_the_serve
         ],
         other => panic!("{other:?}"),
     });
-    let asked: Vec<[bool; 3]> = asked.collect();
+    let options: Vec<[bool; 3]> = options.collect();
     let all = [true; 3];
     assert_eq!(
-        asked,
+        options,
         [[false; 3], [true, false, false], [true, true, false], all]
     );
 }
 
-/// What needs a person comes in several answers.
+/// Stuck steps and refused deletions come in separate answers.
 #[test]
-fn the_cursor_begins_at_the_first_row_whatever_is_answered_first() {
+fn the_cursor_starts_at_the_first_row_whichever_answer_comes_first() {
     for last_first in [false, true] {
-        let mut desk = Desk::new(World::busy(), (80, 24));
-        desk.last_first = last_first;
-        desk.press(":stuck enter");
-        let text = desk.text();
+        let mut console = TestConsole::new(World::busy(), (80, 24));
+        console.answers_last_first = last_first;
+        console.press(":stuck enter");
+        let text = console.text();
         assert!(text.contains(">  ✖ stuck"), "{text}");
         assert!(text.contains("✖ refused"), "{text}");
     }
 }
 
 #[test]
-fn the_header_draws_how_fast_it_went() {
-    let mut desk = Desk::new(World::busy(), (132, 24));
+fn the_header_draws_the_recent_rates() {
+    let mut console = TestConsole::new(World::busy(), (132, 24));
     for rate in [1.0, 8.0, 4.0] {
-        desk.world.snapshot.rate_per_second = rate;
-        desk.publish();
+        console.world.snapshot.rate_per_second = rate;
+        console.publish();
     }
-    assert!(desk.text().contains("4.0/s ▂█▅"), "{}", desk.text());
+    assert!(console.text().contains("4.0/s ▂█▅"), "{}", console.text());
 }
 
 #[test]
-fn p02_any_row_is_explained_and_the_id_of_what_holds_it_is_copied() {
-    for (way, words) in [
+fn p02_any_row_is_explained_and_the_id_of_its_blocker_is_copied() {
+    for (keys, words) in [
         (":network enter e", "why network web at prod/RegionOne"),
         (":stuck enter e", "why load balancer lb-shop"),
         ("enter e", "why network web"),
         (":orphans enter e", "why port old-1"),
     ] {
-        let mut desk = Desk::new(World::busy(), (80, 24));
-        desk.press(way);
-        let text = desk.text();
-        assert!(text.contains(words), "{way}: {text}");
+        let mut console = TestConsole::new(World::busy(), (80, 24));
+        console.press(keys);
+        let text = console.text();
+        assert!(text.contains(words), "{keys}: {text}");
         assert!(
             text.contains("free the floating IP, or ask its owner"),
             "{text}"
         );
-        desk.press("end y");
-        assert_eq!(desk.copied, ["7d444840-9dc0-11d1-b245-00000000b10c"]);
-        assert!(desk.sent.is_empty());
+        console.press("end y");
+        assert_eq!(console.copied, ["7d444840-9dc0-11d1-b245-00000000b10c"]);
+        assert!(console.sent.is_empty());
     }
 }
 
 #[test]
-fn help_says_what_the_signs_mean_and_how_settings_call_a_key() {
-    let mut desk = desk(&[("web", "ACTIVE")]);
-    desk.press("? down down");
+fn help_explains_the_signs_and_shows_the_name_of_a_key_in_the_settings() {
+    let mut console = console(&[("web", "ACTIVE")]);
+    console.press("? down down");
     assert!(
-        desk.text().contains("\"plan_deletion\" in [console] keys"),
+        console
+            .text()
+            .contains("\"plan_deletion\" in [console] keys"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("esc");
-    desk.press("? / a c c e p t e d enter");
-    let text = desk.text();
+    console.press("esc");
+    console.press("? / a c c e p t e d enter");
+    let text = console.text();
     for line in ["◌ verifying", "██▓▓░░", "the cloud has accepted it"] {
         assert!(text.contains(line), "{text}");
     }
@@ -234,74 +253,86 @@ fn help_says_what_the_signs_mean_and_how_settings_call_a_key() {
 }
 
 #[test]
-fn a_click_goes_to_its_row_and_a_second_one_opens_it() {
-    let mut desk = desk(&[("web", "ACTIVE"), ("lab", "ACTIVE"), ("10", "ACTIVE")]);
-    let line = |desk: &Desk, word: &str| {
-        let text = desk.text();
+fn a_click_selects_a_row_and_a_second_click_opens_it() {
+    let mut console = console(&[("web", "ACTIVE"), ("lab", "ACTIVE"), ("10", "ACTIVE")]);
+    let line = |console: &TestConsole, word: &str| {
+        let text = console.text();
         let line = text.lines().position(|line| line.contains(word));
         u16::try_from(line.unwrap_or_else(|| panic!("no {word} in\n{text}"))).unwrap()
     };
-    let under_cursor = |desk: &Desk| {
-        let text = desk.text();
+    let under_cursor = |console: &TestConsole| {
+        let text = console.text();
         let row = text.lines().find(|line| line.starts_with('>'));
         row.unwrap_or_default().to_owned()
     };
-    let lab = line(&desk, "lab");
-    desk.take(Event::Click(lab));
-    assert!(under_cursor(&desk).contains("lab"));
-    desk.take(Event::Wheel { down: false });
-    assert!(under_cursor(&desk).contains("web"));
-    desk.take(Event::Wheel { down: true });
-    assert!(under_cursor(&desk).contains("10"));
-    for nothing in [0, line(&desk, "NAME"), lab + 2, 23, 99] {
-        desk.take(Event::Click(nothing));
-        assert!(under_cursor(&desk).contains("10"), "line {nothing}");
+    let lab = line(&console, "lab");
+    console.handle(Event::Click(lab));
+    assert!(under_cursor(&console).contains("lab"));
+    console.handle(Event::Wheel { down: false });
+    assert!(under_cursor(&console).contains("web"));
+    console.handle(Event::Wheel { down: true });
+    assert!(under_cursor(&console).contains("10"));
+    for no_row in [0, line(&console, "NAME"), lab + 2, 23, 99] {
+        console.handle(Event::Click(no_row));
+        assert!(under_cursor(&console).contains("10"), "line {no_row}");
     }
-    desk.take(Event::Click(lab));
-    desk.take(Event::Click(lab));
-    assert!(desk.text().contains("── network lab ──"), "{}", desk.text());
+    console.handle(Event::Click(lab));
+    console.handle(Event::Click(lab));
+    assert!(
+        console.text().contains("── network lab ──"),
+        "{}",
+        console.text()
+    );
 }
 
 #[test]
-fn a_site_that_fails_now_and_then_says_how_often() {
+fn the_error_rate_of_a_site_is_shown_in_the_header_and_in_sites() {
     let mut world = World::busy();
     world.snapshot.sites[0].error_percent = Some(7);
-    let mut desk = Desk::new(world, (120, 24));
-    let header = |desk: &Desk| desk.text().lines().nth(2).unwrap().to_owned();
+    let mut console = TestConsole::new(world, (120, 24));
+    let header = |console: &TestConsole| console.text().lines().nth(2).unwrap().to_owned();
     assert!(
-        header(&desk).contains("prod/RegionOne 34 ms 16 at a time 7% errors"),
+        header(&console).contains("prod/RegionOne 34 ms 16 at a time 7% errors"),
         "{}",
-        header(&desk)
+        header(&console)
     );
-    desk.press(":sites enter");
-    let text = desk.text();
+    console.press(":sites enter");
+    let text = console.text();
     assert!(text.contains("7% of the last calls failed"), "{text}");
-    desk.take(Event::Resize(90, 24));
-    desk.size = (90, 24);
-    let header = header(&desk);
+    console.handle(Event::Resize(90, 24));
+    console.size = (90, 24);
+    let header = header(&console);
     assert!(header.contains("prod/RegionOne 7% errors"), "{header}");
 }
 
 #[test]
 fn p01_no_click_starts_a_deletion() {
-    let mut desk = desk(&[("web", "ACTIVE")]);
-    desk.press("D");
-    let changes = desk.changes().len();
+    let mut console = console(&[("web", "ACTIVE")]);
+    console.press("D");
+    let changes = console.changes().len();
     for line in 0..24 {
-        desk.take(Event::Click(line));
-        desk.take(Event::Click(line));
+        console.handle(Event::Click(line));
+        console.handle(Event::Click(line));
     }
-    assert!(desk.text().contains("plan: delete"), "{}", desk.text());
-    desk.press("enter");
+    assert!(
+        console.text().contains("plan: delete"),
+        "{}",
+        console.text()
+    );
+    console.press("enter");
     for line in 0..24 {
-        desk.take(Event::Click(line));
+        console.handle(Event::Click(line));
     }
-    assert!(desk.text().contains("Type the name"), "{}", desk.text());
-    assert_eq!(desk.changes().len(), changes);
+    assert!(
+        console.text().contains("Type the name"),
+        "{}",
+        console.text()
+    );
+    assert_eq!(console.changes().len(), changes);
 }
 
 #[test]
-fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
+fn a_filter_accepts_project_names_and_queries_them_once() {
     let mut world = World::busy();
     world.listings[0].rows = ["a1", "b2", "c3"]
         .iter()
@@ -312,7 +343,7 @@ fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
         })
         .collect();
     world.listings.truncate(1);
-    world.answers = Some(Box::new(|query| match query {
+    world.override_answer = Some(Box::new(|query| match query {
         Query::Resources(query::Resources {
             kind,
             site: Some(at),
@@ -335,30 +366,30 @@ fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
         }
         _ => None,
     }));
-    let mut desk = Desk::new(world, (80, 24));
-    desk.press(":network enter /");
-    desk.press("project=lab enter");
-    let text = desk.text();
+    let mut console = TestConsole::new(world, (80, 24));
+    console.press(":network enter /");
+    console.press("project=lab enter");
+    let text = console.text();
     assert!(text.contains("net-b2"), "{text}");
     assert!(
         !text.contains("net-a1") && !text.contains("net-c3"),
         "{text}"
     );
-    // As it was typed, not as it is meant.
+    // The filter is shown as typed, with the name and not the id of the project.
     assert!(text.contains("filter: project=lab "), "{text}");
-    desk.press("esc / project=a1,lab enter");
-    let text = desk.text();
+    console.press("esc / project=a1,lab enter");
+    let text = console.text();
     assert!(text.contains("net-a1") && text.contains("net-b2"), "{text}");
-    let asked = desk.asked.iter();
-    let asked = asked.filter(
+    let queries = console.queries.iter();
+    let queries = queries.filter(
         |it| matches!(it, Query::Resources(query::Resources { kind, .. }) if kind == "project"),
     );
-    assert_eq!(asked.count(), 1, "one cloud, one question");
+    assert_eq!(queries.count(), 1, "each cloud is queried once");
 }
 
-/// These texts, in the order in which they are on the screen.
-fn order<'t>(desk: &Desk, all: &[&'t str]) -> Vec<&'t str> {
-    let text = desk.text();
+/// Returns these texts in the order in which they are on the screen.
+fn order<'t>(console: &TestConsole, all: &[&'t str]) -> Vec<&'t str> {
+    let text = console.text();
     let mut places: Vec<_> = all.iter().map(|it| (text.find(it), *it)).collect();
     assert!(places.iter().all(|(at, _)| at.is_some()), "{all:?}\n{text}");
     places.sort_unstable();
@@ -366,11 +397,11 @@ fn order<'t>(desk: &Desk, all: &[&'t str]) -> Vec<&'t str> {
 }
 
 #[test]
-fn every_list_is_sorted_by_any_column_and_numbers_in_names_count_by_size() {
-    let mut desk = desk(&[("web-10", "ACTIVE"), ("web-2", "DOWN"), ("web-1", "ACTIVE")]);
-    desk.press("s");
+fn every_list_can_be_sorted_and_numbers_in_names_are_compared_by_value() {
+    let mut console = console(&[("web-10", "ACTIVE"), ("web-2", "DOWN"), ("web-1", "ACTIVE")]);
+    console.press("s");
     let all = ["web-1", "web-2", "web-10"];
-    assert_eq!(names(&desk, &all), all);
+    assert_eq!(names(&console, &all), all);
     let mut world = World::busy();
     world.deletions.truncate(2);
     for (deletion, name) in world.deletions.iter_mut().zip(["net-10", "net-9"]) {
@@ -378,15 +409,19 @@ fn every_list_is_sorted_by_any_column_and_numbers_in_names_count_by_size() {
     }
     world.snapshot.deletions.clear();
     world.steps.push(drifted(95, "web"));
-    let mut desk = Desk::new(world, (120, 40));
-    assert_eq!(order(&desk, &["net-9", "net-10"]), ["net-10", "net-9"]);
-    desk.press("s s s");
-    assert!(desk.text().contains("WHAT▲"), "{}", desk.text());
-    assert!(desk.text().contains("sorted by WHAT"), "{}", desk.text());
-    assert_eq!(order(&desk, &["net-9", "net-10"]), ["net-9", "net-10"]);
-    desk.press("S");
-    assert!(desk.text().contains("WHAT▼"), "{}", desk.text());
-    assert_eq!(order(&desk, &["net-9", "net-10"]), ["net-10", "net-9"]);
+    let mut console = TestConsole::new(world, (120, 40));
+    assert_eq!(order(&console, &["net-9", "net-10"]), ["net-10", "net-9"]);
+    console.press("s s s");
+    assert!(console.text().contains("WHAT▲"), "{}", console.text());
+    assert!(
+        console.text().contains("sorted by WHAT"),
+        "{}",
+        console.text()
+    );
+    assert_eq!(order(&console, &["net-9", "net-10"]), ["net-9", "net-10"]);
+    console.press("S");
+    assert!(console.text().contains("WHAT▼"), "{}", console.text());
+    assert_eq!(order(&console, &["net-9", "net-10"]), ["net-10", "net-9"]);
     for word in [
         "stuck",
         "retrying",
@@ -399,8 +434,8 @@ fn every_list_is_sorted_by_any_column_and_numbers_in_names_count_by_size() {
         "deployments",
         "engine",
     ] {
-        desk.press(&format!(":{word} enter s"));
-        assert!(desk.text().contains('▲'), "{word}\n{}", desk.text());
+        console.press(&format!(":{word} enter s"));
+        assert!(console.text().contains('▲'), "{word}\n{}", console.text());
     }
 }
 
@@ -412,7 +447,7 @@ fn rows_are_filtered_by_column_and_by_regular_expression() {
         ("my-web-2", "ACTIVE"),
     ];
     let all = ["web-1", "web-10", "my-web-2"];
-    let mut desk = desk(&rows);
+    let mut console = console(&rows);
     for (filter, wanted) in [
         ("/~^web-[0-9]+$", vec!["web-1", "web-10"]),
         ("/!~^web-[0-9]+$", vec!["my-web-2"]),
@@ -420,26 +455,27 @@ fn rows_are_filtered_by_column_and_by_regular_expression() {
         ("/!status:active", vec!["web-10"]),
         ("/name:web-1 status:down", vec!["web-10"]),
         ("/state:active name:my", vec!["my-web-2"]),
-        // It is not typed to its end, so it hides nothing.
+        // A regular expression that is not complete hides no row.
         ("/~^web-[", all.to_vec()),
     ] {
-        desk.type_line(filter);
-        assert_eq!(names(&desk, &all), wanted, "{filter}");
-        desk.press("esc");
+        console.type_line(filter);
+        assert_eq!(names(&console, &all), wanted, "{filter}");
+        console.press("esc");
     }
-    desk.type_line("/~^web-[");
+    console.type_line("/~^web-[");
     assert!(
-        desk.text()
+        console
+            .text()
             .contains("this regular expression is not complete"),
         "{}",
-        desk.text()
+        console.text()
     );
 }
 
 #[test]
-fn relations_lead_on_and_back() {
+fn relations_open_the_related_resource_or_deletion_and_lead_back() {
     let mut world = World::busy();
-    world.answers = Some(Box::new(|query| {
+    world.override_answer = Some(Box::new(|query| {
         let Query::Explain(query::Explain { target }) = query else {
             return None;
         };
@@ -475,67 +511,76 @@ fn relations_lead_on_and_back() {
             relations,
         }))))
     }));
-    let mut desk = Desk::new(world, (120, 40));
-    desk.press(":network enter e");
+    let mut console = TestConsole::new(world, (120, 40));
+    console.press(":network enter e");
     for words in [
         "used by port server-42 (port on network web)",
         "in deletion 00000001, which is running",
         "protected: the rule tag keep",
     ] {
-        assert!(desk.text().contains(words), "{}", desk.text());
+        assert!(console.text().contains(words), "{}", console.text());
     }
-    desk.press("enter");
+    console.press("enter");
     assert!(
-        desk.text().contains("leads to no resource"),
+        console.text().contains("leads to no resource"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("down y enter");
-    assert_eq!(desk.copied, [id(42)]);
+    console.press("down y enter");
+    assert_eq!(console.copied, [id(42)]);
     assert!(
-        desk.text().contains("why port server-42"),
+        console.text().contains("why port server-42"),
         "{}",
-        desk.text()
+        console.text()
     );
-    assert!(desk.text().contains("this is a port"), "{}", desk.text());
-    desk.press("[ down enter");
     assert!(
-        desk.text().contains("── deletion 00000001"),
+        console.text().contains("this is a port"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("[ [");
-    assert!(desk.text().contains("── network"), "{}", desk.text());
-    assert!(desk.changes().is_empty());
+    console.press("[ down enter");
+    assert!(
+        console.text().contains("── deletion 00000001"),
+        "{}",
+        console.text()
+    );
+    console.press("[ [");
+    assert!(console.text().contains("── network"), "{}", console.text());
+    assert!(console.changes().is_empty());
 }
 
 #[test]
 fn a_key_that_does_nothing_here_says_so() {
-    let mut desk = desk(&[("web", "ACTIVE")]);
-    desk.press("enter");
-    for (key, told) in [
+    let mut console = console(&[("web", "ACTIVE")]);
+    console.press("enter");
+    for (key, expected) in [
         ("D", "only in a list of resources"),
         ("x", "only on a plan and in :tombstones"),
         ("e", "but in :home and 6 other places"),
     ] {
-        desk.press(key);
-        let told = format!("{key} does nothing here, {told}; ? shows the keys");
-        assert!(desk.text().contains(&told), "{}", desk.text());
+        console.press(key);
+        let expected = format!("{key} does nothing here, {expected}; ? shows the keys");
+        assert!(console.text().contains(&expected), "{}", console.text());
     }
-    desk.press("Z");
+    console.press("Z");
     assert!(
-        desk.text()
+        console
+            .text()
             .contains("Z does nothing here; ? shows the keys"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.take(Event::Key(KeyEvent::new(
+    console.handle(Event::Key(KeyEvent::new(
         KeyCode::Char('e'),
         Modifiers::ALT,
     )));
-    let text = desk.text();
+    let text = console.text();
     assert!(text.contains("alt-e does nothing here; ?"), "{text}");
-    // It is no message that `:events` would keep.
-    desk.press(":events enter");
-    assert!(!desk.text().contains("does nothing"), "{}", desk.text());
+    // `:events` does not keep this message.
+    console.press(":events enter");
+    assert!(
+        !console.text().contains("does nothing"),
+        "{}",
+        console.text()
+    );
 }

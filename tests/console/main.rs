@@ -1,4 +1,4 @@
-//! console
+//! Tests of the console: its panes, keys and questions, and its behaviour on a terminal.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,11 +11,11 @@ mod alerts;
 mod breadcrumb;
 mod columns;
 mod copying;
-mod decisions;
-mod emptiness;
+mod empty_panes;
 mod fake;
 mod freshness;
 mod home;
+mod hostile_input;
 mod lists;
 mod marks;
 mod names;
@@ -29,11 +29,11 @@ mod replays;
 mod reports;
 mod safety;
 mod scope;
-mod storm;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // Not every test uses all of it.
 #[path = "../testkit/terminal.rs"]
 mod terminal;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // Not every test uses all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;
+mod tombstones_and_drift;
 mod trees;

@@ -1,13 +1,13 @@
-//! Names in place of ids, and regions where the width is short.
+//! Names in place of ids, and regions without their clouds on narrow screens.
 
 use gone::control::{ControlError, KindInfo, Page, Query, SiteListing, query};
 use gone::domain::kinds::FieldMeanings;
 use gone::domain::model::KindName;
 use serde_json::json;
 
-use super::fake::{Desk, World, fields, id, now, resource, site};
+use super::fake::{TestConsole, World, fields, id, now, resource, site};
 
-/// Two ports on a network with a name, one on another.
+/// Two ports on a network that has a name, and one port on a network without one.
 fn ports(may_list_networks: bool) -> World {
     let mut world = World::busy();
     let columns = [
@@ -27,7 +27,7 @@ fn ports(may_list_networks: bool) -> World {
         has_dependents: true,
         is_counted: true,
     });
-    world.answers = Some(Box::new(move |query| match query {
+    world.override_answer = Some(Box::new(move |query| match query {
         Query::Resources(query::Resources { kind, .. }) => {
             let rows = match kind.as_str() {
                 "port" => [(11, 1), (12, 1), (13, 9)]
@@ -64,9 +64,9 @@ fn ports(may_list_networks: bool) -> World {
 #[test]
 fn networks_and_projects_are_named_and_w_shows_their_ids() {
     for size in [(80, 24), (140, 40)] {
-        let mut desk = Desk::new(ports(true), size);
-        desk.press(":port enter");
-        let text = desk.text();
+        let mut console = TestConsole::new(ports(true), size);
+        console.press(":port enter");
+        let text = console.text();
         let row = |text: &str, name: &str| {
             let row = text.lines().find(|line| line.contains(name));
             row.unwrap_or_else(|| panic!("{text}")).to_owned()
@@ -74,43 +74,46 @@ fn networks_and_projects_are_named_and_w_shows_their_ids() {
         assert!(row(&text, "port-11").contains(" web "), "{text}");
         assert!(row(&text, "port-11").contains("the shop"), "{text}");
         assert!(row(&text, "port-11").contains("10.0.0.5"), "{text}");
-        // Nobody named this one.
+        // The network of port-13 is not listed, so its id is shown.
         assert!(row(&text, "port-13").contains("0009"), "{text}");
-        // The project's id is in the detail.
+        // The detail also has the project's id.
         assert!(text.contains("project the shop (demo)"), "{text}");
-        desk.press("w");
-        let text = desk.text();
+        console.press("w");
+        let text = console.text();
         assert!(!row(&text, "port-11").contains(" web "), "{text}");
         assert!(row(&text, "port-11").contains("0001"), "{text}");
-        desk.press("w /web enter");
-        let text = desk.text();
+        console.press("w /web enter");
+        let text = console.text();
         assert!(text.contains("port-12"), "{text}");
-        assert!(!text.contains("port-13"), "found by the name: {text}");
+        assert!(
+            !text.contains("port-13"),
+            "the filter matches the network's name: {text}"
+        );
     }
 }
 
 #[test]
-fn a_plan_names_the_projects_of_its_steps_by_a_list_that_counts_nothing() {
+fn a_plan_names_the_projects_of_its_steps_from_one_bare_list() {
     for size in [(80, 24), (140, 40)] {
         let mut world = World::busy();
         let mut demo = resource("project", 1, "the shop");
         demo.key.id = "demo".to_owned();
         world.projects = vec![demo];
-        let mut desk = Desk::new(world, size);
-        desk.press(":network enter D");
-        let text = desk.text();
+        let mut console = TestConsole::new(world, size);
+        console.press(":network enter D");
+        let text = console.text();
         assert!(text.contains("project the shop"), "{text}");
         let is_of_projects =
             |query: &&Query| matches!(query, Query::Resources(of) if of.kind == "project");
-        let asked: Vec<_> = desk.asked.iter().filter(is_of_projects).collect();
-        let [Query::Resources(of)] = asked[..] else {
-            panic!("{asked:?}");
+        let queries: Vec<_> = console.queries.iter().filter(is_of_projects).collect();
+        let [Query::Resources(of)] = queries[..] else {
+            panic!("{queries:?}");
         };
         assert!(of.bare);
     }
 }
 
-/// An order of another provider, whose fields have other names.
+/// An order, a kind of another provider, whose fields have other names.
 fn orders() -> World {
     let mut world = World::empty();
     let columns = [("name", "name"), ("for", "buyer.ref"), ("team", "team")];
@@ -129,7 +132,7 @@ fn orders() -> World {
         has_dependents: false,
         is_counted: true,
     });
-    world.answers = Some(Box::new(|query| match query {
+    world.override_answer = Some(Box::new(|query| match query {
         Query::Resources(query::Resources { kind, .. }) => {
             let row = match kind.as_str() {
                 "order" => {
@@ -154,39 +157,39 @@ fn orders() -> World {
 }
 
 #[test]
-fn names_are_found_by_what_the_kind_tells_of_its_fields() {
+fn names_are_found_by_the_field_meanings_of_the_kind() {
     for size in [(80, 24), (200, 60)] {
-        let mut desk = Desk::new(orders(), size);
-        desk.press(":order enter");
-        let text = desk.text();
+        let mut console = TestConsole::new(orders(), size);
+        console.press(":order enter");
+        let text = console.text();
         assert!(text.contains("Smith & Sons"), "{text}");
         assert!(text.contains("the shop"), "{text}");
-        desk.press("/state=shipped enter");
-        assert!(desk.text().contains("order-11"), "{}", desk.text());
-        desk.press("/state=new enter");
-        assert!(!desk.text().contains("order-11"), "{}", desk.text());
+        console.press("/state=shipped enter");
+        assert!(console.text().contains("order-11"), "{}", console.text());
+        console.press("/state=new enter");
+        assert!(!console.text().contains("order-11"), "{}", console.text());
     }
 }
 
 #[test]
-fn whoever_may_not_list_networks_sees_ids_and_no_error() {
-    let mut desk = Desk::new(ports(false), (80, 24));
-    desk.press(":port enter");
-    let text = desk.text();
+fn ports_are_listed_without_an_error_for_a_user_who_may_not_list_networks() {
+    let mut console = TestConsole::new(ports(false), (80, 24));
+    console.press(":port enter");
+    let text = console.text();
     assert!(text.contains("port-11"), "{text}");
     assert!(!text.contains("not yours"), "{text}");
     assert!(
-        !desk.state.wants_tick() || text.contains("just now"),
+        !console.state.wants_tick() || text.contains("just now"),
         "{text}"
     );
 }
 
 #[test]
-fn names_are_asked_for_once() {
-    let mut desk = Desk::new(ports(true), (80, 24));
-    desk.press(":port enter");
-    desk.pass(60);
-    let networks = desk.asked.iter().filter(
+fn network_names_are_queried_once() {
+    let mut console = TestConsole::new(ports(true), (80, 24));
+    console.press(":port enter");
+    console.advance(60);
+    let networks = console.queries.iter().filter(
         |query| matches!(query, Query::Resources(query::Resources { kind, .. }) if kind == "network"),
     );
     assert_eq!(networks.count(), 1);
@@ -194,13 +197,17 @@ fn names_are_asked_for_once() {
 
 #[test]
 fn a_narrow_screen_shows_regions_before_clouds() {
-    let mut desk = Desk::new(World::busy(), (40, 10));
-    desk.press(":sites enter");
-    let text = desk.text();
+    let mut console = TestConsole::new(World::busy(), (40, 10));
+    console.press(":sites enter");
+    let text = console.text();
     for region in ["RegionOne", "RegionTwo"] {
         assert!(text.contains(region), "{text}");
     }
-    let mut desk = Desk::new(World::busy(), (120, 24));
-    desk.press(":sites enter");
-    assert!(desk.text().contains("prod/RegionOne  "), "{}", desk.text());
+    let mut console = TestConsole::new(World::busy(), (120, 24));
+    console.press(":sites enter");
+    assert!(
+        console.text().contains("prod/RegionOne  "),
+        "{}",
+        console.text()
+    );
 }

@@ -1,4 +1,4 @@
-//! Each pane as it looks: on two sizes, its colours, what is left of them without, and on a screen that
+//! Snapshots of each pane: at two sizes, its styles with and without colours. Each pane is also drawn on a screen that
 //! is too small.
 
 use gone::control::ControlError;
@@ -8,9 +8,9 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
-use super::fake::{Desk, World, deletion, options, refusal};
+use super::fake::{TestConsole, World, deletion, options, refusal};
 
-/// Small and wide, then the styles of the small one, in one picture.
+/// Returns the screen after these keys, at 80x24 and at 120x40, then its styles at 80x24 in colour and without.
 pub fn pictures(world: impl Fn() -> World, keys: &str) -> String {
     pictures_with(world, keys, &options())
 }
@@ -18,34 +18,38 @@ pub fn pictures(world: impl Fn() -> World, keys: &str) -> String {
 fn pictures_with(world: impl Fn() -> World, keys: &str, options: &ConsoleOptions) -> String {
     let mut all = String::new();
     for size in [(80, 24), (120, 40)] {
-        let mut desk = Desk::with(world(), size, options.clone());
-        desk.press(keys);
-        all.push_str(&desk.text());
+        let mut console = TestConsole::with(world(), size, options.clone());
+        console.press(keys);
+        all.push_str(&console.text());
         all.push('\n');
     }
     for no_color in [false, true] {
-        let look = ConsoleOptions {
+        let options = ConsoleOptions {
             no_color,
             ..options.clone()
         };
-        let mut desk = Desk::with(world(), (80, 24), look);
-        desk.press(keys);
+        let mut console = TestConsole::with(world(), (80, 24), options);
+        console.press(keys);
         all.push_str(if no_color { "mono\n" } else { "colours\n" });
-        all.push_str(&styles(&desk));
+        all.push_str(&styles(&console));
     }
-    let mut desk = Desk::with(world(), (80, 24), options.clone());
-    desk.press(keys);
-    desk.take(gone::frontends::console::Event::Resize(39, 9));
-    assert!(desk.text().contains("gone needs 40x10"), "{}", desk.text());
+    let mut console = TestConsole::with(world(), (80, 24), options.clone());
+    console.press(keys);
+    console.handle(gone::frontends::console::Event::Resize(39, 9));
+    assert!(
+        console.text().contains("gone needs 40x10"),
+        "{}",
+        console.text()
+    );
     all
 }
 
-/// A letter for each cell: the colour's first (`n` for none), large if it is bold, `#` where it is
-/// reversed; dim ones are `-`, plain ones blank.
-pub fn styles(desk: &Desk) -> String {
-    let (columns, rows) = desk.size;
+/// Returns one character for each cell: `#` if it is reversed, otherwise the first letter of its colour (`n` for none)
+/// as a capital if it is bold, `-` if it is dim without a colour, a space if it is plain, or the letter of its colour.
+pub fn styles(console: &TestConsole) -> String {
+    let (columns, rows) = console.size;
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
-    render(&desk.state, &mut buffer);
+    render(&console.state, &mut buffer);
     let letter = |cell: &Cell| {
         let colour = match cell.fg {
             Color::Reset => 'n',
@@ -53,7 +57,7 @@ pub fn styles(desk: &Desk) -> String {
             Color::Green => 'g',
             Color::Yellow => 'y',
             Color::Cyan => 'c',
-            other => panic!("a colour that nobody chose: {other:?}"),
+            other => panic!("the palette of the console has no {other:?}"),
         };
         let is = |modifier| cell.modifier.contains(modifier);
         match colour {
@@ -73,7 +77,8 @@ pub fn styles(desk: &Desk) -> String {
     text
 }
 
-pub fn shot(name: &str, text: &str) {
+/// Compares the text with the snapshot of this name.
+pub fn assert_screens(name: &str, text: &str) {
     insta::with_settings!({snapshot_path => "snapshots", prepend_module_to_snapshot => false, omit_expression => true}, {
         insta::assert_snapshot!(name, text);
     });
@@ -81,17 +86,17 @@ pub fn shot(name: &str, text: &str) {
 
 #[test]
 fn no_deletions() {
-    shot("no_deletions", &pictures(World::empty, ""));
+    assert_screens("no_deletions", &pictures(World::empty, ""));
 }
 
 #[test]
 fn deletions() {
-    shot("deletions", &pictures(World::busy, ""));
+    assert_screens("deletions", &pictures(World::busy, ""));
 }
 
 #[test]
 fn browse() {
-    shot(
+    assert_screens(
         "browse",
         &pictures(World::busy, ":network enter down space"),
     );
@@ -99,17 +104,17 @@ fn browse() {
 
 #[test]
 fn details() {
-    shot("details", &pictures(World::busy, ":network enter enter"));
+    assert_screens("details", &pictures(World::busy, ":network enter enter"));
 }
 
 #[test]
 fn plan() {
-    shot("plan", &pictures(World::busy, ":net enter D"));
+    assert_screens("plan", &pictures(World::busy, ":net enter D"));
 }
 
 #[test]
 fn plan_confirm() {
-    shot(
+    assert_screens(
         "plan_confirm",
         &pictures(World::busy, ":net enter D enter we"),
     );
@@ -124,7 +129,7 @@ fn plan_refused() {
         }
         world
     };
-    shot("plan_refused", &pictures(world, ":net enter D"));
+    assert_screens("plan_refused", &pictures(world, ":net enter D"));
 }
 
 #[test]
@@ -136,12 +141,12 @@ fn plan_failed() {
         });
         world
     };
-    shot("plan_failed", &pictures(world, ":net enter D"));
+    assert_screens("plan_failed", &pictures(world, ":net enter D"));
 }
 
 #[test]
 fn chart() {
-    shot("chart", &pictures(World::busy, "enter t"));
+    assert_screens("chart", &pictures(World::busy, "enter t"));
 }
 
 #[test]
@@ -151,12 +156,12 @@ fn tour() {
         ..options()
     };
     let pictures = pictures_with(World::busy, ":tour enter down", &options);
-    shot("tour", &pictures);
+    assert_screens("tour", &pictures);
 }
 
 #[test]
 fn tree() {
-    shot("tree", &pictures(World::busy, "enter"));
+    assert_screens("tree", &pictures(World::busy, "enter"));
 }
 
 #[test]
@@ -167,12 +172,12 @@ fn tree_of_ten_thousand_equal_ports() {
         world.deletions[0] = deletion(1, DeletionState::Running, 3_333, 10_002);
         world
     };
-    shot("tree_folded", &pictures(world, "enter down down"));
+    assert_screens("tree_folded", &pictures(world, "enter down down"));
 }
 
 #[test]
 fn timeline() {
-    shot(
+    assert_screens(
         "timeline",
         &pictures(World::busy, ":stuck enter down enter"),
     );
@@ -180,7 +185,7 @@ fn timeline() {
 
 #[test]
 fn explain() {
-    shot(
+    assert_screens(
         "explain",
         &pictures(World::busy, ":network enter e down down"),
     );
@@ -188,49 +193,49 @@ fn explain() {
 
 #[test]
 fn blockers() {
-    shot("blockers", &pictures(World::busy, ":stuck enter down b y"));
+    assert_screens("blockers", &pictures(World::busy, ":stuck enter down b y"));
 }
 
 #[test]
 fn stuck() {
-    shot("stuck", &pictures(World::busy, ":stuck enter"));
+    assert_screens("stuck", &pictures(World::busy, ":stuck enter"));
 }
 
 #[test]
 fn ladder() {
-    shot("ladder", &pictures(World::busy, ":stuck enter F down down"));
+    assert_screens("ladder", &pictures(World::busy, ":stuck enter F down down"));
 }
 
 #[test]
 fn gc() {
-    shot("gc", &pictures(World::busy, ":gc enter"));
+    assert_screens("gc", &pictures(World::busy, ":gc enter"));
 }
 
 #[test]
 fn orphans() {
-    shot("orphans", &pictures(World::busy, ":orphans enter"));
+    assert_screens("orphans", &pictures(World::busy, ":orphans enter"));
 }
 
 #[test]
 fn events() {
     let mut all = String::new();
     for size in [(80, 24), (120, 40)] {
-        let mut desk = Desk::new(World::busy(), size);
-        desk.press(":events enter");
-        desk.follow();
-        all.push_str(&desk.text());
+        let mut console = TestConsole::new(World::busy(), size);
+        console.press(":events enter");
+        console.deliver_events();
+        all.push_str(&console.text());
     }
-    shot("events", &all);
+    assert_screens("events", &all);
 }
 
 #[test]
 fn sites() {
-    shot("sites", &pictures(World::busy, ":sites enter"));
+    assert_screens("sites", &pictures(World::busy, ":sites enter"));
 }
 
 #[test]
 fn causes() {
-    shot(
+    assert_screens(
         "causes",
         &pictures(World::busy, ":stuck enter g space down space r"),
     );
@@ -238,12 +243,12 @@ fn causes() {
 
 #[test]
 fn gates() {
-    shot("gates", &pictures(World::busy, ":gates enter"));
+    assert_screens("gates", &pictures(World::busy, ":gates enter"));
 }
 
 #[test]
 fn deployments() {
-    shot(
+    assert_screens(
         "deployments",
         &pictures(World::busy, ":deployments enter down"),
     );
@@ -251,21 +256,21 @@ fn deployments() {
 
 #[test]
 fn engine() {
-    shot("engine", &pictures(World::busy, ":engine enter down down"));
-    shot("engines", &pictures(World::busy, ":engines enter down"));
+    assert_screens("engine", &pictures(World::busy, ":engine enter down down"));
+    assert_screens("engines", &pictures(World::busy, ":engines enter down"));
 }
 
 #[test]
 fn no_deployments() {
-    shot(
+    assert_screens(
         "no_deployments",
         &pictures(World::empty, ":deployments enter"),
     );
 }
 
-/// What a step is told that other deployments hold, wherever it is looked at.
+/// The pending clearances of a step, in each pane that shows the step.
 #[test]
-fn held_elsewhere() {
+fn pending_clearances() {
     let mut all = String::new();
     for keys in [
         ":stuck enter",
@@ -275,27 +280,27 @@ fn held_elsewhere() {
         "enter down down down",
         "enter left",
     ] {
-        let mut desk = Desk::new(super::fake::held_elsewhere(), (80, 24));
-        desk.press(keys);
-        all.push_str(&desk.text());
+        let mut console = TestConsole::new(super::fake::pending_clearances(), (80, 24));
+        console.press(keys);
+        all.push_str(&console.text());
         all.push('\n');
     }
-    shot("held_elsewhere", &all);
+    assert_screens("held_elsewhere", &all);
 }
 
 #[test]
 fn help() {
-    shot("help", &pictures(World::busy, "?"));
+    assert_screens("help", &pictures(World::busy, "?"));
 }
 
 #[test]
 fn command_line() {
-    shot("command_line", &pictures(World::busy, ":s"));
+    assert_screens("command_line", &pictures(World::busy, ":s"));
 }
 
 #[test]
 fn unknown_word() {
-    shot("unknown_word", &pictures(World::busy, ":netwrok enter"));
+    assert_screens("unknown_word", &pictures(World::busy, ":netwrok enter"));
 }
 
 #[test]
@@ -308,12 +313,12 @@ fn smallest_and_too_small() {
         ((39, 10), ""),
         ((20, 3), ""),
     ] {
-        let mut desk = Desk::new(World::busy(), size);
-        desk.press(keys);
-        all.push_str(&desk.text());
+        let mut console = TestConsole::new(World::busy(), size);
+        console.press(keys);
+        all.push_str(&console.text());
         all.push_str("----\n");
     }
-    shot("smallest_and_too_small", &all);
+    assert_screens("smallest_and_too_small", &all);
 }
 
 #[test]
@@ -326,7 +331,7 @@ fn ascii_only() {
         ":net enter D enter",
         ":stuck enter",
     ] {
-        let mut desk = Desk::with(
+        let mut console = TestConsole::with(
             World::busy(),
             (80, 24),
             gone::frontends::console::ConsoleOptions {
@@ -334,10 +339,10 @@ fn ascii_only() {
                 ..super::fake::options()
             },
         );
-        desk.press(keys);
-        let text = desk.text();
+        console.press(keys);
+        let text = console.text();
         assert!(text.is_ascii(), "{text}");
         all.push_str(&text);
     }
-    shot("ascii", &all);
+    assert_screens("ascii", &all);
 }

@@ -1,12 +1,12 @@
-//! What is typed after `:` and `/` is completed.
+//! Completion of the words that are typed after `:` and `/`.
 
 use gone::control::Query;
 
-use super::fake::{Desk, World, resource};
+use super::fake::{TestConsole, World, resource};
 
-/// What stands in the last line but one, where a prompt is typed.
-fn typed(desk: &Desk, sign: char) -> String {
-    let text = desk.text();
+/// Returns the text of the prompt that begins with this sign.
+fn typed(console: &TestConsole, sign: char) -> String {
+    let text = console.text();
     let mut lines = text.lines().rev().map(str::trim_start);
     let line = lines.find(|line| line.starts_with(sign));
     line.unwrap_or_else(|| panic!("no prompt in\n{text}"))
@@ -15,51 +15,67 @@ fn typed(desk: &Desk, sign: char) -> String {
 
 #[test]
 fn tab_goes_from_one_completion_to_the_next() {
-    let mut desk = Desk::new(World::busy(), (120, 40));
-    desk.press(": s tab");
-    assert!(typed(&desk, ':').starts_with(":stuck"), "{}", desk.text());
-    desk.press("tab");
-    assert!(typed(&desk, ':').starts_with(":sites"), "{}", desk.text());
-    desk.press("tab");
-    assert!(typed(&desk, ':').starts_with(":stuck"), "{}", desk.text());
-    desk.press("tab enter");
-    assert!(desk.text().contains("── sites"), "{}", desk.text());
-    // Another key begins anew.
-    desk.press(": s t tab tab");
-    assert!(typed(&desk, ':').starts_with(":stuck"), "{}", desk.text());
-}
-
-#[test]
-fn names_of_places_and_views_are_completed_behind_their_word() {
-    let mut desk = Desk::new(World::busy(), (120, 40));
-    desk.press(": c l o u d space p tab");
+    let mut console = TestConsole::new(World::busy(), (120, 40));
+    console.press(": s tab");
     assert!(
-        typed(&desk, ':').starts_with(":cloud prod"),
+        typed(&console, ':').starts_with(":stuck"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("esc : n e t w o r k space @ R e g i o n T tab");
+    console.press("tab");
     assert!(
-        typed(&desk, ':').starts_with(":network @RegionTwo"),
+        typed(&console, ':').starts_with(":sites"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("space / s t a tab");
+    console.press("tab");
     assert!(
-        typed(&desk, ':').starts_with(":network @RegionTwo /state="),
+        typed(&console, ':').starts_with(":stuck"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("tab");
+    console.press("tab enter");
+    assert!(console.text().contains("── sites"), "{}", console.text());
+    // After another key, tab starts with the first completion again.
+    console.press(": s t tab tab");
     assert!(
-        typed(&desk, ':').starts_with(":network @RegionTwo /status:"),
+        typed(&console, ':').starts_with(":stuck"),
         "{}",
-        desk.text()
+        console.text()
     );
 }
 
 #[test]
-fn projects_are_listed_once_their_name_is_typed() {
+fn clouds_regions_and_filter_keys_are_completed_after_their_word() {
+    let mut console = TestConsole::new(World::busy(), (120, 40));
+    console.press(": c l o u d space p tab");
+    assert!(
+        typed(&console, ':').starts_with(":cloud prod"),
+        "{}",
+        console.text()
+    );
+    console.press("esc : n e t w o r k space @ R e g i o n T tab");
+    assert!(
+        typed(&console, ':').starts_with(":network @RegionTwo"),
+        "{}",
+        console.text()
+    );
+    console.press("space / s t a tab");
+    assert!(
+        typed(&console, ':').starts_with(":network @RegionTwo /state="),
+        "{}",
+        console.text()
+    );
+    console.press("tab");
+    assert!(
+        typed(&console, ':').starts_with(":network @RegionTwo /status:"),
+        "{}",
+        console.text()
+    );
+}
+
+#[test]
+fn projects_are_listed_only_when_a_project_name_is_typed_and_once_per_cloud() {
     for keys in [
         ": p r o j e c t space",
         ": n e t w o r k space p r o j e c t =",
@@ -69,30 +85,38 @@ fn projects_are_listed_once_their_name_is_typed() {
             resource("project", 71, "shop"),
             resource("project", 72, "demo"),
         ];
-        let mut desk = Desk::new(world, (120, 40));
-        let lists = |desk: &Desk| {
+        let mut console = TestConsole::new(world, (120, 40));
+        let lists = |console: &TestConsole| {
             let is_list = |it: &&Query| matches!(it, Query::Resources(it) if it.kind == "project");
-            desk.asked.iter().filter(is_list).count()
+            console.queries.iter().filter(is_list).count()
         };
-        assert_eq!(lists(&desk), 0);
-        desk.press(keys);
-        assert_eq!(lists(&desk), 1);
-        desk.press("s tab");
-        assert!(typed(&desk, ':').contains("shop"), "{}", desk.text());
-        desk.press("enter");
-        assert!(desk.text().contains("project shop"), "{}", desk.text());
-        assert_eq!(lists(&desk), 1, "each cloud is asked once");
+        assert_eq!(lists(&console), 0);
+        console.press(keys);
+        assert_eq!(lists(&console), 1);
+        console.press("s tab");
+        assert!(typed(&console, ':').contains("shop"), "{}", console.text());
+        console.press("enter");
+        assert!(
+            console.text().contains("project shop"),
+            "{}",
+            console.text()
+        );
+        assert_eq!(lists(&console), 1, "each cloud is queried once");
     }
 }
 
 #[test]
 fn columns_are_completed_in_a_filter() {
-    let mut desk = Desk::new(World::busy(), (120, 40));
-    desk.press(":network enter / w e b space s t a tab tab A C T I V E enter");
+    let mut console = TestConsole::new(World::busy(), (120, 40));
+    console.press(":network enter / w e b space s t a tab tab A C T I V E enter");
     assert!(
-        desk.text().contains("filter: web status:ACTIVE"),
+        console.text().contains("filter: web status:ACTIVE"),
         "{}",
-        desk.text()
+        console.text()
     );
-    assert!(desk.text().contains("network 1 of 5"), "{}", desk.text());
+    assert!(
+        console.text().contains("network 1 of 5"),
+        "{}",
+        console.text()
+    );
 }

@@ -1,7 +1,7 @@
-//! The console on a real terminal: what it writes, and how it leaves.
+//! The console on a real terminal: which bytes it writes, and how it restores the terminal.
 //!
-//! The console runs as a child of the test: this same binary, told by an environment variable to
-//! become one on its own terminal.
+//! The console runs in a child process with its own terminal. The child is this test binary, which becomes a console if
+//! an environment variable is set.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -20,14 +20,14 @@ use super::fake::{World, options};
 use super::terminal::Terminal;
 
 const DEADLINE: Duration = Duration::from_secs(20);
-/// How long "at rest" is looked at.
-const REST: Duration = Duration::from_millis(600);
+/// An idle console must write nothing for this long.
+const IDLE: Duration = Duration::from_millis(600);
 
-/// An engine of plain data, which writes down what it is told.
+/// An engine that answers from plain data, and appends the name of each command to a file.
 struct Fake {
     world: World,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    told: PathBuf,
+    command_log: PathBuf,
 }
 
 #[async_trait]
@@ -36,13 +36,13 @@ impl Control for Fake {
         let mut file = std::fs::File::options()
             .create(true)
             .append(true)
-            .open(&self.told)
+            .open(&self.command_log)
             .unwrap();
         let command = serde_json::to_value(&envelope.command).unwrap();
         writeln!(file, "{}", command["do"]).unwrap();
-        // Long enough that keys come in meanwhile.
+        // Long enough for keys to be typed before the receipt.
         tokio::time::sleep(Duration::from_millis(200)).await;
-        self.world.receive(&envelope.command)
+        self.world.receipt(&envelope.command)
     }
     async fn query(&self, query: Query) -> Result<Page, ControlError> {
         self.world.answer(&query)
@@ -56,10 +56,10 @@ impl Control for Fake {
     }
 }
 
-/// Becomes a console if the test below started it; otherwise it is no test.
+/// Becomes a console if one of the tests below started this process; otherwise tests nothing.
 #[test]
 fn child() {
-    let Ok(told) = std::env::var("GONE_TEST_CONSOLE") else {
+    let Ok(command_log) = std::env::var("GONE_TEST_CONSOLE") else {
         return;
     };
     let world = World::busy();
@@ -67,7 +67,7 @@ fn child() {
     let control = Arc::new(Fake {
         world,
         snapshot,
-        told: told.into(),
+        command_log: command_log.into(),
     });
     let options = ConsoleOptions {
         no_color: std::env::var("NO_COLOR").is_ok(),
@@ -88,24 +88,25 @@ fn child() {
         });
     }
     let exit = runtime.block_on(run(control, options)).unwrap();
-    println!("left with {exit:?}");
+    println!("ended with {exit:?}");
     runtime.shutdown_background();
     std::process::exit(0);
 }
 
-struct Seat {
+/// A console in a child process, on a terminal of its own.
+struct ConsoleProcess {
     terminal: Terminal,
     _folder: tempfile::TempDir,
-    told: PathBuf,
+    command_log: PathBuf,
 }
 
-impl Seat {
-    fn take(environment: &[(&str, &str)]) -> Self {
+impl ConsoleProcess {
+    fn start(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let told = folder.path().join("told");
+        let command_log = folder.path().join("commands");
         let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
         command.args(["--exact", "pty::child", "--nocapture", "--test-threads=1"]);
-        command.env("GONE_TEST_CONSOLE", &told);
+        command.env("GONE_TEST_CONSOLE", &command_log);
         command.env("TERM", "xterm-256color");
         command.env_remove("NO_COLOR");
         for (name, value) in environment {
@@ -114,7 +115,7 @@ impl Seat {
         Self {
             terminal: Terminal::start(command, 80, 24),
             _folder: folder,
-            told,
+            command_log,
         }
     }
 
@@ -146,22 +147,24 @@ impl Seat {
         }
     }
 
-    fn see(&self, text: &str) {
-        self.wait(text, |seat| seat.contents().contains(text));
+    /// Waits until the screen has this text.
+    fn wait_for_text(&self, text: &str) {
+        self.wait(text, |console| console.contents().contains(text));
     }
 
-    /// Until nothing more is written; how much was written by then.
-    fn silence(&self) -> usize {
-        self.wait("silence", |seat| {
-            let before = seat.bytes();
-            std::thread::sleep(REST);
-            seat.bytes() == before
+    /// Waits until nothing was written for [`IDLE`]. Returns the number of bytes written by then.
+    fn wait_until_idle(&self) -> usize {
+        self.wait("silence", |console| {
+            let before = console.bytes();
+            std::thread::sleep(IDLE);
+            console.bytes() == before
         });
         self.bytes()
     }
 
-    fn told(&self) -> String {
-        std::fs::read_to_string(&self.told).unwrap_or_default()
+    /// Returns the names of the commands that the engine received, one a line.
+    fn commands(&self) -> String {
+        std::fs::read_to_string(&self.command_log).unwrap_or_default()
     }
 
     fn pid(&self) -> u32 {
@@ -173,9 +176,10 @@ impl Seat {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
-    /// The terminal is as it was: screen, cursor, paste, title, line discipline.
-    fn left(&mut self, exit: &str) {
-        self.see(&format!("left with {exit}"));
+    /// Checks that the console has ended, and that the terminal is as before: its screen, cursor, paste mode, title and
+    /// line discipline.
+    fn assert_ended(&mut self, exit: &str) {
+        self.wait_for_text(&format!("ended with {exit}"));
         assert_eq!(self.terminal.wait_for_exit(DEADLINE), 0);
         assert!(self.terminal.is_given_back(), "{}", self.contents());
         self.terminal.assert_untouched();
@@ -183,145 +187,149 @@ impl Seat {
 }
 
 #[test]
-fn quitting_gives_the_terminal_back_whole() {
-    let mut seat = Seat::take(&[]);
-    seat.see("network web-1");
-    assert!(seat.screen().alternate_screen());
-    seat.press("?");
-    seat.see("keys on rows that can be marked");
-    seat.press("\x1b");
-    seat.see("network web-1");
-    seat.press(":stuck\r");
-    seat.see("lb-shop");
-    seat.press("q");
-    seat.left("Quit");
+fn quitting_restores_the_terminal() {
+    let mut console = ConsoleProcess::start(&[]);
+    console.wait_for_text("network web-1");
+    assert!(console.screen().alternate_screen());
+    console.press("?");
+    console.wait_for_text("keys on rows that can be marked");
+    console.press("\x1b");
+    console.wait_for_text("network web-1");
+    console.press(":stuck\r");
+    console.wait_for_text("lb-shop");
+    console.press("q");
+    console.assert_ended("Quit");
 }
 
 #[test]
-fn sigterm_and_a_hang_up_give_the_terminal_back() {
+fn sigterm_and_sighup_restore_the_terminal() {
     for (signal, exit) in [(Signal::TERM, "Terminated"), (Signal::HUP, "HangUp")] {
-        let mut seat = Seat::take(&[]);
-        seat.see("network web-1");
-        seat.signal(signal);
-        seat.left(exit);
+        let mut console = ConsoleProcess::start(&[]);
+        console.wait_for_text("network web-1");
+        console.signal(signal);
+        console.assert_ended(exit);
     }
 }
 
 #[test]
-fn the_mouse_is_asked_for_only_where_it_is_wanted_and_let_go_at_the_end() {
-    let mode = |seat: &Seat| seat.screen().mouse_protocol_mode();
-    let mut seat = Seat::take(&[]);
-    seat.see("network web-1");
-    assert_eq!(mode(&seat), vt100::MouseProtocolMode::None);
-    seat.press("q");
-    seat.left("Quit");
+fn mouse_reports_are_requested_only_if_configured_and_switched_off_at_the_end() {
+    let mode = |console: &ConsoleProcess| console.screen().mouse_protocol_mode();
+    let mut console = ConsoleProcess::start(&[]);
+    console.wait_for_text("network web-1");
+    assert_eq!(mode(&console), vt100::MouseProtocolMode::None);
+    console.press("q");
+    console.assert_ended("Quit");
 
-    let mut seat = Seat::take(&[("GONE_TEST_MOUSE", "1")]);
-    seat.see("network web-1");
-    // Moves without a button are not asked for: they would fill a slow line.
-    assert_eq!(mode(&seat), vt100::MouseProtocolMode::PressRelease);
-    seat.press(":net\r");
-    seat.see("storage");
-    let contents = seat.contents();
+    let mut console = ConsoleProcess::start(&[("GONE_TEST_MOUSE", "1")]);
+    console.wait_for_text("network web-1");
+    // Moves without a button are not requested, because they would fill a slow line.
+    assert_eq!(mode(&console), vt100::MouseProtocolMode::PressRelease);
+    console.press(":net\r");
+    console.wait_for_text("storage");
+    let contents = console.contents();
     let line = contents.lines().position(|line| line.contains("storage"));
     let click = format!("\x1b[<0;10;{0}M\x1b[<0;10;{0}m", line.unwrap() + 1);
-    seat.press(&click);
-    seat.wait("the cursor on storage", |seat| {
-        let contents = seat.contents();
+    console.press(&click);
+    console.wait("the cursor on storage", |console| {
+        let contents = console.contents();
         let row = contents.lines().find(|line| line.starts_with('>'));
         row.is_some_and(|row| row.contains("storage"))
     });
-    seat.press(&click);
-    seat.see("── network storage ──");
-    seat.press("q");
-    seat.left("Quit");
+    console.press(&click);
+    console.wait_for_text("── network storage ──");
+    console.press("q");
+    console.assert_ended("Quit");
 }
 
 /// A serial line reports no size.
 #[test]
-fn a_terminal_that_does_not_know_its_size_is_drawn_on_as_80_by_24() {
-    let mut seat = Seat::take(&[]);
-    seat.see("network web-1");
-    seat.terminal.report_size(0, 0);
-    seat.press(":net\r");
-    seat.see("storage");
-    seat.press("q");
-    seat.left("Quit");
+fn a_terminal_that_reports_no_size_is_drawn_as_80_by_24() {
+    let mut console = ConsoleProcess::start(&[]);
+    console.wait_for_text("network web-1");
+    console.terminal.report_size(0, 0);
+    console.press(":net\r");
+    console.wait_for_text("storage");
+    console.press("q");
+    console.assert_ended("Quit");
 }
 
 #[test]
-fn at_rest_not_one_byte_is_written() {
-    let mut seat = Seat::take(&[]);
-    seat.see("network web-1");
+fn an_idle_console_and_a_key_that_moves_nothing_write_no_byte() {
+    let mut console = ConsoleProcess::start(&[]);
+    console.wait_for_text("network web-1");
     for (keys, text) in [
         ("", "web-1"),
         (":stuck\r", "lb-shop"),
         (":net\r", "storage"),
     ] {
-        seat.press(keys);
-        seat.see(text);
-        // Answers may still come in; after them there must be silence.
-        seat.silence();
+        console.press(keys);
+        console.wait_for_text(text);
+        // Answers may still come in; after them, nothing may be written.
+        console.wait_until_idle();
     }
-    let before = seat.bytes();
-    seat.press("\x1b[A");
-    std::thread::sleep(REST);
-    let wrote = seat.bytes() - before;
+    let before = console.bytes();
+    console.press("\x1b[A");
+    std::thread::sleep(IDLE);
+    let wrote = console.bytes() - before;
     assert_eq!(wrote, 0, "a key that moves nothing writes nothing");
 }
 
 #[test]
-fn what_is_typed_ahead_on_a_real_terminal_deletes_nothing() {
-    let mut seat = Seat::take(&[]);
-    seat.see("network web-1");
-    seat.press(":network\r");
-    seat.see("storage");
-    seat.press("D\rweb\r\x1b[200~web\nweb\n\x1b[201~");
-    seat.see("6 steps");
-    seat.silence();
+fn keys_typed_ahead_on_a_real_terminal_delete_nothing() {
+    let mut console = ConsoleProcess::start(&[]);
+    console.wait_for_text("network web-1");
+    console.press(":network\r");
+    console.wait_for_text("storage");
+    console.press("D\rweb\r\x1b[200~web\nweb\n\x1b[201~");
+    console.wait_for_text("6 steps");
+    console.wait_until_idle();
     assert!(
-        !seat.contents().contains("confirm ─"),
+        !console.contents().contains("confirm ─"),
         "{}",
-        seat.contents()
+        console.contents()
     );
-    seat.press("\rweb\r");
-    seat.see("Type the name");
-    seat.see("│ >");
-    assert_eq!(seat.told(), "\"plan\"\n");
-    seat.press("web");
-    seat.see(">web");
-    seat.press("\r");
-    seat.see("accepted as deletion");
-    assert_eq!(seat.told(), "\"plan\"\n\"delete_plan\"\n");
+    console.press("\rweb\r");
+    console.wait_for_text("Type the name");
+    console.wait_for_text("│ >");
+    assert_eq!(console.commands(), "\"plan\"\n");
+    console.press("web");
+    console.wait_for_text(">web");
+    console.press("\r");
+    console.wait_for_text("accepted as deletion");
+    assert_eq!(console.commands(), "\"plan\"\n\"delete_plan\"\n");
 }
 
 #[test]
-fn suspended_it_gives_the_terminal_to_the_shell_and_comes_back() {
-    let mut seat = Seat::take(&[]);
-    seat.see("network web-1");
-    seat.press("\x1a");
-    seat.wait("shell's screen", |seat| !seat.screen().alternate_screen());
-    let pid = seat.pid();
-    seat.wait("stop", |_| {
+fn a_suspended_console_gives_the_terminal_to_the_shell_and_resumes() {
+    let mut console = ConsoleProcess::start(&[]);
+    console.wait_for_text("network web-1");
+    console.press("\x1a");
+    console.wait("shell's screen", |console| {
+        !console.screen().alternate_screen()
+    });
+    let pid = console.pid();
+    console.wait("stop", |_| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat.rsplit(')').next().unwrap().trim().starts_with('T')
     });
-    seat.signal(Signal::CONT);
-    seat.wait("console's screen", |seat| seat.screen().alternate_screen());
-    seat.see("network web-1");
-    seat.press("q");
-    seat.left("Quit");
+    console.signal(Signal::CONT);
+    console.wait("console's screen", |console| {
+        console.screen().alternate_screen()
+    });
+    console.wait_for_text("network web-1");
+    console.press("q");
+    console.assert_ended("Quit");
 }
 
 #[test]
-fn no_color_names_no_colour_at_all() {
-    let mut seat = Seat::take(&[("NO_COLOR", "1")]);
-    seat.see("network web-1");
-    seat.press(":stuck\r");
-    seat.see("lb-shop");
-    seat.press("q");
-    seat.left("Quit");
-    let raw = seat
+fn no_color_writes_no_colour_codes() {
+    let mut console = ConsoleProcess::start(&[("NO_COLOR", "1")]);
+    console.wait_for_text("network web-1");
+    console.press(":stuck\r");
+    console.wait_for_text("lb-shop");
+    console.press("q");
+    console.assert_ended("Quit");
+    let raw = console
         .terminal
         .read(|drawn| String::from_utf8_lossy(&drawn.raw).into_owned());
     for sequence in raw.split("\x1b[").skip(1) {
@@ -339,75 +347,78 @@ fn no_color_names_no_colour_at_all() {
 }
 
 #[test]
-fn a_panic_beside_the_console_does_not_scribble_over_it() {
-    let mut seat = Seat::take(&[("GONE_TEST_PANIC", "1")]);
-    seat.see("network web-1");
-    seat.press(":events\r");
-    seat.see("events");
-    std::thread::sleep(REST);
+fn a_panic_in_another_task_does_not_write_over_the_screen() {
+    let mut console = ConsoleProcess::start(&[("GONE_TEST_PANIC", "1")]);
+    console.wait_for_text("network web-1");
+    console.press(":events\r");
+    console.wait_for_text("events");
+    std::thread::sleep(IDLE);
     assert!(
-        !seat.contents().contains("a worker fails"),
+        !console.contents().contains("a worker fails"),
         "{}",
-        seat.contents()
+        console.contents()
     );
-    seat.press("q");
-    seat.left("Quit");
+    console.press("q");
+    console.assert_ended("Quit");
 }
 
-/// Whatever a key leads to, all told: the row of the cursor, its strip, what is typed.
+/// The cost of a key includes everything that it redraws: the row of the cursor, the detail, and the typed text.
 #[test]
-fn over_a_slow_line_a_key_costs_less_than_300_bytes() {
+fn a_key_costs_less_than_300_bytes_on_a_slow_line() {
     const ECHO_MAX: usize = 300;
-    let mut seat = Seat::take(&[("GONE_TEST_SLOW", "1")]);
-    seat.see("network web-1");
+    let mut console = ConsoleProcess::start(&[("GONE_TEST_SLOW", "1")]);
+    console.wait_for_text("network web-1");
     let mut most = (0, String::new());
-    for (goes, text, keys) in [
+    for (route, text, keys) in [
         ("", "web-1", "jk:s"),
         (":net\r", "storage", "j /s"),
         (":stuck\r", "lb-shop", "jk"),
         (":events\r", "events", "j"),
         (":sites\r", "sites", "j"),
     ] {
-        // Out of the prompt of before; what comes at once after esc is another key.
-        seat.press("\x1b");
-        seat.silence();
-        seat.press(goes);
-        seat.see(text);
-        let mut before = seat.silence();
+        // Esc closes the last prompt. A key that came at once after it would count as an alt key.
+        console.press("\x1b");
+        console.wait_until_idle();
+        console.press(route);
+        console.wait_for_text(text);
+        let mut before = console.wait_until_idle();
         for key in keys.chars() {
-            seat.press(&key.to_string());
-            let after = seat.silence();
+            console.press(&key.to_string());
+            let after = console.wait_until_idle();
             let cost = after - before;
             before = after;
             if cost > most.0 {
-                most = (cost, format!("{key:?} in {goes:?}\n{}", seat.contents()));
+                most = (
+                    cost,
+                    format!("{key:?} in {route:?}\n{}", console.contents()),
+                );
             }
         }
     }
     assert!(most.0 < ECHO_MAX, "{} bytes for {}", most.0, most.1);
-    assert!(most.0 > 0, "no key was echoed");
+    assert!(most.0 > 0, "no key changed the screen");
 }
 
-/// What goes out by parts is in the end what a fast line shows, letter by letter.
+/// A slow line gets its frames in parts, and shows the same characters as a fast line in the end.
 #[test]
-fn a_slow_line_shows_the_same_in_the_end() {
+fn a_slow_line_ends_with_the_same_screen_as_a_fast_one() {
     let walk = [":stuck\r", "b", "\x1b", ":net\r", "?"];
-    let mut fast = Seat::take(&[("GONE_TEST_ASCII", "1")]);
-    let mut slow = Seat::take(&[("GONE_TEST_SLOW", "1")]);
-    fast.see("network web-1");
-    slow.see("network web-1");
-    // The strip is shorter, and so the table longer.
-    let top = |seat: &Seat| {
-        let text = seat.contents();
+    let mut fast = ConsoleProcess::start(&[("GONE_TEST_ASCII", "1")]);
+    let mut slow = ConsoleProcess::start(&[("GONE_TEST_SLOW", "1")]);
+    fast.wait_for_text("network web-1");
+    slow.wait_for_text("network web-1");
+    // The detail is shorter on a slow line, so only the lines above it are compared.
+    let top = |console: &ConsoleProcess| {
+        let text = console.contents();
         let lines = text.lines().take(9).map(|line| line.trim_end().to_owned());
         lines.collect::<Vec<_>>()
     };
     for keys in walk {
         let before = top(&fast);
-        for seat in [&mut fast, &mut slow] {
-            seat.press(keys);
+        for console in [&mut fast, &mut slow] {
+            console.press(keys);
         }
-        let what = format!("other screen after {keys:?}");
+        let what = format!("new screen after {keys:?}");
         fast.wait(&what, |fast| top(fast) != before);
         let what = format!("screen as on the fast one after {keys:?}");
         slow.wait(&what, |slow| top(slow) == top(&fast));

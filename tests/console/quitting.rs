@@ -1,60 +1,65 @@
-//! Quitting asks about commands for marked rows that were not sent yet.
+//! Quitting while commands for marked rows are not sent yet.
 
 use gone::domain::model::StepState;
 use gone::frontends::console::{Event, Exit};
 
-use super::fake::{Desk, World, step};
+use super::fake::{TestConsole, World, step};
 
-fn in_the_middle() -> Desk {
+/// A console that was asked to quit after it sent 8 of 20 commands for marked rows.
+fn with_unsent_commands() -> TestConsole {
     let mut world = World::busy();
-    // A refused deletion is a row of its own.
+    // A refused deletion would be one more row.
     world.deletions.clear();
     world.steps = (1..=20)
         .map(|n| step(n, "port", "p", StepState::Stuck, &[]))
         .collect();
-    let mut desk = Desk::new(world, (80, 24));
-    desk.press(":stuck enter * r");
-    desk.receives = false;
-    desk.press("2 0 enter q");
-    desk
+    let mut console = TestConsole::new(world, (80, 24));
+    console.press(":stuck enter * r");
+    console.answers_commands = false;
+    console.press("2 0 enter q");
+    console
 }
 
 #[test]
 fn quitting_asks_about_commands_that_were_not_sent() {
-    let mut desk = in_the_middle();
-    assert!(desk.exits.is_empty());
-    let text = desk.text();
+    let mut console = with_unsent_commands();
+    assert!(console.exits.is_empty());
+    let text = console.text();
     assert!(
         text.contains("12 commands not sent yet: retry 20 steps."),
         "{text}"
     );
-    desk.press("esc");
-    assert!(desk.exits.is_empty());
-    assert!(!desk.text().contains("not sent yet"), "{}", desk.text());
-    desk.press("q q x enter");
-    assert!(desk.exits.is_empty(), "no other key answers");
-    desk.press("d");
-    assert_eq!(desk.exits, [Exit::Quit]);
-    assert_eq!(desk.sent.len(), 8, "the others were dropped, as was said");
+    console.press("esc");
+    assert!(console.exits.is_empty());
+    assert!(
+        !console.text().contains("not sent yet"),
+        "{}",
+        console.text()
+    );
+    console.press("q q x enter");
+    assert!(console.exits.is_empty(), "no other key answers");
+    console.press("d");
+    assert_eq!(console.exits, [Exit::Quit]);
+    assert_eq!(console.sent.len(), 8, "the other 12 commands were dropped");
 }
 
 #[test]
-fn once_all_were_sent_quitting_asks_no_more() {
-    let mut desk = in_the_middle();
-    while let Some((ticket, command)) = desk.held.pop() {
-        desk.receive(ticket, &command);
+fn quitting_proceeds_once_all_commands_were_sent() {
+    let mut console = with_unsent_commands();
+    while let Some((ticket, command)) = console.unanswered_commands.pop() {
+        console.answer_command(ticket, &command);
     }
-    assert_eq!(desk.sent.len(), 20);
-    assert_eq!(desk.exits, [Exit::Quit]);
+    assert_eq!(console.sent.len(), 20);
+    assert_eq!(console.exits, [Exit::Quit]);
 }
 
 #[test]
 fn a_screen_that_is_too_small_says_what_was_not_sent() {
-    let mut desk = in_the_middle();
-    desk.take(Event::Resize(39, 9));
-    let flat = desk.text().replace('\n', " ");
+    let mut console = with_unsent_commands();
+    console.handle(Event::Resize(39, 9));
+    let flat = console.text().replace('\n', " ");
     let flat = flat.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("12 commands not sent yet"), "{flat}");
-    desk.press("d");
-    assert_eq!(desk.exits, [Exit::Quit]);
+    console.press("d");
+    assert_eq!(console.exits, [Exit::Quit]);
 }

@@ -1,10 +1,10 @@
-//! The README's picture is what the renderer draws.
+//! The picture of the plan screen in the README.
 
-use super::fake::{Desk, World};
+use super::fake::{TestConsole, World};
 
 const README: &str = include_str!("../../README.md");
 
-/// The block after the marker, without its fence.
+/// Returns the text block after the marker in the README, without its fence.
 fn picture() -> String {
     let (_, after) = README
         .split_once("<!-- the plan screen, drawn by the renderer -->\n```text\n")
@@ -15,9 +15,9 @@ fn picture() -> String {
 
 #[test]
 fn the_readmes_picture_is_drawn_by_the_renderer() {
-    let mut desk = Desk::new(World::busy(), (80, 24));
-    desk.press(":net enter D");
-    let drawn: String = desk
+    let mut console = TestConsole::new(World::busy(), (80, 24));
+    console.press(":net enter D");
+    let drawn: String = console
         .text()
         .lines()
         .map(|line| format!("{}\n", line.trim_end()))

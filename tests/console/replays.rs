@@ -1,13 +1,13 @@
-//! A ledger as it stood at a time: what the console says of that, and how it goes to another.
+//! The replay of a ledger: how the console shows its time, and how a person moves to another time.
 
 use chrono::TimeDelta;
 use gone::control::{Command, Moment};
 use gone::frontends::console::{ConsoleOptions, Event, Replayed};
 
-use super::fake::{Desk, World, now, options};
+use super::fake::{TestConsole, World, now, options};
 
-/// Ten minutes of a ledger, at their end.
-fn desk(size: (u16, u16), ascii: bool) -> Desk {
+/// A console that replays ten minutes of a ledger, at their end.
+fn console(size: (u16, u16), ascii: bool) -> TestConsole {
     let mut world = World::busy();
     world.snapshot.at = Some(now());
     let replay = Replayed {
@@ -15,38 +15,38 @@ fn desk(size: (u16, u16), ascii: bool) -> Desk {
         first: now() - TimeDelta::minutes(10),
         last: now(),
     };
-    let look = ConsoleOptions {
+    let options = ConsoleOptions {
         ascii,
         replay: Some(replay),
         ..options()
     };
-    Desk::with(world, size, look)
+    TestConsole::with(world, size, options)
 }
 
-/// The engine shows the time that was asked for.
-fn arrive(desk: &mut Desk, seconds_back: i64) {
-    desk.world.snapshot.at = Some(now() - TimeDelta::seconds(seconds_back));
-    desk.publish();
+/// The engine publishes the state of the ledger at this many seconds before its end.
+fn publish_time(console: &mut TestConsole, seconds_back: i64) {
+    console.world.snapshot.at = Some(now() - TimeDelta::seconds(seconds_back));
+    console.publish();
 }
 
-fn seeks(desk: &Desk) -> Vec<Moment> {
+fn seeks(console: &TestConsole) -> Vec<Moment> {
     let seek = |command: &Command| match command {
         Command::Seek { to } => Some(*to),
         _ => None,
     };
-    desk.sent.iter().filter_map(seek).collect()
+    console.sent.iter().filter_map(seek).collect()
 }
 
 #[test]
-fn the_header_says_loudly_which_time_of_what_is_shown() {
+fn the_header_shows_that_this_is_a_replay_and_its_time() {
     for (size, ascii) in [((80, 24), false), ((120, 40), false), ((80, 24), true)] {
-        let desk = desk(size, ascii);
-        let text = desk.text();
+        let console = console(size, ascii);
+        let text = console.text();
         let time = now().format("REPLAY %F %T").to_string();
         assert!(text.lines().next().unwrap().contains(&time), "{text}");
         assert!(text.contains("nothing is changed"), "{text}");
         assert!(!ascii || text.is_ascii(), "{text}");
-        // Where it stands in all of its time.
+        // The bar shows the position between the first and the last event.
         let knob = if ascii { "O  " } else { "●  " };
         let ends = [now() - TimeDelta::minutes(10), now()].map(|at| at.format("%T").to_string());
         let bar = text
@@ -57,60 +57,60 @@ fn the_header_says_loudly_which_time_of_what_is_shown() {
             "{knob:?} in\n{text}"
         );
     }
-    let small = desk((40, 10), false);
+    let small = console((40, 10), false);
     assert!(small.text().contains("REPLAY"), "{}", small.text());
 }
 
 #[test]
-fn keys_and_typed_times_go_to_other_times_one_after_the_other() {
+fn keys_and_typed_times_move_the_replay_one_seek_at_a_time() {
     let at = |seconds| Moment::At(now() - TimeDelta::seconds(seconds));
-    let mut desk = desk((80, 24), false);
-    desk.press("<");
-    assert_eq!(seeks(&desk), [at(30)]);
-    // While that is under way, the next are gathered.
-    desk.press("< <");
-    assert_eq!(seeks(&desk), [at(30)]);
-    arrive(&mut desk, 30);
-    assert_eq!(seeks(&desk), [at(30), at(90)]);
-    arrive(&mut desk, 90);
-    desk.press(",");
-    assert_eq!(seeks(&desk).last(), Some(&Moment::By(-1)));
-    arrive(&mut desk, 95);
-    desk.press("{");
-    assert_eq!(seeks(&desk).last(), Some(&at(600)));
-    arrive(&mut desk, 600);
-    let before = seeks(&desk).len();
-    desk.press(",");
-    assert_eq!(seeks(&desk).len(), before);
+    let mut console = console((80, 24), false);
+    console.press("<");
+    assert_eq!(seeks(&console), [at(30)]);
+    // Further seeks are gathered until the engine has published the time of the first.
+    console.press("< <");
+    assert_eq!(seeks(&console), [at(30)]);
+    publish_time(&mut console, 30);
+    assert_eq!(seeks(&console), [at(30), at(90)]);
+    publish_time(&mut console, 90);
+    console.press(",");
+    assert_eq!(seeks(&console).last(), Some(&Moment::By(-1)));
+    publish_time(&mut console, 95);
+    console.press("{");
+    assert_eq!(seeks(&console).last(), Some(&at(600)));
+    publish_time(&mut console, 600);
+    let before = seeks(&console).len();
+    console.press(",");
+    assert_eq!(seeks(&console).len(), before);
     assert!(
-        desk.text().contains("this is the first event"),
+        console.text().contains("this is the first event"),
         "{}",
-        desk.text()
+        console.text()
     );
 
-    desk.press(":");
-    desk.take(Event::Paste("at +2m".to_owned()));
-    desk.press("enter");
-    assert_eq!(seeks(&desk).last(), Some(&at(480)));
-    arrive(&mut desk, 480);
-    desk.press(":");
-    desk.take(Event::Paste("at half past three".to_owned()));
-    desk.press("enter");
-    let text = desk.text();
+    console.press(":");
+    console.handle(Event::Paste("at +2m".to_owned()));
+    console.press("enter");
+    assert_eq!(seeks(&console).last(), Some(&at(480)));
+    publish_time(&mut console, 480);
+    console.press(":");
+    console.handle(Event::Paste("at half past three".to_owned()));
+    console.press("enter");
+    let text = console.text();
     assert!(text.contains("is not a time; write 03:12:07"), "{text}");
-    desk.press(":");
-    desk.take(Event::Paste("at +1d".to_owned()));
-    desk.press("enter");
+    console.press(":");
+    console.handle(Event::Paste("at +1d".to_owned()));
+    console.press("enter");
     assert!(
-        desk.text().contains("that time is after the end"),
+        console.text().contains("that time is after the end"),
         "{}",
-        desk.text()
+        console.text()
     );
-    assert_eq!(seeks(&desk).last(), Some(&at(0)));
+    assert_eq!(seeks(&console).last(), Some(&at(0)));
 }
 
 #[test]
-fn p05_nothing_is_sent_from_a_replay_but_for_its_time() {
+fn p05_other_keys_send_nothing_from_a_replay_and_seek_keys_nothing_outside_of_one() {
     for walk in [
         "",
         ":network enter",
@@ -119,21 +119,21 @@ fn p05_nothing_is_sent_from_a_replay_but_for_its_time() {
         "enter",
         ":sites enter",
     ] {
-        let mut desk = desk((80, 24), false);
-        desk.press(walk);
-        desk.press("D enter w e b enter esc esc r enter F enter c y enter p x f space");
-        let sent: Vec<&Command> = desk.sent.iter().collect();
+        let mut console = console((80, 24), false);
+        console.press(walk);
+        console.press("D enter w e b enter esc esc r enter F enter c y enter p x f space");
+        let sent: Vec<&Command> = console.sent.iter().collect();
         assert!(sent.is_empty(), "after {walk:?}: {sent:?}");
     }
-    let mut elsewhere = Desk::new(World::busy(), (80, 24));
+    let mut elsewhere = TestConsole::new(World::busy(), (80, 24));
     elsewhere.press(", . < > { }");
     assert!(elsewhere.sent.is_empty());
     assert!(!elsewhere.text().contains("REPLAY"));
 }
 
 #[test]
-fn at_rest_a_replay_asks_nothing_and_ticks_for_nothing() {
-    let mut desk = desk((80, 24), false);
+fn an_idle_replay_wants_no_ticks() {
+    let mut console = console((80, 24), false);
     for pane in [
         ":deletions enter",
         ":stuck enter",
@@ -143,7 +143,7 @@ fn at_rest_a_replay_asks_nothing_and_ticks_for_nothing() {
         ":deployments enter",
         ":engine enter",
     ] {
-        desk.press(pane);
-        assert!(!desk.state.wants_tick(), "{pane}");
+        console.press(pane);
+        assert!(!console.state.wants_tick(), "{pane}");
     }
 }

@@ -1,12 +1,12 @@
-//! The scope, which is kept over panes; and views, which are opened and saved by name.
+//! The scope, which applies to all panes, and views, which are opened and saved by name.
 
 use gone::control::{Command, Query};
 use gone::domain::model::{Resource, StepState};
 use gone::frontends::console::ConsoleOptions;
 
-use super::fake::{Desk, World, options, resource, site, step};
+use super::fake::{TestConsole, World, options, resource, site, step};
 
-/// Networks and stuck ports, some at each of two sites.
+/// Networks and stuck ports at each of two sites.
 fn world() -> World {
     let mut world = World::busy();
     let network = |n: u32, name: &str, region: &str, project: &str| {
@@ -36,75 +36,79 @@ fn world() -> World {
     world
 }
 
-/// Views can be saved, and one is.
-fn desk() -> Desk {
+/// A console that can save views, and has two.
+fn console() -> TestConsole {
     let views = [("night", "stuck @prod/RegionOne"), ("all", "network")];
-    let look = ConsoleOptions {
+    let options = ConsoleOptions {
         views: views
             .map(|(name, view)| (name.to_owned(), view.to_owned()))
             .into(),
         settings_file: Some("config.toml".into()),
         ..options()
     };
-    Desk::with(world(), (100, 24), look)
+    TestConsole::with(world(), (100, 24), options)
 }
 
 #[test]
 fn a_scope_is_shown_in_the_header_and_kept_over_panes_until_it_is_cleared() {
-    let mut desk = desk();
-    desk.type_line(":region RegionTwo");
-    assert!(desk.text().contains(" in RegionTwo  "), "{}", desk.text());
-    desk.press(":network enter");
-    let text = desk.text();
+    let mut console = console();
+    console.type_line(":region RegionTwo");
+    assert!(
+        console.text().contains(" in RegionTwo  "),
+        "{}",
+        console.text()
+    );
+    console.press(":network enter");
+    let text = console.text();
     assert!(text.contains("network 1 of 3"), "{text}");
     assert!(text.contains("web-far") && !text.contains(" db "), "{text}");
-    desk.press(":stuck enter");
-    let text = desk.text();
+    console.press(":stuck enter");
+    let text = console.text();
     assert!(
         text.contains("at-RegionTwo") && !text.contains("at-RegionOne"),
         "{text}"
     );
-    // The engine searches for what is in the scope.
-    let asked = desk.asked.iter().rev();
-    let filter = asked.filter_map(|query| match query {
+    // The query to the engine has the scope as a filter.
+    let queries = console.queries.iter().rev();
+    let filter = queries.filter_map(|query| match query {
         Query::Steps(steps) => Some(steps.filter.clone()),
         _ => None,
     });
     assert_eq!(filter.take(1).collect::<Vec<_>>(), ["site==prod/RegionTwo"]);
-    desk.press("0");
-    let text = desk.text();
+    console.press("0");
+    let text = console.text();
     assert!(
         text.contains("at-RegionOne") && !text.contains(" in RegionTwo"),
         "{text}"
     );
-    // The list below has it no more either.
-    desk.press("esc");
-    assert!(desk.text().contains("network 3 "), "{}", desk.text());
+    // The list that was opened earlier has no scope any more either.
+    console.press("esc");
+    assert!(console.text().contains("network 3 "), "{}", console.text());
 }
 
 #[test]
-fn a_kind_a_place_and_a_filter_are_one_line() {
-    let mut desk = desk();
-    desk.type_line(":Network @RegionOne /web");
-    let text = desk.text();
+fn one_command_line_may_contain_a_kind_a_region_and_a_filter() {
+    let mut console = console();
+    console.type_line(":Network @RegionOne /web");
+    let text = console.text();
     assert!(text.contains("network 1 of 3"), "{text}");
     assert!(text.contains("filter: web"), "{text}");
     assert!(text.contains(" in RegionOne  "), "{text}");
-    desk.press("D");
-    let Some(Command::Plan { targets, .. }) = desk.sent.last() else {
+    console.press("D");
+    let Some(Command::Plan { targets, .. }) = console.sent.last() else {
         panic!("no plan");
     };
     assert_eq!(targets.len(), 1);
 }
 
 #[test]
-fn marks_outside_the_scope_are_told_before_anything_is_planned() {
-    let mut desk = desk();
-    desk.press(":network enter *");
-    desk.type_line(":region RegionTwo");
-    desk.press("D");
-    assert_eq!(desk.sent.len(), 0);
-    let text = desk.text();
+fn a_plan_key_first_warns_about_marked_rows_outside_the_scope() {
+    let mut console = console();
+    console.press(":network enter *");
+    console.type_line(":region RegionTwo");
+    console.press("D");
+    assert_eq!(console.sent.len(), 0);
+    let text = console.text();
     assert!(
         text.contains("2 of 3 marked rows hidden: D again"),
         "{text}"
@@ -112,7 +116,7 @@ fn marks_outside_the_scope_are_told_before_anything_is_planned() {
 }
 
 #[test]
-fn a_project_is_named_or_the_nearest_is_told() {
+fn a_known_project_becomes_the_scope_and_an_unknown_one_gets_the_nearest_name() {
     let mut world = world();
     let project = |id: &str, name: &str| {
         let mut row = resource("project", 1, name);
@@ -120,17 +124,17 @@ fn a_project_is_named_or_the_nearest_is_told() {
         row
     };
     world.projects = vec![project("p1", "shop"), project("p2", "demo")];
-    let mut desk = Desk::new(world, (100, 24));
-    desk.press(":network enter");
-    desk.type_line(":project demo");
-    let text = desk.text();
+    let mut console = TestConsole::new(world, (100, 24));
+    console.press(":network enter");
+    console.type_line(":project demo");
+    let text = console.text();
     assert!(
         text.contains("network 1 of 3") && text.contains(" db "),
         "{text}"
     );
     assert!(text.contains(" in project demo"), "{text}");
-    desk.type_line(":project shpo");
-    let text = desk.text();
+    console.type_line(":project shpo");
+    let text = console.text();
     assert!(
         text.contains("there is no project \"shpo\"; did you mean \"shop\"?"),
         "{text}"
@@ -139,9 +143,9 @@ fn a_project_is_named_or_the_nearest_is_told() {
 }
 
 #[test]
-fn unknown_places_and_views_are_answered_with_the_nearest() {
-    let mut desk = desk();
-    for (line, told) in [
+fn unknown_clouds_regions_kinds_and_views_are_answered_with_the_nearest_name() {
+    let mut console = console();
+    for (line, expected) in [
         (
             ":cloud prd",
             "there is no cloud \"prd\"; did you mean \"prod\"?",
@@ -160,36 +164,44 @@ fn unknown_places_and_views_are_answered_with_the_nearest() {
         (":cloud", "write the name of a cloud after :cloud"),
         (":Region", "write the name of a region after :region"),
     ] {
-        desk.type_line(line);
-        assert!(desk.text().contains(told), "{line}\n{}", desk.text());
-        assert!(!desk.text().contains(" in prod"), "{line}\n{}", desk.text());
+        console.type_line(line);
+        assert!(
+            console.text().contains(expected),
+            "{line}\n{}",
+            console.text()
+        );
+        assert!(
+            !console.text().contains(" in prod"),
+            "{line}\n{}",
+            console.text()
+        );
     }
 }
 
 #[test]
-fn a_saved_view_is_the_pane_its_scope_and_its_filter() {
-    let mut desk = desk();
-    desk.type_line(":network @prod/RegionOne /web");
-    desk.type_line(":view save mine");
+fn a_saved_view_restores_the_pane_its_scope_and_its_filter() {
+    let mut console = console();
+    console.type_line(":network @prod/RegionOne /web");
+    console.type_line(":view save mine");
     assert_eq!(
-        desk.saved,
+        console.saved,
         [("mine".to_owned(), "network @prod/RegionOne /web".to_owned())]
     );
     assert!(
-        desk.text().contains("saved as :view mine"),
+        console.text().contains("saved as :view mine"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("0 esc");
-    desk.type_line(":sites");
-    desk.type_line(":view mine");
-    let text = desk.text();
+    console.press("0 esc");
+    console.type_line(":sites");
+    console.type_line(":view mine");
+    let text = console.text();
     assert!(
         text.contains("network 1 of 3") && text.contains("filter: web"),
         "{text}"
     );
     assert!(text.contains(" in prod/RegionOne"), "{text}");
-    for (line, told) in [
+    for (line, expected) in [
         (":view save a/b", "letters, digits"),
         (":view save", "write a name after :view save"),
         (
@@ -202,56 +214,60 @@ fn a_saved_view_is_the_pane_its_scope_and_its_filter() {
         ),
         (":view x y", "write one name after :view, without spaces"),
     ] {
-        desk.type_line(line);
-        assert!(desk.text().contains(told), "{line}\n{}", desk.text());
+        console.type_line(line);
+        assert!(
+            console.text().contains(expected),
+            "{line}\n{}",
+            console.text()
+        );
     }
-    assert_eq!(desk.saved.len(), 1);
+    assert_eq!(console.saved.len(), 1);
 }
 
 #[test]
-fn a_view_replaces_the_scope_and_what_it_does_not_name_is_shown_whole() {
-    let mut desk = desk();
-    desk.type_line(":region RegionTwo");
-    desk.type_line(":view all");
-    assert!(desk.text().contains("network 3 "), "{}", desk.text());
+fn a_view_without_a_scope_clears_the_current_scope() {
+    let mut console = console();
+    console.type_line(":region RegionTwo");
+    console.type_line(":view all");
+    assert!(console.text().contains("network 3 "), "{}", console.text());
 }
 
 #[test]
-fn without_a_settings_file_a_view_cannot_be_saved() {
-    let mut desk = Desk::new(world(), (100, 24));
-    desk.type_line(":view save mine");
-    assert!(desk.saved.is_empty());
+fn a_view_cannot_be_saved_without_a_settings_file() {
+    let mut console = TestConsole::new(world(), (100, 24));
+    console.type_line(":view save mine");
+    assert!(console.saved.is_empty());
     assert!(
-        desk.text().contains("start with --config FILE"),
+        console.text().contains("start with --config FILE"),
         "{}",
-        desk.text()
+        console.text()
     );
 }
 
 #[test]
-fn the_last_view_comes_back_with_its_scope() {
-    let look = ConsoleOptions {
+fn the_console_starts_with_a_view_its_scope_and_its_filter() {
+    let options = ConsoleOptions {
         start: Some("network @prod/RegionTwo /far".to_owned()),
         ..options()
     };
-    let mut desk = Desk::with(world(), (100, 24), look);
-    let text = desk.text();
+    let mut console = TestConsole::with(world(), (100, 24), options);
+    let text = console.text();
     assert!(
         text.contains("network 1 of 3") && text.contains("filter: far"),
         "{text}"
     );
     assert!(text.contains(" in prod/RegionTwo"), "{text}");
-    // The first screen is below it.
-    desk.press("esc esc");
-    assert!(desk.text().contains("── home"), "{}", desk.text());
+    // Esc leads back to the first screen.
+    console.press("esc esc");
+    assert!(console.text().contains("── home"), "{}", console.text());
 }
 
 #[test]
 fn an_empty_list_says_that_the_scope_hides_its_rows() {
-    let mut desk = desk();
-    desk.type_line(":region RegionTwo");
-    desk.type_line(":network /db");
-    let text = desk.text();
+    let mut console = console();
+    console.type_line(":region RegionTwo");
+    console.type_line(":network /db");
+    let text = console.text();
     assert!(
         text.contains("No network matches \"db\" and is in RegionTwo"),
         "{text}"
@@ -260,15 +276,15 @@ fn an_empty_list_says_that_the_scope_hides_its_rows() {
 }
 
 #[test]
-fn what_counts_everything_says_so() {
-    let mut desk = desk();
-    desk.type_line(":region RegionTwo");
+fn home_and_causes_say_that_they_cover_all_clouds_and_projects() {
+    let mut console = console();
+    console.type_line(":region RegionTwo");
     for word in ["home", "causes"] {
-        desk.type_line(&format!(":{word}"));
+        console.type_line(&format!(":{word}"));
         assert!(
-            desk.text().contains("all clouds and projects"),
+            console.text().contains("all clouds and projects"),
             "{}",
-            desk.text()
+            console.text()
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The shapes that a cascade can have.
+//! The tree of a plan or of a deletion, its chart, and other panes of steps.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +6,21 @@ use gone::control::{Page, Query, SiteListing, query};
 use gone::domain::model::{Counts, DeletionState, EventKind, PlanStep, Step, StepState};
 use gone::frontends::console::{ConsoleOptions, Event};
 
-use super::fake::{Desk, World, deletion, options, plan_step, resource, step};
+use super::fake::{TestConsole, World, deletion, options, plan_step, resource, step};
 
+/// Returns the screen of a plan with these steps.
 fn planned(steps: Vec<PlanStep>) -> String {
     let mut world = World::busy();
     if let Ok(plan) = &mut world.plan {
         plan.steps = steps;
     }
-    let mut desk = Desk::new(world, (80, 40));
-    desk.press(":network enter D");
-    desk.text()
+    let mut console = TestConsole::new(world, (80, 40));
+    console.press(":network enter D");
+    console.text()
 }
 
 #[test]
-fn steps_that_wait_in_a_circle_are_shown_without_an_order() {
+fn steps_that_wait_for_each_other_in_a_cycle_are_shown() {
     let text = planned(vec![
         plan_step(0, "port", "a", &[1]),
         plan_step(1, "port", "b", &[0]),
@@ -32,7 +33,7 @@ fn steps_that_wait_in_a_circle_are_shown_without_an_order() {
 }
 
 #[test]
-fn what_two_wait_for_stands_once_below_the_deeper() {
+fn a_step_that_two_others_wait_for_is_shown_once_below_the_deeper_one() {
     let text = planned(vec![
         plan_step(0, "port", "both", &[]),
         plan_step(1, "subnet", "v4", &[0]),
@@ -48,7 +49,7 @@ fn what_two_wait_for_stands_once_below_the_deeper() {
 }
 
 #[test]
-fn a_chain_of_ten_thousand_is_laid_out_without_recursion() {
+fn a_chain_of_ten_thousand_steps_is_laid_out_without_recursion() {
     let start = Instant::now();
     let chain = (0..10_000).map(|n: u32| {
         let before: Vec<u32> = n.checked_sub(1).into_iter().collect();
@@ -60,18 +61,18 @@ fn a_chain_of_ten_thousand_is_laid_out_without_recursion() {
 }
 
 #[test]
-fn what_needs_a_person_is_told_by_the_folded_line_and_stands_first_in_it() {
+fn a_folded_row_counts_its_stuck_and_blocked_steps_and_lists_them_first() {
     let mut world = World::busy();
     world.steps = (1..=20)
         .map(|n| step(n, "port", &format!("p{n}"), StepState::Gone, &[]))
         .collect();
     world.steps[13].state = StepState::Stuck;
     world.steps[17].state = StepState::Blocked;
-    let mut desk = Desk::new(world, (80, 40));
-    desk.press("enter home");
-    assert!(desk.text().contains("✖ 1 ‖ 1"), "{}", desk.text());
-    desk.press("enter");
-    let text = desk.text();
+    let mut console = TestConsole::new(world, (80, 40));
+    console.press("enter home");
+    assert!(console.text().contains("✖ 1 ‖ 1"), "{}", console.text());
+    console.press("enter");
+    let text = console.text();
     let rows: Vec<&str> = text
         .lines()
         .filter(|l| l.contains("─") || l.contains("port p"))
@@ -83,7 +84,7 @@ fn what_needs_a_person_is_told_by_the_folded_line_and_stands_first_in_it() {
     );
 }
 
-/// Networks, each with a subnet and a port below it.
+/// The steps of `count` networks, each with a subnet and a port.
 fn networks(count: i64) -> Vec<Step> {
     let mut steps = Vec::new();
     for n in 0..count {
@@ -112,31 +113,35 @@ fn networks(count: i64) -> Vec<Step> {
 }
 
 #[test]
-fn a_long_branch_is_read_only_where_someone_looks() {
+fn a_long_branch_is_read_only_around_the_shown_rows() {
     let mut world = World::busy();
     world.steps = super::fake::steps(5_000);
-    let mut desk = Desk::new(world, (80, 24));
-    desk.press("enter home down down enter");
-    assert!(desk.text().contains("▾ port ×4,990"), "{}", desk.text());
+    let mut console = TestConsole::new(world, (80, 24));
+    console.press("enter home down down enter");
+    assert!(
+        console.text().contains("▾ port ×4,990"),
+        "{}",
+        console.text()
+    );
     let first: Vec<&str> = vec!["├ port server-1 ", "├ port server-4 "];
     assert!(
-        first.iter().all(|row| desk.text().contains(row)),
+        first.iter().all(|row| console.text().contains(row)),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.asked.clear();
-    desk.press("end up up up up");
-    // The last ones are those that have ended, by their ids.
+    console.queries.clear();
+    console.press("end up up up up");
+    // Steps that have ended are last, ordered by their ids.
     assert!(
-        desk.text().contains("└ port server-4998"),
+        console.text().contains("└ port server-4998"),
         "{}",
-        desk.text()
+        console.text()
     );
     for _ in 0..30 {
-        desk.press("pgup");
-        assert!(!desk.text().contains("├ …"), "{}", desk.text());
+        console.press("pgup");
+        assert!(!console.text().contains("├ …"), "{}", console.text());
     }
-    let limits = desk.asked.iter().map(|query| match query {
+    let limits = console.queries.iter().map(|query| match query {
         Query::BranchSteps(query::BranchSteps { limit, .. }) => *limit,
         other => panic!("{other:?}"),
     });
@@ -148,19 +153,19 @@ fn a_long_branch_is_read_only_where_someone_looks() {
 }
 
 #[test]
-fn one_of_many_opens_in_its_place_and_stays_open_where_it_goes() {
+fn a_row_of_a_branch_opens_in_place_and_stays_open_after_it_moves() {
     let mut world = World::busy();
     world.steps = networks(8);
-    let mut desk = Desk::new(world, (80, 30));
-    desk.press("enter");
+    let mut console = TestConsole::new(world, (80, 30));
+    console.press("enter");
     assert!(
-        desk.text().contains("> ▸ network ×8") || desk.text().contains(">  ▸ network ×8"),
+        console.text().contains("> ▸ network ×8") || console.text().contains(">  ▸ network ×8"),
         "{}",
-        desk.text()
+        console.text()
     );
-    desk.press("enter down down down right");
-    let rows = |desk: &Desk| -> Vec<String> {
-        let text = desk.text();
+    console.press("enter down down down right");
+    let rows = |console: &TestConsole| -> Vec<String> {
+        let text = console.text();
         let rows = text.lines().filter(|line| {
             line.contains(['├', '└']) && (line.contains("-0 ") || line.contains("-2 "))
         });
@@ -175,7 +180,7 @@ fn one_of_many_opens_in_its_place_and_stays_open_where_it_goes() {
         .collect()
     };
     assert_eq!(
-        rows(&desk),
+        rows(&console),
         [
             "├ ▸ network network-0",
             "├ network network-2",
@@ -183,13 +188,13 @@ fn one_of_many_opens_in_its_place_and_stays_open_where_it_goes() {
             "│   └ port port-2"
         ]
     );
-    // It ends, and stands behind those that have not: with what is below it.
-    desk.world.steps[8].state = StepState::Gone;
-    desk.world.deletions[0].counts.gone += 1;
-    desk.world.snapshot.deletions = vec![desk.world.deletions[0].clone()];
-    desk.publish();
+    // The step ends, and moves behind those that have not ended, together with the rows below it.
+    console.world.steps[8].state = StepState::Gone;
+    console.world.deletions[0].counts.gone += 1;
+    console.world.snapshot.deletions = vec![console.world.deletions[0].clone()];
+    console.publish();
     assert_eq!(
-        rows(&desk),
+        rows(&console),
         [
             "├ ▸ network network-0",
             "└ network network-2",
@@ -198,105 +203,129 @@ fn one_of_many_opens_in_its_place_and_stays_open_where_it_goes() {
         ]
     );
     assert!(
-        desk.text().contains(">  └ network network-2"),
+        console.text().contains(">  └ network network-2"),
         "the cursor is on its row\n{}",
-        desk.text()
+        console.text()
     );
-    desk.press("left");
+    console.press("left");
     assert_eq!(
-        rows(&desk),
+        rows(&console),
         ["├ ▸ network network-0", "└ ▸ network network-2"]
     );
-    desk.press("left");
-    assert!(desk.text().contains(">  ▸ network ×8"), "{}", desk.text());
+    console.press("left");
+    assert!(
+        console.text().contains(">  ▸ network ×8"),
+        "{}",
+        console.text()
+    );
 }
 
 #[test]
-fn a_refresh_is_not_forgotten_while_more_of_the_tree_is_opened() {
+fn a_due_refresh_still_happens_while_a_branch_is_opened() {
     let mut world = World::busy();
     world.steps = networks(8);
-    let mut desk = Desk::new(world, (80, 30));
-    desk.press("enter enter down");
-    desk.world.steps[23].state = StepState::Gone;
+    let mut console = TestConsole::new(world, (80, 30));
+    console.press("enter enter down");
+    console.world.steps[23].state = StepState::Gone;
     let gone = serde_json::json!({"state": "gone"});
     let mut event = super::fake::event(6, EventKind::StepState, "network-7 is gone", gone);
-    event.step_id = Some(desk.world.steps[23].id);
-    desk.world.events.push(event);
-    desk.follow();
-    // Both are due at once: what this opens, and the numbers.
-    desk.now += chrono::TimeDelta::seconds(6);
-    let now = desk.now;
-    desk.take(Event::Tick(now));
-    assert!(desk.text().contains("· 1/8"), "{}", desk.text());
-    desk.world.steps[20].state = StepState::Gone;
-    let mut event = desk.world.events.pop().unwrap();
+    event.step_id = Some(console.world.steps[23].id);
+    console.world.events.push(event);
+    console.deliver_events();
+    // The steps of the opened branch and the counts of the folded rows are due at the same time.
+    console.now += chrono::TimeDelta::seconds(6);
+    let now = console.now;
+    console.handle(Event::Tick(now));
+    assert!(console.text().contains("· 1/8"), "{}", console.text());
+    console.world.steps[20].state = StepState::Gone;
+    let mut event = console.world.events.pop().unwrap();
     event.seq = 7;
-    event.step_id = Some(desk.world.steps[20].id);
-    desk.world.events.push(event);
-    desk.follow();
-    // Time passes with an answer to somebody else's question, which wakes nobody.
-    desk.now += chrono::TimeDelta::seconds(6);
-    desk.take(Event::Answer {
+    event.step_id = Some(console.world.steps[20].id);
+    console.world.events.push(event);
+    console.deliver_events();
+    // The time passes with an answer that no pane waits for, so no pane queries anything.
+    console.now += chrono::TimeDelta::seconds(6);
+    console.handle(Event::Answer {
         ticket: u64::MAX,
-        answer: desk.world.answer(&Query::Kinds(query::Kinds {})),
-        now: desk.now,
+        answer: console.world.answer(&Query::Kinds(query::Kinds {})),
+        now: console.now,
     });
-    desk.press("right");
-    assert!(desk.text().contains("└ subnet subnet-0"), "{}", desk.text());
-    let now = desk.now;
-    desk.take(Event::Tick(now));
-    assert!(desk.text().contains("· 2/8"), "{}", desk.text());
+    console.press("right");
+    assert!(
+        console.text().contains("└ subnet subnet-0"),
+        "{}",
+        console.text()
+    );
+    let now = console.now;
+    console.handle(Event::Tick(now));
+    assert!(console.text().contains("· 2/8"), "{}", console.text());
 }
 
 #[test]
-fn a_filter_asks_the_engine_and_says_how_many_of_all_fit() {
+fn a_filter_of_a_tree_is_sent_to_the_engine_and_shows_how_many_steps_match() {
     let mut world = World::busy();
     world.steps = super::fake::steps(5_000);
-    let mut desk = Desk::new(world, (80, 24));
-    desk.press("enter /server-499 enter");
-    let text = desk.text();
+    let mut console = TestConsole::new(world, (80, 24));
+    console.press("enter /server-499 enter");
+    let text = console.text();
     assert!(text.contains("11 of 536 steps fit"), "{text}");
     assert!(
         text.contains("port server-499 ") && text.contains("port server-4990"),
         "{text}"
     );
-    desk.press("/ ctrl-u port enter");
-    let text = desk.text();
+    console.press("/ ctrl-u port enter");
+    let text = console.text();
     assert!(text.contains("4,990 of 536 steps fit"), "{text}");
-    // More are asked for at the end of what is there.
-    desk.press("end down down down");
-    assert!(desk.text().contains("port server-501 "), "{}", desk.text());
-    desk.press("esc");
-    assert!(desk.text().contains("▸ port ×4,990"), "{}", desk.text());
-    desk.press("/nowhere enter");
+    // At the end of the rows that were read, the console reads more.
+    console.press("end down down down");
     assert!(
-        desk.text().contains("No step matches \"nowhere\"."),
+        console.text().contains("port server-501 "),
         "{}",
-        desk.text()
+        console.text()
+    );
+    console.press("esc");
+    assert!(
+        console.text().contains("▸ port ×4,990"),
+        "{}",
+        console.text()
+    );
+    console.press("/nowhere enter");
+    assert!(
+        console.text().contains("No step matches \"nowhere\"."),
+        "{}",
+        console.text()
     );
 }
 
 #[test]
-fn what_needs_a_person_is_not_counted_by_looking_through_it() {
+fn the_stuck_pane_sends_no_count_query() {
     let mut world = World::busy();
     world.steps = (1..=700)
         .map(|n| step(n, "port", &format!("p{n}"), StepState::Stuck, &[]))
         .collect();
-    let mut desk = Desk::new(world, (80, 24));
-    desk.press(":stuck enter");
-    // Besides them there is one that was refused.
-    assert!(desk.text().contains("── stuck 501+"), "{}", desk.text());
+    let mut console = TestConsole::new(world, (80, 24));
+    console.press(":stuck enter");
+    // One refused deletion is counted too.
+    assert!(
+        console.text().contains("── stuck 501+"),
+        "{}",
+        console.text()
+    );
     let counts = |query: &&Query| matches!(query, Query::StepCount(_));
-    assert_eq!(desk.asked.iter().filter(counts).count(), 0);
-    desk.press("end");
-    desk.publish();
-    assert!(desk.text().contains("── stuck 701"), "{}", desk.text());
+    assert_eq!(console.queries.iter().filter(counts).count(), 0);
+    console.press("end");
+    console.publish();
+    assert!(
+        console.text().contains("── stuck 701"),
+        "{}",
+        console.text()
+    );
 }
 
 #[test]
-fn a_chart_draws_what_ran_when_and_says_what_each_waited_for() {
-    let row = |desk: &Desk, word: &str| {
-        let text = desk.text();
+fn a_chart_draws_the_activity_of_each_row_and_says_what_it_waited_for() {
+    let row = |console: &TestConsole, word: &str| {
+        let text = console.text();
         let row = text.lines().find(|line| line.contains(word));
         row.unwrap_or_else(|| panic!("no {word} in\n{text}"))
             .to_owned()
@@ -308,43 +337,43 @@ fn a_chart_draws_what_ran_when_and_says_what_each_waited_for() {
         (120, false),
         (300, false),
     ] {
-        let look = ConsoleOptions { ascii, ..options() };
-        let mut desk = Desk::with(World::busy(), (width, 24), look);
-        desk.press(":deletions enter t");
+        let options = ConsoleOptions { ascii, ..options() };
+        let mut console = TestConsole::with(World::busy(), (width, 24), options);
+        console.press(":deletions enter t");
         let signs = match ascii {
             true => ['-', '+', '#', 'x', '.'],
             false => ['·', '▓', '█', '✖', '░'],
         };
-        let [waits, sent, gone, refused, rests] = signs;
-        let port = row(&desk, ">  port");
-        // On a narrow screen what was only sent stands behind what went.
+        let [waiting, sent, gone, refused, nothing_new] = signs;
+        let port = row(&console, ">  port");
+        // On a narrow screen, the sign for gone hides the sign for sent.
         assert!(port.contains(gone), "{port}");
         assert!(port.contains(sent) || width == 40, "{port}");
-        let interface = row(&desk, "detach rout");
-        for sign in [waits, refused, rests] {
+        let interface = row(&console, "detach rout");
+        for sign in [waiting, refused, nothing_new] {
             assert!(interface.contains(sign), "{sign} in {interface}");
         }
-        // To the last column of the screen.
-        let network = row(&desk, "   network");
+        // The chart reaches the last column of the screen but one.
+        let network = row(&console, "   network");
         let end = network.chars().count();
         assert_eq!(end, usize::from(width) - 1, "{network}");
     }
-    let mut desk = Desk::new(World::busy(), (80, 24));
-    desk.press(":deletions enter t down");
-    let text = desk.text();
+    let mut console = TestConsole::new(World::busy(), (80, 24));
+    console.press(":deletions enter t down");
+    let text = console.text();
     assert!(
         text.contains("the last that it waited for, port web-p119"),
         "{text}"
     );
-    desk.press("down");
-    let text = desk.text();
+    console.press("down");
+    let text = console.text();
     assert!(text.contains("it waits for router interface r1"), "{text}");
 }
 
 #[test]
-fn the_engine_is_asked_for_projects_by_their_ids() {
+fn a_project_filter_is_sent_to_the_engine_with_the_projects_id() {
     let mut world = World::busy();
-    world.answers = Some(Box::new(|query| match query {
+    world.override_answer = Some(Box::new(|query| match query {
         Query::Resources(query::Resources { kind, .. }) if kind == "project" => {
             let mut row = resource("project", 1, "shop");
             row.key.id = "a1".to_owned();
@@ -360,10 +389,10 @@ fn the_engine_is_asked_for_projects_by_their_ids() {
         }
         _ => None,
     }));
-    let mut desk = Desk::new(world, (80, 24));
-    desk.press(":deletions enter / project=shop enter");
-    desk.press("esc enter / project=shop enter");
-    let last = desk.asked.iter().rev().find_map(|query| match query {
+    let mut console = TestConsole::new(world, (80, 24));
+    console.press(":deletions enter / project=shop enter");
+    console.press("esc enter / project=shop enter");
+    let last = console.queries.iter().rev().find_map(|query| match query {
         Query::Steps(query::Steps { filter, .. }) => Some(filter.as_str()),
         _ => None,
     });
@@ -371,12 +400,12 @@ fn the_engine_is_asked_for_projects_by_their_ids() {
 }
 
 #[test]
-fn the_collectors_schedule_is_drawn_over_what_is_blocked() {
+fn the_retry_schedule_is_drawn_on_its_time_axis() {
     for ascii in [false, true] {
-        let look = ConsoleOptions { ascii, ..options() };
-        let mut desk = Desk::with(World::busy(), (80, 24), look);
-        desk.press(":gc enter");
-        let text = desk.text();
+        let options = ConsoleOptions { ascii, ..options() };
+        let mut console = TestConsole::with(World::busy(), (80, 24), options);
+        console.press(":gc enter");
+        let text = console.text();
         let (low, high) = if ascii { ('_', '#') } else { ('▁', '█') };
         let plot = text.lines().find(|line| line.contains(high)).unwrap();
         let axis = text.lines().find(|line| line.contains("10s  30s")).unwrap();
@@ -414,15 +443,15 @@ fn cancelled() -> World {
 }
 
 #[test]
-fn p09_what_was_cancelled_before_it_was_sent_is_not_shown_as_deleted() {
-    let mut desk = Desk::new(cancelled(), (80, 24));
-    for (keys, places) in [("", 1), ("enter", 2)] {
-        desk.press(keys);
-        let text = desk.text();
+fn p09_steps_cancelled_before_they_were_sent_are_not_shown_as_deleted() {
+    let mut console = TestConsole::new(cancelled(), (80, 24));
+    for (keys, lines_expected) in [("", 1), ("enter", 2)] {
+        console.press(keys);
+        let text = console.text();
         assert!(!text.contains("601/601"), "{text}");
         let lines = text.lines().filter(|line| line.contains("22/601"));
         let lines: Vec<&str> = lines.collect();
-        assert_eq!(lines.len(), places, "{text}");
+        assert_eq!(lines.len(), lines_expected, "{text}");
         assert!(!lines.concat().contains('█'), "{text}");
     }
 }
@@ -435,16 +464,16 @@ fn the_tree_of_a_cancelled_deletion_shows_how_its_last_call_ends() {
     world.deletions[0].counts.gone = 21;
     world.deletions[0].counts.verifying = 1;
     world.snapshot.steps = world.deletions[0].counts;
-    let mut desk = Desk::new(world, (80, 24));
-    desk.press("enter");
-    assert!(desk.text().contains("21/601"), "{}", desk.text());
-    // Nothing is under way any more once it has ended.
-    desk.world.steps[0] = last;
-    desk.world.deletions[0].counts.gone = 22;
-    desk.world.deletions[0].counts.verifying = 0;
-    desk.world.snapshot.steps = desk.world.deletions[0].counts;
-    desk.publish();
-    let text = desk.text();
+    let mut console = TestConsole::new(world, (80, 24));
+    console.press("enter");
+    assert!(console.text().contains("21/601"), "{}", console.text());
+    // The last call ends, so nothing is under way any more.
+    console.world.steps[0] = last;
+    console.world.deletions[0].counts.gone = 22;
+    console.world.deletions[0].counts.verifying = 0;
+    console.world.snapshot.steps = console.world.deletions[0].counts;
+    console.publish();
+    let text = console.text();
     assert!(
         text.contains("22/601") && !text.contains("21/601"),
         "{text}"

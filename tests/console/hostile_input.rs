@@ -1,4 +1,4 @@
-//! Names that want to break out, keys without sense, sizes without end.
+//! Hostile names, random keys, and screens of any size.
 
 use gone::control::DeploymentStatus;
 use gone::domain::model::{KindName, StepState};
@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use termina::event::{KeyCode, KeyEvent, Modifiers};
 use unicode_width::UnicodeWidthStr;
 
-use super::fake::{Desk, World, blocker, error, options, resource, step};
+use super::fake::{TestConsole, World, blocker, error, options, resource, step};
 
 const HOSTILE: [&str; 8] = [
     "\u{1b}]2;owned\u{7}",
@@ -76,22 +76,22 @@ const WALK: [&str; 10] = [
     ":deployments enter",
 ];
 
-fn frame(desk: &Desk) -> Buffer {
-    let mut buffer = Buffer::empty(Rect::new(0, 0, desk.size.0, desk.size.1));
-    render(&desk.state, &mut buffer);
+fn frame(console: &TestConsole) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, console.size.0, console.size.1));
+    render(&console.state, &mut buffer);
     buffer
 }
 
 #[test]
-fn hostile_names_reach_no_cell_as_control_or_invisible_characters() {
+fn hostile_names_put_no_control_or_invisible_character_on_the_screen() {
     for ascii in [false, true] {
         for size in [(80, 24), (120, 40), (40, 10)] {
-            let look = ConsoleOptions { ascii, ..options() };
-            let mut desk = Desk::with(hostile_world(), size, look);
+            let options = ConsoleOptions { ascii, ..options() };
+            let mut console = TestConsole::with(hostile_world(), size, options);
             for keys in WALK {
-                desk.press(keys);
+                console.press(keys);
                 for down in 0..9 {
-                    for cell in frame(&desk).content() {
+                    for cell in frame(&console).content() {
                         let symbol = cell.symbol();
                         let hostile = symbol.chars().any(|c| {
                             c.is_control()
@@ -100,7 +100,7 @@ fn hostile_names_reach_no_cell_as_control_or_invisible_characters() {
                         assert!(!hostile, "{symbol:?} after {keys:?} and {down} down");
                         assert!(!ascii || symbol.is_ascii(), "{symbol:?} after {keys:?}");
                     }
-                    desk.press("down");
+                    console.press("down");
                 }
             }
         }
@@ -109,9 +109,9 @@ fn hostile_names_reach_no_cell_as_control_or_invisible_characters() {
 
 #[test]
 fn columns_stay_aligned_beside_wide_and_hostile_names() {
-    let mut desk = Desk::new(hostile_world(), (120, 40));
-    desk.press(":network enter");
-    let text = desk.text();
+    let mut console = TestConsole::new(hostile_world(), (120, 40));
+    console.press(":network enter");
+    let text = console.text();
     let rows: Vec<&str> = text.lines().filter(|l| l.contains("ACTIVE")).collect();
     assert_eq!(rows.len(), 9);
     let columns: Vec<usize> = rows
@@ -127,42 +127,42 @@ fn columns_stay_aligned_beside_wide_and_hostile_names() {
 
 #[test]
 fn a_name_that_cannot_be_typed_is_confirmed_by_its_short_id_alone() {
-    let mut desk = Desk::new(hostile_world(), (80, 24));
-    desk.press(":network enter D enter");
-    let text = desk.text();
+    let mut console = TestConsole::new(hostile_world(), (80, 24));
+    console.press(":network enter D enter");
+    let text = console.text();
     assert!(text.contains("Type the short id 00000001"), "{text}");
 }
 
 #[test]
-fn without_colours_the_selection_is_still_reversed() {
+fn the_selection_is_reversed_without_colours() {
     use ratatui::style::{Color, Modifier};
     let mono = ConsoleOptions {
         no_color: true,
         ..options()
     };
-    let mut desk = Desk::with(World::busy(), (80, 24), mono);
+    let mut console = TestConsole::with(World::busy(), (80, 24), mono);
     for keys in WALK {
-        desk.press(keys);
-        let frame = frame(&desk);
+        console.press(keys);
+        let frame = frame(&console);
         let coloured = |c: &&ratatui::buffer::Cell| c.fg != Color::Reset || c.bg != Color::Reset;
         assert_eq!(frame.content().iter().filter(coloured).count(), 0, "{keys}");
     }
-    desk.press("esc esc esc :network enter");
-    let reversed = frame(&desk)
+    console.press("esc esc esc :network enter");
+    let reversed = frame(&console)
         .content()
         .iter()
         .filter(|c| c.modifier.contains(Modifier::REVERSED))
         .count();
-    assert_eq!(reversed, 80, "one whole row");
+    assert_eq!(reversed, 80, "one whole row is reversed");
 }
 
-/// Production looks like production, with and without colours.
+/// The accent makes a production cloud recognisable, with and without colours.
 #[test]
-fn a_clouds_accent_is_a_block_in_the_first_line_and_over_what_is_to_be_confirmed() {
+fn a_clouds_accent_is_shown_in_the_first_line_and_on_the_confirmation() {
     use gone::system::config::Accent;
     use ratatui::style::{Color, Modifier};
     for no_color in [false, true] {
-        let look = ConsoleOptions {
+        let options = ConsoleOptions {
             no_color,
             accent: [
                 ("prod".to_owned(), Accent::Red),
@@ -171,16 +171,16 @@ fn a_clouds_accent_is_a_block_in_the_first_line_and_over_what_is_to_be_confirmed
             .into(),
             ..options()
         };
-        let mut desk = Desk::with(World::busy(), (80, 24), look);
-        let block = |desk: &Desk, line: usize| {
-            let text = desk.text();
+        let mut console = TestConsole::with(World::busy(), (80, 24), options);
+        let block = |console: &TestConsole, line: usize| {
+            let text = console.text();
             let row = text.lines().nth(line).unwrap();
             let at = row
                 .find(" prod ")
-                .unwrap_or_else(|| panic!("no prod in {row}"));
+                .unwrap_or_else(|| panic!("no \" prod \" in {row}"));
             assert!(!row.contains(" away "), "{row}");
             let start = u16::try_from(row[..at].chars().count()).unwrap();
-            let frame = frame(desk);
+            let frame = frame(console);
             for x in start..start + 6 {
                 let cell = &frame[(x, u16::try_from(line).unwrap())];
                 assert!(cell.modifier.contains(Modifier::REVERSED));
@@ -188,25 +188,25 @@ fn a_clouds_accent_is_a_block_in_the_first_line_and_over_what_is_to_be_confirmed
                 assert_eq!(cell.fg, colour);
             }
         };
-        block(&desk, 0);
-        desk.press(":network enter D enter");
-        let text = desk.text();
+        block(&console, 0);
+        console.press(":network enter D enter");
+        let text = console.text();
         let top = text.lines().position(|row| row.contains("┌─ confirm"));
-        block(&desk, top.unwrap());
+        block(&console, top.unwrap());
     }
 }
 
 #[test]
-fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
+fn a_hundred_thousand_random_events_never_panic_or_delete() {
     std::thread::scope(|scope| {
         for seed in 0..4 {
-            scope.spawn(move || storm(seed, 25_000));
+            scope.spawn(move || send_random_events(seed, 25_000));
         }
     });
 }
 
-/// So many random events, with a frame after some of them.
-fn storm(seed: u64, events: usize) {
+/// Sends this many random events to a console, and draws a frame after some of them.
+fn send_random_events(seed: u64, events: usize) {
     let keys: Vec<KeyEvent> = (' '..='~')
         .filter(|c| *c != 'q')
         .map(KeyCode::Char)
@@ -252,50 +252,52 @@ fn storm(seed: u64, events: usize) {
         "F",
         "?",
     ];
-    let mut dice = fastrand::Rng::with_seed(seed);
-    let look = ConsoleOptions {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let options = ConsoleOptions {
         tour: true,
         mouse: true,
         ..options()
     };
-    let mut desk = Desk::with(hostile_world(), (80, 24), look);
-    desk.world.deletions.truncate(4);
+    let mut console = TestConsole::with(hostile_world(), (80, 24), options);
+    console.world.deletions.truncate(4);
     for _ in 0..events {
-        match dice.u8(0..100) {
+        match random.u8(0..100) {
             0..4 => {
-                let size = (dice.u16(0..300), dice.u16(0..100));
-                desk.take(Event::Resize(size.0, size.1));
+                let size = (random.u16(0..300), random.u16(0..100));
+                console.handle(Event::Resize(size.0, size.1));
             }
-            4..8 => desk.press(walks[dice.usize(0..walks.len())]),
+            4..8 => console.press(walks[random.usize(0..walks.len())]),
             8 => {
-                desk.world.snapshot.last_event += 1;
-                desk.world.listings[0].rows.rotate_left(1);
-                desk.world.steps.rotate_right(3);
-                desk.publish();
+                console.world.snapshot.last_event += 1;
+                console.world.listings[0].rows.rotate_left(1);
+                console.world.steps.rotate_right(3);
+                console.publish();
             }
-            9 => desk.take(Event::Paste("web\u{1b}\n漢字\n".to_owned())),
-            10 if desk.following.is_some() => desk.follow(),
-            13 => desk.take(Event::Click(dice.u16(0..100))),
-            14 => desk.take(Event::Wheel { down: dice.bool() }),
+            9 => console.handle(Event::Paste("web\u{1b}\n漢字\n".to_owned())),
+            10 if console.event_request.is_some() => console.deliver_events(),
+            13 => console.handle(Event::Click(random.u16(0..100))),
+            14 => console.handle(Event::Wheel {
+                down: random.bool(),
+            }),
             11 => {
-                desk.now += chrono::TimeDelta::milliseconds(700);
-                let now = desk.now;
-                desk.take(Event::Tick(now));
+                console.now += chrono::TimeDelta::milliseconds(700);
+                let now = console.now;
+                console.handle(Event::Tick(now));
             }
             12 => {
-                let control = KeyCode::Char(char::from(b'a' + dice.u8(0..26)));
-                if control != KeyCode::Char('c') {
-                    desk.take(Event::Key(KeyEvent::new(control, Modifiers::CONTROL)));
+                let key = KeyCode::Char(char::from(b'a' + random.u8(0..26)));
+                if key != KeyCode::Char('c') {
+                    console.handle(Event::Key(KeyEvent::new(key, Modifiers::CONTROL)));
                 }
             }
-            _ => desk.take(Event::Key(keys[dice.usize(0..keys.len())])),
+            _ => console.handle(Event::Key(keys[random.usize(0..keys.len())])),
         }
-        if dice.u8(0..4) == 0 {
-            frame(&desk);
+        if random.u8(0..4) == 0 {
+            frame(&console);
         }
     }
-    // Nobody typed the name or the short id, except by a chance that these seeds do not have.
-    let deleted = desk
+    // A random confirmation would need the whole name or short id, which these seeds never type.
+    let deleted = console
         .changes()
         .iter()
         .filter(|c| matches!(c, gone::control::Command::DeletePlan { .. }))

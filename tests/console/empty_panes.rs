@@ -1,27 +1,28 @@
-//! A pane without rows says why: it still asks, it could not be answered, a filter hides all rows, or there is
-//! nothing. Each of the four, for each pane.
+//! A pane without rows says why: it is still loading, its query failed, a filter hides all rows, or nothing exists.
+//! The tests check each of the four for each pane.
 
 use gone::control::{ControlError, Explanation, Page, Query};
 use gone::domain::gantt::Gantt;
 use gone::domain::model::{DeletionState, StepState};
 use gone::frontends::console::ConsoleOptions;
 
-use crate::fake::{self, Desk, World, deletion, step};
+use crate::fake::{self, TestConsole, World, deletion, step};
 
 const FAILURE: &str = "the socket was closed";
 
 /// One pane.
 struct Case {
-    /// Its name, and from where it is opened.
+    /// The name of the pane, which is also its command if `open_keys` is empty.
     name: &'static str,
-    before: &'static str,
-    /// What opens it.
-    opens: &'static str,
-    /// One of its rows.
+    /// The keys that lead to the pane from which this one is opened.
+    start_keys: &'static str,
+    /// The keys that open the pane.
+    open_keys: &'static str,
+    /// The word for one of its rows.
     noun: &'static str,
-    /// Said until the first answer; none: it needs none.
+    /// The message until the first answer; none if the pane waits for no answer.
     loading: Option<&'static str>,
-    /// Said where there is nothing; none: it is never empty by itself.
+    /// The message if nothing exists; none if the pane always has rows.
     nothing: Option<&'static str>,
 }
 
@@ -109,8 +110,8 @@ const CASES: &[Case] = &[
         ..pane("sites", "site", "", "No cloud is configured")
     },
     Case {
-        before: ":deletions enter",
-        opens: "enter",
+        start_keys: ":deletions enter",
+        open_keys: "enter",
         ..pane(
             "tree",
             "step",
@@ -119,8 +120,8 @@ const CASES: &[Case] = &[
         )
     },
     Case {
-        before: ":deletions enter",
-        opens: "t",
+        start_keys: ":deletions enter",
+        open_keys: "t",
         ..pane(
             "chart",
             "row",
@@ -129,8 +130,8 @@ const CASES: &[Case] = &[
         )
     },
     Case {
-        before: ":stuck enter",
-        opens: "enter",
+        start_keys: ":stuck enter",
+        open_keys: "enter",
         ..pane(
             "inspect",
             "event",
@@ -139,8 +140,8 @@ const CASES: &[Case] = &[
         )
     },
     Case {
-        before: ":stuck enter",
-        opens: "e",
+        start_keys: ":stuck enter",
+        open_keys: "e",
         ..pane(
             "explain",
             "line",
@@ -149,8 +150,8 @@ const CASES: &[Case] = &[
         )
     },
     Case {
-        before: ":stuck enter down",
-        opens: "b",
+        start_keys: ":stuck enter down",
+        open_keys: "b",
         ..pane(
             "blockers",
             "blocker",
@@ -159,8 +160,8 @@ const CASES: &[Case] = &[
         )
     },
     Case {
-        before: ":causes enter",
-        opens: "enter",
+        start_keys: ":causes enter",
+        open_keys: "enter",
         nothing: None,
         ..pane(
             "cause",
@@ -170,20 +171,20 @@ const CASES: &[Case] = &[
         )
     },
     Case {
-        before: ":stuck enter",
-        opens: "F",
+        start_keys: ":stuck enter",
+        open_keys: "F",
         nothing: None,
         ..pane("ladder", "rung", "Asking what can be done about it", "")
     },
     Case {
-        before: ":network enter",
-        opens: "D",
+        start_keys: ":network enter",
+        open_keys: "D",
         nothing: None,
         ..pane("plan", "step", "Planning to delete", "")
     },
     Case {
-        before: ":network enter",
-        opens: "enter",
+        start_keys: ":network enter",
+        open_keys: "enter",
         loading: None,
         nothing: None,
         ..pane("details", "field", "", "")
@@ -194,7 +195,7 @@ const CASES: &[Case] = &[
         ..pane("tour", "station", "", "")
     },
     Case {
-        opens: "?",
+        open_keys: "?",
         loading: None,
         nothing: None,
         ..pane("help", "key", "", "")
@@ -209,8 +210,8 @@ const fn pane(
 ) -> Case {
     Case {
         name,
-        before: "",
-        opens: "",
+        start_keys: "",
+        open_keys: "",
         noun,
         loading: Some(loading),
         nothing: Some(nothing),
@@ -218,47 +219,48 @@ const fn pane(
 }
 
 impl Case {
-    /// The keys that open it.
-    fn open(&self, desk: &mut Desk) {
-        match self.opens {
-            "" => desk.press(&format!(":{} enter", self.name)),
-            keys => desk.press(keys),
+    /// Opens the pane by its keys.
+    fn open(&self, console: &mut TestConsole) {
+        match self.open_keys {
+            "" => console.press(&format!(":{} enter", self.name)),
+            keys => console.press(keys),
         }
     }
 
-    /// The pane in this world; before it is opened, something may change.
-    fn desk(&self, world: World, prepare: impl FnOnce(&mut Desk)) -> Desk {
+    /// Opens the pane in a console with this world. `prepare` changes the console just before.
+    fn console(&self, world: World, prepare: impl FnOnce(&mut TestConsole)) -> TestConsole {
         let options = ConsoleOptions {
             tour: self.name == "tour",
             ..fake::options()
         };
-        let mut desk = Desk::with(world, (120, 40), options);
-        desk.press(self.before);
-        prepare(&mut desk);
-        self.open(&mut desk);
-        desk
+        let mut console = TestConsole::with(world, (120, 40), options);
+        console.press(self.start_keys);
+        prepare(&mut console);
+        self.open(&mut console);
+        console
     }
 }
 
-fn says(case: &Case, desk: &Desk, words: &str) {
-    let text = desk.text();
+/// Checks that the screen has this text, and no action name in braces in place of a key.
+fn assert_says(case: &Case, console: &TestConsole, words: &str) {
+    let text = console.text();
     assert!(
         text.contains(words),
-        "{}: \"{words}\" is not said:\n{text}",
+        "{}: no \"{words}\" in\n{text}",
         case.name
     );
     let mut braces = text.split('{').skip(1);
     let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_lowercase());
     assert!(
         !braces.any(is_name),
-        "{}: an action without its key:\n{text}",
+        "{}: the name of an action stands in place of its key:\n{text}",
         case.name
     );
 }
 
-/// What any of the panes says where there is nothing.
-fn says_of_no_nothing(case: &Case, desk: &Desk) {
-    let text = desk.text();
+/// Checks that the screen has none of the messages that nothing exists.
+fn assert_not_called_empty(case: &Case, console: &TestConsole) {
+    let text = console.text();
     for nothing in CASES.iter().filter_map(|case| case.nothing) {
         assert!(
             !text.contains(nothing),
@@ -269,50 +271,53 @@ fn says_of_no_nothing(case: &Case, desk: &Desk) {
 }
 
 #[test]
-fn a_pane_that_still_asks_says_so() {
+fn a_pane_says_that_it_is_loading_until_the_first_answer() {
     for case in CASES {
         let Some(loading) = case.loading else {
             continue;
         };
-        let desk = case.desk(World::busy(), |desk| {
-            desk.answers = false;
-            desk.receives = false;
+        let console = case.console(World::busy(), |console| {
+            console.answers_queries = false;
+            console.answers_commands = false;
         });
-        says(case, &desk, loading);
-        says_of_no_nothing(case, &desk);
+        assert_says(case, &console, loading);
+        assert_not_called_empty(case, &console);
     }
 }
 
 #[test]
-fn that_there_is_no_row_is_said_only_until_there_is_one() {
-    let mut desk = Desk::new(World::busy(), (80, 24));
-    desk.withholds = |query| matches!(query, Query::Resources(_));
-    desk.press(":network enter D");
-    let told = "there is no row to plan a deletion of";
-    assert!(desk.text().contains(told), "{}", desk.text());
-    desk.answer_withheld(1);
-    let text = desk.text();
-    assert!(text.contains("storage") && !text.contains(told), "{text}");
+fn the_message_that_no_row_exists_disappears_with_the_first_row() {
+    let mut console = TestConsole::new(World::busy(), (80, 24));
+    console.withholds = |query| matches!(query, Query::Resources(_));
+    console.press(":network enter D");
+    let expected = "there is no row to plan a deletion of";
+    assert!(console.text().contains(expected), "{}", console.text());
+    console.answer_withheld(1);
+    let text = console.text();
+    assert!(
+        text.contains("storage") && !text.contains(expected),
+        "{text}"
+    );
 }
 
 #[test]
-fn a_question_that_failed_is_not_taken_for_nothing() {
+fn a_pane_whose_query_failed_shows_the_error_and_not_that_it_is_empty() {
     for case in CASES.iter().filter(|case| case.loading.is_some()) {
-        let mut desk = case.desk(World::busy(), |desk| {
-            desk.world.answers = Some(Box::new(
+        let mut console = case.console(World::busy(), |console| {
+            console.world.override_answer = Some(Box::new(
                 |_: &Query| -> Option<Result<Page, ControlError>> { Some(Err(unreachable())) },
             ));
-            desk.world.plan = Err(unreachable());
+            console.world.plan = Err(unreachable());
         });
         if case.name == "events" {
-            desk.lose_events(unreachable());
+            console.fail_events(unreachable());
         }
-        says(case, &desk, FAILURE);
-        says_of_no_nothing(case, &desk);
-        let text = desk.text();
-        let asked = ["could not be", "could be listed", "Nothing was sent"];
+        assert_says(case, &console, FAILURE);
+        assert_not_called_empty(case, &console);
+        let text = console.text();
+        let failures = ["could not be", "could be listed", "Nothing was sent"];
         assert!(
-            asked.iter().any(|words| text.contains(words)),
+            failures.iter().any(|words| text.contains(words)),
             "{}:\n{text}",
             case.name
         );
@@ -320,32 +325,40 @@ fn a_question_that_failed_is_not_taken_for_nothing() {
 }
 
 #[test]
-fn a_filter_that_matches_nothing_says_so() {
+fn a_pane_says_that_no_row_matches_its_filter() {
     for case in CASES {
         let mut world = World::busy();
         if case.name == "drift" {
             world.steps.push(fake::drifted(95, "web"));
         }
-        let mut desk = case.desk(world, |_| {});
+        let mut console = case.console(world, |_| {});
         if case.name == "events" {
-            desk.follow();
+            console.deliver_events();
         }
-        desk.press("/zzzz enter");
-        says(case, &desk, &format!("No {} matches \"zzzz\".", case.noun));
-        says_of_no_nothing(case, &desk);
-        desk.press("esc");
-        assert!(!desk.text().contains("matches \"zzzz\""), "{}", case.name);
+        console.press("/zzzz enter");
+        assert_says(
+            case,
+            &console,
+            &format!("No {} matches \"zzzz\".", case.noun),
+        );
+        assert_not_called_empty(case, &console);
+        console.press("esc");
+        assert!(
+            !console.text().contains("matches \"zzzz\""),
+            "{}",
+            case.name
+        );
     }
 }
 
 #[test]
-fn a_pane_with_nothing_says_what_would_be_here() {
+fn an_empty_pane_says_that_nothing_exists() {
     for case in CASES {
         let Some(nothing) = case.nothing else {
             continue;
         };
         let mut world = World::empty();
-        match case.before {
+        match case.start_keys {
             "" => {}
             ":deletions enter" => {
                 world.deletions = vec![deletion(1, DeletionState::Running, 0, 1)];
@@ -353,42 +366,42 @@ fn a_pane_with_nothing_says_what_would_be_here() {
             }
             _ => world.steps = vec![step(1, "port", "p", StepState::Stuck, &[])],
         }
-        let mut desk = case.desk(world, |desk| {
-            desk.world.steps.retain(|_| case.name != "tree");
-            desk.world.answers = Some(Box::new(|query| match query {
+        let mut console = case.console(world, |console| {
+            console.world.steps.retain(|_| case.name != "tree");
+            console.world.override_answer = Some(Box::new(|query| match query {
                 Query::Chart(_) => Some(Ok(Page::Chart(no_rows()))),
                 Query::Explain(_) => Some(Ok(Page::Explain(Box::new(no_findings())))),
                 _ => None,
             }));
         });
         if case.name == "events" {
-            desk.follow();
+            console.deliver_events();
         }
-        says(case, &desk, nothing);
-        // No filter could show more.
+        assert_says(case, &console, nothing);
+        // A filter that matches nothing does not change the message.
         if !["tree", "stuck", "gc"].contains(&case.name) {
-            desk.press("/zzzz enter");
-            says(case, &desk, nothing);
+            console.press("/zzzz enter");
+            assert_says(case, &console, nothing);
         }
     }
 }
 
 #[test]
-fn a_kind_that_one_site_could_not_list_is_not_taken_for_nothing() {
+fn a_list_that_one_site_could_not_answer_shows_the_error_and_not_that_it_is_empty() {
     let mut world = World::busy();
     for listing in &mut world.listings {
         listing.rows.clear();
     }
     world.listings[0].error = None;
     world.listings[1].error = Some(FAILURE.to_owned());
-    let mut desk = Desk::new(world, (120, 40));
-    desk.press(":network enter");
+    let mut console = TestConsole::new(world, (120, 40));
+    console.press(":network enter");
     for _ in 0..2 {
-        let text = desk.text();
+        let text = console.text();
         assert!(text.contains("Not every site could be listed"), "{text}");
         assert!(text.contains(FAILURE), "{text}");
         assert!(!text.contains("There is no network"), "{text}");
-        desk.press("/zzzz enter");
+        console.press("/zzzz enter");
     }
 }
 
