@@ -86,11 +86,11 @@
 //! | [`app`] | chooses the mode of the process, connects the parts | `Mode`, `EngineSource` |
 //!
 //! # Imports
-//! A module may import only what its row lists; `tests/domain/rooms.rs` fails otherwise. A row names a module of `src`
-//! (which the test calls a *room*), as a folder or a file: a top-level one, or one of `frontends`. An entry may be a
-//! submodule (`ledger/tombstones`). The test resolves every path and `use` below `src`, through re-exports too.
+//! A module may import only what its row lists; `tests/domain/imports.rs` fails otherwise. A row names a module of
+//! `src`, as a folder or a file: a top-level one, or one of `frontends`. An entry may be a submodule
+//! (`ledger/tombstones`). The test resolves every path and `use` below `src`, through re-exports too.
 //!
-//! | room | may import |
+//! | module | may import |
 //! |---|---|
 //! | `domain` | nothing |
 //! | `system` | `domain` |

@@ -1,4 +1,4 @@
-//! The pure room: kinds, plans, decisions.
+//! Tests of the pure module `domain`: kinds, plans, decisions. They also check the import table of `src/lib.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,23 +13,23 @@ mod check_kinds;
 mod coverage;
 mod edges;
 mod estimate;
+mod imports;
 mod kinds;
 mod ladder;
 mod lookups;
 mod nesting;
-mod news;
+mod notification;
 mod outline;
 mod peers;
 mod plan;
 mod policy;
 mod relations;
-mod rooms;
 mod secrets;
 mod servers;
 mod services;
 mod shares;
 mod stacks;
-#[allow(dead_code)] // No theme needs all of it.
+#[allow(dead_code)] // Not every test uses all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;
 mod topology;

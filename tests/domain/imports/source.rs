@@ -1,16 +1,16 @@
-//! What a source text names: its `use` trees, and each path of two segments or more.
+//! Reads the names in a source text: its `use` trees, and each path of two or more segments.
 //!
-//! It works on tokens and not on the syntax tree, so that a path inside a macro's call or definition
-//! is seen like any other. Comments, and documentation with its links, are not code and not read.
+//! The reader works on tokens instead of a syntax tree, so that it also finds paths in calls and definitions of macros.
+//! It skips comments and documentation.
 
 use std::str::FromStr as _;
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
-/// A path as it is written, with `::x` as `["", "x"]`.
+/// A path as written, with `::x` as `["", "x"]`.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The module that it stands in, from the crate's root.
+    /// The module with the path, from the crate's root.
     pub module: Vec<String>,
     pub path: Vec<String>,
     pub line: usize,
@@ -20,9 +20,9 @@ pub struct Written {
 #[derive(Clone, Debug)]
 pub struct Import {
     pub written: Written,
-    /// Under which name; `*` for all that the path holds.
+    /// The imported name; `*` for all names of the path.
     pub name: String,
-    /// Visible outside of its module.
+    /// Whether the import is visible outside of its module.
     pub public: bool,
 }
 
@@ -33,9 +33,9 @@ pub struct Source {
     pub paths: Vec<Written>,
     /// Inline and declared modules, each by its full path.
     pub modules: Vec<Vec<String>>,
-    /// Each function's name.
+    /// The name and the line of each function.
     pub functions: Vec<(String, usize)>,
-    /// Where `async` or `await` stands.
+    /// The lines with `async` or `await`.
     pub asynchronous: Vec<usize>,
 }
 
@@ -65,12 +65,12 @@ impl Source {
         }
     }
 
-    /// Reads what starts with a word, and answers where to go on.
+    /// Reads the syntax that starts with a word. Returns the index of the next token.
     fn word(&mut self, tokens: &[TokenTree], at: usize, module: &[String]) -> usize {
         let word = name_of(&tokens[at]).unwrap();
         let line = line_of(&tokens[at]);
         match word.as_str() {
-            // `impl Trait + use<'a>` is no import.
+            // The `use` of `impl Trait + use<'a>` is not an import.
             "use" if !tokens.get(at + 1).is_some_and(|next| is(next, '<')) => {
                 let end = (at..tokens.len())
                     .find(|&end| is(&tokens[end], ';'))
@@ -110,7 +110,7 @@ impl Source {
             _ => {
                 let (path, end) = path_at(tokens, at);
                 let after_colons = at >= 2 && colons(tokens, at - 2);
-                // `<T as Trait>::name` and `Vec::<T>::new`: the rest of a path that was read.
+                // In `<T as Trait>::name` and `Vec::<T>::new`, this is the rest of a path that was read already.
                 let rest = after_colons && at >= 3 && is(&tokens[at - 3], '>');
                 if after_colons && !rest {
                     self.path(module, [vec![String::new()], path].concat(), line);
@@ -167,7 +167,8 @@ impl Source {
         });
     }
 
-    /// Reads an attribute, where a string may be a path: `#[serde(with = "crate::a::b")]`.
+    /// Reads an attribute, in which a string may be a path: `#[serde(with = "crate::a::b")]`. Returns the index of the
+    /// next token.
     fn attribute(&mut self, tokens: &[TokenTree], at: usize, module: &[String]) -> usize {
         let body = at + 1 + usize::from(tokens.get(at + 1).is_some_and(|next| is(next, '!')));
         let Some(TokenTree::Group(group)) = tokens.get(body) else {
@@ -210,14 +211,14 @@ impl Source {
     }
 }
 
-/// Words after which a `::` starts a path of its own.
+/// Words that begin no path. A `::` after them starts a new path.
 const KEYWORDS: [&str; 30] = [
     "as", "box", "break", "const", "continue", "dyn", "else", "enum", "extern", "for", "if",
     "impl", "in", "let", "loop", "match", "move", "mut", "pub", "ref", "return", "static",
     "struct", "trait", "type", "unsafe", "use", "where", "while", "yield",
 ];
 
-/// The path that starts at a word, and where it ends.
+/// Returns the path that starts at a word, and the index after its end.
 fn path_at(tokens: &[TokenTree], at: usize) -> (Vec<String>, usize) {
     let mut path = vec![name_of(&tokens[at]).unwrap()];
     let mut end = at + 1;
@@ -255,7 +256,7 @@ fn line_of(token: &TokenTree) -> usize {
     token.span().start().line
 }
 
-/// Whether what follows these tokens was given a visibility.
+/// Whether these tokens end with a visibility such as `pub` or `pub(crate)`.
 fn is_public(before: &[TokenTree]) -> bool {
     let word = match before {
         [.., word, TokenTree::Group(scope)] if scope.delimiter() == Delimiter::Parenthesis => word,

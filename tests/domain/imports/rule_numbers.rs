@@ -1,4 +1,4 @@
-//! A test that shows a promise carries its number: here it is looked up.
+//! Checks that the rule numbers in the names of tests exist in `assets/promises.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::files_of;
 use super::source::Source;
 
-/// The numbers that head a row of a table: `| T5 | … |`.
+/// Returns the numbers in the first cells of tables: `| T5 | … |`.
 fn promised(text: &str) -> BTreeSet<String> {
     let first_cell =
         |line: &str| Some(line.strip_prefix('|')?.split('|').next()?.trim().to_owned());
@@ -22,8 +22,8 @@ fn is_number(cell: &str) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The rule that a test's name claims to show: `t05_local_get` and `testbed_t05_…` the rule T5, and
-/// `i13a_…` the rule I13.
+/// Returns the first rule that a test's name claims to prove: T5 for `t05_local_get` and `testbed_t05_…`, and I13 for
+/// `i13a_…`.
 fn claimed(function: &str) -> Option<String> {
     let (head, _) = function.trim_start_matches("testbed_").split_once('_')?;
     let letter = head.chars().next().filter(char::is_ascii_lowercase)?;
@@ -51,7 +51,7 @@ fn each_rule_that_a_test_names_is_promised() {
                 named += 1;
                 if !promised.contains(&rule) {
                     unknown.push(format!(
-                        "{folder}/{file}:{line}: {function}: no rule {rule}"
+                        "{folder}/{file}:{line}: {function}: assets/promises.md has no rule {rule}"
                     ));
                 }
             }
@@ -60,7 +60,7 @@ fn each_rule_that_a_test_names_is_promised() {
     assert!(unknown.is_empty(), "\n{}", unknown.join("\n"));
     assert!(
         named > 50,
-        "only {named} tests name a rule: were they found?"
+        "only {named} tests with a rule number were found"
     );
 }
 

@@ -1,60 +1,60 @@
-//! The rules of the import table, and how a path is followed to its room.
+//! The rules of the import table, and how a path is resolved to the row of its module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{Import, Source, Written};
 
-/// What each room may import, by the room's name: `frontends/api`.
+/// The allowed imports of each row. A row has the name of its module, such as `frontends/api`.
 pub struct Table(pub BTreeMap<String, BTreeSet<String>>);
 
 impl Table {
-    /// Reads `| room | may import |` and the rows below it out of a crate's documentation.
+    /// Reads the table with the heading `| module | may import |` from a crate's documentation.
     pub fn parse(text: &str) -> Self {
         let rows = text
             .lines()
             .map(|line| line.trim().trim_start_matches("//!").trim())
-            .skip_while(|line| *line != "| room | may import |")
+            .skip_while(|line| *line != "| module | may import |")
             .skip(2)
             .take_while(|line| line.starts_with('|'));
         let table: BTreeMap<_, _> = rows
             .map(|row| {
                 let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-                let [room, imports] = cells[..] else {
+                let [module, imports] = cells[..] else {
                     panic!("a row of the import table has two cells: {row}");
                 };
                 let imports = imports
                     .split(',')
                     .map(plain)
                     .filter(|word| word != "nothing");
-                (plain(room), imports.collect())
+                (plain(module), imports.collect())
             })
             .collect();
         assert!(!table.is_empty(), "src/lib.rs has no import table");
         Self(table)
     }
 
-    /// The room that a module or item is in: that of the row which names the longest part of it.
-    fn room(&self, path: &[String], modules: &BTreeSet<Vec<String>>) -> Option<String> {
+    /// Returns the row of a module or item: the one that names the longest part of its path.
+    fn row_of(&self, path: &[String], modules: &BTreeSet<Vec<String>>) -> Option<String> {
         let [first, rest @ ..] = path else {
             return Some("lib".to_owned());
         };
         let parts = format!("{first}/");
-        if self.0.keys().any(|room| room.starts_with(&parts))
+        if self.0.keys().any(|row| row.starts_with(&parts))
             && let [second, ..] = rest
             && modules.contains(&path[..2])
         {
-            let room = format!("{first}/{second}");
-            return self.0.contains_key(&room).then_some(room);
+            let row = format!("{first}/{second}");
+            return self.0.contains_key(&row).then_some(row);
         }
         self.0.contains_key(first).then(|| first.clone())
     }
 
-    fn allows(&self, room: &str, path: &[String]) -> bool {
-        let within = |place: &String| {
-            let place: Vec<&str> = place.split('/').collect();
-            path.len() >= place.len() && place.iter().zip(path).all(|(part, name)| part == name)
+    fn allows(&self, row: &str, path: &[String]) -> bool {
+        let within = |entry: &String| {
+            let entry: Vec<&str> = entry.split('/').collect();
+            path.len() >= entry.len() && entry.iter().zip(path).all(|(part, name)| part == name)
         };
-        let imports = &self.0[room];
+        let imports = &self.0[row];
         imports.contains("all") || imports.iter().any(within)
     }
 }
@@ -63,8 +63,9 @@ fn plain(cell: &str) -> String {
     cell.trim().trim_matches('`').to_owned()
 }
 
-/// All of the crate's source, by the path below `src/`.
+/// The source of the crate.
 pub struct Crate {
+    /// The path below `src/`, the module and the content of each file.
     files: Vec<(String, Vec<String>, Source)>,
     pub modules: BTreeSet<Vec<String>>,
     imports: BTreeMap<Vec<String>, Vec<Import>>,
@@ -95,7 +96,7 @@ impl Crate {
         self.imports.get(module).map_or(&[], Vec::as_slice)
     }
 
-    /// The written path from its root: `crate`, or the name of an outside crate.
+    /// Returns a written path from its root: `crate`, or the name of an external crate.
     fn absolute(&self, written: &Written) -> Vec<String> {
         let mut module = written.module.clone();
         let mut path = written.path.as_slice();
@@ -136,9 +137,9 @@ impl Crate {
         }
     }
 
-    /// All places that a path leads through, the last outside of the crate if it leaves it.
-    fn trace(&self, path: Vec<String>, seen: &mut BTreeSet<Vec<String>>) {
-        if !seen.insert(path.clone()) || path[0] != "crate" {
+    /// Collects all paths that a path is resolved through. The last one is outside of the crate if the path leaves it.
+    fn trace(&self, path: Vec<String>, visited: &mut BTreeSet<Vec<String>>) {
+        if !visited.insert(path.clone()) || path[0] != "crate" {
             return;
         }
         let inner = &path[1..];
@@ -147,35 +148,37 @@ impl Crate {
             let child = self.modules.contains(&inner[..=at]);
             for import in self.imports_of(module) {
                 let target = self.absolute(&import.written);
-                // A module and a function may share a name: what is followed further is the module.
+                // A module and a function may share a name; a longer path continues in the module.
                 if import.name == *name && (!child || rest.is_empty()) {
-                    self.trace([&target, rest].concat(), seen);
+                    self.trace([&target, rest].concat(), visited);
                 } else if import.name == "*" && import.public && !child {
-                    self.trace([&target, &inner[at..]].concat(), seen);
+                    self.trace([&target, &inner[at..]].concat(), visited);
                 }
             }
         }
     }
 
-    /// The same for all that a module shows, as `use module::*` takes it.
-    fn trace_all(&self, module: &[String], seen: &mut BTreeSet<Vec<String>>) {
+    /// Does the same for all public imports of a module, as for `use module::*`.
+    fn trace_all(&self, module: &[String], visited: &mut BTreeSet<Vec<String>>) {
         for import in self.imports_of(&module[1..]).iter().filter(|it| it.public) {
             let target = self.absolute(&import.written);
             if import.name != "*" {
-                self.trace(target, seen);
-            } else if !seen.contains(&target) {
-                self.trace(target.clone(), seen);
-                self.trace_all(&target, seen);
+                self.trace(target, visited);
+            } else if !visited.contains(&target) {
+                self.trace(target.clone(), visited);
+                self.trace_all(&target, visited);
             }
         }
     }
 
-    /// Each `file:line: what is wrong` by the table.
+    /// Returns each violation of the table as `file:line: message`.
     pub fn violations(&self, table: &Table) -> BTreeSet<String> {
         let mut wrong = BTreeSet::new();
         for (file, module, source) in &self.files {
-            let Some(room) = table.room(module, &self.modules) else {
-                wrong.insert(format!("src/{file}:1: the table has no row for this room"));
+            let Some(row) = table.row_of(module, &self.modules) else {
+                wrong.insert(format!(
+                    "src/{file}:1: the table has no row for this module"
+                ));
                 continue;
             };
             let imports = source.imports.iter();
@@ -190,22 +193,24 @@ impl Crate {
                 let at = format!("src/{file}:{}", written.line);
                 for place in &places {
                     wrong.extend(
-                        self.fault(table, &room, place, import)
-                            .map(|fault| format!("{at}: {fault}")),
+                        self.violation(table, &row, place, import)
+                            .map(|message| format!("{at}: {message}")),
                     );
                 }
             }
-            if room == "domain" {
+            if row == "domain" {
                 let lines = source.asynchronous.iter();
-                wrong.extend(lines.map(|line| format!("src/{file}:{line}: domain may not wait")));
+                wrong.extend(
+                    lines.map(|line| format!("src/{file}:{line}: domain may not be asynchronous")),
+                );
             }
         }
         wrong
     }
 
-    /// Files below these folders that import each other in a circle, each with one that it imports and that leads
-    /// back to it. A module and those in its own folder belong together, so they do not count.
-    pub fn circles(&self, folders: &[&str]) -> BTreeSet<String> {
+    /// Returns the files below these folders that import each other in a cycle, each with an imported file that leads
+    /// back to it. A module and the files in its own folder count as one.
+    pub fn cycles(&self, folders: &[&str]) -> BTreeSet<String> {
         let files: BTreeMap<&[String], &str> = (self.files.iter())
             .filter(|(file, ..)| folders.iter().any(|folder| is_below(file, folder)))
             .map(|(file, module, _)| (module.as_slice(), file.as_str()))
@@ -232,23 +237,23 @@ impl Crate {
                 }
             }
         }
-        let mut circles = BTreeSet::new();
+        let mut cycles = BTreeSet::new();
         for (from, targets) in &imports {
             for to in targets.iter().filter(|to| leads_to(&imports, to, from)) {
-                circles.insert(format!(
+                cycles.insert(format!(
                     "src/{}: imports src/{}, which leads back",
                     files[from], files[to]
                 ));
             }
         }
-        circles
+        cycles
     }
 
-    /// What is wrong with one place that `room` names.
-    fn fault(
+    /// Returns why a module with this row may not name this path; none if it may.
+    fn violation(
         &self,
         table: &Table,
-        room: &str,
+        row: &str,
         place: &[String],
         import: Option<&Import>,
     ) -> Option<String> {
@@ -257,29 +262,29 @@ impl Crate {
             return None;
         };
         if root != "crate" {
-            let impure = room == "domain" && is_impure(&shown);
+            let impure = row == "domain" && is_impure(&shown);
             return impure.then(|| format!("domain may not use {shown}"));
         }
-        // What the crate's root re-exports is judged by where it leads.
+        // A re-export of the crate's root is checked by the path that it leads to.
         let root_import = |name: &String| self.imports_of(&[]).iter().any(|it| it.name == *name);
         if inner.first().is_some_and(root_import) && !self.modules.contains(&inner[..1]) {
             return None;
         }
-        let Some(target) = table.room(inner, &self.modules) else {
-            return Some(format!("the table has no row for the room of {shown}"));
+        let Some(target) = table.row_of(inner, &self.modules) else {
+            return Some(format!("the table has no row for the module of {shown}"));
         };
-        if target == room {
+        if target == row {
             return None;
         }
-        if !table.allows(room, inner) {
-            return Some(format!("{room} may not import {shown}"));
+        if !table.allows(row, inner) {
+            return Some(format!("{row} may not import {shown}"));
         }
         let all_at_once = import.is_some_and(|import| import.public && import.name == "*");
-        all_at_once.then(|| format!("{room} may not re-export all of {shown}"))
+        all_at_once.then(|| format!("{row} may not re-export all of {shown}"))
     }
 }
 
-/// Whether a file belongs to this room: it is below its folder, or the file of that name.
+/// Whether a file belongs to this top-level module: it is in the folder or is the file of that name.
 fn is_below(file: &str, folder: &str) -> bool {
     let rest = file.strip_prefix(folder);
     rest.is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
@@ -291,19 +296,19 @@ fn leads_to(
     from: &[String],
     to: &[String],
 ) -> bool {
-    let (mut open, mut seen) = (vec![from], BTreeSet::new());
+    let (mut open, mut visited) = (vec![from], BTreeSet::new());
     while let Some(at) = open.pop() {
         if at == to {
             return true;
         }
-        if seen.insert(at) {
+        if visited.insert(at) {
             open.extend(imports.get(at).into_iter().flatten());
         }
     }
     false
 }
 
-/// The module of a file below `src/`. The program's own root counts as a module `main`.
+/// Returns the module of a file below `src/`. The root of the program counts as the module `main`.
 fn module_of(file: &str) -> Vec<String> {
     let path = file.trim_end_matches(".rs").trim_end_matches("/mod");
     if path == "lib" {
@@ -312,7 +317,8 @@ fn module_of(file: &str) -> Vec<String> {
     path.split('/').map(str::to_owned).collect()
 }
 
-/// I/O, clocks and waiting. An address of `std::net` is only a value, so those are named one by one.
+/// Whether a path leads to I/O, clocks or asynchronous code. The items of `std::net` are listed one by one, because an
+/// address is only a value.
 fn is_impure(path: &str) -> bool {
     const IMPURE: [&str; 28] = [
         "async_trait",

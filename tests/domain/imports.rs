@@ -1,15 +1,15 @@
 //! Checks the import table of `src/lib.rs` against the code in `src/`.
 //!
-//! 1. Each path and `use` is resolved to where it leads: `crate::`, `self::`, `super::`, `gone::`, a
-//!    name that was imported, and on through re-exports, of which each hop counts.
-//! 2. A room may name itself and what its row allows; an entry may be a part of a room.
-//! 3. A folder with a row of its own for each part (`frontends`) has no parts without a row.
-//! 4. All of another room may not be re-exported at once: nobody could see what passes.
-//! 5. The room `domain` waits for nothing, does no I/O and reads no clock.
-//! 6. Files of one room do not import each other in a circle.
+//! 1. Each path and `use` is resolved: `crate::`, `self::`, `super::`, `gone::`, imported names, and re-exports. Each
+//!    step of a re-export is checked.
+//! 2. A module with a row may name itself and what its row allows. An entry may be a submodule.
+//! 3. If one submodule has a row (as in `frontends`), each submodule there must have one.
+//! 4. A module may not re-export all of another row's module with `*`, which would hide what is re-exported.
+//! 5. The module `domain` has no asynchronous code, does no I/O and reads no clock.
+//! 6. Files of one row's module do not import each other in a cycle.
 mod check;
-mod numbers;
 mod planted;
+mod rule_numbers;
 mod source;
 
 use std::collections::BTreeSet;
@@ -18,6 +18,7 @@ use std::path::Path;
 
 use check::{Crate, Table};
 
+/// Adds the Rust files below a folder, each with its path below `root` and its text.
 fn rust_files(folder: &Path, files: &mut Vec<(String, String)>, root: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -35,6 +36,7 @@ fn rust_files(folder: &Path, files: &mut Vec<(String, String)>, root: &Path) {
     }
 }
 
+/// Returns the path and the text of each Rust file below a folder of the project.
 fn files_of(folder: &str) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files = Vec::new();
@@ -48,25 +50,25 @@ fn report(wrong: &BTreeSet<String>) -> String {
 }
 
 #[test]
-fn each_room_imports_what_the_table_allows() {
+fn each_module_imports_only_what_the_table_allows() {
     let files = files_of("src");
     let lib = files.iter().find(|(file, _)| file == "lib.rs").unwrap();
     let table = Table::parse(&lib.1);
     let all = Crate::read(&files);
     let wrong = all.violations(&table);
     assert!(wrong.is_empty(), "\n{}", report(&wrong));
-    // A row for what is not there would be taken for a rule that holds.
-    for room in table.0.keys().filter(|room| *room != "lib") {
-        let module: Vec<String> = room.split('/').map(str::to_owned).collect();
+    // A row without a module would look like a rule that is checked.
+    for row in table.0.keys().filter(|row| *row != "lib") {
+        let module: Vec<String> = row.split('/').map(str::to_owned).collect();
         assert!(
             all.modules.contains(&module),
-            "{room} has a row and no source"
+            "the row {row} has no module in src"
         );
     }
 }
 
-/// The rooms whose files must not import each other in a circle.
-const WITHOUT_CIRCLES: [&str; 11] = [
+/// The modules whose files must not import each other in a cycle.
+const WITHOUT_CYCLES: [&str; 11] = [
     "app",
     "cloud",
     "control",
@@ -81,8 +83,8 @@ const WITHOUT_CIRCLES: [&str; 11] = [
 ];
 
 #[test]
-fn no_files_of_a_room_import_each_other_in_a_circle() {
+fn no_files_of_a_module_import_each_other_in_a_cycle() {
     let all = Crate::read(&files_of("src"));
-    let circles = all.circles(&WITHOUT_CIRCLES);
-    assert!(circles.is_empty(), "\n{}", report(&circles));
+    let cycles = all.cycles(&WITHOUT_CYCLES);
+    assert!(cycles.is_empty(), "\n{}", report(&cycles));
 }

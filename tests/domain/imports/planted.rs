@@ -1,12 +1,12 @@
-//! Planted sources: what is allowed passes, and each form of what is not is found.
+//! Planted sources: allowed imports pass, and each form of a forbidden import is found.
 
 use std::collections::BTreeSet;
 
 use super::check::{Crate, Table};
 
-/// What the table of `src/lib.rs` looks like, for the planted sources.
+/// An import table for the planted sources, in the form of that of `src/lib.rs`.
 const PLANTED_TABLE: &str = "
-    //! | room | may import |
+    //! | module | may import |
     //! |---|---|
     //! | `domain` | nothing |
     //! | `ledger` | `domain` |
@@ -19,6 +19,7 @@ const PLANTED_TABLE: &str = "
     //! | `lib` | nothing |
 ";
 
+/// Returns the violations in a crate of these files.
 fn planted(files: &[(&str, &str)]) -> Vec<String> {
     let modules = ["domain", "ledger", "control", "engine", "frontends", "app"];
     let lib: String = modules.map(|name| format!("pub mod {name};")).concat();
@@ -33,7 +34,7 @@ fn planted(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn what_the_table_allows_passes() {
+fn imports_that_the_table_allows_pass() {
     let clean = planted(&[
         (
             "domain/mod.rs",
@@ -115,7 +116,7 @@ fn each_form_of_a_forbidden_import_is_found() {
 }
 
 #[test]
-fn re_exports_do_not_launder_an_import() {
+fn a_forbidden_import_through_a_re_export_is_found() {
     let ledger = ("ledger/mod.rs", "pub mod port; pub struct Row;");
     let frontends = ("frontends/mod.rs", "pub mod api;");
     let names = |control: &str, ledger_port: &str, api: &str| {
@@ -132,7 +133,7 @@ fn re_exports_do_not_launder_an_import() {
         let by_api = |line: &&String| line.starts_with("src/frontends/api/mod.rs:1: ");
         wrong.iter().filter(by_api).count()
     };
-    // By name, by an alias of the module, by `*`, and through a module within the other room.
+    // By name, by an alias of the module, by `*`, and through a submodule of the other module.
     assert_eq!(
         found(&names("", hidden, "use crate::ledger::port::Line;")),
         1
@@ -160,10 +161,10 @@ fn re_exports_do_not_launder_an_import() {
         )),
         0
     );
-    // All of another room at once.
+    // All of another module at once.
     let wrong = names("pub use crate::domain::*;", "", "");
     assert!(wrong[0].contains("may not re-export all"), "{wrong:?}");
-    // By the crate's root.
+    // Through the crate's root.
     let wrong = planted(&[
         frontends,
         (
@@ -182,11 +183,11 @@ fn re_exports_do_not_launder_an_import() {
 }
 
 #[test]
-fn a_room_without_a_row_is_found() {
+fn a_module_without_a_row_is_found() {
     let wrong = planted(&[("shed/mod.rs", "")]);
     assert_eq!(
         wrong,
-        ["src/shed/mod.rs:1: the table has no row for this room"]
+        ["src/shed/mod.rs:1: the table has no row for this module"]
     );
     let wrong = planted(&[
         ("frontends/mod.rs", "pub mod gate;"),
@@ -194,12 +195,12 @@ fn a_room_without_a_row_is_found() {
     ]);
     assert_eq!(
         wrong,
-        ["src/frontends/gate/mod.rs:1: the table has no row for this room"]
+        ["src/frontends/gate/mod.rs:1: the table has no row for this module"]
     );
 }
 
 #[test]
-fn what_waits_reads_a_clock_or_does_io_is_found_in_domain() {
+fn async_code_clocks_and_io_are_found_in_domain() {
     let impure = [
         "async fn f() {}",
         "fn f() { x.await }",
@@ -224,17 +225,17 @@ fn what_waits_reads_a_clock_or_does_io_is_found_in_domain() {
 }
 
 #[test]
-fn a_circle_between_files_is_found() {
+fn a_cycle_between_files_is_found() {
     let files = |second: &str| {
         let file = |name: &str, text: &str| (format!("app/{name}.rs"), text.to_owned());
-        let face = file("mod", "pub mod one; pub mod two; pub mod three;");
+        let parent = file("mod", "pub mod one; pub mod two; pub mod three;");
         // A module may name its parent, which declares it.
         let one = file("one", "use super::two::Two; use super::Name;");
         let two = file("two", "use super::three::Three;");
-        let all = [face, one, two, file("three", second)];
-        Crate::read(&all).circles(&["app"])
+        let all = [parent, one, two, file("three", second)];
+        Crate::read(&all).cycles(&["app"])
     };
     assert_eq!(files("pub struct Three;"), BTreeSet::new());
-    let circle = files("use crate::app::one;");
-    assert_eq!(circle.len(), 3, "{circle:?}");
+    let cycle = files("use crate::app::one;");
+    assert_eq!(cycle.len(), 3, "{cycle:?}");
 }

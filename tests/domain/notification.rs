@@ -1,4 +1,4 @@
-//! What people are told of, and when (I7).
+//! Which events people are notified about, and when (I7).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn i07_stuck_steps_of_a_deletion_are_one_topic() {
 }
 
 #[test]
-fn what_goes_on_by_itself_is_nothing_to_tell() {
+fn events_that_need_no_person_make_no_topic() {
     for kind in [
         EventKind::Attempt,
         EventKind::StepState,
@@ -87,7 +87,7 @@ fn what_goes_on_by_itself_is_nothing_to_tell() {
 }
 
 #[test]
-fn i07_a_refusal_counts_unless_somebody_looks_on() {
+fn i07_a_refusal_counts_unless_its_requester_still_waits() {
     let moment = TimeDelta::seconds(1);
     for origin in [Origin::Console, Origin::Cli] {
         assert!(!nobody_waits(&refused(origin, LOOKED_ON - moment), at(7)));
@@ -121,33 +121,37 @@ fn i07_a_site_that_works_again_is_left_out() {
 }
 
 #[test]
-fn i07_what_comes_together_is_one_message_and_more_of_the_same_waits() {
+fn i07_events_are_gathered_into_one_message_and_more_of_the_same_subject_wait() {
     let found = gathered(&[
         event(0, EventKind::NeedsPerson),
         event(50, EventKind::NeedsPerson),
     ]);
     let subject = Subject::Stuck("d1".to_owned());
-    let due = |told| found.due(PACE, &told, at(-9));
-    assert_eq!(due(BTreeMap::new()), Some(at(60)), "after the first");
+    let due = |notified_at| found.due(PACE, &notified_at, at(-9));
+    assert_eq!(
+        due(BTreeMap::new()),
+        Some(at(60)),
+        "a minute after the first event"
+    );
     let late = found.due(PACE, &BTreeMap::new(), at(30));
     assert_eq!(
         late,
         Some(at(90)),
-        "what came when nobody looked has come now"
+        "an event from before the notifier ran counts as of its start"
     );
-    let told = |when| BTreeMap::from([(subject.clone(), at(when))]);
-    assert_eq!(due(told(-100)), Some(at(3500)));
-    assert_eq!(due(told(-3600)), Some(at(60)));
+    let notified = |when| BTreeMap::from([(subject.clone(), at(when))]);
+    assert_eq!(due(notified(-100)), Some(at(3500)));
+    assert_eq!(due(notified(-3600)), Some(at(60)));
     let other = BTreeMap::from([(Subject::Stuck("d2".to_owned()), at(0))]);
     assert_eq!(
         due(other),
         Some(at(60)),
-        "another deletion holds nothing back"
+        "a notification about another deletion delays nothing"
     );
 }
 
 #[test]
-fn i07_a_channel_that_takes_nothing_is_tried_again_later_and_later() {
+fn i07_a_failing_channel_is_retried_after_longer_and_longer_waits() {
     let seconds: Vec<u64> = (1..=8).map(|n| wait_after(n).as_secs()).collect();
     assert_eq!(seconds, [5, 15, 60, 300, 600, 900, 900, 900]);
     assert_eq!(wait_after(0), wait_after(1));
