@@ -1,4 +1,4 @@
-//! What needs a person, and what a person is asked about it.
+//! Steps and refused deletions that need a person, and whether the person is asked about newcomers.
 
 use gone::domain::attention::refused_step;
 use gone::domain::drift::waits_for_an_answer;

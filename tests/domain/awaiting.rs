@@ -1,4 +1,4 @@
-//! What a person is told to do about a step that waits for the word of other deployments.
+//! What a person is advised to do about a step with pending clearances of other deployments.
 
 use chrono::DateTime;
 use gone::domain::awaiting::{next_action, tree_of};
@@ -13,7 +13,8 @@ fn at(name: &str) -> Site {
     Site::Deployment { name: name.into() }
 }
 
-fn held_by(name: &str) -> Blocker {
+/// A blocker at the deployment of this name.
+fn blocker_at(name: &str) -> Blocker {
     Blocker {
         kind: KindName::new("c"),
         id: "c1".to_owned(),
@@ -27,16 +28,16 @@ fn held_by(name: &str) -> Blocker {
     }
 }
 
-/// As an owner says it of who has said nothing.
+/// The blocker that stands for the missing answer of this deployment.
 fn silent(name: &str) -> Blocker {
-    let awaited = PendingClearance {
+    let pending = PendingClearance {
         importer: name.to_owned(),
         said: None,
     };
-    awaiting(&[awaited]).1.remove(0)
+    awaiting(&[pending]).1.remove(0)
 }
 
-/// Of deployment d1-1.
+/// A step of deployment d1-1.
 fn step(state: StepState, error: &str, blockers: Vec<Blocker>) -> Step {
     let error = testkit::error(ErrorClass::Blocked, error, "", DateTime::UNIX_EPOCH);
     Step {
@@ -47,10 +48,10 @@ fn step(state: StepState, error: &str, blockers: Vec<Blocker>) -> Step {
 }
 
 #[test]
-fn g11_what_waits_for_the_word_of_others_says_how_it_comes_to_have_it() {
+fn g11_a_step_with_pending_clearances_says_how_to_get_them() {
     let table = [
         (
-            vec![held_by("d0-1"), held_by("d0-1")],
+            vec![blocker_at("d0-1"), blocker_at("d0-1")],
             "remove the blockers that d0-1 names, or, if that deployment is gone for good: \
              gone release d0-1",
         ),
@@ -60,14 +61,17 @@ fn g11_what_waits_for_the_word_of_others_says_how_it_comes_to_have_it() {
              gone for good: gone release d0-1",
         ),
         (
-            vec![silent("d0-2"), held_by("d0-1"), held_by("d0-3")],
+            vec![silent("d0-2"), blocker_at("d0-1"), blocker_at("d0-3")],
             "remove the blockers that d0-1 and d0-3 name, and find out why the clearance of \
              deployment d0-2 is pending, or, for one that is gone for good: gone release NAME",
         ),
-        // Nobody releases himself.
-        (vec![held_by("d1-1")], "remove the blockers that d1-1 names"),
+        // A deployment is never advised to release itself.
         (
-            vec![held_by("a\u{1b}[2J")],
+            vec![blocker_at("d1-1")],
+            "remove the blockers that d1-1 names",
+        ),
+        (
+            vec![blocker_at("a\u{1b}[2J")],
             "remove the blockers that a\\u{1b}[2J names, or, if that deployment is gone for good: \
              gone release a\\u{1b}[2J",
         ),
@@ -81,48 +85,49 @@ fn g11_what_waits_for_the_word_of_others_says_how_it_comes_to_have_it() {
 }
 
 #[test]
-fn g11_of_all_else_it_says_nothing() {
-    let held = || vec![held_by("d0-1")];
+fn g11_steps_without_known_pending_clearances_get_no_advice() {
+    let blockers = || vec![blocker_at("d0-1")];
     for step in [
-        step(StepState::Gone, AWAITED, held()),
-        step(StepState::Ready, AWAITED, held()),
-        step(StepState::Blocked, "NetworkInUse", held()),
-        // It could not be read whose word is missing.
+        step(StepState::Gone, AWAITED, blockers()),
+        step(StepState::Ready, AWAITED, blockers()),
+        step(StepState::Blocked, "NetworkInUse", blockers()),
+        // Which clearance is pending could not be read.
         step(StepState::Blocked, AWAITED, Vec::new()),
     ] {
         assert_eq!(next_action(&step), None, "{step:?}");
     }
 }
 
-/// `NAME below HELD`: at the deployment of its name.
-fn below(name: &str, held: Option<&str>) -> Blocker {
-    let key = |name: &str| held_by(name).key();
+/// A blocker at the deployment of its name, which blocks a resource of the deployment `blocked`, or the step itself.
+fn below(name: &str, blocked: Option<&str>) -> Blocker {
+    let key = |name: &str| blocker_at(name).key();
     Blocker {
-        holds: held.map(|held| key(held).into()),
-        ..held_by(name)
+        holds: blocked.map(|blocked| key(blocked).into()),
+        ..blocker_at(name)
     }
 }
 
 #[test]
-fn g11_what_holds_a_step_is_shown_once_each_below_what_it_holds() {
-    type NotificationCursor<'a> = &'a [(&'a str, Option<&'a str>)];
+fn g11_each_blocker_is_shown_once_below_the_resource_that_it_blocks() {
+    type Blockers<'a> = &'a [(&'a str, Option<&'a str>)];
     type Shown<'a> = &'a [(usize, &'a str)];
-    let table: [(NotificationCursor<'_>, Shown<'_>); 5] = [
+    let table: [(Blockers<'_>, Shown<'_>); 5] = [
         (&[], &[]),
         (
             &[("a", None), ("b", None), ("c", Some("a")), ("d", Some("c"))],
             &[(0, "a"), (1, "c"), (2, "d"), (0, "b")],
         ),
-        // Whatever comes first.
+        // In any order.
         (&[("c", Some("a")), ("a", None)], &[(0, "a"), (1, "c")]),
-        // What it holds is not told.
+        // The resource that the first blocks is not listed.
         (&[("c", Some("x")), ("a", None)], &[(0, "c"), (0, "a")]),
-        // In a circle.
+        // In a cycle.
         (&[("a", Some("b")), ("b", Some("a"))], &[(0, "b"), (1, "a")]),
     ];
-    for (told, expected) in table {
-        let told: Vec<Blocker> = told.iter().map(|(name, held)| below(name, *held)).collect();
-        let shown = tree_of(&told);
+    for (blockers, expected) in table {
+        let blockers = blockers.iter();
+        let blockers: Vec<Blocker> = blockers.map(|(name, it)| below(name, *it)).collect();
+        let shown = tree_of(&blockers);
         let sites: Vec<String> = shown.iter().map(|it| it.by.site.to_string()).collect();
         let depths = shown.iter().map(|it| it.depth);
         let shown: Vec<(usize, &str)> = depths.zip(sites.iter().map(String::as_str)).collect();
@@ -130,17 +135,17 @@ fn g11_what_holds_a_step_is_shown_once_each_below_what_it_holds() {
     }
 }
 
-/// What a deployment says of one that waits in a circle holds that itself, and again what is said already.
+/// An importer whose resource waits in a cycle also names the resource asked about, and its own referrer again.
 #[test]
-fn g11_what_holds_a_step_in_a_circle_is_told_once_and_without_itself() {
-    let asked = ClearanceRequest {
-        key: held_by("own").key(),
+fn g11_blockers_in_a_cycle_are_listed_once_and_without_the_resource_itself() {
+    let request = ClearanceRequest {
+        key: blocker_at("own").key(),
         deletion: None,
         incarnation: 1,
         root: "own/x".to_owned(),
     };
     let holder = Holder {
-        key: held_by("a").key(),
+        key: blocker_at("a").key(),
         name: String::new(),
         project_id: String::new(),
         blocks: false,
@@ -154,23 +159,23 @@ fn g11_what_holds_a_step_in_a_circle_is_told_once_and_without_itself() {
             below("b", Some("a")),
         ],
     };
-    let awaited = PendingClearance {
+    let pending = PendingClearance {
         importer: "a".to_owned(),
-        said: Some(Answered::of(asked, vec![holder], 1)),
+        said: Some(Answered::of(request, vec![holder], 1)),
     };
-    let (_, blockers) = awaiting(&[awaited]);
+    let (_, blockers) = awaiting(&[pending]);
     assert_eq!(blockers, [below("a", None), below("b", Some("a"))]);
 }
 
 #[test]
-fn g07_of_many_deployments_some_are_named_and_the_others_counted() {
-    let awaited: Vec<PendingClearance> = (0..250)
+fn g07_pending_clearances_name_twenty_deployments_and_count_the_others() {
+    let pending: Vec<PendingClearance> = (0..250)
         .map(|n| PendingClearance {
             importer: format!("d{n}"),
             said: None,
         })
         .collect();
-    let (message, blockers) = awaiting(&awaited);
+    let (message, blockers) = awaiting(&pending);
     assert!(
         message.starts_with("clearances of deployments d0, d1, d2, "),
         "{message}"
@@ -180,6 +185,6 @@ fn g07_of_many_deployments_some_are_named_and_the_others_counted() {
         "{message}"
     );
     assert_eq!(blockers.len(), 100);
-    let (message, _) = awaiting(&awaited[..2]);
+    let (message, _) = awaiting(&pending[..2]);
     assert_eq!(message, "clearances of deployments d0, d1 are pending");
 }

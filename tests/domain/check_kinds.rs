@@ -1,9 +1,9 @@
-//! What `gone check kinds` finds: in small schemas one by one, and in random ones exactly what happens in
-//! some instance of theirs.
+//! The findings of `gone check kinds`: of small schemas one by one, and of random schemas, where they must be exactly
+//! the problems of the schema's instances.
 
 mod instance;
-mod run;
 mod schema;
+mod simulation;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,70 +13,79 @@ use gone::domain::kinds::{Kinds, Source};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use instance::{Edge, Instance};
-use run::{Seen, World};
 use schema::Schema;
+use simulation::{Problem, Simulation};
 
 const RESOURCES_MAX: usize = 5;
-/// Schemas of which there are more instances than this are tried with fewer resources.
-const TRIES: usize = 40_000;
+/// Schemas with more combinations of targets than this are simulated with fewer resources.
+const COMBINATIONS_MAX: usize = 40_000;
 const SCHEMAS: u32 = 1_000;
 
-/// What is found, and with how many resources at least. A cycle by one of its references that hold.
+/// The problems and cycles of a schema, each with the number of resources of the smallest instance that has it.
 #[derive(Debug, Default)]
-struct Found {
-    alone: BTreeMap<Seen, usize>,
+struct Problems {
+    /// All problems except cycles.
+    non_cycles: BTreeMap<Problem, usize>,
+    /// The cycles, each by one of its blocking references.
     cycles: BTreeMap<usize, usize>,
 }
 
-impl Found {
-    fn keep<K: Ord>(found: &mut BTreeMap<K, usize>, key: K, resources: usize) {
-        let least = found.entry(key).or_insert(resources);
+impl Problems {
+    fn record<K: Ord>(sizes: &mut BTreeMap<K, usize>, key: K, resources: usize) {
+        let least = sizes.entry(key).or_insert(resources);
         *least = resources.min(*least);
     }
 
-    fn within(&self, resources: usize) -> (BTreeMap<Seen, usize>, BTreeMap<usize, usize>) {
-        let mut alone = self.alone.clone();
+    /// Returns those that an instance with at most this many resources has.
+    fn within(&self, resources: usize) -> (BTreeMap<Problem, usize>, BTreeMap<usize, usize>) {
+        let mut non_cycles = self.non_cycles.clone();
         let mut cycles = self.cycles.clone();
-        alone.retain(|_, least| *least <= resources);
+        non_cycles.retain(|_, least| *least <= resources);
         cycles.retain(|_, least| *least <= resources);
-        (alone, cycles)
+        (non_cycles, cycles)
     }
 }
 
-/// What the check says, and that each example does what is said of it.
-fn checked(schema: &Schema) -> Found {
-    let mut found = Found::default();
+/// Returns the findings of the check, after simulating that each example has its problem.
+fn checked(schema: &Schema) -> Problems {
+    let mut found = Problems::default();
     for finding in check(&schema.load()) {
         let resources = finding.example.resources.len();
         let references = finding.example.references.iter();
-        let references: Vec<usize> = references.map(|it| Schema::numbered(&it.field)).collect();
+        let references: Vec<usize> = references
+            .map(|it| Schema::reference_number(&it.field))
+            .collect();
         let (first, last) = (references[0], references[references.len() - 1]);
         let instance = instance_of(&finding.example);
-        let world = World::new(schema, &instance);
-        let seen = match finding.category {
+        let simulation = Simulation::new(schema, &instance);
+        let problem = match finding.category {
             Category::Cycle => {
                 assert!(
-                    world.is_ring() && world.is_locked(),
+                    simulation.is_ring() && simulation.is_locked(),
                     "no cycle: {finding:?}"
                 );
-                for reference in world.holding() {
-                    Found::keep(&mut found.cycles, reference, resources);
+                for reference in simulation.blocking_references() {
+                    Problems::record(&mut found.cycles, reference, resources);
                 }
                 continue;
             }
-            Category::StuckCascade => Seen::Stuck(first, last),
-            Category::UnsetRequired => Seen::UnsetRequired(first),
-            Category::NotImported => Seen::NotImported(first),
-            Category::Dangling => Seen::Dangling(first),
+            Category::StuckCascade => Problem::Stuck(first, last),
+            Category::UnsetRequired => Problem::UnsetRequired(first),
+            Category::NotImported => Problem::NotImported(first),
+            Category::Dangling => Problem::Dangling(first),
         };
         let mut happens = false;
-        world.delete_each(&mut |it| happens |= it == seen);
-        assert!(happens, "it does not happen: {finding:?}");
-        Found::keep(&mut found.alone, seen, resources);
+        simulation.delete_each(&mut |it| happens |= it == problem);
+        assert!(
+            happens,
+            "the example does not have its problem: {finding:?}"
+        );
+        Problems::record(&mut found.non_cycles, problem, resources);
     }
     found
 }
 
+/// Converts the example of a finding to an instance.
 fn instance_of(example: &Example) -> Instance {
     let named = |name: &str| {
         let mut resources = example.resources.iter();
@@ -92,55 +101,57 @@ fn instance_of(example: &Example) -> Instance {
             .map(|edge| Edge {
                 from: named(&edge.from),
                 to: named(&edge.to),
-                reference: Schema::numbered(&edge.field),
+                reference: Schema::reference_number(&edge.field),
             })
             .collect(),
     }
 }
 
-/// What happens in the instances of a schema.
+/// The result of simulating deletions in the instances of a schema.
 #[derive(Debug, Default)]
-struct Tried {
-    found: Found,
-    /// The references that hold where no call succeeds, of other shapes than rings.
+struct Simulated {
+    found: Problems,
+    /// The blocking references of each instance in which no call succeeds and which is not a ring.
     locked: BTreeSet<Vec<usize>>,
-    left_in_a_circle: bool,
+    has_unfinished_cycle: bool,
     instances: usize,
 }
 
-fn tried(schema: &Schema, resources_max: usize) -> Tried {
-    let mut tried = Tried::default();
+/// Simulates deletions in all instances with up to this many resources.
+fn simulate(schema: &Schema, resources_max: usize) -> Simulated {
+    let mut simulated = Simulated::default();
     for resources in 1..=resources_max {
         instance::all(schema, resources, &mut |instance| {
-            tried.instances += 1;
-            let world = World::new(schema, instance);
-            world.delete_each(&mut |seen| match seen {
-                Seen::LeftInACircle => tried.left_in_a_circle = true,
-                seen => Found::keep(&mut tried.found.alone, seen, resources),
+            simulated.instances += 1;
+            let simulation = Simulation::new(schema, instance);
+            simulation.delete_each(&mut |problem| match problem {
+                Problem::UnfinishedCycle => simulated.has_unfinished_cycle = true,
+                problem => Problems::record(&mut simulated.found.non_cycles, problem, resources),
             });
-            if !world.is_locked() {
+            if !simulation.is_locked() {
                 return;
             }
-            if !world.is_ring() {
-                tried.locked.insert(world.holding().collect());
+            if !simulation.is_ring() {
+                let blocking = simulation.blocking_references();
+                simulated.locked.insert(blocking.collect());
                 return;
             }
-            for reference in world.holding() {
-                Found::keep(&mut tried.found.cycles, reference, resources);
+            for reference in simulation.blocking_references() {
+                Problems::record(&mut simulated.found.cycles, reference, resources);
             }
         });
     }
-    tried
+    simulated
 }
 
-/// How many schemas had and had not what is asked for.
+/// Number of schemas with a property, and without it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Both {
+struct SchemaCounts {
     with: u32,
     without: u32,
 }
 
-impl Both {
+impl SchemaCounts {
     fn count(&mut self, with: bool) {
         match with {
             true => self.with += 1,
@@ -149,102 +160,106 @@ impl Both {
     }
 }
 
+/// Statistics of the random schemas, which show that all kinds of problems occur often enough.
 #[derive(Debug, Default)]
 struct Coverage {
     schemas_by_resources: BTreeMap<usize, u32>,
     instances: usize,
     stuck_by_resources: BTreeMap<usize, u32>,
     cycles_by_resources: BTreeMap<usize, u32>,
-    answers: BTreeMap<&'static str, Both>,
+    schemas_by_property: BTreeMap<&'static str, SchemaCounts>,
 }
 
 impl Coverage {
-    fn count(&mut self, resources_max: usize, tried: &Tried) {
+    fn count(&mut self, resources_max: usize, simulated: &Simulated) {
         *self.schemas_by_resources.entry(resources_max).or_default() += 1;
-        self.instances += tried.instances;
-        for (seen, resources) in &tried.found.alone {
-            if matches!(seen, Seen::Stuck(..)) {
+        self.instances += simulated.instances;
+        for (problem, resources) in &simulated.found.non_cycles {
+            if matches!(problem, Problem::Stuck(..)) {
                 *self.stuck_by_resources.entry(*resources).or_default() += 1;
             }
         }
-        for resources in tried.found.cycles.values() {
+        for resources in simulated.found.cycles.values() {
             *self.cycles_by_resources.entry(*resources).or_default() += 1;
         }
-        let any = |fits: fn(&Seen) -> bool| tried.found.alone.keys().any(fits);
-        for (answer, with) in [
-            ("stuck", any(|it| matches!(it, Seen::Stuck(..)))),
-            ("unset", any(|it| matches!(it, Seen::UnsetRequired(_)))),
-            ("imports", any(|it| matches!(it, Seen::NotImported(_)))),
-            ("dangling", any(|it| matches!(it, Seen::Dangling(_)))),
-            ("cycle", !tried.found.cycles.is_empty()),
-            ("cycle of another shape", !tried.locked.is_empty()),
-            ("circle on the way", tried.left_in_a_circle),
+        let any = |fits: fn(&Problem) -> bool| simulated.found.non_cycles.keys().any(fits);
+        for (property, with) in [
+            ("stuck", any(|it| matches!(it, Problem::Stuck(..)))),
+            ("unset", any(|it| matches!(it, Problem::UnsetRequired(_)))),
+            ("imports", any(|it| matches!(it, Problem::NotImported(_)))),
+            ("dangling", any(|it| matches!(it, Problem::Dangling(_)))),
+            ("cycle", !simulated.found.cycles.is_empty()),
+            ("cycle of another shape", !simulated.locked.is_empty()),
+            ("unfinished cycle", simulated.has_unfinished_cycle),
         ] {
-            self.answers.entry(answer).or_default().count(with);
+            self.schemas_by_property
+                .entry(property)
+                .or_default()
+                .count(with);
         }
     }
 }
 
 #[test]
-fn g11_the_check_finds_exactly_what_happens_in_some_instance() {
+fn g11_the_check_finds_exactly_the_problems_that_some_instance_has() {
     let coverage = RefCell::new(Coverage::default());
     let config = Config {
         cases: SCHEMAS,
         failure_persistence: None,
         ..Config::default()
     };
-    // The same schemas each time, so that what they cover is no matter of luck.
+    // The schemas are the same each time, so that their coverage does not depend on chance.
     let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config, random);
     let done = runner.run(&schema::any_schema(), |schema| {
-        let resources_max = instance::resources_max(&schema, RESOURCES_MAX, TRIES);
+        let resources_max = instance::resources_max(&schema, RESOURCES_MAX, COMBINATIONS_MAX);
         let found = checked(&schema);
-        let tried = tried(&schema, resources_max);
+        let simulated = simulate(&schema, resources_max);
         assert_eq!(
             found.within(resources_max),
-            tried.found.within(resources_max),
-            "the check, and what happened with up to {resources_max} resources"
+            simulated.found.within(resources_max),
+            "the findings of the check, and the problems of instances with up to {resources_max} resources"
         );
-        for holding in &tried.locked {
-            let known = holding.iter().any(|it| found.cycles.contains_key(it));
+        for blocking in &simulated.locked {
+            let known = blocking.iter().any(|it| found.cycles.contains_key(it));
             assert!(
                 known,
-                "no call succeeds, and no cycle was found: {holding:?}"
+                "no call succeeds, but the check found no cycle: {blocking:?}"
             );
         }
-        let explained = !tried.left_in_a_circle || !found.cycles.is_empty();
-        assert!(explained, "a deletion does not end, and nothing says why");
-        coverage.borrow_mut().count(resources_max, &tried);
+        let explained = !simulated.has_unfinished_cycle || !found.cycles.is_empty();
+        assert!(explained, "a deletion does not end, but the check found no cycle");
+        coverage.borrow_mut().count(resources_max, &simulated);
         Ok(())
     });
     done.unwrap();
     let coverage = coverage.into_inner();
     println!("{coverage:#?}");
-    for (answer, both) in &coverage.answers {
-        let least = both.with.min(both.without);
-        assert!(least >= SCHEMAS / 40, "{answer}: {both:?}");
+    for (property, counts) in &coverage.schemas_by_property {
+        let least = counts.with.min(counts.without);
+        assert!(least >= SCHEMAS / 40, "{property}: {counts:?}");
     }
 }
 
-/// Kinds of a service of ours, beside those that are shipped. A line is a reference:
+/// The shipped kinds and native kinds of a service `billing`. Each line is a reference:
 /// `invoice.customer -> customer: cascade, asynchronous, required`.
-fn with_ours(imports: &str, references: &[&str]) -> Kinds {
+fn with_billing(imports: &str, references: &[&str]) -> Kinds {
     let mut kinds: BTreeMap<&str, (String, String)> = BTreeMap::new();
     for line in references {
         let (from, rest) = line.split_once('.').unwrap();
         let (field, rest) = rest.split_once(" -> ").unwrap();
-        let (to, said) = rest.split_once(": ").unwrap();
-        let said: Vec<&str> = said.split(", ").collect();
-        let says = |word| said.contains(&word);
+        let (to, words) = rest.split_once(": ").unwrap();
+        let words: Vec<&str> = words.split(", ").collect();
+        let has = |word| words.contains(&word);
         if !matches!(to, "network" | "project") {
             kinds.entry(to).or_default();
         }
         let (fields, references) = kinds.entry(from).or_default();
-        *fields += &format!("{field} = {{ required = {} }}\n", says("required"));
+        *fields += &format!("{field} = {{ required = {} }}\n", has("required"));
         *references += &format!(
             "[[kind.{from}.reference]]\nto = \"{to}\"\nfield = \"{field}\"\non_delete = \"{}\"\nasynchronous = {}\nsays = \"of\"\n",
-            said[0],
-            says("asynchronous"),
+            words[0],
+            has("asynchronous"),
         );
     }
     let mut text = format!("service = \"billing\"\nimports = [{imports}]\n");
@@ -255,11 +270,12 @@ fn with_ours(imports: &str, references: &[&str]) -> Kinds {
     gone::cloud::load_kinds(&[Source { file, text }]).unwrap()
 }
 
-/// What is found beside what the shipped kinds give: `cycle a-1 < a-2`, each refers to what is before it.
+/// Returns the findings except those of the shipped kinds, as `error cycle a-1 < a-2`: each resource refers to the one
+/// before it.
 fn found(imports: &str, references: &[&str]) -> Vec<String> {
-    let ours = |finding: &Finding| !finding.kinds.iter().any(|it| it.as_str() == "port");
-    let findings = check(&with_ours(imports, references));
-    let findings = findings.iter().filter(|it| ours(it));
+    let is_of_billing = |finding: &Finding| !finding.kinds.iter().any(|it| it.as_str() == "port");
+    let findings = check(&with_billing(imports, references));
+    let findings = findings.iter().filter(|it| is_of_billing(it));
     findings.map(shown).collect()
 }
 
@@ -272,25 +288,25 @@ fn shown(finding: &Finding) -> String {
 
 #[test]
 fn g11_each_finding_has_its_smallest_example() {
-    const LATER: &str = "invoice.customer -> customer: cascade, asynchronous";
+    const ASYNC_CASCADE: &str = "invoice.customer -> customer: cascade, asynchronous";
     let cases: &[(&[&str], &[&str])] = &[
-        // Accepted, and then held by what does not go.
+        // The deletion is accepted, and then blocked by a resource that is not deleted.
         (
-            &[LATER, "payment.invoice -> invoice: block"],
+            &[ASYNC_CASCADE, "payment.invoice -> invoice: block"],
             &["error stuck_cascade customer < invoice < payment"],
         ),
         (
             &[
-                LATER,
+                ASYNC_CASCADE,
                 "line.invoice -> invoice: cascade",
                 "claim.line -> line: block",
             ],
             &["error stuck_cascade customer < invoice < line < claim"],
         ),
-        // By the shorter of two ways.
+        // The example has the shorter of two paths.
         (
             &[
-                LATER,
+                ASYNC_CASCADE,
                 "line.invoice -> invoice: cascade",
                 "memo.invoice -> invoice: cascade",
                 "page.memo -> memo: cascade",
@@ -300,7 +316,7 @@ fn g11_each_finding_has_its_smallest_example() {
             ],
             &["error stuck_cascade customer < invoice < line < tax < claim"],
         ),
-        // Refused while nothing was sent: that is what block is for.
+        // `block` refuses the deletion before anything is sent, which is its purpose.
         (
             &[
                 "invoice.customer -> customer: cascade",
@@ -308,12 +324,12 @@ fn g11_each_finding_has_its_smallest_example() {
             ],
             &[],
         ),
-        (&[LATER, "note.customer -> customer: block"], &[]),
-        // What is let go of, or goes too, holds nothing for ever.
-        (&[LATER, "payment.invoice -> invoice: cascade"], &[]),
-        (&[LATER, "payment.invoice -> invoice: unset"], &[]),
+        (&[ASYNC_CASCADE, "note.customer -> customer: block"], &[]),
+        // A reference that is unset, or whose resource is deleted too, does not block for ever.
+        (&[ASYNC_CASCADE, "payment.invoice -> invoice: cascade"], &[]),
+        (&[ASYNC_CASCADE, "payment.invoice -> invoice: unset"], &[]),
         (
-            &[LATER, "payment.invoice -> invoice: unset, required"],
+            &[ASYNC_CASCADE, "payment.invoice -> invoice: unset, required"],
             &[
                 "error stuck_cascade customer < invoice < payment",
                 "error unset_required invoice < payment",
@@ -323,7 +339,7 @@ fn g11_each_finding_has_its_smallest_example() {
             &["payment.invoice -> invoice: unset, asynchronous, required"],
             &["error unset_required invoice < payment"],
         ),
-        // Rings.
+        // Cycles.
         (
             &["folder.parent -> folder: cascade"],
             &["error cycle folder-1 < folder-2"],
@@ -342,12 +358,12 @@ fn g11_each_finding_has_its_smallest_example() {
             &["a.b -> b: block", "b.a -> a: cascade, asynchronous"],
             &["error stuck_cascade a-1 < b < a-2"],
         ),
-        // What nobody sees to.
+        // Dangling references, and references that are not imported.
         (
             &["note.customer -> customer: dangling"],
             &["note dangling customer < note"],
         ),
-        // What stays leaves nothing dangling.
+        // A kind that is never deleted leaves no reference dangling.
         (&["note.project -> project: dangling"], &[]),
         (
             &["lease.network -> network: block"],
@@ -366,8 +382,8 @@ fn g11_each_finding_has_its_smallest_example() {
 }
 
 #[test]
-fn g11_a_finding_says_what_is_blocked_by_what_and_how_to_mend_it() {
-    let kinds = with_ours(
+fn g11_a_finding_says_which_kind_blocks_which_and_how_to_fix_it() {
+    let kinds = with_billing(
         "",
         &[
             "invoice.customer -> customer: cascade, asynchronous",
@@ -384,9 +400,9 @@ fn g11_a_finding_says_what_is_blocked_by_what_and_how_to_mend_it() {
     assert!(finding.fix.contains("invoice.customer") && finding.fix.contains("payment.invoice"));
 }
 
-/// A VIP's port goes with the balancer that its device_id names, and a balancer holds its VIP's port. By
-/// the kinds alone these might be of two balancers, crosswise; Octavia makes them for one. So might a local IP
-/// and a balancer have each other's port.
+/// The port of a VIP is deleted with the load balancer that its device_id names, and a load balancer blocks the port of
+/// its VIP. The kinds do not exclude that two load balancers have each other's port, although Octavia never creates
+/// this. The same holds for a local IP and a load balancer.
 #[test]
 fn the_shipped_kinds_have_no_error() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();

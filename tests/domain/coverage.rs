@@ -1,4 +1,4 @@
-//! What no kind covers is named (N19).
+//! The warning about services and extensions that no kind covers (N19).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn not_covered(extensions: &[&str], others: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn n19_a_service_and_an_extension_without_kinds_are_named_with_what_they_hold() {
+fn n19_a_service_and_an_extension_without_kinds_are_named_with_their_resources() {
     assert_eq!(
         not_covered(&["trunk", "logging"], &["messaging", "placement"]),
         [
@@ -33,7 +33,7 @@ fn n19_a_service_and_an_extension_without_kinds_are_named_with_what_they_hold() 
 }
 
 #[test]
-fn n19_what_gone_has_never_heard_of_is_named_too() {
+fn n19_unknown_services_and_extensions_are_named_too() {
     let found = not_covered(&["x-cloud-teapot"], &["teapot"]);
     assert_eq!(
         found,
@@ -45,7 +45,7 @@ fn n19_what_gone_has_never_heard_of_is_named_too() {
 }
 
 #[test]
-fn n19_what_has_kinds_or_holds_nothing_is_not_named() {
+fn n19_services_and_extensions_with_kinds_or_without_resources_are_not_named() {
     let extensions = [
         "metering",
         "local_ip",
@@ -63,7 +63,7 @@ fn n19_what_has_kinds_or_holds_nothing_is_not_named() {
 }
 
 #[test]
-fn n19_what_every_cloud_with_the_service_holds_is_named() {
+fn n19_uncovered_resources_that_need_no_extension_are_named() {
     let offer = Offer {
         covered: BTreeMap::from([("image".to_owned(), BTreeSet::new())]),
         others: BTreeSet::new(),
@@ -73,7 +73,7 @@ fn n19_what_every_cloud_with_the_service_holds_is_named() {
 }
 
 #[test]
-fn n19_a_kind_of_the_users_covers_what_it_needs() {
+fn n19_a_users_kind_covers_the_extension_that_it_requires() {
     let mine = Source {
         file: "mine.toml".to_owned(),
         text: r#"
@@ -96,7 +96,7 @@ fn n19_a_kind_of_the_users_covers_what_it_needs() {
 }
 
 #[test]
-fn n19_the_warning_is_one_harmless_line_however_much_a_cloud_offers() {
+fn n19_the_warning_is_one_short_line_without_control_characters() {
     let many: Vec<String> = (0..500).map(|nth| format!("service-{nth:03}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let line = not_looked_at(&not_covered(&[], &many), "prod/R1").unwrap();

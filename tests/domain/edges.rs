@@ -1,4 +1,4 @@
-//! What goes with an edge, and by which call: exactly what was planned (N17, N18, N20).
+//! Plans for router interfaces, automatic addresses, and ports that a service owns (N17, N18, N20).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,7 +90,7 @@ fn n17_an_interface_whose_port_has_more_subnets_is_removed_by_its_subnet() {
     let call = calls.delete_one.as_ref().unwrap();
     assert_eq!(call.body, Some(json!({ "subnet_id": "{subnet_id}" })));
 
-    // By its port, where that has no more: that names the incarnation (I10).
+    // An interface whose port has no other subnet is removed by its port, whose id names the incarnation (I10).
     let alone = port(
         "if",
         "network:router_interface",
@@ -98,13 +98,13 @@ fn n17_an_interface_whose_port_has_more_subnets_is_removed_by_its_subnet() {
         &[("v6-1", "2001:db8:1::")],
     );
     cloud.change("port", "if", "fixed_ips", alone["fixed_ips"].clone());
-    cloud.asked.clear();
+    cloud.lookups.clear();
     let plan = cloud.plan("subnet", "v6-1", cascade());
     assert!(!kind.takes_one(interface(&plan, "r,v6-1")));
 }
 
 #[test]
-fn n18_a_subnet_of_automatic_addresses_goes_and_ports_keep_the_others() {
+fn n18_a_subnet_with_automatic_addresses_goes_and_its_ports_lose_them() {
     for mode in ["slaac", "dhcpv6-stateless"] {
         for options in [cascade(), PlanOptions::default()] {
             let mut cloud = dual(mode);
@@ -118,7 +118,7 @@ fn n18_a_subnet_of_automatic_addresses_goes_and_ports_keep_the_others() {
 }
 
 #[test]
-fn n18_a_subnet_of_addresses_that_were_asked_for_is_held_by_its_ports() {
+fn n18_ports_block_a_subnet_with_stateful_addresses() {
     let mut cloud = dual("dhcpv6-stateful");
     cloud.change("port", "if", "fixed_ips", json!([]));
     let plan = cloud.plan("subnet", "v6-1", PlanOptions::default());
@@ -127,7 +127,7 @@ fn n18_a_subnet_of_addresses_that_were_asked_for_is_held_by_its_ports() {
 }
 
 #[test]
-fn n18_what_loses_an_automatic_address_still_holds_its_network() {
+fn n18_a_port_that_loses_an_automatic_address_still_blocks_its_network() {
     let mut cloud = dual("slaac");
     cloud.change("port", "if", "fixed_ips", json!([]));
     let plan = cloud.plan("network", "net", PlanOptions::default());
@@ -136,7 +136,7 @@ fn n18_what_loses_an_automatic_address_still_holds_its_network() {
 }
 
 #[test]
-fn n20_octavias_ports_on_a_tenants_network_go_with_it_and_are_no_others_resource() {
+fn n20_octavias_ports_go_with_their_network_although_another_project_owns_them() {
     for name in ["octavia-lb-vrrp-1", "octavia-lb-member-1"] {
         let mut cloud = dual("slaac");
         let mut amphora = port("amphora", "compute:nova", "vm2", &[("v4", "10.0.0.9")]);
@@ -162,7 +162,7 @@ fn n20_no_call_is_planned_on_a_port_that_a_router_owns() {
             port("routers", owner, "elsewhere", &[("v4", "10.0.0.9")]),
         );
         for (kind, id) in [("network", "net"), ("subnet", "v4")] {
-            cloud.asked.clear();
+            cloud.lookups.clear();
             let plan = cloud.plan(kind, id, cascade());
             assert!(!ids(&plan.steps).contains("delete port/routers"), "{owner}");
             let mut blockers = plan.refused.iter().flat_map(|it| &it.blocker);
@@ -180,7 +180,7 @@ fn n20_no_call_is_planned_on_a_port_that_a_router_owns() {
 }
 
 #[test]
-fn n20_a_member_releases_a_servers_port_before_he_deletes_it() {
+fn n20_a_members_plan_releases_a_service_port_before_it_deletes_the_port() {
     for (role, owner, released) in [
         ("member", "compute:az1", true),
         ("member", "baremetal:none", true),
@@ -202,11 +202,11 @@ fn n20_a_member_releases_a_servers_port_before_he_deletes_it() {
         if let Some(before) = before {
             let delete = plan.steps.iter().find(|it| it.action == Action::Delete);
             assert_eq!(delete.unwrap().depends_on, [before.id]);
-            let said = plan
+            let is_warned = plan
                 .warnings
                 .iter()
                 .any(|it| it.contains("is released first"));
-            assert!(said, "{:?}", plan.warnings);
+            assert!(is_warned, "{:?}", plan.warnings);
         }
     }
 }

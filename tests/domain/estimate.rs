@@ -1,4 +1,4 @@
-//! The rate and the time left of a deletion, against a simulated one whose end is known.
+//! The estimated rate and time left of a deletion, compared with simulated deletions whose end is known.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::estimate::{self, Outlook};
@@ -7,11 +7,11 @@ use gone::ledger::store::Pace;
 
 use super::testkit;
 
-/// A small generator of numbers; the same seed gives the same run.
+/// A small random number generator; the same seed gives the same numbers.
 struct Random(u64);
 
 impl Random {
-    /// Between 0 and 1, without 1.
+    /// Returns a number from 0 up to, but not including, 1.
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,18 +20,18 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// About the standard normal distribution.
+    /// Returns a number of about the standard normal distribution.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.next()).sum::<f64>() - 6.0
     }
 }
 
-/// A deletion at a cloud that is now faster, now slower.
+/// A deletion at a cloud whose speed changes over time.
 struct Simulation {
     steps: u64,
     /// Number of calls in flight.
     calls: usize,
-    /// Seconds that a call takes on the average.
+    /// Average duration of a call, in seconds.
     latency: f64,
 }
 
@@ -53,16 +53,16 @@ fn running(counts: Counts, rate_per_second: f64) -> Deletion {
 }
 
 impl Simulation {
-    /// Runs to the end. Returns at each tenth from 20 % to 90 % the range that was told, and the true time left.
+    /// Runs to the end. Returns the estimated range and the true time left, at each tenth from 20 % to 90 %.
     fn run(&self, seed: u64) -> Vec<(u64, u64, f64)> {
         let mut random = Random(seed);
         let mut free = vec![0.0_f64; self.calls];
         let mut pace = Pace::default();
-        let mut told = Vec::new();
+        let mut estimates = Vec::new();
         let mut moved = Vec::new();
         let phase = random.next() * 6.0;
         for step in 0..self.steps {
-            // The last three wait for all before them, and for each other.
+            // The last three calls wait for all calls before them, one after the other.
             let is_alone = step + 3 >= self.steps;
             let latest = free.iter().copied().fold(0.0, f64::max);
             let call = if is_alone { 0 } else { first_free(&free) };
@@ -82,16 +82,16 @@ impl Simulation {
                 ..Counts::default()
             };
             let tenth = (done + 1) * 10 / self.steps;
-            if (2..10).contains(&tenth) && told.len() as u64 == tenth - 2 {
+            if (2..10).contains(&tenth) && estimates.len() as u64 == tenth - 2 {
                 let rate = pace.rate_per_second(&counts, at(now));
                 let outlook = estimate::outlook(&running(counts, rate));
                 let Some(Outlook::Within { least, most }) = outlook else {
-                    panic!("no end at {tenth}0 %");
+                    panic!("no estimate at {tenth}0 %");
                 };
-                told.push((least, most, end - now));
+                estimates.push((least, most, end - now));
             }
         }
-        told
+        estimates
     }
 }
 
@@ -102,7 +102,7 @@ fn first_free(free: &[f64]) -> usize {
 }
 
 #[test]
-fn the_range_holds_the_true_time_left_in_nine_of_ten_runs() {
+fn the_estimated_range_contains_the_true_time_left_in_nine_of_ten_runs() {
     let runs = 100;
     let mut widest = 0.0_f64;
     for (steps, calls, latency) in [
@@ -117,29 +117,29 @@ fn the_range_holds_the_true_time_left_in_nine_of_ten_runs() {
             calls,
             latency,
         };
-        let mut held = [0; 8];
+        let mut contained = [0; 8];
         for seed in 0..runs {
-            let told = simulation.run(seed);
-            assert_eq!(told.len(), held.len());
-            for (held, (least, most, truth)) in held.iter_mut().zip(&told) {
-                *held += i32::from(*least as f64 <= *truth && *truth <= *most as f64);
+            let estimates = simulation.run(seed);
+            assert_eq!(estimates.len(), contained.len());
+            for (contained, (least, most, truth)) in contained.iter_mut().zip(&estimates) {
+                *contained += i32::from(*least as f64 <= *truth && *truth <= *most as f64);
                 if *truth > 120.0 {
                     widest = widest.max(*most as f64 / (*least).max(1) as f64);
                 }
             }
         }
-        for (tenth, held) in (2..).zip(held) {
+        for (tenth, contained) in (2..).zip(contained) {
             assert!(
-                i64::from(held) * 10 >= 9 * runs as i64,
-                "{steps} steps, at {tenth}0 %: {held} of {runs}"
+                i64::from(contained) * 10 >= 9 * runs as i64,
+                "{steps} steps, at {tenth}0 %: {contained} of {runs}"
             );
         }
     }
-    assert!(widest < 5.0, "a range that wide says nothing: {widest}");
+    assert!(widest < 5.0, "the range is too wide to be useful: {widest}");
 }
 
 #[test]
-fn nothing_is_said_where_nothing_is_known() {
+fn no_estimate_is_given_without_a_rate_with_blocked_steps_or_while_paused() {
     let counts = Counts {
         gone: 50,
         running: 50,
@@ -162,7 +162,7 @@ fn nothing_is_said_where_nothing_is_known() {
 }
 
 #[test]
-fn a_deletion_whose_steps_all_wait_is_blocked_until_the_next_attempt() {
+fn a_deletion_of_blocked_and_waiting_steps_is_blocked_until_the_next_attempt() {
     let counts = Counts {
         gone: 2,
         blocked: 1,
@@ -172,7 +172,11 @@ fn a_deletion_whose_steps_all_wait_is_blocked_until_the_next_attempt() {
     };
     let mut deletion = running(counts, 0.0);
     assert!(estimate::is_blocked(&deletion));
-    assert_eq!(estimate::outlook(&deletion), None, "others must act");
+    assert_eq!(
+        estimate::outlook(&deletion),
+        None,
+        "the end depends on others"
+    );
     let next = at(90.0);
     deletion.next_attempt_at = Some(next);
     let outlook = estimate::outlook(&deletion);
@@ -185,7 +189,7 @@ fn a_deletion_whose_steps_all_wait_is_blocked_until_the_next_attempt() {
 }
 
 #[test]
-fn the_rate_is_zero_once_nothing_has_moved_for_a_minute() {
+fn the_rate_is_zero_after_a_minute_without_progress() {
     let mut pace = Pace::default();
     let mut counts = Counts {
         running: 100,

@@ -1,4 +1,4 @@
-//! Kinds files: what loads, and what is said of what does not.
+//! Kinds files: which files load, and the errors of those that do not.
 
 use gone::cloud::openstack::RestCalls;
 use gone::domain::kinds::Source;
@@ -19,7 +19,7 @@ fn error_of(text: String) -> String {
     gone::cloud::load_kinds(&[source]).unwrap_err().to_string()
 }
 
-/// What is said of the built-in network kinds, changed like this.
+/// Returns the error of the built-in network kinds with this change.
 fn error_of_network(from: &str, to: &str) -> String {
     assert!(NETWORK.contains(from), "{from}");
     let sources = [
@@ -56,7 +56,7 @@ fn the_embedded_kinds_are_valid_and_resolve_by_alias() {
 }
 
 #[test]
-fn t02_an_unknown_kind_is_refused_with_the_nearest() {
+fn t02_an_unknown_kind_is_refused_with_the_nearest_name() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let message = kinds.resolve("netwrok").unwrap_err();
     assert!(
@@ -66,7 +66,7 @@ fn t02_an_unknown_kind_is_refused_with_the_nearest() {
 }
 
 #[test]
-fn a_mistyped_key_names_file_line_and_the_nearest_word() {
+fn the_error_for_a_mistyped_key_names_the_file_the_line_and_the_nearest_key() {
     let message = error_of(NETWORK.replacen(
         "not_found = [\"NetworkNotFound\"]",
         "not_fund = [\"NetworkNotFound\"]",
@@ -88,7 +88,7 @@ fn a_mistyped_key_names_file_line_and_the_nearest_word() {
 }
 
 #[test]
-fn an_unknown_kind_in_a_reference_names_the_kind_it_stands_in() {
+fn an_unknown_kind_in_a_reference_is_answered_with_the_nearest_name() {
     let message = error_of_network("to = \"router_interface\"", "to = \"router_interfac\"");
     assert!(
         message.contains(
@@ -99,7 +99,7 @@ fn an_unknown_kind_in_a_reference_names_the_kind_it_stands_in() {
 }
 
 #[test]
-fn a_variable_that_no_one_sets_is_an_error() {
+fn a_call_with_an_unknown_variable_is_an_error() {
     let message = error_of_network(
         "/routers/{router_id}/remove_router_interface",
         "/routers/{rooter_id}/remove_router_interface",
@@ -108,7 +108,7 @@ fn a_variable_that_no_one_sets_is_an_error() {
 }
 
 #[test]
-fn a_users_file_that_says_so_replaces_a_kind() {
+fn a_users_file_with_override_replaces_a_kind() {
     let text = another_subnet("override = true");
     let kinds = gone::cloud::load_kinds(&[Source {
         file: "mine.toml".into(),
@@ -120,7 +120,7 @@ fn a_users_file_that_says_so_replaces_a_kind() {
     assert!(kinds.resolve("port").is_ok());
 }
 
-/// A kinds file with one kind, `thing`, that holds these lines.
+/// A kinds file with one kind, `thing`, and these lines.
 fn with_a_thing(kind: &str, list: &str) -> String {
     format!(
         "service = \"things\"\n[kind.thing]\ncall.not_found = [\"ThingNotFound\"]\ncall.list = {{ path = \"/things\", items = \"things\" }}\n{kind}\n[kind.thing.list]\n{list}\n"
@@ -130,7 +130,7 @@ fn with_a_thing(kind: &str, list: &str) -> String {
 const DELETE: &str = "call.delete = { method = \"DELETE\", path = \"/things/{id}\" }";
 
 #[test]
-fn m06_what_creates_under_a_natural_key_names_the_whole_key() {
+fn m06_a_create_call_of_a_kind_with_a_natural_key_names_the_whole_key() {
     let call = "method = \"POST\", path = \"/groups/{group}/things\", id = ";
     let list = "id = [\"group\", \"member\"]";
     for (call, expected) in [
@@ -156,7 +156,7 @@ fn m06_what_creates_under_a_natural_key_names_the_whole_key() {
 }
 
 #[test]
-fn t14_what_is_known_by_what_it_joins_is_not_swept_for() {
+fn t14_kinds_with_a_natural_key_are_not_swept() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let swept = |name: &str| kinds.resolve(name).unwrap().is_swept();
     for name in ["network", "port", "router", "image", "load_balancer"] {
@@ -172,7 +172,7 @@ fn t14_what_is_known_by_what_it_joins_is_not_swept_for() {
 }
 
 #[test]
-fn a_kind_is_deleted_or_stays() {
+fn a_kind_has_either_a_delete_call_or_stays() {
     let both = format!("{DELETE}\nstays = \"it is an heirloom\"");
     for kind in ["", &both] {
         let message = error_of(with_a_thing(kind, ""));
@@ -184,7 +184,7 @@ fn a_kind_is_deleted_or_stays() {
 }
 
 #[test]
-fn i13_a_kind_that_is_deleted_says_how_its_absence_is_told() {
+fn i13_a_kind_with_a_delete_call_says_how_its_not_found_is_recognised() {
     let text = with_a_thing(DELETE, "").replace("call.not_found = [\"ThingNotFound\"]", "");
     let message = error_of(text);
     assert!(
@@ -201,20 +201,23 @@ fn i13_a_kind_that_is_deleted_says_how_its_absence_is_told() {
 
 #[test]
 fn a_kind_that_requires_a_version_names_it() {
-    let needs = "call.requires_api_version = true";
+    let requires = "call.requires_api_version = true";
     for version in [
         "",
         "call.api_version = \"thing\"",
         "call.api_version = \"thing 2.x\"",
     ] {
-        let message = error_of(with_a_thing(&format!("{DELETE}\n{needs}\n{version}"), ""));
+        let message = error_of(with_a_thing(
+            &format!("{DELETE}\n{requires}\n{version}"),
+            "",
+        ));
         let expected = "\"call.requires_api_version\" requires \"call.api_version\", which ends with a version such as 2.81";
         assert!(message.ends_with(expected), "{message}");
     }
 }
 
 #[test]
-fn a_call_names_what_its_kind_passes() {
+fn a_call_uses_only_variables_that_its_kind_passes_from_listed_fields() {
     let delete = DELETE.replace("{id}", "{id}?group={group_id}");
     let message = error_of(with_a_thing(&delete, ""));
     assert!(message.contains("no variable \"{group_id}\""), "{message}");
@@ -229,7 +232,7 @@ fn a_call_names_what_its_kind_passes() {
 }
 
 #[test]
-fn what_is_listed_within_its_parent_is_found_by_that_alone() {
+fn a_kind_listed_within_its_parent_is_found_by_that_parent_only() {
     let list = "within = \"box_id\"\nid = [\"id\", \"box_id\"]";
     let message = error_of(with_a_thing(DELETE, list));
     assert!(
@@ -245,7 +248,7 @@ fn what_is_listed_within_its_parent_is_found_by_that_alone() {
 }
 
 #[test]
-fn what_shows_that_a_delete_goes_on_is_among_the_fields() {
+fn the_field_of_settles_must_be_among_the_listed_fields() {
     let settles = format!(
         "{DELETE}\nsettles = {{ field = \"statu\", pending = [\"GOING\"], failed = [], minutes_warn = 1, warning = \"slow\", minutes_max = 1 }}"
     );
@@ -259,7 +262,7 @@ fn what_shows_that_a_delete_goes_on_is_among_the_fields() {
 }
 
 #[test]
-fn what_blocks_lets_go_by_an_edge_of_its_own() {
+fn unpinned_by_must_name_an_edge_that_is_detached_from_its_kind() {
     let with = |edge: &str| {
         let from = "unpinned_by = \"floating_ip_association\"";
         error_of_network(from, &format!("unpinned_by = \"{edge}\""))
@@ -301,7 +304,7 @@ says = "of"
 "#;
 
 #[test]
-fn g06_what_is_native_is_listed_and_deleted_as_follows_from_its_fields() {
+fn g06_native_kinds_are_loaded_with_their_required_fields_and_imports() {
     let source = Source {
         file: "billing.toml".into(),
         text: BILLING.into(),
@@ -319,7 +322,7 @@ fn g06_what_is_native_is_listed_and_deleted_as_follows_from_its_fields() {
 }
 
 #[test]
-fn what_does_not_go_with_native_is_named_with_its_line() {
+fn settings_that_conflict_with_native_are_refused() {
     let cases = [
         (
             "[kind.customer.native]",
@@ -347,14 +350,14 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
             "each has \"status\" already",
         ),
     ];
-    for (from, to, said) in cases {
+    for (from, to, expected) in cases {
         assert!(BILLING.contains(from));
         let source = Source {
             file: "billing.toml".into(),
             text: BILLING.replacen(from, to, 1),
         };
         let message = gone::cloud::load_kinds(&[source]).unwrap_err().to_string();
-        assert!(message.contains(said), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
     let message = error_of_network(
         "on_delete = \"block\"",
@@ -379,7 +382,7 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
     );
 }
 
-/// A kinds file that defines `subnet`, which the program brings, with this line more.
+/// A kinds file that defines the built-in kind `subnet`, with one more line.
 fn another_subnet(more: &str) -> String {
     format!(
         "service = \"network\"\ndefaults.call.prefix = \"/v2.0\"\n[kind.subnet]\n{more}\n[kind.subnet.call]\nnot_found = [\"Mine\"]\nlist = {{ path = \"/subnets\", items = \"subnets\", item = \"subnet\" }}\ndelete = {{ method = \"DELETE\", path = \"/subnets/{{id}}\" }}\n[kind.subnet.list]\nfields = [\"id\", \"cidr\", \"network_id\", \"segment_id\", \"subnetpool_id\", \"ipv6_address_mode\", \"ipv6_ra_mode\"]\n"
@@ -387,7 +390,7 @@ fn another_subnet(more: &str) -> String {
 }
 
 #[test]
-fn a_users_file_replaces_a_built_in_kind_only_where_it_says_so() {
+fn a_users_file_replaces_a_built_in_kind_only_with_override() {
     let message = error_of(another_subnet(""));
     assert!(
         message.starts_with(
@@ -408,7 +411,7 @@ fn a_users_file_replaces_a_built_in_kind_only_where_it_says_so() {
 }
 
 #[test]
-fn what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
+fn a_line_of_a_kinds_file_that_could_never_take_effect_is_an_error() {
     let reference = |lines: &str| {
         format!(
             "[[kind.thing.reference]]\nto = \"network\"\non_delete = \"block\"\nsays = \"on\"\n{lines}"
@@ -510,7 +513,7 @@ fn what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
 }
 
 #[test]
-fn a_kind_tells_what_the_fields_of_its_rows_mean() {
+fn a_kind_names_its_fields_for_project_state_and_references() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     for (kind, project, state, refers_to) in [
         (
@@ -557,7 +560,7 @@ fn a_kind_tells_what_the_fields_of_its_rows_mean() {
     ] {
         let fields = kinds.fields_of(kinds.resolve(kind).unwrap());
         assert_eq!(fields.state.as_deref(), Some(state), "{kind}");
-        // A derived kind is listed by another one, which has the project.
+        // A derived kind has no list of its own; the kind that lists it has the project.
         if let Some(known) = &fields.project {
             assert_eq!(known, project, "{kind}");
         }
@@ -565,7 +568,7 @@ fn a_kind_tells_what_the_fields_of_its_rows_mean() {
             let found = fields.refers_to.get(*path).map(|to| to.as_str());
             assert_eq!(found, Some(*to), "{kind} {path}");
         }
-        // There are too many ports, servers and volumes to list all of them for a name.
+        // Ports, servers and volumes are too many to list only to show a name.
         let few = ["network", "subnet", "router", "volume_group"];
         for to in fields.refers_to.values() {
             assert!(few.contains(&to.as_str()), "{kind} {to}");
@@ -574,7 +577,7 @@ fn a_kind_tells_what_the_fields_of_its_rows_mean() {
 }
 
 #[test]
-fn a_kind_of_ones_own_tells_to_what_its_fields_refer() {
+fn a_users_kind_names_its_project_field_and_the_kind_that_a_field_refers_to() {
     let text = "provider = \"openstack\"\nservice = \"network\"\n\
         [kind.tap]\ncolumns = [[\"ON\", \"where.lan\"]]\nshows = { \"where.lan\" = \"network\" }\n\
         list = { project = \"team\", created = \"made\" }\n\

@@ -1,4 +1,5 @@
-//! The ladder: which rung is offered of what, what it says it does, and why others are not offered (P3).
+//! The purge ladder: which rungs are offered for a step, how they describe what they do, and why others are not offered
+//! (P3).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +33,7 @@ fn error(kind: &str, status: Option<u16>, message: &str) -> StepError {
     }
 }
 
-fn settling() -> StepError {
+fn still_deleting() -> StepError {
     error(
         "PENDING_DELETE",
         None,
@@ -40,7 +41,7 @@ fn settling() -> StepError {
     )
 }
 
-/// Since so many minutes.
+/// A step that has been blocked for this many minutes.
 fn step(kind: &str, state: StepState, error: Option<StepError>, minutes: i64) -> Step {
     let key = testkit::key(Site::region("prod", "one"), kind, "4fdb");
     let mut step = testkit::step(12, "0189-0a1b2c3d", key, state);
@@ -94,11 +95,12 @@ fn of(step: &Step, change: impl Fn(&mut Facts<'_>)) -> Ladder {
     of_step(&deletion(1), &facts, now())
 }
 
-/// Kind, state, error, minutes since, whether something pins it: offered.
+/// The kind, state and error of a step, the minutes for which it has been blocked, whether something pins its resource,
+/// and the offered rungs.
 type Row<'r> = (&'r str, StepState, Option<StepError>, i64, bool, &'r [Rung]);
 
 #[test]
-fn p03_each_rung_is_offered_by_what_is_known_of_the_step() {
+fn p03_the_offered_rungs_depend_on_the_steps_kind_state_error_and_age() {
     use Rung::{Forget, Retry, Runbook, Unpin};
     use StepState::{Blocked, Ready, Running, Stuck, Verifying, Waiting};
     let immutable = error(
@@ -107,7 +109,7 @@ fn p03_each_rung_is_offered_by_what_is_known_of_the_step() {
         "Load Balancer x is immutable and cannot be updated.",
     );
     let in_use = error("NetworkInUse", Some(409), "in use");
-    let held = error(
+    let behind_stuck = error(
         DEPENDENCY_STUCK,
         None,
         "waits for step 7, port x, which does not go",
@@ -144,8 +146,15 @@ fn p03_each_rung_is_offered_by_what_is_known_of_the_step() {
             &[Retry, Unpin, Forget],
         ),
         ("port", Stuck, Some(in_use), 5, false, &[Retry, Forget]),
-        ("port", Stuck, Some(held), 5, true, &[]),
-        ("load_balancer", Verifying, Some(settling()), 12, true, &[]),
+        ("port", Stuck, Some(behind_stuck), 5, true, &[]),
+        (
+            "load_balancer",
+            Verifying,
+            Some(still_deleting()),
+            12,
+            true,
+            &[],
+        ),
         (
             "load_balancer",
             Blocked,
@@ -158,7 +167,7 @@ fn p03_each_rung_is_offered_by_what_is_known_of_the_step() {
         (
             "load_balancer",
             Stuck,
-            Some(settling()),
+            Some(still_deleting()),
             hours,
             false,
             &[Retry, Runbook, Forget],
@@ -174,7 +183,7 @@ fn p03_each_rung_is_offered_by_what_is_known_of_the_step() {
         (
             "listener",
             Stuck,
-            Some(settling()),
+            Some(still_deleting()),
             hours,
             false,
             &[Retry, Forget],
@@ -191,15 +200,20 @@ fn p03_each_rung_is_offered_by_what_is_known_of_the_step() {
         });
         assert_eq!(offered(&ladder), expected, "{kind} {state:?}: {ladder:#?}");
         for offer in &ladder.offers {
-            // Each says what it does, or why it is not offered.
+            // Each rung says what it does, or why it is not offered.
             assert_eq!(offer.why_not.is_none(), !offer.does.is_empty(), "{offer:?}");
         }
     }
 }
 
 #[test]
-fn p03_while_the_cloud_may_still_work_on_it_the_ladder_says_so_and_until_when() {
-    let step = step("load_balancer", StepState::Verifying, Some(settling()), 12);
+fn p03_no_rung_is_offered_before_the_clouds_time_is_up_and_the_reason_names_the_time() {
+    let step = step(
+        "load_balancer",
+        StepState::Verifying,
+        Some(still_deleting()),
+        12,
+    );
     let ladder = of(&step, |_| {});
     for rung in Rung::ALL {
         let why = ladder.offer(rung).unwrap().why_not.clone().unwrap();
@@ -209,7 +223,7 @@ fn p03_while_the_cloud_may_still_work_on_it_the_ladder_says_so_and_until_when() 
 }
 
 #[test]
-fn p03_p05_nothing_is_offered_at_a_read_only_site() {
+fn p03_p05_no_rung_is_offered_at_a_read_only_site() {
     let step = step("port", StepState::Stuck, None, 5);
     let ladder = of(&step, |facts| {
         facts.read_only = true;
@@ -219,8 +233,13 @@ fn p03_p05_nothing_is_offered_at_a_read_only_site() {
 }
 
 #[test]
-fn p03_p04_of_what_is_protected_only_forgetting_is_offered() {
-    let step = step("load_balancer", StepState::Stuck, Some(settling()), 240);
+fn p03_p04_only_forget_is_offered_for_a_protected_resource() {
+    let step = step(
+        "load_balancer",
+        StepState::Stuck,
+        Some(still_deleting()),
+        240,
+    );
     let ladder = of(&step, |facts| {
         facts.guarded = Some("it is protected: tag keep".to_owned());
         facts.pins = Ok(vec!["PUT".to_owned()]);
@@ -231,8 +250,13 @@ fn p03_p04_of_what_is_protected_only_forgetting_is_offered() {
 }
 
 #[test]
-fn p03_what_a_rung_does_names_the_call_and_the_resource() {
-    let stuck = step("load_balancer", StepState::Stuck, Some(settling()), 240);
+fn p03_the_description_of_a_rung_names_the_call_and_the_resource() {
+    let stuck = step(
+        "load_balancer",
+        StepState::Stuck,
+        Some(still_deleting()),
+        240,
+    );
     let ladder = of(&stuck, |facts| facts.waiting = 3);
     let retry = ladder.offer(Rung::Retry).unwrap();
     assert_eq!(
@@ -255,9 +279,14 @@ fn p03_what_a_rung_does_names_the_call_and_the_resource() {
 }
 
 #[test]
-fn p03_of_several_stuck_steps_what_is_for_one_id_is_offered_one_at_a_time() {
+fn p03_a_runbook_is_not_offered_for_several_stuck_steps_at_once() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
-    let one = step("load_balancer", StepState::Stuck, Some(settling()), 240);
+    let one = step(
+        "load_balancer",
+        StepState::Stuck,
+        Some(still_deleting()),
+        240,
+    );
     let mut two = one.clone();
     two.id = 13;
     let both = [facts(&kinds, &one), facts(&kinds, &two)];
@@ -280,10 +309,15 @@ fn p03_of_several_stuck_steps_what_is_for_one_id_is_offered_one_at_a_time() {
 }
 
 #[test]
-fn p03_a_runbook_is_for_one_id_and_for_no_id_that_a_shell_or_sql_reads_otherwise() {
+fn p03_a_runbook_names_one_id_and_is_refused_for_an_id_unsafe_in_a_shell_or_sql() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let kind = kinds.get(&KindName::new("load_balancer")).unwrap();
-    let mut stuck = step("load_balancer", StepState::Stuck, Some(settling()), 240);
+    let mut stuck = step(
+        "load_balancer",
+        StepState::Stuck,
+        Some(still_deleting()),
+        240,
+    );
     let text = runbook(kind, &stuck).unwrap();
     assert!(
         text.contains("WHERE id = '4fdb'") && text.contains("gone retry 12"),
@@ -299,7 +333,7 @@ fn p03_a_runbook_is_for_one_id_and_for_no_id_that_a_shell_or_sql_reads_otherwise
 }
 
 #[test]
-fn a_rung_that_is_mistyped_is_told_the_nearest() {
+fn a_mistyped_rung_is_answered_with_the_nearest_name() {
     assert_eq!(Rung::parse("unpin"), Ok(Rung::Unpin));
     let error = Rung::parse("forgt").unwrap_err();
     assert!(error.contains("did you mean \"forget\"?"), "{error}");
@@ -309,7 +343,7 @@ fn a_rung_that_is_mistyped_is_told_the_nearest() {
     );
 }
 
-/// What is offered for a volume's step in this state, to a login with these roles.
+/// Returns the ladder of a step whose volume has this status, for a login with these roles.
 fn offers_for(status: &str, roles: &[&str]) -> Ladder {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let failed = error(
@@ -329,10 +363,14 @@ fn offers_for(status: &str, roles: &[&str]) -> Ladder {
 }
 
 #[test]
-fn p03_a_clouds_own_call_is_offered_in_the_state_that_it_is_for_and_says_what_it_risks() {
+fn p03_reset_and_force_are_offered_only_in_their_state_and_role_and_name_their_risk() {
     let ladder = offers_for("error_deleting", &["admin"]);
-    let called = [Rung::Reset, Rung::Force];
-    assert!(called.iter().all(|rung| offered(&ladder).contains(rung)));
+    let native_calls = [Rung::Reset, Rung::Force];
+    assert!(
+        native_calls
+            .iter()
+            .all(|rung| offered(&ladder).contains(rung))
+    );
     let reset = ladder.offer(Rung::Reset).unwrap();
     let id = "4fdb";
     assert_eq!(
@@ -358,15 +396,15 @@ fn p03_a_clouds_own_call_is_offered_in_the_state_that_it_is_for_and_says_what_it
         ("error_deleting", vec!["member"], "it needs the role admin"),
     ] {
         let ladder = offers_for(status, &roles);
-        for rung in called {
-            let said = ladder.offer(rung).unwrap().why_not.clone().unwrap();
-            assert!(said.contains(why), "{said}");
+        for rung in native_calls {
+            let why_not = ladder.offer(rung).unwrap().why_not.clone().unwrap();
+            assert!(why_not.contains(why), "{why_not}");
         }
     }
 }
 
 #[test]
-fn a_runbook_with_a_variable_that_no_one_sets_is_an_error() {
+fn a_runbook_with_an_unknown_variable_is_an_error() {
     const BALANCERS: &str = include_str!("../../assets/kinds/openstack/load-balancer.toml");
     const NETWORK: &str = include_str!("../../assets/kinds/openstack/network.toml");
     const SECRETS: &str = include_str!("../../assets/kinds/openstack/key-manager.toml");

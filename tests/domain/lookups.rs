@@ -1,4 +1,4 @@
-//! Which listings a plan needs, and in which order (N14).
+//! Which lists a plan needs, and in which order (N14).
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use serde_json::json;
 
 use super::topology::{Topology, cascade};
 
-/// The filters by which the rows of each kind were asked for, in order; none for the whole kind.
-fn asked(cloud: &Topology) -> BTreeMap<String, Vec<Option<String>>> {
-    let mut asked: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
-    for lookup in &cloud.asked {
+/// Returns the filter keys of the lookups of each kind, in order; none for a list of the whole kind.
+fn filters_by_kind(cloud: &Topology) -> BTreeMap<String, Vec<Option<String>>> {
+    let mut filters: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
+    for lookup in &cloud.lookups {
         let key = lookup.filter.as_ref().map(|filter| filter.key.clone());
-        let keys = asked.entry(lookup.kind.to_string()).or_default();
+        let keys = filters.entry(lookup.kind.to_string()).or_default();
         keys.push(key);
     }
-    asked
+    filters
 }
 
-/// A project with a network, a subnet, a port in it and a security group.
+/// A project with a network, its subnet, a port there and a security group.
 fn project() -> Topology {
     let mut cloud = Topology::new();
     cloud
@@ -37,11 +37,11 @@ fn project() -> Topology {
 }
 
 #[test]
-fn n14_the_ports_of_a_subnet_are_among_those_of_its_network() {
+fn n14_ports_are_listed_by_network_in_a_networks_plan_and_by_subnet_in_a_subnets_plan() {
     let by = |key: &str| Some(key.to_owned());
     let mut cloud = Topology::web();
     cloud.plan("network", "web", cascade());
-    let ports = &asked(&cloud)["port"];
+    let ports = &filters_by_kind(&cloud)["port"];
     assert!(
         ports.contains(&by("network_id")) && !ports.contains(&by("fixed_ips")),
         "{ports:?}"
@@ -49,7 +49,7 @@ fn n14_the_ports_of_a_subnet_are_among_those_of_its_network() {
 
     let mut cloud = Topology::web();
     let plan = cloud.plan("subnet", "s1", cascade());
-    let ports = &asked(&cloud)["port"];
+    let ports = &filters_by_kind(&cloud)["port"];
     assert!(
         ports.contains(&by("fixed_ips")) && !ports.contains(&by("network_id")),
         "{ports:?}"
@@ -62,17 +62,17 @@ fn n14_the_ports_of_a_subnet_are_among_those_of_its_network() {
 }
 
 #[test]
-fn n14_ports_are_asked_for_when_all_is_known_of_which_they_may_be() {
+fn n14_ports_are_listed_after_all_networks_and_security_groups_are_known() {
     let mut cloud = project();
     let plan = cloud.plan("project", "p1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
-    let mut ports = asked(&cloud)["port"].clone();
+    let mut ports = filters_by_kind(&cloud)["port"].clone();
     ports.sort();
     let by = ["network_id", "project_id", "security_groups"];
     assert_eq!(ports, by.map(|key| Some(key.to_owned())));
-    // At once, after what tells the networks and the groups.
+    // All at once, after the lists of networks and security groups.
     let of_ports = |kind: &str| kind == "port";
-    let kinds: Vec<&str> = cloud.asked.iter().map(|it| it.kind.as_str()).collect();
+    let kinds: Vec<&str> = cloud.lookups.iter().map(|it| it.kind.as_str()).collect();
     let first = kinds.iter().position(|kind| of_ports(kind)).unwrap();
     assert!(
         kinds[first..first + by.len()]
@@ -89,5 +89,5 @@ fn n14_ports_that_must_all_be_listed_are_listed_once() {
     cloud.add("qos_policy", json!({ "id": "q", "name": "slow" }));
     let plan = cloud.plan("project", "p1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
-    assert_eq!(asked(&cloud)["port"], [None]);
+    assert_eq!(filters_by_kind(&cloud)["port"], [None]);
 }

@@ -1,4 +1,4 @@
-//! A text of ours that nests too deeply is refused with its line, before a parser follows it down.
+//! A TOML file that is nested too deeply is refused with its line, before a parser reads it.
 
 use gone::domain::kinds::Source;
 use gone::domain::nesting::{first_too_deep, line_of};
@@ -8,7 +8,7 @@ fn line(text: &str) -> Option<usize> {
 }
 
 #[test]
-fn what_people_write_is_not_too_deep() {
+fn up_to_64_levels_are_not_too_deep() {
     let lists = format!("a = {}{}", "[".repeat(64), "]".repeat(64));
     let many = "[a.b.c]\nx = [[1.5, 2.5], {y.z = 1}] # [[[\ns = '[[[[{{{{'\n".repeat(1000);
     let text = "m = '''\n".to_owned() + &"[[{{.\n".repeat(1000) + "'''\n";
@@ -18,30 +18,30 @@ fn what_people_write_is_not_too_deep() {
 }
 
 #[test]
-fn the_line_is_that_of_the_first_one_too_many() {
+fn the_line_is_that_of_the_first_level_too_deep() {
     let lists = format!("a = 1\nb = {}{}\n", "[".repeat(65), "]".repeat(65));
     let tables = "x = 1\n".to_owned() + &"a = {".repeat(65);
     let key = format!("# key\n[{}]\n", ["k"; 66].join("."));
-    // A key in each of nine tables: together too deep.
+    // A dotted key in each of nine nested tables: together too deep.
     let both = format!("\n{}", format!("{} = {{", ["k"; 8].join(".")).repeat(9));
     for text in [lists, tables, key, both] {
         assert_eq!(line(&text), Some(2), "{text:.80}");
     }
 }
 
-/// Closing lists that were not opened must not make room for others.
+/// Brackets that close nothing must not lower the counted depth.
 #[test]
-fn what_closes_too_much_makes_no_room() {
+fn surplus_closing_brackets_allow_no_deeper_nesting() {
     let text = format!("a = {}\n{}", "]".repeat(1000), "[\n".repeat(65));
     assert_eq!(line(&text), Some(66));
     let crossed = "[ } ".repeat(1000);
     assert!(first_too_deep(&crossed).is_some());
 }
 
-/// The parser recovers within an inline table, forgets how deep it is, and its recursion ended the
+/// The parser recovers from an error within an inline table and forgets its depth. Its recursion then ended the
 /// process.
 #[test]
-fn a_file_that_leads_the_parser_down_is_an_error_with_its_line() {
+fn a_file_that_would_overflow_the_parser_is_an_error_with_its_line() {
     let text = "a = {\n".to_owned() + &"[[a]]\n".repeat(20_000) + "b =\n" + &"[\n".repeat(20_000);
     let file = "deep.toml".to_owned();
     let error = gone::cloud::read_kinds([Source { file, text }]).unwrap_err();

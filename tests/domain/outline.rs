@@ -1,4 +1,4 @@
-//! The tree of a plan.
+//! The tree of a plan's steps, and its branches.
 
 use gone::domain::model::{PlanStep, Site};
 use gone::domain::outline::{Planted, plant};
@@ -25,7 +25,7 @@ fn equal_siblings_are_one_branch() {
     let planted = plant(&[
         step(0, "port", &[]),
         step(1, "port", &[]),
-        // One that something stands below is not like one that stands alone.
+        // A port with a step below it is in another branch than ports without one.
         step(2, "port", &[3]),
         step(3, "floating_ip", &[]),
         step(4, "network", &[0, 1, 2, 3]),
@@ -48,7 +48,7 @@ fn equal_siblings_are_one_branch() {
 }
 
 #[test]
-fn what_waits_in_a_circle_stands_at_the_top_and_has_no_order() {
+fn steps_in_a_cycle_are_at_the_top_and_have_no_wave() {
     let planted = plant(&[
         step(0, "port", &[1]),
         step(1, "port", &[0]),
@@ -60,12 +60,12 @@ fn what_waits_in_a_circle_stands_at_the_top_and_has_no_order() {
 
 proptest! {
     #[test]
-    fn each_step_stands_below_the_deepest_that_waits_for_it(
+    fn each_step_is_below_the_deepest_step_that_waits_for_it(
         edges in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..5), 1..40),
         kinds in proptest::collection::vec(0usize..3, 40),
     ) {
         const KINDS: [&str; 3] = ["port", "subnet", "network"];
-        // Each waits for some of those before it, so there is no circle.
+        // Each step waits only for steps before it, so there is no cycle.
         let steps: Vec<PlanStep> = (0..).zip(&edges).map(|(id, edges): (usize, _)| {
             let before: Vec<u32> = edges
                 .iter()

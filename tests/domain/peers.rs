@@ -1,4 +1,4 @@
-//! What deployments say to each other, and what counts as an answer.
+//! The messages between deployments: which ones are accepted, and which answers are clearances.
 
 use gone::domain::model::{KindName, Phase, ResourceKey, Site};
 use gone::domain::peers::{
@@ -16,7 +16,7 @@ fn key(id: &str) -> ResourceKey {
     }
 }
 
-/// `a` under a root, and who waits for whom: `[("a", "rx"), …]`.
+/// The referrer `a` with this root, and the relations of waiting: `[("a", ["rx"]), …]`.
 fn holder(root: Option<&str>, waits: &[(&str, &[&str])]) -> Holder {
     let mut known = Waits::default();
     for (id, on) in waits {
@@ -34,7 +34,7 @@ fn holder(root: Option<&str>, waits: &[(&str, &[&str])]) -> Holder {
     }
 }
 
-fn asked(id: &str) -> ClearanceRequest {
+fn request(id: &str) -> ClearanceRequest {
     ClearanceRequest {
         key: key(id),
         deletion: Some("x".to_owned()),
@@ -44,7 +44,7 @@ fn asked(id: &str) -> ClearanceRequest {
 }
 
 #[test]
-fn g13_only_what_waits_for_the_asked_in_a_circle_and_for_nothing_else_counts_as_clear() {
+fn g13_a_referrer_that_waits_for_the_resource_in_a_cycle_and_for_nothing_else_is_clear() {
     let root = Some(ROOT);
     for (holder, clear) in [
         (holder(root, &[("a", &["rx"])]), true),
@@ -53,13 +53,13 @@ fn g13_only_what_waits_for_the_asked_in_a_circle_and_for_nothing_else_counts_as_
             holder(root, &[("a", &["b", "c"]), ("b", &["rx"]), ("c", &["a"])]),
             true,
         ),
-        // It goes by itself.
+        // `a` waits for nothing, so it goes without help.
         (holder(root, &[("a", &[])]), false),
-        // Of what it waits for nothing is known, or something goes by itself.
+        // The relations of `a`, or of something that it waits for, are not known, or one of those waits for nothing.
         (holder(root, &[]), false),
         (holder(root, &[("a", &["b", "rx"])]), false),
         (holder(root, &[("a", &["b", "rx"]), ("b", &[])]), false),
-        // What it waits for is another circle, which ends by itself.
+        // `a` waits for another cycle, which ends without it.
         (
             holder(root, &[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]),
             false,
@@ -68,20 +68,20 @@ fn g13_only_what_waits_for_the_asked_in_a_circle_and_for_nothing_else_counts_as_
             holder(root, &[("a", &["b", "rx"]), ("b", &["c"]), ("c", &["b"])]),
             false,
         ),
-        // It goes for another reason, or stays.
+        // Another cascade deletes `a`, or none does.
         (holder(Some("d1/y"), &[("a", &["rx"])]), false),
         (holder(None, &[("a", &["rx"])]), false),
     ] {
-        let answered = Answered::of(asked("rx"), vec![holder.clone()], 1);
+        let answered = Answered::of(request("rx"), vec![holder.clone()], 1);
         assert_eq!(answered.clear, clear, "{holder:?}");
     }
-    assert!(Answered::of(asked("rx"), Vec::new(), 0).clear);
-    let unnamed = Answered::of(asked("rx"), vec![holder(root, &[("a", &["rx"])])], 2);
+    assert!(Answered::of(request("rx"), Vec::new(), 0).clear);
+    let unnamed = Answered::of(request("rx"), vec![holder(root, &[("a", &["rx"])])], 2);
     assert!(!unnamed.clear);
 }
 
 #[test]
-fn g07_an_answer_counts_only_if_it_is_whole_late_enough_and_about_what_was_asked() {
+fn g07_an_answer_counts_only_if_complete_late_enough_and_about_the_question() {
     let question = Question {
         from: Deployment {
             name: "d1".into(),
@@ -90,7 +90,7 @@ fn g07_an_answer_counts_only_if_it_is_whole_late_enough_and_about_what_was_asked
         },
         ledger: "l".into(),
         seq: 5,
-        about: vec![asked("rx"), asked("ry")],
+        about: vec![request("rx"), request("ry")],
     };
     let answers = question.about.iter();
     let right = Answers {
@@ -98,7 +98,7 @@ fn g07_an_answer_counts_only_if_it_is_whole_late_enough_and_about_what_was_asked
         ledger: "l".into(),
         seq: 5,
         about: answers
-            .map(|asked| Answered::of(asked.clone(), Vec::new(), 0))
+            .map(|request| Answered::of(request.clone(), Vec::new(), 0))
             .collect(),
     };
     assert_eq!(right.check(&question), Ok(()));
@@ -111,51 +111,53 @@ fn g07_an_answer_counts_only_if_it_is_whole_late_enough_and_about_what_was_asked
         ("of another deletion", |it| {
             it.about[0].asked.deletion = Some("y".into());
         }),
-        ("of another life", |it| it.about[1].asked.incarnation = 2),
+        ("of another incarnation", |it| {
+            it.about[1].asked.incarnation = 2
+        }),
     ];
-    for (what, change) in wrong {
+    for (mistake, change) in wrong {
         let mut answer = right.clone();
         change(&mut answer);
-        assert!(answer.check(&question).is_err(), "{what}");
+        assert!(answer.check(&question).is_err(), "{mistake}");
     }
 }
 
 #[test]
-fn g13_what_is_nearer_is_newer_and_an_echo_dies_out() {
+fn g13_waits_from_nearer_deployments_win_and_waits_are_dropped_after_64_hops() {
     let home = Site::Deployment { name: "d9".into() };
-    let told = |id: &str, on: &str| {
+    let waits_of = |id: &str, on: &str| {
         let mut waits = Waits::default();
         waits.add(key(id), [key(on)].into());
         waits
     };
-    // Over one more deployment each time.
-    let over = |mut told: Waits, deployments: usize| {
+    // Each deployment passes the relations on to the next.
+    let pass_on = |mut passed: Waits, deployments: usize| {
         for _ in 0..deployments {
             let mut next = Waits::default();
-            next.hear(&home, &told);
-            told = next;
+            next.hear(&home, &passed);
+            passed = next;
         }
-        told
+        passed
     };
     let on = |waits: &Waits| waits.of(&key("a")).cloned();
     for (first, then) in [(2, 0), (0, 2)] {
-        let (far, near) = (over(told("a", "old"), 2), told("a", "new"));
+        let (far, near) = (pass_on(waits_of("a", "old"), 2), waits_of("a", "new"));
         let mut waits = Waits::default();
         for nth in [first, then] {
             waits.hear(&home, if nth == 2 { &far } else { &near });
         }
         assert_eq!(on(&waits), Some([key("new")].into()));
     }
-    assert!(on(&over(told("a", "b"), 60)).is_some());
-    assert_eq!(on(&over(told("a", "b"), 70)), None);
-    // Of its own each knows best.
+    assert!(on(&pass_on(waits_of("a", "b"), 60)).is_some());
+    assert_eq!(on(&pass_on(waits_of("a", "b"), 70)), None);
+    // A deployment ignores what others report about its own resources.
     let mut own = Waits::default();
-    own.hear(&key("a").site, &told("a", "b"));
+    own.hear(&key("a").site, &waits_of("a", "b"));
     assert_eq!(on(&own), None);
 }
 
 #[test]
-fn p13_an_importer_says_of_its_own_alone_what_that_waits_for() {
+fn p13_an_importer_may_report_only_its_own_referrers_and_their_waits() {
     let from = Deployment {
         name: "d0".to_owned(),
         service: "s".to_owned(),
@@ -172,46 +174,46 @@ fn p13_an_importer_says_of_its_own_alone_what_that_waits_for() {
         },
         ledger: "l".to_owned(),
         seq: 1,
-        about: vec![asked("rx")],
+        about: vec![request("rx")],
     };
     let answers = |holder: Holder| Answers {
         from: from.clone(),
         ledger: "l".to_owned(),
         seq: 1,
         about: vec![Answered {
-            asked: asked("rx"),
+            asked: request("rx"),
             clear: true,
             holders: vec![holder],
             count: 1,
         }],
     };
-    let told = holder(Some(ROOT), &[("a", &["rx"])]);
-    assert_eq!(answers(told.clone()).check(&question), Ok(()));
-    // What it was told of others travels on.
-    let mut heard = told.clone();
+    let own = holder(Some(ROOT), &[("a", &["rx"])]);
+    assert_eq!(answers(own.clone()).check(&question), Ok(()));
+    // Relations that another deployment reported to it may be passed on.
+    let mut passed_on = own.clone();
     let mut others = Waits::default();
     others.add(elsewhere("z"), [key("a")].into());
-    heard.waits.hear(&from.site(), &others);
-    assert_eq!(answers(heard).check(&question), Ok(()));
-    // What another has waits for, it does not say itself.
-    let mut lie = told.clone();
+    passed_on.waits.hear(&from.site(), &others);
+    assert_eq!(answers(passed_on).check(&question), Ok(()));
+    // It may not report the relations of another deployment's resource as its own.
+    let mut lie = own.clone();
     lie.waits.add(elsewhere("z"), [key("a")].into());
     assert!(answers(lie).check(&question).is_err());
     let lie = Holder {
         key: elsewhere("a"),
-        ..told
+        ..own
     };
     assert!(answers(lie).check(&question).is_err());
 }
 
 #[test]
-fn p13_an_owner_speaks_of_what_it_keeps_and_of_the_regions_that_are_its() {
+fn p13_an_owner_may_report_only_its_own_resources_and_those_of_its_regions() {
     let owner = |name: &str, region: &str| Deployment {
         name: name.to_owned(),
         service: "network".to_owned(),
         region: region.to_owned(),
     };
-    let says = |site: Site| DeletionNotices {
+    let notices = |site: Site| DeletionNotices {
         from: owner("net-1", "one"),
         ledger: "l".to_owned(),
         seq: 1,
@@ -231,7 +233,7 @@ fn p13_an_owner_speaks_of_what_it_keeps_and_of_the_regions_that_are_its() {
         name: None,
         sites: vec![Site::region("prod", "three")],
     };
-    for (site, believed) in [
+    for (site, accepted) in [
         (deployment("net-1"), true),
         (deployment("net-2"), false),
         (deployment("home"), false),
@@ -240,11 +242,11 @@ fn p13_an_owner_speaks_of_what_it_keeps_and_of_the_regions_that_are_its() {
         (Site::region("prod", "three"), true),
         (Site::region("lab", "three"), false),
     ] {
-        let checked = says(site.clone()).check(&home, &kinds, &listed);
-        assert_eq!(checked.is_ok(), believed, "{site}: {checked:?}");
+        let checked = notices(site.clone()).check(&home, &kinds, &listed);
+        assert_eq!(checked.is_ok(), accepted, "{site}: {checked:?}");
     }
-    // Of itself a deployment hears whatever is its.
-    let own = says(Site::region("prod", "two"));
+    // A deployment accepts its own notices about any region.
+    let own = notices(Site::region("prod", "two"));
     assert_eq!(
         own.check(&owner("net-1", "one"), &kinds, &PeerScope::default()),
         Ok(())

@@ -1,4 +1,4 @@
-//! What a plan holds, and in which order (N2–N6, N15, P1, P4).
+//! Which steps a plan has, and in which order (N2–N6, N15, P1, P4).
 
 use std::collections::BTreeSet;
 
@@ -44,12 +44,12 @@ fn n02_interfaces_and_the_routes_behind_them_go_and_floating_ips_stay() {
         "router_interface/r1,s1",
         "static_route/r1,192.0.2.0/24,10.0.0.9"
     ));
-    // The floating IP holds the interface until its port is gone.
+    // The floating IP blocks the interface until the port that it is attached to is gone.
     assert!(goes_after(&plan, "router_interface/r1,s1", "port/vm"));
 }
 
 #[test]
-fn p01_a_row_that_was_gone_when_its_list_began_anew_is_in_no_plan() {
+fn p01_a_row_that_vanished_when_its_list_was_restarted_is_in_no_plan() {
     let mut cloud = Topology::web();
     let plan = cloud.plan("network", "web", cascade());
     let rows = cloud.rows.values().flatten();
@@ -64,7 +64,7 @@ fn p01_a_row_that_was_gone_when_its_list_began_anew_is_in_no_plan() {
 }
 
 #[test]
-fn n02_floating_ips_go_too_when_they_are_to_be_released() {
+fn n02_floating_ips_go_too_with_delete_detached() {
     let options = PlanOptions {
         delete_detached: true,
         ..cascade()
@@ -95,8 +95,8 @@ fn n05_a_floating_ips_own_port_goes_with_it_and_stays_with_it() {
     assert_eq!(names(&plan.steps), set(&["floating_ip/fip"]));
     assert_eq!(names(&plan.automatic), set(&["port/own"]));
     assert_eq!(plan.refused, []);
-    // Where the floating IP is only disassociated, its port is of no concern.
-    cloud.asked.clear();
+    // If the floating IP is only disassociated, its own port is not in the plan.
+    cloud.lookups.clear();
     let plan = cloud.plan("network", "web", cascade());
     assert_eq!(names(&plan.unset), set(&["floating_ip/fip"]));
     assert!(!names(&plan.automatic).contains("port/own"));
@@ -172,7 +172,7 @@ fn n05_ports_that_the_cloud_removes_are_automatic_and_listed_by_network() {
         .unwrap();
     assert!(dhcp.automatic);
     assert!(dhcp.depends_on.is_empty());
-    assert!(cloud.asked.iter().all(|lookup| {
+    assert!(cloud.lookups.iter().all(|lookup| {
         lookup
             .filter
             .as_ref()
@@ -195,7 +195,7 @@ fn n06_the_network_goes_last_and_its_subnets_with_it() {
 }
 
 #[test]
-fn n01_an_address_scope_goes_after_its_pools_their_subnets_and_what_is_on_them() {
+fn n01_an_address_scope_goes_after_its_pools_their_subnets_and_ports() {
     let mut cloud = Topology::web();
     cloud.add(
         "address_scope",
@@ -223,7 +223,7 @@ fn n01_an_address_scope_goes_after_its_pools_their_subnets_and_what_is_on_them()
             "trunk/t1",
         ])
     );
-    // The network stays, and so does its DHCP port, without an address.
+    // The network stays, and its DHCP port stays without an address.
     assert!(names(&plan.unset).contains("port/dhcp"));
     for (later, earlier) in [
         ("address_scope/scope", "subnet_pool/pool"),
@@ -257,7 +257,7 @@ fn n01_an_address_group_goes_after_the_rules_that_name_it() {
 }
 
 #[test]
-fn n15_who_uses_a_qos_policy_blocks_it_and_is_not_deleted_for_it() {
+fn n15_resources_that_use_a_qos_policy_block_it_and_are_not_deleted() {
     let mut cloud = Topology::web();
     cloud.add("qos_policy", json!({ "id": "q", "name": "slow" }));
     cloud.change("network", "storage", "qos_policy_id", json!("q"));
@@ -285,7 +285,7 @@ fn n15_who_uses_a_qos_policy_blocks_it_and_is_not_deleted_for_it() {
 }
 
 #[test]
-fn p04_what_shares_a_network_goes_with_it_and_is_listed() {
+fn p04_rbac_policies_of_a_network_go_with_it_and_are_listed() {
     let mut cloud = Topology::web();
     for (id, kind, object) in [("r1", "network", "web"), ("r2", "network", "storage")] {
         cloud.add(
@@ -301,7 +301,7 @@ fn p04_what_shares_a_network_goes_with_it_and_is_listed() {
         !all.iter()
             .any(|steps| names(steps).contains("rbac_policy/r2"))
     );
-    cloud.asked.clear();
+    cloud.lookups.clear();
     let protected = |resource: &Resource| (resource.key.id == "r1").then(|| "kept".to_owned());
     let guarded = cloud.plan_guarded("network", "web", cascade(), &protected);
     assert_eq!(guarded.refused.len(), 1);
@@ -309,7 +309,7 @@ fn p04_what_shares_a_network_goes_with_it_and_is_listed() {
 }
 
 #[test]
-fn n01_without_the_cascade_what_uses_it_is_named_and_nothing_is_planned_for_it() {
+fn n01_a_plan_without_the_cascade_names_the_dependents_and_deletes_none() {
     let plan = Topology::web().plan("network", "web", PlanOptions::default());
     assert_eq!(steps(&plan), ["network/web"]);
     let blockers: BTreeSet<String> = plan
@@ -327,7 +327,7 @@ fn n01_without_the_cascade_what_uses_it_is_named_and_nothing_is_planned_for_it()
 }
 
 #[test]
-fn n15_a_floating_ip_that_only_holds_the_interface_blocks_its_router() {
+fn n15_a_floating_ip_that_only_needs_the_interface_blocks_its_router() {
     let mut cloud = Topology::web();
     cloud.change("router", "r1", "routes", json!([]));
     let plan = cloud.plan("router", "r1", cascade());
@@ -336,11 +336,11 @@ fn n15_a_floating_ip_that_only_holds_the_interface_blocks_its_router() {
 }
 
 #[test]
-fn p01_two_plans_of_an_unchanged_cloud_hash_alike() {
+fn p01_two_plans_of_an_unchanged_cloud_have_the_same_hash() {
     let first = Topology::web().plan("network", "web", cascade());
     let mut shuffled = Topology::web();
     shuffled.rows.values_mut().for_each(|rows| rows.reverse());
-    // Status, times and revision are no drift.
+    // A changed status or revision is not drift.
     shuffled.change("port", "vm", "status", json!("ACTIVE"));
     shuffled.change("port", "vm", "revision_number", json!(17));
     let second = shuffled.plan("network", "web", cascade());
@@ -393,7 +393,7 @@ fn p01_drift_is_any_difference_in_set_project_name_tags_owner_or_reference() {
 }
 
 #[test]
-fn p01_the_hash_covers_the_choices() {
+fn p01_the_hash_covers_the_options() {
     let hash = |options| Topology::web().plan("network", "web", options).hash;
     assert_ne!(
         hash(cascade()),
@@ -405,7 +405,7 @@ fn p01_the_hash_covers_the_choices() {
 }
 
 #[test]
-fn p04_another_projects_resource_blocks_whatever_its_fate() {
+fn p04_another_projects_resource_refuses_the_plan_as_a_step_automatic_or_unset() {
     for (kind, id) in [
         ("port", "vm"),
         ("port", "dhcp"),
@@ -468,7 +468,7 @@ fn p02_a_refusal_names_the_project_where_its_name_is_known_and_keeps_its_id() {
 }
 
 #[test]
-fn p04_ports_without_a_project_are_no_others_project() {
+fn p04_ports_without_a_project_belong_to_no_other_project() {
     let mut cloud = Topology::web();
     cloud.change("port", "dhcp", "project_id", json!(""));
     assert!(cloud.plan("network", "web", cascade()).refused.is_empty());
@@ -580,12 +580,12 @@ fn n14_planning_lists_once_for_each_kind_and_filter() {
     }
     let plan = cloud.plan("network", "web", cascade());
     assert_eq!(plan.steps.len(), 2_008);
-    let lists = cloud.asked.len();
+    let lists = cloud.lookups.len();
     assert!(
         lists <= 20,
         "{lists} lookups: {:#?}",
         cloud
-            .asked
+            .lookups
             .iter()
             .map(|lookup| (
                 lookup.kind.as_str(),
@@ -598,7 +598,7 @@ fn n14_planning_lists_once_for_each_kind_and_filter() {
     );
 }
 
-/// Each step stands after what it depends on, and its rank is above that of all that follow it.
+/// Checks that each step comes after the steps that it depends on, and that their ranks are higher than its own.
 fn assert_ordered(plan: &Plan, kinds: &Kinds) {
     let ranks = ranks(plan, kinds);
     for (position, step) in plan.steps.iter().enumerate() {
@@ -641,8 +641,8 @@ proptest! {
 }
 
 #[test]
-fn n14_a_lookup_asks_by_filter_or_for_all_once_there_are_many_values() {
-    // 700 values are the last that are asked by filter.
+fn n14_a_lookup_uses_a_filter_up_to_700_values_and_lists_all_above() {
+    // Up to 700 values are looked up by a filter.
     for (subports, by_filter) in [(2, true), (700, true), (701, false)] {
         let mut cloud = Topology::new();
         for network in ["n", "far"] {
@@ -667,7 +667,7 @@ fn n14_a_lookup_asks_by_filter_or_for_all_once_there_are_many_values() {
         assert_eq!(plan.steps.len(), subports + 3, "{subports} subports");
 
         let ports = cloud
-            .asked
+            .lookups
             .iter()
             .filter(|lookup| lookup.kind.as_str() == "port");
         let filters: Vec<_> = ports.map(|lookup| lookup.filter.as_ref()).collect();
@@ -701,7 +701,7 @@ fn n03_a_subport_on_the_same_network_goes_after_its_trunk() {
 }
 
 #[test]
-fn what_stays_beside_the_steps_has_a_number_of_its_own() {
+fn automatic_and_unset_resources_have_numbers_of_their_own() {
     let plan = Topology::web().plan("network", "web", cascade());
     let all = [&plan.steps, &plan.automatic, &plan.unset];
     let numbers: Vec<u32> = all.into_iter().flatten().map(|step| step.id).collect();
@@ -711,12 +711,12 @@ fn what_stays_beside_the_steps_has_a_number_of_its_own() {
         numbers,
         (0..u32::try_from(count).unwrap()).collect::<Vec<_>>()
     );
-    // A call for each step, a look for all of them, and the listings.
+    // A call for each step, one observation of all steps, and the lists.
     assert_eq!(plan.calls_estimate, plan.steps.len() as u64 + 21);
 }
 
 #[test]
-fn n01_a_refusal_says_by_name_and_id_what_is_in_the_way_and_what_would_help() {
+fn n01_a_refusal_names_the_blocker_by_name_and_id_and_says_what_would_help() {
     let mut cloud = Topology::web();
     cloud.change("port", "vm", "name", json!("web-1"));
     cloud.change("port", "parent", "name", json!(""));
@@ -758,7 +758,7 @@ fn n01_a_refusal_says_by_name_and_id_what_is_in_the_way_and_what_would_help() {
 }
 
 #[test]
-fn n03_only_what_is_enabled_first_is_warned_of() {
+fn n03_a_plan_with_an_enabled_trunk_has_no_warnings() {
     let plan = Topology::web().plan("network", "web", cascade());
     assert_eq!(plan.warnings, Vec::<String>::new());
 }

@@ -1,4 +1,5 @@
-//! What next: the collector's schedule, snoozes, looks (I1, I3, I6, I7, N13).
+//! The next state of a step after a call or an observation: the retry schedule, snoozes, and waits between observations
+//! (I1, I3, I6, I7, N13).
 
 use std::time::Duration;
 
@@ -55,6 +56,7 @@ fn failed(retry: Retry, class: ErrorClass) -> Outcome {
     })
 }
 
+/// A step without any attempt.
 fn fresh() -> StepFacts<'static> {
     StepFacts {
         attempts: 0,
@@ -67,12 +69,13 @@ fn fresh() -> StepFacts<'static> {
     }
 }
 
+/// Decides after a call, without jitter.
 fn call(step: StepFacts<'_>, outcome: Outcome) -> Decision {
     after_call(step, outcome, now(), &schedule(), 0.0)
 }
 
 #[test]
-fn i14_a_call_that_a_repeated_delete_asked_for_leaves_the_schedule_where_it_stood() {
+fn i14_a_call_caused_by_a_repeated_delete_does_not_move_the_schedule() {
     let own = now() + TimeDelta::hours(6);
     let woken = StepFacts {
         attempts: 5,
@@ -82,14 +85,14 @@ fn i14_a_call_that_a_repeated_delete_asked_for_leaves_the_schedule_where_it_stoo
     let decision = call(woken, failed(Retry::Scheduled, ErrorClass::Blocked));
     assert_eq!((decision.to, decision.attempts), (StepState::Blocked, 5));
     assert_eq!(decision.next_attempt_at, Some(own));
-    // What had no attempt left has none now, and is stuck as before.
+    // A step that had no attempt left is stuck as before.
     let spent = StepFacts {
         attempts: 8,
         ..woken
     };
     let decision = call(spent, failed(Retry::Scheduled, ErrorClass::Blocked));
     assert_eq!((decision.to, decision.attempts), (StepState::Stuck, 8));
-    // Once its own time has come, the attempt counts.
+    // If the next attempt of the schedule is due, the call counts as an attempt.
     let due = StepFacts {
         own_attempt_at: Some(now()),
         ..woken
@@ -99,13 +102,13 @@ fn i14_a_call_that_a_repeated_delete_asked_for_leaves_the_schedule_where_it_stoo
 }
 
 #[test]
-fn i13_an_accepted_delete_is_looked_for_before_it_counts() {
+fn i13_an_accepted_delete_is_observed_before_it_counts() {
     let decision = call(fresh(), Outcome::Accepted);
     assert_eq!(decision.to, StepState::Verifying);
 }
 
 #[test]
-fn i13_the_kinds_own_not_found_is_gone() {
+fn i13_the_kinds_own_not_found_means_gone() {
     assert_eq!(call(fresh(), Outcome::Absent).to, StepState::Gone);
 }
 
@@ -146,7 +149,7 @@ fn i03_jitter_lengthens_a_wait_by_at_most_its_fraction() {
 }
 
 #[test]
-fn i07_at_the_maximum_it_is_stuck_with_its_error() {
+fn i07_a_step_is_stuck_with_its_error_after_its_last_attempt() {
     let decision = call(
         StepFacts {
             attempts: 7,
@@ -160,7 +163,7 @@ fn i07_at_the_maximum_it_is_stuck_with_its_error() {
 }
 
 #[test]
-fn i06_not_yet_uses_no_attempt_and_is_bounded_by_age() {
+fn i06_a_pending_failure_uses_no_attempt_and_is_bounded_by_age() {
     let pending = || failed(Retry::Pending, ErrorClass::Blocked);
     let snoozed = call(fresh(), pending());
     assert_eq!((snoozed.to, snoozed.attempts), (StepState::Blocked, 0));
@@ -211,7 +214,7 @@ fn n13_retry_after_is_heeded_for_a_day_at_most() {
 }
 
 #[test]
-fn i01_unavailability_is_retried_as_such_and_heeds_retry_after() {
+fn i01_unavailability_uses_no_attempt_and_heeds_retry_after() {
     let decision = call(
         StepFacts {
             attempts: 7,
@@ -233,13 +236,13 @@ fn i01_unavailability_is_retried_as_such_and_heeds_retry_after() {
 }
 
 #[test]
-fn i01_forbidden_and_invalid_are_fatal_at_once() {
+fn i01_a_failure_that_is_never_retried_makes_the_step_stuck_at_once() {
     let decision = call(fresh(), failed(Retry::Never, ErrorClass::Fatal));
     assert_eq!((decision.to, decision.attempts), (StepState::Stuck, 0));
 }
 
 #[test]
-fn n13_a_lost_answer_is_looked_at_before_it_is_repeated() {
+fn n13_a_call_with_a_lost_answer_is_observed_before_it_is_repeated() {
     let decision = call(fresh(), failed(Retry::Unknown, ErrorClass::OutcomeUnknown));
     assert_eq!((decision.to, decision.attempts), (StepState::Verifying, 0));
     let error = decision.error.unwrap();
@@ -258,7 +261,7 @@ fn n13_a_lost_answer_is_looked_at_before_it_is_repeated() {
 }
 
 #[test]
-fn n13_an_unclear_look_forgets_not_that_the_answer_was_lost() {
+fn n13_an_unclear_observation_keeps_the_error_of_the_lost_answer() {
     let lost = error(ErrorClass::OutcomeUnknown);
     let step = StepFacts {
         last_error: Some(&lost),
@@ -295,14 +298,14 @@ fn n12_a_step_that_cannot_be_observed_for_a_day_needs_a_person() {
         assert_eq!((decision.to, decision.attempts), (to, 0), "{hours} h");
     }
 
-    // What was not known says nothing about how long the cloud has worked on a delete.
+    // The time without observations does not count as time for which the cloud works on a delete.
     let step = StepFacts {
         blocked_since: Some(now() - TimeDelta::hours(23)),
         last_error: first.error.as_ref(),
         ..fresh()
     };
-    let works = Observed::StillDeleting(error(ErrorClass::Blocked));
-    let decision = after_observation(step, works, now(), &schedule(), 0.0);
+    let still_deleting = Observed::StillDeleting(error(ErrorClass::Blocked));
+    let decision = after_observation(step, still_deleting, now(), &schedule(), 0.0);
     assert_eq!(
         (decision.to, decision.blocked_since),
         (StepState::Verifying, Some(now()))
@@ -310,7 +313,7 @@ fn n12_a_step_that_cannot_be_observed_for_a_day_needs_a_person() {
 }
 
 #[test]
-fn n13_lost_rights_pause_and_use_no_attempt() {
+fn n13_lost_rights_use_no_attempt_and_leave_the_step_ready() {
     let decision = call(
         StepFacts {
             attempts: 3,
@@ -322,12 +325,12 @@ fn n13_lost_rights_pause_and_use_no_attempt() {
 }
 
 #[test]
-fn i13_what_was_accepted_and_stays_is_a_refused_attempt_in_the_end() {
+fn i13_an_accepted_delete_whose_resource_stays_becomes_a_refused_attempt() {
     let mut waited = Duration::ZERO;
-    for looks in 0..100 {
+    for observations in 0..100 {
         let decision = after_observation(
             StepFacts {
-                observations: looks,
+                observations,
                 ..fresh()
             },
             Observed::Present,
@@ -349,13 +352,13 @@ fn i13_what_was_accepted_and_stays_is_a_refused_attempt_in_the_end() {
             .to_std()
             .unwrap();
     }
-    panic!("looked for ever");
+    panic!("the step is observed for ever");
 }
 
 #[test]
-fn t14_what_was_created_again_is_sent_again_at_once_as_long_as_there_are_attempts() {
+fn t14_a_re_created_resource_is_deleted_again_at_once_while_attempts_are_left() {
     let anew = || Observed::Anew(error(ErrorClass::Blocked));
-    let looked = |attempts| {
+    let decide = |attempts| {
         let step = StepFacts {
             attempts,
             ..fresh()
@@ -364,13 +367,13 @@ fn t14_what_was_created_again_is_sent_again_at_once_as_long_as_there_are_attempt
     };
     let max = fresh().max_attempts;
     for attempts in 0..max - 1 {
-        let decision = looked(attempts);
+        let decision = decide(attempts);
         assert_eq!(
             (decision.to, decision.attempts, decision.next_attempt_at),
             (StepState::Ready, attempts + 1, None)
         );
     }
-    assert_eq!(looked(max - 1).to, StepState::Stuck);
+    assert_eq!(decide(max - 1).to, StepState::Stuck);
     let cancelled = StepFacts {
         cancelled: true,
         ..fresh()
@@ -380,7 +383,7 @@ fn t14_what_was_created_again_is_sent_again_at_once_as_long_as_there_are_attempt
 }
 
 #[test]
-fn p08_a_cancelled_step_that_is_present_is_released() {
+fn p08_a_cancelled_step_is_skipped_if_its_resource_exists_and_gone_if_not() {
     let step = StepFacts {
         cancelled: true,
         ..fresh()
@@ -408,24 +411,28 @@ fn wait_of(decision: &Decision) -> u64 {
 }
 
 #[test]
-fn i01_a_service_that_is_away_is_asked_later_and_later_for_a_day() {
-    let away = |seconds| {
+fn i01_an_unavailable_service_is_retried_after_longer_waits_for_a_day() {
+    let unavailable_for = |seconds| {
         let outcome = failed(Retry::Unavailable, ErrorClass::Unavailable);
         call(blocked_for(seconds), outcome)
     };
-    // Half of the time that it was away, between a second and a minute.
+    // The wait is half of the time for which the service has been unavailable, between a second and a minute.
     for (seconds, wait) in [(0, 1), (40, 20), (119, 59), (1000, 60)] {
-        assert_eq!(wait_of(&away(seconds)), wait, "after {seconds} s");
+        assert_eq!(
+            wait_of(&unavailable_for(seconds)),
+            wait,
+            "after {seconds} s"
+        );
     }
     let day = 24 * 60 * 60;
-    assert_eq!(away(day - 1).to, StepState::Blocked);
-    let given_up = away(day);
-    assert_eq!(given_up.to, StepState::Stuck);
-    assert_eq!(given_up.next_attempt_at, None);
+    assert_eq!(unavailable_for(day - 1).to, StepState::Blocked);
+    let stuck = unavailable_for(day);
+    assert_eq!(stuck.to, StepState::Stuck);
+    assert_eq!(stuck.next_attempt_at, None);
 }
 
 #[test]
-fn i06_what_is_not_yet_ready_is_asked_again_after_a_quarter_of_its_age() {
+fn i06_a_pending_step_is_retried_after_a_quarter_of_its_age() {
     for (seconds, wait) in [(0, 2), (40, 10), (599, 30)] {
         let outcome = failed(Retry::Pending, ErrorClass::Blocked);
         let decision = call(blocked_for(seconds), outcome);
@@ -434,7 +441,7 @@ fn i06_what_is_not_yet_ready_is_asked_again_after_a_quarter_of_its_age() {
 }
 
 #[test]
-fn i13_the_first_look_is_due_at_once() {
+fn i13_the_first_observation_is_due_at_once() {
     for outcome in [
         Outcome::Accepted,
         failed(Retry::Unknown, ErrorClass::OutcomeUnknown),
@@ -446,25 +453,25 @@ fn i13_the_first_look_is_due_at_once() {
 }
 
 #[test]
-fn i13_a_look_at_the_end_of_the_time_is_the_last() {
+fn i13_an_observation_at_the_end_of_the_time_is_the_last() {
     let schedule = Schedule {
         verify_max: Duration::from_millis(200),
         repeats: None,
         ..schedule()
     };
-    let looked = |looks| {
+    let state_after = |observations| {
         let step = StepFacts {
-            observations: looks,
+            observations,
             ..fresh()
         };
         after_observation(step, Observed::Present, now(), &schedule, 0.0).to
     };
-    assert_eq!(looked(0), StepState::Verifying);
-    assert_eq!(looked(1), StepState::Blocked);
+    assert_eq!(state_after(0), StepState::Verifying);
+    assert_eq!(state_after(1), StepState::Blocked);
 }
 
 #[test]
-fn i07_a_failure_keeps_who_blocks_it_and_since_when() {
+fn i07_a_failure_keeps_its_blockers_and_since_when_the_step_is_blocked() {
     let blocker = Blocker {
         kind: KindName::new("port"),
         id: "vm".into(),
@@ -489,7 +496,7 @@ fn i07_a_failure_keeps_who_blocks_it_and_since_when() {
     assert_eq!(later.blocked_since, Some(now() - Duration::from_secs(300)));
 }
 
-/// Ports accepted 4 s ago, of a deletion of 100 s ago that has nothing else to do.
+/// Accepted deletes of ports, the oldest from 4 s ago, of a deletion that has taken 100 s and has nothing else to do.
 fn gathered(verifying: u64) -> Gathered {
     Gathered {
         fills_a_list: verifying >= 139,
@@ -504,7 +511,7 @@ fn gathered(verifying: u64) -> Gathered {
 }
 
 #[test]
-fn n14_looks_wait_until_nothing_else_is_to_be_done_or_many_have_gathered() {
+fn n14_observations_wait_until_nothing_else_is_to_do_or_many_have_gathered() {
     let waits = |gathered: Gathered| observation_wait(&gathered, false, now()).as_secs();
     assert_eq!(waits(gathered(1)), 0, "nothing else to do");
     let sending = |verifying: u64, unsent: u64| Gathered {
@@ -517,15 +524,23 @@ fn n14_looks_wait_until_nothing_else_is_to_be_done_or_many_have_gathered() {
     assert_eq!(
         waits(sending(300, 151)),
         46,
-        "not yet twice as many as left"
+        "fewer than twice as many as are still to be sent"
     );
     assert_eq!(waits(sending(300, 150)), 0);
-    assert_eq!(waits(sending(300, 138)), 46, "the last ones are waited for");
-    let others_wait = Gathered {
+    assert_eq!(
+        waits(sending(300, 138)),
+        46,
+        "the steps to be sent do not fill a list"
+    );
+    let mostly_others = Gathered {
         fills_a_list: false,
         ..sending(300, 150)
     };
-    assert_eq!(waits(others_wait), 46, "not yet a list full of this kind");
+    assert_eq!(
+        waits(mostly_others),
+        46,
+        "the deletes of this kind do not fill a list"
+    );
     let young = Gathered {
         since: now() - Duration::from_secs(4),
         ..sending(1, 500)
@@ -534,7 +549,7 @@ fn n14_looks_wait_until_nothing_else_is_to_be_done_or_many_have_gathered() {
 }
 
 #[test]
-fn n14_a_look_that_the_longest_path_waits_for_is_made_at_once() {
+fn n14_an_observation_that_the_longest_path_waits_for_is_made_at_once() {
     let waits = |ready, running| {
         let trunks = Gathered {
             rank: 2,
@@ -552,7 +567,7 @@ fn n14_a_look_that_the_longest_path_waits_for_is_made_at_once() {
 }
 
 #[test]
-fn i12_looks_wait_but_shortly_for_calls_that_hang() {
+fn i12_observations_wait_only_briefly_for_calls_that_hang() {
     let hanging = Gathered {
         running: Some(1),
         unsent: 1,
@@ -567,7 +582,7 @@ fn i12_looks_wait_but_shortly_for_calls_that_hang() {
 }
 
 #[test]
-fn n14_what_settles_is_looked_for_first_at_the_even_second_at_which_it_can_have_ended() {
+fn n14_an_asynchronous_delete_is_first_observed_at_an_even_second_after_it_can_have_ended() {
     let schedule = Schedule {
         settles: true,
         ..schedule()
@@ -578,18 +593,18 @@ fn n14_what_settles_is_looked_for_first_at_the_even_second_at_which_it_can_have_
         assert_eq!(decision.to, StepState::Verifying);
         (decision.next_attempt_at.unwrap() - now()).num_milliseconds()
     };
-    // The next even second is 1 s away. Deletes of two seconds are looked for together.
+    // The next even second is 1 s away. Deletes within the same two seconds are observed together.
     assert_eq!([due(0), due(500)], [1_000; 2]);
     assert_eq!([due(501), due(1_700), due(2_500)], [3_000; 3]);
-    // What came of a lost call is asked at once.
+    // A call with a lost answer is observed at once.
     let lost = failed(Retry::Unknown, ErrorClass::OutcomeUnknown);
     let decision = after_call(fresh(), lost, now(), &schedule, 0.0);
     assert_eq!(decision.next_attempt_at, Some(now()));
 }
 
 #[test]
-fn n14_a_look_at_what_settles_waits_for_no_other_kind_and_only_in_a_long_deletion() {
-    let taken = |seconds: u64| Gathered {
+fn n14_observations_of_asynchronous_deletes_wait_only_in_a_long_deletion() {
+    let after = |seconds: u64| Gathered {
         oldest: now(),
         ready: Some(9),
         running: Some(9),
@@ -597,27 +612,27 @@ fn n14_a_look_at_what_settles_waits_for_no_other_kind_and_only_in_a_long_deletio
         since: now() - Duration::from_secs(seconds),
         ..gathered(1)
     };
-    let waits = |seconds: u64| observation_wait(&taken(seconds), true, now()).as_secs();
+    let waits = |seconds: u64| observation_wait(&after(seconds), true, now()).as_secs();
     assert_eq!([waits(0), waits(31)], [0, 0]);
-    // By whole turns of 2 s, so that what falls due at even seconds is looked for at even seconds.
+    // The wait is a multiple of 2 s, so that deletes that fall due at even seconds are observed at even seconds.
     assert_eq!([waits(32), waits(63), waits(64), waits(640)], [2, 2, 4, 40]);
-    // A call that hangs holds it up no longer than it does the others (I12).
+    // A call that hangs delays these observations no longer than others (I12).
     let hanging = Gathered {
         ready: None,
-        ..taken(3600)
+        ..after(3600)
     };
     assert_eq!(observation_wait(&hanging, true, now()).as_secs(), 10);
     assert_eq!(observation_wait(&hanging, false, now()).as_secs(), 10);
-    // What the longest path waits for is looked for at once, as ever.
+    // Deletes that the longest path waits for are observed at once, like others.
     let first = Gathered {
         rank: 10,
-        ..taken(640)
+        ..after(640)
     };
     assert_eq!(observation_wait(&first, true, now()), Duration::ZERO);
 }
 
-/// What a look says of a balancer whose delete the cloud works on.
-fn settling() -> Observed {
+/// The observation of a load balancer whose delete the cloud works on.
+fn still_deleting() -> Observed {
     Observed::StillDeleting(StepError {
         status: None,
         kind: "PENDING_DELETE".into(),
@@ -626,23 +641,23 @@ fn settling() -> Observed {
 }
 
 #[test]
-fn i06_what_the_cloud_works_on_uses_no_attempt_and_is_stuck_at_its_limit() {
-    let look = |step| after_observation(step, settling(), now(), &schedule(), 0.0);
-    let first = look(fresh());
+fn i06_a_delete_under_way_uses_no_attempt_and_is_stuck_at_its_limit() {
+    let observe = |step| after_observation(step, still_deleting(), now(), &schedule(), 0.0);
+    let first = observe(fresh());
     assert_eq!(first.to, StepState::Verifying);
     assert_eq!((first.attempts, first.blocked_since), (0, Some(now())));
     assert_eq!(first.error.as_ref().unwrap().kind, "PENDING_DELETE");
-    let later = look(blocked_for(599));
+    let later = observe(blocked_for(599));
     assert_eq!((later.to, later.attempts), (StepState::Verifying, 0));
-    let end = look(blocked_for(600));
+    let end = observe(blocked_for(600));
     assert_eq!((end.to, end.attempts), (StepState::Stuck, 0));
     assert_eq!(end.error.unwrap().kind, "PENDING_DELETE");
     assert_eq!(end.next_attempt_at, None);
 }
 
-/// Nova's case: a delete that was sent before the host was down never ends, and one that is sent after it does.
+/// As for Nova: a delete that was sent before the host went down never ends, but one that is sent afterwards does.
 #[test]
-fn i06_a_delete_under_way_is_repeated_where_that_does_no_harm_and_is_stuck_at_the_same_time() {
+fn i06_a_repeated_delete_under_way_is_stuck_at_the_same_limit() {
     let schedule = Schedule {
         repeats: Some(Repeats {
             every: Duration::from_secs(180),
@@ -657,11 +672,11 @@ fn i06_a_delete_under_way_is_repeated_where_that_does_no_harm_and_is_stuck_at_th
             last_error: last.as_ref(),
             ..fresh()
         };
-        let Observed::StillDeleting(seen) = settling() else {
+        let Observed::StillDeleting(error) = still_deleting() else {
             unreachable!()
         };
-        let seen = Observed::StillDeleting(StepError { at, ..seen });
-        let mut decision = after_observation(step, seen, at, &schedule, 0.0);
+        let observed = Observed::StillDeleting(StepError { at, ..error });
+        let mut decision = after_observation(step, observed, at, &schedule, 0.0);
         assert_eq!(decision.attempts, 0);
         if decision.to == StepState::Stuck {
             break;
@@ -682,34 +697,35 @@ fn i06_a_delete_under_way_is_repeated_where_that_does_no_harm_and_is_stuck_at_th
             .max(at + TimeDelta::seconds(1));
         (since, last) = (decision.blocked_since, decision.error);
     }
-    let turns: Vec<i64> = repeated.iter().map(|seconds| seconds / 180).collect();
-    assert_eq!(turns, [1, 2, 3], "{repeated:?}");
+    let periods: Vec<i64> = repeated.iter().map(|seconds| seconds / 180).collect();
+    assert_eq!(periods, [1, 2, 3], "{repeated:?}");
     let took = (at - now()).num_seconds();
     assert!((600..640).contains(&took), "{took}");
 }
 
 #[test]
-fn n14_what_settles_at_different_times_is_looked_for_at_the_same_even_second() {
+fn n14_asynchronous_deletes_are_observed_again_at_the_same_even_seconds() {
     let at = |millis: i64| {
         let now = now() + TimeDelta::milliseconds(millis);
-        let decision = after_observation(fresh(), settling(), now, &schedule(), 0.0);
+        let decision = after_observation(fresh(), still_deleting(), now, &schedule(), 0.0);
         let next = decision.next_attempt_at.unwrap();
         assert_eq!(
             next.timestamp_millis() % 2_000,
             0,
-            "no more than one list in 2 s"
+            "observed at an even second, so by at most one list in 2 s"
         );
         (next - self::now()).num_milliseconds()
     };
     assert_eq!([at(1), at(500)], [1_000; 2]);
-    // What was looked for at an even second is looked for at the next one, not at the one after it.
+    // An observation around an even second is repeated at the next even second, not at the one after that.
     assert_eq!([at(501), at(1_300), at(2_500)], [3_000; 3]);
 }
 
 #[test]
-fn i06_what_the_cloud_works_on_for_long_is_looked_for_more_rarely() {
+fn i06_a_long_delete_under_way_is_observed_less_often() {
     let wait_at = |age: u64| {
-        let decision = after_observation(blocked_for(age), settling(), now(), &schedule(), 0.0);
+        let decision =
+            after_observation(blocked_for(age), still_deleting(), now(), &schedule(), 0.0);
         (decision.next_attempt_at.unwrap() - now()).num_seconds()
     };
     // The next even second is 1 s away.
@@ -718,9 +734,9 @@ fn i06_what_the_cloud_works_on_for_long_is_looked_for_more_rarely() {
 }
 
 #[test]
-fn i06_what_the_cloud_has_failed_at_is_a_refused_attempt() {
-    let looked = Observed::failed(error(ErrorClass::Blocked));
-    let decision = after_observation(fresh(), looked, now(), &schedule(), 0.0);
+fn i06_a_delete_that_the_cloud_failed_at_is_a_refused_attempt() {
+    let observed = Observed::failed(error(ErrorClass::Blocked));
+    let decision = after_observation(fresh(), observed, now(), &schedule(), 0.0);
     assert_eq!((decision.to, decision.attempts), (StepState::Blocked, 1));
     assert_eq!(wait_of(&decision), MINUTE);
 }

@@ -1,4 +1,4 @@
-//! How resources are related: the same for `gone explain` and for the console.
+//! The relations of a resource, as `gone explain` and the console show them.
 
 use gone::domain::model::{KindName, ResourceKey};
 use gone::domain::relations::{Relation, RelationKind, of_plan, of_row};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::topology::{Topology, cascade};
 
-/// `kind/id` of the other ends of relations of one kind, sorted.
+/// Returns `kind/id` of the resources at the other end of the relations of one kind, sorted.
 fn ends(relations: &[Relation], how: RelationKind) -> Vec<String> {
     let ends = relations.iter().filter(|it| it.how == how);
     let key = |relation: &Relation| relation.resource.as_ref().map(|it| it.key.clone());
@@ -17,7 +17,7 @@ fn ends(relations: &[Relation], how: RelationKind) -> Vec<String> {
 }
 
 #[test]
-fn a_row_tells_what_it_uses_and_whose_it_is() {
+fn the_relations_of_a_row_name_what_it_uses_and_its_project() {
     let cloud = Topology::web();
     let port = cloud.resource("port", "vm");
     let relations = of_row(&cloud.kinds, &port);
@@ -27,12 +27,12 @@ fn a_row_tells_what_it_uses_and_whose_it_is() {
     }
     let mut once = uses.clone();
     once.dedup();
-    assert_eq!(once, uses, "each is named once");
+    assert_eq!(once, uses, "each used resource is named once");
     assert_eq!(ends(&relations, RelationKind::OwnedBy), ["project/p1"]);
 }
 
 #[test]
-fn a_kind_whose_rows_refer_to_their_project_belongs_to_it_and_does_not_use_it_too() {
+fn a_row_that_refers_to_its_project_is_owned_by_it_and_does_not_use_it() {
     let cloud = Topology::web();
     let mut server = cloud.resource("port", "vm");
     server.key.kind = KindName::new("server");
@@ -43,14 +43,14 @@ fn a_kind_whose_rows_refer_to_their_project_belongs_to_it_and_does_not_use_it_to
 }
 
 #[test]
-fn a_plan_tells_what_uses_its_target() {
+fn the_relations_of_a_plan_name_what_uses_its_target() {
     let mut cloud = Topology::web();
     let plan = cloud.plan("network", "web", cascade());
     let target = cloud.resource("network", "web").key;
     let relations = of_plan(&cloud.kinds, &plan, &target);
     let users = ends(&relations, RelationKind::UsedBy);
     assert!(users.contains(&"port/vm".to_owned()), "{users:?}");
-    // A floating IP uses a port, and not the network.
+    // A floating IP uses a port, not the network.
     assert!(
         !users.iter().any(|it| it.starts_with("floating_ip/")),
         "{users:?}"
@@ -64,17 +64,17 @@ fn a_plan_tells_what_uses_its_target() {
 }
 
 #[test]
-fn a_protected_resource_says_by_what() {
+fn the_relations_of_a_protected_resource_name_its_protection() {
     let mut cloud = Topology::web();
     let protected = |_: &gone::domain::model::Resource| Some("tag keep".to_owned());
     let plan = cloud.plan_guarded("network", "web", cascade(), &protected);
     let target = cloud.resource("network", "web").key;
     let relations = of_plan(&cloud.kinds, &plan, &target);
-    let said = relations
+    let protection = relations
         .iter()
         .find(|it| it.how == RelationKind::ProtectedBy);
     assert!(
-        said.is_some_and(|it| it.note.contains("tag keep")),
+        protection.is_some_and(|it| it.note.contains("tag keep")),
         "{relations:?}"
     );
 }

@@ -1,4 +1,5 @@
-//! Zones below zones, certificates of listeners, and a service that shows a project to its own logins alone.
+//! Plans with zones below zones, certificates of listeners, and kinds that a service shows only to the logins of their
+//! own project.
 
 use gone::domain::model::{KindName, Plan, PlanOptions, RefusalRule};
 use gone::domain::plan::{Frozen, Planner};
@@ -21,7 +22,7 @@ fn a_zone_goes_after_the_zones_below_it() {
     assert_eq!(steps(&plan), ["zone/deep", "zone/www", "zone/org"]);
     assert!(goes_after(&plan, "zone/org", "zone/www"));
     assert!(goes_after(&plan, "zone/org", "zone/deep"));
-    cloud.asked.clear();
+    cloud.lookups.clear();
     let plan = cloud.plan("zone", "org", PlanOptions::default());
     let mut blockers: Vec<_> = plan.refused.iter().map(|it| it.reason.as_str()).collect();
     blockers.sort_unstable();
@@ -32,8 +33,8 @@ fn a_zone_goes_after_the_zones_below_it() {
     );
 }
 
-/// A balancer whose listener shows the certificate of a container, and the container's secret.
-fn certified() -> Topology {
+/// A load balancer whose listener uses a container as its certificate, and the container's secret.
+fn with_certificate() -> Topology {
     let mut cloud = Topology::new();
     let url = |kind: &str, id: &str| format!("https://barbican.example.org/v1/{kind}/{id}");
     cloud
@@ -55,10 +56,10 @@ fn certified() -> Topology {
     cloud
 }
 
-/// Barbican itself would let it go.
+/// Barbican itself would delete a certificate that a listener uses.
 #[test]
-fn a_certificate_goes_after_the_listener_that_shows_it() {
-    let mut cloud = certified();
+fn a_certificate_goes_after_the_listener_that_uses_it() {
+    let mut cloud = with_certificate();
     let plan = cloud.plan("project", "p1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     assert!(goes_after(
@@ -67,13 +68,13 @@ fn a_certificate_goes_after_the_listener_that_shows_it() {
         "load_balancer/lb"
     ));
     assert!(goes_after(&plan, "secret/key", "secret_container/tls"));
-    cloud.asked.clear();
+    cloud.lookups.clear();
     for (kind, id) in [("secret_container", "tls"), ("secret", "key")] {
         let refused = cloud.plan(kind, id, cascade()).refused;
         let in_use = |it: &&gone::domain::model::Refusal| it.rule == RefusalRule::InUse;
         let why: Vec<_> = refused.iter().filter(in_use).map(|it| &it.reason).collect();
         assert!(why[0].contains("listener"), "{why:?}");
-        cloud.asked.clear();
+        cloud.lookups.clear();
     }
 }
 
@@ -90,23 +91,23 @@ fn a_secret_with_consumers_is_refused() {
     }
 }
 
-/// Octavia writes down its use of a container. Both go with their project.
+/// Octavia registers its listener as a consumer of the container. Both are deleted with their project.
 #[test]
 fn a_secret_whose_consumers_go_too_is_not_refused() {
-    let mut cloud = certified();
+    let mut cloud = with_certificate();
     let used = json!([{ "name": "Octavia", "URL": "https://cloud/v2/listeners/https" }]);
     cloud.change("secret_container", "tls", "consumers", used);
     let plan = cloud.plan("project", "p1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
-    cloud.asked.clear();
+    cloud.lookups.clear();
     let other = json!([{ "name": "Octavia", "URL": "https://cloud/v2/listeners/other" }]);
     cloud.change("secret_container", "tls", "consumers", other);
     assert_eq!(cloud.plan("project", "p1", cascade()).refused.len(), 1);
 }
 
-/// The plan of a project whose secrets are shown to its own logins alone.
+/// The plan of a project whose secrets only its own logins see.
 fn of_another_project(options: PlanOptions) -> Plan {
-    let cloud = certified();
+    let cloud = with_certificate();
     let project = &cloud.rows["project"][0];
     let kind = cloud.kinds.get(&KindName::new("project")).unwrap();
     let target = cloud.kinds.resources_in(&site(), kind, project).remove(0);
@@ -136,14 +137,14 @@ fn of_another_project(options: PlanOptions) -> Plan {
 }
 
 #[test]
-fn n19_what_is_shown_to_the_projects_own_logins_alone_is_said_and_keeps_the_project() {
+fn n19_kinds_shown_only_to_the_projects_own_logins_are_warned_of_and_keep_the_project() {
     let plan = of_another_project(cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     assert_eq!(steps(&plan), ["load_balancer/lb"]);
-    let said = "not looked at: secret, secret_container, secret_order: it shows each login its own \
+    let warning = "not looked at: secret, secret_container, secret_order: it shows each login its own \
         project";
     assert!(
-        plan.warnings.iter().any(|it| it == said),
+        plan.warnings.iter().any(|it| it == warning),
         "{:?}",
         plan.warnings
     );

@@ -1,4 +1,4 @@
-//! Servers and volumes in a plan, and how their rows show what became of a delete.
+//! Servers and volumes in a plan, and how their rows show the result of a delete.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn project() -> Topology {
     cloud
 }
 
-/// For each step, the steps that it waits for itself, each as `action kind`.
+/// Returns the steps that each step waits for directly, all as `action kind`.
 fn waits(plan: &Plan) -> BTreeMap<String, Vec<String>> {
     let named = |step: &PlanStep| format!("{} {}", step.action.as_str(), step.kind);
     let before = |id: &u32| {
@@ -69,9 +69,9 @@ fn waits(plan: &Plan) -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// What takes the cloud seconds begins before what it answers at once, however many of these there are.
+/// Deletes that take the cloud seconds start before deletes that it answers at once.
 #[test]
-fn what_the_cloud_works_on_longest_is_sent_first() {
+fn steps_that_take_the_cloud_longest_have_the_highest_ranks() {
     let mut cloud = project();
     cloud.add("zone", json!({ "id": "zone", "name": "example.org." }));
     let plan = cloud.plan("project", "p1", cascade());
@@ -103,7 +103,7 @@ fn n20_a_projects_server_goes_before_its_ports_and_volumes() {
     let backups: Vec<&str> = backups.map(|it| &*it.resource_id).collect();
     assert_eq!(backups, ["more", "full"]);
     assert_eq!(waits["delete backup"], ["delete backup"]);
-    // The server lets go of its volume itself.
+    // The cloud detaches the volume when it deletes the server.
     let automatic: Vec<&str> = plan.automatic.iter().map(|it| it.kind.as_str()).collect();
     assert_eq!(automatic, ["volume_attachment"]);
 }
@@ -136,9 +136,9 @@ fn n04_a_volume_is_detached_and_its_server_stays() {
     assert!(!refused.is_empty());
 }
 
-/// Of bare metal, for example: Nova does not know it.
+/// The volume is attached to bare metal, for example, which Nova does not know.
 #[test]
-fn n04_a_volume_is_detached_where_no_server_holds_it() {
+fn n04_a_volume_attached_to_no_server_is_detached_too() {
     let mut cloud = project();
     cloud.change("volume", "data", "attachments", json!([]));
     let use_of = json!([{ "attachment_id": "use", "host_name": "metal-1" }]);
@@ -151,7 +151,7 @@ fn n04_a_volume_is_detached_where_no_server_holds_it() {
 }
 
 #[test]
-fn n04_a_server_alone_leaves_its_ports_and_volumes() {
+fn n04_the_plan_of_a_server_leaves_its_ports_and_volumes() {
     let plan = project().plan("server", "vm", cascade());
     let steps: Vec<_> = plan
         .steps
@@ -163,7 +163,7 @@ fn n04_a_server_alone_leaves_its_ports_and_volumes() {
     assert_eq!(unset, ["port"]);
 }
 
-/// By `delete_on_termination`. What is in its way stays there: Nova then leaves the volume.
+/// Nova deletes volumes with `delete_on_termination`, but leaves a volume that has snapshots.
 #[test]
 fn p01_a_volume_that_nova_deletes_with_its_server_is_in_the_plan() {
     let mut cloud = project();
@@ -181,9 +181,9 @@ fn p01_a_volume_that_nova_deletes_with_its_server_is_in_the_plan() {
             &*along.unwrap().why,
             "goes, unless it has snapshots, with server vm (vm)"
         );
-        cloud.asked.clear();
+        cloud.lookups.clear();
     }
-    // It is deleted in its own right, and waits for its snapshots.
+    // In the project's plan, the volume has its own step, which waits for its snapshots.
     let plan = cloud.plan("project", "p1", cascade());
     assert!(plan.automatic.iter().all(|it| it.kind.as_str() != "volume"));
     assert_eq!(
@@ -192,41 +192,42 @@ fn p01_a_volume_that_nova_deletes_with_its_server_is_in_the_plan() {
     );
 }
 
-/// Not the servers of ports, not the volumes of servers: their rows are known from the project's lists.
+/// The servers of ports and the volumes of servers are known from the project's lists.
 #[test]
-fn n14_what_a_list_showed_is_not_asked_for_again_by_its_id() {
-    let asked_of = |cloud: &Topology, kind: &str| -> Vec<Option<String>> {
-        let asked = cloud
-            .asked
+fn n14_a_listed_row_is_not_queried_again_by_its_id() {
+    let filters_of = |cloud: &Topology, kind: &str| -> Vec<Option<String>> {
+        let lookups = cloud
+            .lookups
             .iter()
-            .filter(|asked| asked.kind.as_str() == kind);
-        let keys = asked.map(|asked| asked.filter.as_ref().map(|filter| filter.key.clone()));
+            .filter(|lookup| lookup.kind.as_str() == kind);
+        let keys = lookups.map(|lookup| lookup.filter.as_ref().map(|filter| filter.key.clone()));
         keys.collect()
     };
     let mut cloud = project();
     cloud.plan("project", "p1", cascade());
     for kind in ["server", "volume"] {
         assert_eq!(
-            asked_of(&cloud, kind),
+            filters_of(&cloud, kind),
             [Some("project_id".to_owned())],
             "{kind}"
         );
     }
-    // Alone, a server's volumes are asked for, and a volume's own row, which shows what holds it.
+    // The plan of a server alone looks up its volumes; that of a volume looks up its own row, which has the
+    // attachments.
     for (kind, id) in [("server", "vm"), ("volume", "data")] {
         let mut cloud = project();
         cloud.plan(kind, id, cascade());
         assert_eq!(
-            asked_of(&cloud, "volume"),
+            filters_of(&cloud, "volume"),
             [Some("id".to_owned())],
             "{kind}"
         );
     }
 }
 
-/// Without the option the plan says that the server runs on, and what it loses.
+/// Without the option, the plan lists the servers as unset, with the port that each loses.
 #[test]
-fn n04_a_networks_servers_stay_and_are_said_or_go_before_their_ports() {
+fn n04_a_networks_servers_stay_and_are_listed_or_go_before_their_ports() {
     let plan = project().plan("network", "net", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     let kinds: Vec<&str> = plan.steps.iter().map(|it| it.kind.as_str()).collect();
@@ -251,7 +252,7 @@ fn n04_a_networks_servers_stay_and_are_said_or_go_before_their_ports() {
     assert!(!waits.contains_key("delete volume"), "{waits:?}");
 }
 
-/// Nova deletes the volume from which a server boots only if it was made to go along.
+/// Nova deletes the boot volume of a server only if it has `delete_on_termination`.
 #[test]
 fn p01_a_boot_volume_that_stays_is_in_the_plan_of_its_server() {
     let mut cloud = project();
@@ -265,14 +266,14 @@ fn p01_a_boot_volume_that_stays_is_in_the_plan_of_its_server() {
         &*volume.unwrap().why,
         "stays: it is the boot volume of server vm (vm)"
     );
-    cloud.asked.clear();
+    cloud.lookups.clear();
     cloud.change("server", "vm", "volumes_deleted_along", json!(["data"]));
     let plan = cloud.plan("server", "vm", cascade());
-    let goes = |it: &PlanStep| it.kind.as_str() == "volume";
-    assert!(plan.automatic.iter().any(goes) && !plan.unset.iter().any(goes));
+    let is_volume = |it: &PlanStep| it.kind.as_str() == "volume";
+    assert!(plan.automatic.iter().any(is_volume) && !plan.unset.iter().any(is_volume));
 }
 
-/// Nova deletes it for an admin all the same.
+/// Nova would delete a locked server for an admin.
 #[test]
 fn a_locked_server_is_refused_before_anything_is_sent() {
     let mut cloud = project();
@@ -281,12 +282,12 @@ fn a_locked_server_is_refused_before_anything_is_sent() {
         let refused = cloud.plan(kind, id, cascade()).refused;
         let locked = refused.iter().any(|it| it.reason.contains("it is locked"));
         assert!(locked, "{kind}: {refused:?}");
-        cloud.asked.clear();
+        cloud.lookups.clear();
     }
 }
 
 #[test]
-fn a_row_shows_a_delete_that_goes_on_failed_or_was_put_back() {
+fn a_row_shows_whether_a_delete_goes_on_has_failed_or_was_put_back() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let kind = |name: &str| kinds.get(&KindName::new(name)).unwrap();
     let (server, volume, network) = (kind("server"), kind("volume"), kind("network"));
@@ -310,13 +311,13 @@ fn a_row_shows_a_delete_that_goes_on_failed_or_was_put_back() {
     assert_eq!(volume.put_back(&busy).as_deref(), Some("available"));
     assert_eq!(volume.failed_because(&busy), None);
 
-    // Neutron deletes at once: a row that is there says nothing.
+    // Neutron deletes at once, so the row of a network shows nothing about a delete.
     assert_eq!(network.put_back(&json!({ "status": "ACTIVE" })), None);
 }
 
-/// Nova lists no soft-deleted server, which still holds its ports and volumes.
+/// A soft-deleted server keeps its ports and volumes, but Nova does not list it.
 #[test]
-fn i13_no_list_without_a_server_proves_that_it_is_gone() {
+fn i13_a_list_does_not_prove_that_a_server_is_gone() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let all_at_once = |name: &str| {
         let kind = kinds.get(&KindName::new(name)).unwrap();

@@ -1,4 +1,4 @@
-//! Plans over several services: balancers, images, and all that a project has (N1, N4, P4).
+//! Plans over several services: load balancers, images, and all resources of a project (N1, N4, P4).
 
 use std::collections::BTreeSet;
 
@@ -21,8 +21,8 @@ fn step<'p>(plan: &'p Plan, kind: &str, id: &str) -> &'p PlanStep {
     plan.steps.iter().find(is).unwrap()
 }
 
-/// On the network `web`: `lb`, whose VIP's port Octavia made, with all that a balancer can have, and
-/// `plain`, which has nothing, on a port of the user's.
+/// The network `web` with two load balancers: `lb` has a VIP port that Octavia made and every kind of child, and
+/// `plain` has a port that the user made and no children.
 fn balancers() -> Topology {
     let mut cloud = Topology::new();
     cloud
@@ -51,7 +51,7 @@ const CHILDREN: [&str; 6] = [
 ];
 
 #[test]
-fn n04_balancers_go_by_their_own_cascade_and_a_port_that_the_user_made_after_them() {
+fn n04_balancers_go_by_their_own_cascade_before_a_port_that_the_user_made() {
     let plan = balancers().plan("network", "web", cascade());
     assert_eq!(plan.refused, []);
     assert_eq!(
@@ -87,7 +87,7 @@ fn n04_a_balancer_with_another_vip_on_the_network_goes_too() {
 }
 
 #[test]
-fn n01_without_the_cascade_a_balancers_children_refuse_and_the_call_takes_none_along() {
+fn n01_a_plan_without_the_cascade_is_refused_for_a_balancers_children() {
     let mut cloud = balancers();
     let plan = cloud.plan("load_balancer", "lb", PlanOptions::default());
     let blockers: BTreeSet<String> = plan
@@ -98,8 +98,8 @@ fn n01_without_the_cascade_a_balancers_children_refuse_and_the_call_takes_none_a
         .collect();
     assert_eq!(blockers, set(&["listener/li", "pool/po"]));
     assert_eq!(names(&plan.automatic), set(&["port/vip"]));
-    // A child that comes between plan and call must not go unseen.
-    cloud.asked.clear();
+    // Without children, the call does not cascade either, so it fails if a child appears after the plan.
+    cloud.lookups.clear();
     let plan = cloud.plan("load_balancer", "plain", PlanOptions::default());
     assert_eq!(plan.refused, []);
     assert_eq!(
@@ -130,11 +130,11 @@ fn p04_the_members_of_a_shared_image_go_with_it_and_are_listed() {
     assert_eq!(plan.refused, []);
     assert_eq!(steps(&plan), ["image/i1"]);
     assert_eq!(names(&plan.automatic), set(&["image_member/i1,p2"]));
-    // To ask for the members of any other image is forbidden.
-    cloud.asked.clear();
+    // Glance refuses to list the members of an image that is not shared.
+    cloud.lookups.clear();
     let plan = cloud.plan("image", "i2", PlanOptions::default());
     assert_eq!(steps(&plan), ["image/i2"]);
-    assert_eq!(cloud.asked, []);
+    assert_eq!(cloud.lookups, []);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn p04_a_protected_image_is_refused_and_says_what_to_do() {
     assert_eq!(refusal.reason, reason);
 }
 
-/// `p1` with a network, its balancers, an image, groups; `p2` beside it.
+/// The project `p1` with a network, load balancers, an image and security groups, and the project `p2`.
 fn project() -> Topology {
     let mut cloud = balancers();
     cloud
@@ -189,7 +189,7 @@ fn project() -> Topology {
 }
 
 #[test]
-fn a_project_is_all_that_it_has_in_all_services_but_for_itself_and_its_default_group() {
+fn a_projects_plan_covers_all_services_but_not_the_project_and_its_default_group() {
     let plan = project().plan("project", "p1", cascade());
     assert_eq!(plan.refused, []);
     assert_eq!(
@@ -216,7 +216,7 @@ fn a_project_is_all_that_it_has_in_all_services_but_for_itself_and_its_default_g
 }
 
 #[test]
-fn n01_a_project_goes_by_cascade_only() {
+fn n01_a_projects_resources_go_only_with_the_cascade() {
     let plan = project().plan("project", "p1", PlanOptions::default());
     assert_eq!(steps(&plan), Vec::<String>::new());
     let rules: BTreeSet<&str> = plan
@@ -233,7 +233,7 @@ fn n01_a_project_goes_by_cascade_only() {
 }
 
 #[test]
-fn p04_what_another_project_has_on_a_projects_network_refuses_it() {
+fn p04_another_projects_port_on_a_projects_network_refuses_the_plan() {
     let mut cloud = project();
     cloud.add("port", json!({ "id": "theirs", "project_id": "p2", "network_id": "web", "device_owner": "compute:nova" }));
     let plan = cloud.plan("project", "p1", cascade());
@@ -245,7 +245,7 @@ fn p04_what_another_project_has_on_a_projects_network_refuses_it() {
 }
 
 #[test]
-fn n14_where_a_filter_takes_one_value_many_are_asked_for_in_one_list() {
+fn n14_one_list_replaces_many_lookups_by_a_filter_that_takes_one_value() {
     let mut cloud = balancers();
     for n in 0..9 {
         cloud
@@ -254,18 +254,18 @@ fn n14_where_a_filter_takes_one_value_many_are_asked_for_in_one_list() {
     }
     let plan = cloud.plan("network", "web", cascade());
     assert_eq!(plan.refused, []);
-    let of_listeners: Vec<usize> = cloud
-        .asked
+    let filter_values: Vec<usize> = cloud
+        .lookups
         .iter()
-        .filter(|asked| asked.kind.as_str() == "listener")
-        .map(|asked| {
-            asked
+        .filter(|lookup| lookup.kind.as_str() == "listener")
+        .map(|lookup| {
+            lookup
                 .filter
                 .as_ref()
                 .map_or(0, |filter| filter.values.len())
         })
         .collect();
-    assert_eq!(of_listeners, [0], "all at once");
+    assert_eq!(filter_values, [0], "one list of all listeners");
     assert_eq!(
         plan.automatic
             .iter()

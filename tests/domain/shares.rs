@@ -1,12 +1,12 @@
-//! Shares, and the networks that they stand on.
+//! Plans with shares, and with the networks that they use.
 
 use gone::domain::model::{Plan, PlanOptions, RefusalRule};
 use serde_json::{Value, json};
 
 use super::topology::{Topology, cascade, goes_after, steps};
 
-/// A project with a share network, on which a share of a group stands, with a port of its share server; and with a
-/// share that has a snapshot, a rule, replicas and a backup.
+/// A project with a share network, which has a share of a group and the port of a share server, and with a share that
+/// has a snapshot, an access rule, replicas and a backup.
 fn project() -> Topology {
     let mut cloud = Topology::new();
     let on_network = json!([{ "id": "zone", "neutron_net_id": "net", "neutron_subnet_id": "sub" }]);
@@ -121,9 +121,9 @@ fn n19_a_projects_network_goes_after_its_shares_and_their_share_network() {
     }
 }
 
-/// Neutron may let go of it, and the shares there lose their storage.
+/// Neutron might delete the network, and the shares there would lose their storage.
 #[test]
-fn p04_a_network_is_refused_while_a_share_network_stands_on_it() {
+fn p04_a_network_or_subnet_is_refused_while_a_share_network_uses_it() {
     for (kind, id) in [("network", "net"), ("subnet", "sub")] {
         let refused = project().plan(kind, id, cascade()).refused;
         assert_eq!(refused.len(), 1, "{kind}: {refused:?}");
@@ -143,7 +143,7 @@ fn p04_a_locked_share_is_refused_and_its_lock_is_named() {
     cloud.add("resource_lock", lock("shown", "share", "show"));
     cloud.add("resource_lock", lock("rule", "access_rule", "delete"));
     assert_eq!(cloud.plan("share", "data", cascade()).refused, []);
-    cloud.asked.clear();
+    cloud.lookups.clear();
     cloud.add("resource_lock", lock("lock", "share", "delete"));
     for (kind, id) in [("share", "data"), ("project", "p1")] {
         let refused = cloud.plan(kind, id, cascade()).refused;
@@ -153,11 +153,11 @@ fn p04_a_locked_share_is_refused_and_its_lock_is_named() {
             ("resource_lock", "lock")
         );
         assert!(refused[0].reason.contains("keep"), "{refused:?}");
-        cloud.asked.clear();
+        cloud.lookups.clear();
     }
 }
 
-/// Manila refuses a share of a group to a call that does not name the group.
+/// Manila deletes a share of a group only if the call names the group.
 #[test]
 fn a_step_passes_the_group_of_its_share() {
     let plan = project().plan(
@@ -177,12 +177,12 @@ fn a_step_passes_the_group_of_its_share() {
 }
 
 #[test]
-fn n19_a_public_share_stays_unless_what_is_public_is_included() {
+fn n19_a_public_share_stays_unless_public_resources_are_included() {
     let mut cloud = project();
     cloud.change("share", "data", "is_public", json!(true));
     let plan = cloud.plan("project", "p1", cascade());
     assert!(!steps(&plan).contains(&"share/data".to_owned()));
-    cloud.asked.clear();
+    cloud.lookups.clear();
     let public = PlanOptions {
         include_public: true,
         ..cascade()

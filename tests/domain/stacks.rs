@@ -1,12 +1,12 @@
-//! Stacks in a plan: what a stack made goes with it, what it keeps stays, and what keeps it goes before.
+//! Stacks in a plan: resources that a stack made go with it, retained ones stay, and blockers go before it.
 
 use gone::domain::model::{Plan, PlanOptions, PlanStep, Refusal, RefusalRule};
 use serde_json::{Value, json};
 
 use super::topology::{Topology, cascade, goes_after, steps};
 
-/// A stack that made a network with a subnet, a router with an interface, and a server with its port. A nested
-/// stack of its made a volume. Its other volume is retained. Somebody else's port is on its network.
+/// A stack that made a network with a subnet, a router with an interface, and a server with its port. Its nested stack
+/// made a volume, and another volume is retained. A port that the stack did not make is on its network.
 fn stack() -> Topology {
     let mut cloud = Topology::new();
     cloud
@@ -83,7 +83,7 @@ fn resource(stack: &str, name: &str, of_type: &str, made: Value) -> Value {
         "nested": [], "project_id": "" })
 }
 
-/// Kind and id of what the plan shows as automatic, the resources of the template aside.
+/// Returns kind and id of the automatic resources of the plan, without the stack resources.
 fn automatic(plan: &Plan) -> Vec<String> {
     let made = plan.automatic.iter();
     let made = made.filter(|it| it.kind.as_str() != "stack_resource");
@@ -92,7 +92,7 @@ fn automatic(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn n05_what_a_stack_made_goes_with_it_and_what_it_keeps_is_said() {
+fn n05_resources_that_a_stack_made_go_with_it_and_retained_ones_are_listed() {
     let mut cloud = stack();
     let plan = cloud.plan("stack", "web,1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
@@ -118,14 +118,14 @@ fn n05_what_a_stack_made_goes_with_it_and_what_it_keeps_is_said() {
         .map(|it| format!("{}: {}", it.resource_id, it.why))
         .collect();
     assert_eq!(kept, ["kept: is kept by stack resource kept (web,1,kept)"]);
-    // What has no kind is named too.
+    // A stack resource that is no resource of a known kind is named too.
     let password = |it: &PlanStep| it.resource_id == "web,1,password";
     assert!(plan.automatic.iter().any(password));
 }
 
-/// Heat would only find out after a minute of its own retries.
+/// Heat would fail only after a minute of its own retries.
 #[test]
-fn n15_what_keeps_a_stack_from_going_goes_before_it_and_its_servers_port_after_it() {
+fn n15_blockers_of_a_stack_go_before_it_and_its_servers_port_after_it() {
     let plan = stack().plan("stack", "web,1", cascade());
     let mut all = steps(&plan);
     all.sort();
@@ -172,10 +172,10 @@ fn n19_a_projects_stack_goes_before_everything_that_it_made() {
 }
 
 #[test]
-fn p04_a_resource_of_a_stack_is_no_target_of_its_own() {
+fn p04_a_resource_of_a_stack_cannot_be_a_target_of_its_own() {
     let refused = stack()
         .plan("stack_resource", "web,1,server", cascade())
         .refused;
-    let says = |it: &Refusal| it.reason.contains("Heat deletes it with its stack alone");
-    assert!(refused.iter().any(says), "{refused:?}");
+    let has_reason = |it: &Refusal| it.reason.contains("Heat deletes it with its stack alone");
+    assert!(refused.iter().any(has_reason), "{refused:?}");
 }

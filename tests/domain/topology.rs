@@ -1,4 +1,4 @@
-//! A cloud as rows in memory, that answers the planner's lookups.
+//! A cloud as rows in memory, which answers the planner's lookups.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,13 +13,12 @@ pub struct Topology {
     pub kinds: Kinds,
     pub rows: BTreeMap<String, Vec<Value>>,
     /// Every lookup that was answered.
-    pub asked: Vec<Lookup>,
-    /// On whose rights the rows were read.
+    pub lookups: Vec<Lookup>,
+    /// The identities and endpoints with which the rows were read.
     pub frozen: Frozen,
 }
 
-/// The rows as they come on a bad day: in two parts, of which the second begins anew, since one of its
-/// rows is gone.
+/// Passes the rows in two pages. The second page is read again from its start, because one of its rows is gone.
 fn found<'k>(planner: &Planner<'k>, lookup: &Lookup, rows: &[Value]) -> Found<'k> {
     let (first, second) = rows.split_at(rows.len() / 2);
     let mut found = planner.found(lookup);
@@ -40,7 +39,7 @@ pub fn site() -> Site {
     Site::region("prod", "RegionOne")
 }
 
-/// Read once: a property test makes hundreds of clouds.
+/// Read once, because a property test makes hundreds of clouds.
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| gone::cloud::load_kinds(&[]).unwrap());
 
 impl Topology {
@@ -48,7 +47,7 @@ impl Topology {
         Self {
             kinds: KINDS.clone(),
             rows: BTreeMap::new(),
-            asked: Vec::new(),
+            lookups: Vec::new(),
             frozen: Frozen::default(),
         }
     }
@@ -73,8 +72,8 @@ impl Topology {
         row[field] = value;
     }
 
-    /// `web`: a subnet, a router interface with a route behind it, a server's port with a floating
-    /// IP, a DHCP port, a trunk whose two subports lie on `storage`.
+    /// The network `web` with a subnet, a router interface with a route behind it, a server's port with a floating IP,
+    /// a DHCP port, and a trunk whose two subports are on the network `storage`.
     pub fn web() -> Self {
         let mut cloud = Self::new();
         cloud
@@ -119,16 +118,18 @@ impl Topology {
         cloud
     }
 
-    /// On the external network, without a project, as Neutron makes it with the floating IP.
+    /// Adds the port that Neutron creates with the floating IP: on the external network, without a project.
     pub fn add_floating_ips_port(&mut self) {
         self.add("port", json!({ "id": "own", "project_id": "", "network_id": "external", "device_owner": "network:floatingip",
             "device_id": "fip", "fixed_ips": [{ "subnet_id": "outside", "ip_address": "203.0.113.9" }], "security_groups": [] }));
     }
 
+    /// Plans the deletion of one resource.
     pub fn plan(&mut self, kind: &str, id: &str, options: PlanOptions) -> Plan {
         self.plan_guarded(kind, id, options, &|_| None)
     }
 
+    /// Plans the deletion of one resource. `protection` returns why a resource is protected, or none.
     pub fn plan_guarded(
         &mut self,
         kind: &str,
@@ -147,8 +148,11 @@ impl Topology {
             for lookup in wanted {
                 let rows = self.answer(&lookup);
                 planner.feed(found(&planner, &lookup, &rows));
-                assert!(!self.asked.contains(&lookup), "asked twice: {lookup:?}");
-                self.asked.push(lookup);
+                assert!(
+                    !self.lookups.contains(&lookup),
+                    "looked up twice: {lookup:?}"
+                );
+                self.lookups.push(lookup);
             }
         }
     }
@@ -163,13 +167,13 @@ impl Topology {
             .unwrap()
     }
 
-    fn answer(&self, asked: &Lookup) -> Vec<Value> {
+    fn answer(&self, wanted: &Lookup) -> Vec<Value> {
         let rows = self
             .rows
-            .get(asked.kind.as_str())
+            .get(wanted.kind.as_str())
             .cloned()
             .unwrap_or_default();
-        let Some(filter) = &asked.filter else {
+        let Some(filter) = &wanted.filter else {
             return rows;
         };
         rows.into_iter()
@@ -180,7 +184,7 @@ impl Topology {
                 "security_groups" => lookup(row, "security_groups[]")
                     .iter()
                     .any(|id| filter.values.contains(id)),
-                // Octavia's filters are called otherwise than its fields.
+                // Octavia's filters have other names than its fields.
                 "load_balancer_id" | "loadbalancer_id" => lookup(row, "loadbalancers[].id")
                     .iter()
                     .any(|id| filter.values.contains(id)),
@@ -188,9 +192,9 @@ impl Topology {
                     .iter()
                     .any(|id| filter.values.contains(id)),
                 key => lookup(row, key).iter().any(|value| {
-                    let fits = |wanted: &String| match wanted.strip_prefix('*') {
+                    let fits = |pattern: &String| match pattern.strip_prefix('*') {
                         Some(end) => value.ends_with(end),
-                        None => value == wanted,
+                        None => value == pattern,
                     };
                     filter.values.iter().any(fits)
                 }),
@@ -206,7 +210,7 @@ pub fn cascade() -> PlanOptions {
     }
 }
 
-/// `kind/id` of every step, in order.
+/// Returns `kind/id` of every step, in order.
 pub fn steps(plan: &Plan) -> Vec<String> {
     plan.steps
         .iter()
@@ -214,7 +218,7 @@ pub fn steps(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Whether one goes only after the other is gone, directly or through others.
+/// Whether a step waits for another one, directly or through others.
 pub fn goes_after(plan: &Plan, later: &str, earlier: &str) -> bool {
     let at = |name: &str| {
         plan.steps.iter().find(|step| {

@@ -1,5 +1,6 @@
-//! All instances of some kinds, up to a number of resources: connected ones, since parts that nothing
-//! joins know nothing of each other, and of those that differ by the order of their resources one.
+//! Enumerates the instances of a schema with a number of resources. Only connected instances count, because parts that
+//! are not connected do not affect each other. Of instances that differ only by the order of their resources, one
+//! counts.
 
 use super::schema::Schema;
 
@@ -17,10 +18,11 @@ pub struct Edge {
     pub reference: usize,
 }
 
-/// How many resources at most, so that no more than `tries` ways are tried to join them.
-pub fn resources_max(schema: &Schema, most: usize, tries: usize) -> usize {
-    let ways = |resources: usize| -> usize {
-        let all = rows_of_kinds(schema.kinds.len(), resources).into_iter();
+/// Returns the largest number of resources, up to `limit`, for which the references have at most `combinations_max`
+/// combinations of targets.
+pub fn resources_max(schema: &Schema, limit: usize, combinations_max: usize) -> usize {
+    let combinations = |resources: usize| -> usize {
+        let all = kind_sequences(schema.kinds.len(), resources).into_iter();
         all.map(|kinds| {
             let slots = slots(schema, &kinds).into_iter();
             let choices = slots.map(|slot| 1 + targets(schema, &kinds, slot).count());
@@ -28,17 +30,17 @@ pub fn resources_max(schema: &Schema, most: usize, tries: usize) -> usize {
         })
         .fold(0, usize::saturating_add)
     };
-    (1..=most)
-        .take_while(|resources| ways(*resources) <= tries)
+    (1..=limit)
+        .take_while(|resources| combinations(*resources) <= combinations_max)
         .last()
         .unwrap()
 }
 
-/// Calls `each` for every instance with that many resources.
+/// Calls `each` for every instance with this many resources.
 pub fn all(schema: &Schema, resources: usize, each: &mut dyn FnMut(&Instance)) {
-    for kinds in rows_of_kinds(schema.kinds.len(), resources) {
+    for kinds in kind_sequences(schema.kinds.len(), resources) {
         let slots = slots(schema, &kinds);
-        let mut walk = Walk {
+        let mut enumeration = Enumeration {
             schema,
             orders: orders(&kinds),
             slots,
@@ -49,12 +51,12 @@ pub fn all(schema: &Schema, resources: usize, each: &mut dyn FnMut(&Instance)) {
             },
             each,
         };
-        walk.on();
+        enumeration.extend();
     }
 }
 
-/// Each row of kinds that does not fall.
-fn rows_of_kinds(kinds: usize, resources: usize) -> Vec<Vec<usize>> {
+/// Returns each ascending sequence of kinds.
+fn kind_sequences(kinds: usize, resources: usize) -> Vec<Vec<usize>> {
     let mut rows = vec![Vec::new()];
     for _ in 0..resources {
         let longer = rows.iter().flat_map(|row: &Vec<usize>| {
@@ -66,7 +68,7 @@ fn rows_of_kinds(kinds: usize, resources: usize) -> Vec<Vec<usize>> {
     rows
 }
 
-/// Each resource's references.
+/// Returns the references of each resource, as resource and reference.
 fn slots(schema: &Schema, kinds: &[usize]) -> Vec<(usize, usize)> {
     let all = kinds.iter().enumerate();
     let all = all.flat_map(|(resource, kind)| {
@@ -77,6 +79,7 @@ fn slots(schema: &Schema, kinds: &[usize]) -> Vec<(usize, usize)> {
     all.collect()
 }
 
+/// Returns the resources to which a reference of a resource may point.
 fn targets<'a>(
     schema: &'a Schema,
     kinds: &'a [usize],
@@ -86,7 +89,7 @@ fn targets<'a>(
     (0..kinds.len()).filter(move |to| *to != from && kinds[*to] == wanted)
 }
 
-/// The ways to order the resources that leave the row of their kinds as it is.
+/// Returns the orders of the resources that keep the sequence of their kinds.
 fn orders(kinds: &[usize]) -> Vec<Vec<usize>> {
     let mut orders: Vec<Vec<usize>> = vec![Vec::new()];
     for kind in kinds {
@@ -99,26 +102,28 @@ fn orders(kinds: &[usize]) -> Vec<Vec<usize>> {
     orders
 }
 
-struct Walk<'a> {
+/// The enumeration of all instances with one sequence of kinds.
+struct Enumeration<'a> {
     schema: &'a Schema,
     orders: Vec<Vec<usize>>,
     slots: Vec<(usize, usize)>,
-    /// For each slot so far its target, counted from 1, or 0.
+    /// The target of each slot so far, counted from 1, or 0 for no target.
     chosen: Vec<usize>,
     instance: Instance,
     each: &'a mut dyn FnMut(&Instance),
 }
 
-impl Walk<'_> {
-    fn on(&mut self) {
+impl Enumeration<'_> {
+    /// Tries all targets for the next slot, and calls `each` once all slots have one.
+    fn extend(&mut self) {
         let Some(&(from, reference)) = self.slots.get(self.chosen.len()) else {
-            if is_connected(&self.instance) && self.is_first_of_its_like() {
+            if is_connected(&self.instance) && self.is_canonical() {
                 (self.each)(&self.instance);
             }
             return;
         };
         self.chosen.push(0);
-        self.on();
+        self.extend();
         self.chosen.pop();
         let kinds = self.instance.kinds.clone();
         for to in targets(self.schema, &kinds, (from, reference)) {
@@ -132,27 +137,27 @@ impl Walk<'_> {
                 reference,
             });
             self.chosen.push(to + 1);
-            self.on();
+            self.extend();
             self.chosen.pop();
             self.instance.edges.pop();
         }
     }
 
-    /// Whether no other order of the resources gives smaller choices.
-    fn is_first_of_its_like(&self) -> bool {
+    /// Whether no other order of the resources gives smaller targets.
+    fn is_canonical(&self) -> bool {
         let base = |resource: usize| self.slots.iter().position(|slot| slot.0 == resource);
         let bases: Vec<usize> = (0..self.instance.kinds.len())
             .map(|resource| base(resource).unwrap_or_default())
             .collect();
         self.orders.iter().all(|order| {
-            // What stands in a slot of this resource, if `order[it]` were called `it`.
-            let mut called = vec![0; order.len() + 1];
+            // The new number of each resource, if `order[it]` were numbered `it`.
+            let mut renumbered = vec![0; order.len() + 1];
             for (name, resource) in order.iter().enumerate() {
-                called[resource + 1] = name + 1;
+                renumbered[resource + 1] = name + 1;
             }
             for (slot, (resource, _)) in self.slots.iter().enumerate() {
                 let within = slot - bases[*resource];
-                let other = called[self.chosen[bases[order[*resource]] + within]];
+                let other = renumbered[self.chosen[bases[order[*resource]] + within]];
                 match other.cmp(&self.chosen[slot]) {
                     std::cmp::Ordering::Less => return false,
                     std::cmp::Ordering::Greater => return true,

@@ -1,4 +1,4 @@
-//! Random kinds: few enough that all their small instances can be tried.
+//! Random schemas of kinds, small enough to simulate all their small instances.
 
 use gone::domain::kinds::{Kinds, Source};
 use proptest::bool::weighted;
@@ -7,16 +7,16 @@ use proptest::prelude::*;
 
 pub const KINDS_MAX: usize = 4;
 const REFERENCES_MAX: usize = 6;
-/// Two services of ours, and a cloud's.
+/// Two services with native kinds, and one of a cloud.
 const SERVICES: usize = 3;
 const CLOUD: usize = 2;
 
 #[derive(Clone, Debug)]
 pub struct Schema {
     pub kinds: Vec<KindRow>,
-    /// Each has a field of its own, `f` and its number.
+    /// Each reference has a field of its own: `f` and the number of the reference.
     pub references: Vec<ReferenceRow>,
-    /// By service.
+    /// For each service, which services it imports.
     imports: Vec<Vec<bool>>,
 }
 
@@ -58,14 +58,14 @@ impl ReferenceRow {
 }
 
 impl Schema {
-    /// Whether the service of the one kind hears of the other's.
-    pub fn hears(&self, from: usize, to: usize) -> bool {
-        let (mine, other) = (self.kinds[from].service, self.kinds[to].service);
-        mine == other || mine == CLOUD || self.imports[mine][other]
+    /// Whether the service of the kind `from` is notified of deletions of the kind `to`.
+    pub fn is_notified(&self, from: usize, to: usize) -> bool {
+        let (own, other) = (self.kinds[from].service, self.kinds[to].service);
+        own == other || own == CLOUD || self.imports[own][other]
     }
 
-    /// The reference that a finding names.
-    pub fn numbered(field: &str) -> usize {
+    /// Returns the number of the reference with this field.
+    pub fn reference_number(field: &str) -> usize {
         field.strip_prefix('f').unwrap().parse().unwrap()
     }
 
@@ -135,10 +135,10 @@ impl Schema {
 }
 
 pub fn any_schema() -> impl Strategy<Value = Schema> {
-    // Most kinds are ours: most of what can go wrong is theirs.
+    // Most kinds are native, because most problems can occur only with them.
     let kind = (weighted(0.8), 0..CLOUD, weighted(0.2));
     let kinds = prop_oneof![1 => vec(kind.clone(), 1..=2), 5 => vec(kind, 3..=KINDS_MAX)];
-    // Most references lead from kind to kind in a ring: else there are few long ways, and fewer rings.
+    // Most references lead from one kind to the next in a ring. Otherwise there would be few long paths and rings.
     let off = || prop_oneof![3 => Just(0), 1 => 0..KINDS_MAX];
     let reference = (off(), off(), 0..7_usize, weighted(0.5), weighted(0.3));
     let references = vec(reference, 1..=REFERENCES_MAX);
@@ -163,7 +163,7 @@ pub fn any_schema() -> impl Strategy<Value = Schema> {
     })
 }
 
-/// As the files allow it; none where they allow no reference.
+/// Returns the reference with a rule that kinds files allow here; none if they allow no reference.
 fn reference_of(
     kinds: &[KindRow],
     (from, to): (usize, usize),
@@ -182,7 +182,7 @@ fn reference_of(
         (3, _) => Rule::Dangling,
         (4, false) => Rule::Automatic,
         (5, false) => Rule::WithCascade,
-        // No cloud removes these: once more what there is most to say of.
+        // No cloud deletes native resources, so these numbers give the rules with the most problems again.
         (4, true) => Rule::Block,
         (_, _) => Rule::Cascade,
     };
