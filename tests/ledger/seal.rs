@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gone::domain::model::{Action, Origin, Plan};
 use gone::ledger::LedgerError;
 use gone::ledger::audit;
-use gone::ledger::sqlite::{InlineLedger, Options, Store, seal_key, upkeep};
+use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, seal_key, upkeep};
 
 use crate::support::*;
 
@@ -232,6 +232,12 @@ fn p06_a_person_seals_a_ledger_without_its_key_again_and_the_audit_records_it() 
     add_audit_rows(&mut store, &["d"]);
     drop(store);
     assert_eq!(broken(&folder), Vec::<String>::new());
+    // The new key says from the beginning that there is a seal, so its removal is found.
+    let undone = "DELETE FROM audit WHERE seq = 5; DELETE FROM audit_seal";
+    let whole = fs::read(folder.ledger()).unwrap();
+    change_by_hand(&folder, undone);
+    assert_eq!(broken(&folder), [SEAL]);
+    fs::write(folder.ledger(), whole).unwrap();
     let rows = upkeep::audit(&folder.ledger(), 3, 1).unwrap();
     assert_eq!(rows[0].action, "seal");
 }
@@ -258,6 +264,8 @@ fn an_empty_file_and_the_database_of_another_program_are_refused_and_not_changed
     );
     let checked = upkeep::check(&folder.ledger(), &[]);
     assert!(matches!(checked, Err(LedgerError::Foreign { .. })));
+    let read = SqliteLedger::open_reader(&folder.ledger());
+    assert!(matches!(read, Err(LedgerError::Foreign { .. })));
     assert_eq!(fs::read(folder.ledger()).unwrap(), before);
 }
 
