@@ -297,6 +297,10 @@ fn test_of(word: &str) -> (Test, Option<String>) {
             .build();
         return match parsed {
             Ok(pattern) => (Test::Fits(Pattern(pattern)), None),
+            Err(regex::Error::CompiledTooBig(_)) => {
+                let why = format!("{word}: this regular expression is too large");
+                (Test::Unfinished, Some(why))
+            }
             Err(_) => {
                 let why = format!("{word}: this regular expression is not complete");
                 (Test::Unfinished, Some(why))
@@ -328,7 +332,8 @@ fn test_of(word: &str) -> (Test, Option<String>) {
     };
     match FIELDS.into_iter().find(|known| *known == field) {
         Some("age") => {
-            let hint = format!("{word}: write age>{wanted} or age<{wanted}");
+            let age = wanted.trim_start_matches('=');
+            let hint = format!("{word}: write age>{age} or age<{age}");
             (Test::Unfinished, Some(hint))
         }
         Some(field) if wanted.starts_with('=') => {
@@ -548,5 +553,9 @@ mod tests {
             "{open}"
         );
         assert_eq!(complaint("age=1h"), "age=1h: write age>1h or age<1h");
+        assert_eq!(complaint("age==1h"), "age==1h: write age>1h or age<1h");
+        let large = "~(a{1000}){1000}";
+        let expected = format!("{large}: this regular expression is too large");
+        assert_eq!(complaint(large), expected);
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::audit::audit;
 use super::errors::{control_error, ledger_error};
 use super::guards::Guards;
 use super::peers::ImporterSide;
 use super::reads::Reads;
+use super::requests;
 use crate::control::{ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Kind};
 use crate::domain::model::{Paged, ResourceKey, Site, Target};
@@ -39,12 +41,20 @@ impl NativeResources {
         let (kind, home) = self.own_kind(kind)?;
         let usage = |message: String| ControlError::Usage { message };
         let (id, fields) = native::read(kind, body).map_err(usage)?;
+        let repeated = id.is_none().then(|| self.id_of_request(envelope)).flatten();
+        let may_exist = repeated.is_some();
         let key = ResourceKey {
             site: home.site.clone(),
             kind: kind.name.clone(),
-            id: id.unwrap_or_else(|| self.clock.new_id()),
+            id: id.or(repeated).unwrap_or_else(|| self.clock.new_id()),
         };
         self.guards.writable(&[named(&key)])?;
+        if may_exist {
+            match self.shown(kind, &key).await {
+                Err(ControlError::NotFound { .. }) => {}
+                answer => return answer,
+            }
+        }
         let references = native::references(kind, &fields, &home.site);
         self.check_references(&references).await?;
         let change = Change::Add(Box::new(NewNative {
@@ -56,6 +66,17 @@ impl NativeResources {
         }));
         self.write_own(change, &key).await?;
         self.shown(kind, &key).await
+    }
+
+    /// Returns the id of a resource that is created under an idempotency key: the same for the same request on the
+    /// same day. A crash may come after the resource is stored and before its answer is; the repeated request then
+    /// finds the resource, and does not create a second one. None without a key.
+    fn id_of_request(&self, envelope: &Envelope) -> Option<String> {
+        let request = requests::keyed(envelope)?;
+        let day = self.clock.now().date_naive();
+        let named = (&request.actor, &request.key, &request.body, day);
+        let named = serde_json::to_vec(&named).ok()?;
+        Some(Uuid::new_v5(&Uuid::NAMESPACE_OID, &named).to_string())
     }
 
     /// Changes the fields that the body names.

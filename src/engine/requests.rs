@@ -78,8 +78,8 @@ pub(super) struct KeyedRequests {
 
 impl KeyedRequests {
     /// Carries out the command even if its client disconnects, so that the answer exists when the client asks
-    /// again. After a crash between the two commits the command is carried out again. That is harmless for
-    /// commands that set a state. A resource that is created without an id is then created twice.
+    /// again. After a crash between the two commits the command is carried out again. That is harmless: other commands
+    /// set a state, and a resource that is created without an id gets its id from the request.
     pub(super) async fn once(
         self: &Arc<Self>,
         request: KeyedRequest,

@@ -36,6 +36,15 @@ pub enum Untrusted {
          a folder of your own"
     )]
     Writable { folder: PathBuf, mode: u32 },
+    #[error(
+        "other users may enter {folder} (mode {mode:03o}), to which {path} leads: chmod 700 {folder}, or choose \
+         another folder"
+    )]
+    Open {
+        path: PathBuf,
+        folder: PathBuf,
+        mode: u32,
+    },
     #[error("{path} is not a regular file")]
     NoFile { path: PathBuf },
     #[error("{path} has another name elsewhere (a hard link), through which others may reach it")]
@@ -266,7 +275,8 @@ pub fn folder(path: &Path) -> io::Result<()> {
     }
     if fs::symlink_metadata(path)?.is_symlink() {
         let (folder, mode) = (fs::canonicalize(path)?, found.mode() & 0o7777);
-        return Err(Untrusted::Writable { folder, mode }.into());
+        let path = path.to_owned();
+        return Err(Untrusted::Open { path, folder, mode }.into());
     }
     fs::set_permissions(path, Permissions::from_mode(0o700))
 }

@@ -244,7 +244,7 @@ fn i15_a_refused_login_is_retried_once_its_file_changes_and_says_so() {
     stage
         .gone("plan network/none")
         .ends_with(3)
-        .complains(&["not retried before"]);
+        .complains(&["does not log in before"]);
     let logins = || {
         let calls = stage.calls().into_iter();
         calls.filter(|call| call.path == "/v3/auth/tokens").count()

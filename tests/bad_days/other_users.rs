@@ -143,7 +143,7 @@ fn a_linked_state_folder_that_is_open_or_of_another_user_is_refused() {
     stage
         .gone("list deletions")
         .ends_with(2)
-        .complains(&["elsewhere"]);
+        .complains(&["other users may enter", "elsewhere", "chmod 700"]);
     assert_eq!(mode_of(&elsewhere), 0o755);
     // A folder that its owner has made private is accepted behind a link.
     set_mode(&elsewhere, 0o700);

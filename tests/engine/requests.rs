@@ -341,3 +341,38 @@ fn a_forged_cursor_is_a_usage_error() {
             .await;
     });
 }
+
+#[test]
+fn i11_a_resource_created_under_a_key_exists_once_after_a_crash_at_any_write() {
+    for k in 1..=3 {
+        paused(async {
+            let mut bench = Bench::new(k);
+            bench.register_service("billing", KINDS);
+            let create = async |client: &Client| {
+                let command = Command::Create {
+                    kind: "customer".to_owned(),
+                    body: json!({}),
+                };
+                submit_as(client, "alice", "one", command, "").await
+            };
+            bench.crash.at_write(k);
+            bench.run(async |client| create(&client).await.is_ok()).await;
+            bench.crash.cancel();
+            let rows = bench
+                .run(async |client| {
+                    create(&client).await.unwrap();
+                    let query = Query::Native(query::Native {
+                        kind: "customer".to_owned(),
+                        limit: 10,
+                        ..query::Native::default()
+                    });
+                    match client.control.query(query).await.unwrap() {
+                        Page::Native(page) => page.rows.len(),
+                        other => panic!("{other:?}"),
+                    }
+                })
+                .await;
+            assert_eq!(rows, Some(1), "a crash at write {k}");
+        });
+    }
+}

@@ -30,11 +30,11 @@ pub(super) fn listeners_of(store: &Store, pool: &Row) -> Vec<(&'static str, Uuid
     let by_policy = by_policy
         .filter(is_at_work)
         .filter_map(|row| row.id_of("listener_id"));
-    let mut found: Vec<_> = by_default
-        .map(|listener| listener.id)
-        .chain(by_policy)
-        .map(|id| ("listener", id))
-        .collect();
-    found.dedup();
+    let mut found = Vec::new();
+    for id in by_default.map(|listener| listener.id).chain(by_policy) {
+        if !found.contains(&("listener", id)) {
+            found.push(("listener", id));
+        }
+    }
     found
 }
