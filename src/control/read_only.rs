@@ -10,7 +10,8 @@ use tokio::task::JoinHandle;
 use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
 
-/// Passes queries and harmless commands to the engine. Its snapshots say that everything is read-only.
+/// Passes queries to the engine, and the commands that change no cloud and no records. Its snapshots say that
+/// everything is read-only.
 pub struct ReadOnlyControl {
     engine: Arc<dyn Control>,
     snapshots: watch::Receiver<Arc<Snapshot>>,

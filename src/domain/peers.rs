@@ -300,7 +300,7 @@ pub struct Holder {
     pub blocks: bool,
     /// The root of the deletion that deletes the referrer; none if no deletion does.
     pub root: Option<String>,
-    /// The relations of waiting between resources that are deleted under the same root, this referrer first,
+    /// Resources that are deleted under the same root, this referrer first, each with the resources that it waits for,
     /// as far as its deployment knows (G13).
     pub waits: Waits,
     /// Why the referrer is not deleted, if something blocks it: `blocked by contract c1`.

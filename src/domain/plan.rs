@@ -68,7 +68,8 @@ pub struct Planner<'k> {
     /// Resources whose dependents were already requested.
     explored: HashSet<Arc<ResourceKey>>,
     asked: HashMap<(Site, KindName), ListedValues>,
-    /// The listings that wait until the scopes in which their rows are have been listed.
+    /// The postponed listings of kinds with a scope, such as ports: they follow when the scopes (the networks) have
+    /// been listed.
     postponed: Wanted,
     /// The listed kinds that a service does not show to the login, and the service's message.
     not_shown: BTreeMap<(Site, KindName), String>,

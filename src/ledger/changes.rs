@@ -84,8 +84,8 @@ pub enum Change {
     /// deletion takes the newcomers and the stuck steps are retried, or the deletion is cancelled and its
     /// note says which resources stay.
     AnswerDrift(Box<NewDriftAnswer>),
-    /// Changes options of an accepted deletion. Refused once it has ended, while its approved plan is compared
-    /// with the cloud or awaits approval, and, if `on_failure` changes, while steps are stuck.
+    /// Changes options of an accepted deletion. Refused once the deletion has ended, while it awaits approval, while
+    /// its approved plan is compared with the cloud, and, if `on_failure` changes, while steps are stuck.
     SetOptions(Box<NewOptions>),
     /// Cancels a deletion: no further delete is sent. Steps whose delete was not sent are `skipped` and their
     /// tombstones `released`; calls that were sent run to their end (P8).

@@ -217,8 +217,8 @@ impl World {
         }
     }
 
-    /// Performs a call that a fault hits, and returns the answer. [`Self::reply`] applies the effects on
-    /// delivery: the delay, the lost answer, the cut body.
+    /// Returns the answer to a call that a fault hits. The call is performed, unless the fault refuses it or lets it
+    /// hang. [`Self::reply`] applies the effects on delivery: the delay, the hang, the lost answer, the cut body.
     fn apply_fault(
         &mut self,
         call: &Call<'_>,

@@ -140,10 +140,11 @@ fn a_linked_state_folder_that_is_open_or_of_another_user_is_refused() {
     let elsewhere = folder(&stage, "elsewhere", 0o755);
     fs::create_dir(stage.path("state")).unwrap();
     symlink(&elsewhere, stage.path("state/gone")).unwrap();
-    stage
-        .gone("list deletions")
-        .ends_with(2)
-        .complains(&["other users may enter", "elsewhere", "chmod 700"]);
+    stage.gone("list deletions").ends_with(2).complains(&[
+        "other users may enter",
+        "elsewhere",
+        "chmod 700",
+    ]);
     assert_eq!(mode_of(&elsewhere), 0o755);
     // A folder that its owner has made private is accepted behind a link.
     set_mode(&elsewhere, 0o700);

@@ -16,7 +16,8 @@ fn key(id: &str) -> ResourceKey {
     }
 }
 
-/// The referrer `a` with this root, and the relations of waiting: `[("a", ["rx"]), …]`.
+/// The referrer `a` with this root. `waits` lists resources, each with the resources that it waits for: `[("a",
+/// ["rx"]), …]`.
 fn holder(root: Option<&str>, waits: &[(&str, &[&str])]) -> Holder {
     let mut known = Waits::default();
     for (id, on) in waits {

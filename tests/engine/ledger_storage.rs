@@ -70,7 +70,8 @@ impl LedgerStorage {
         }
     }
 
-    /// After a write: makes the copy from before it the state that a crash leaves.
+    /// Confirms the copy that [`Self::keep_copy`] made before a write, once the write has succeeded.
+    /// [`Self::undo_last_write`] then restores that copy.
     pub fn confirm_copy(&self) {
         match self {
             Self::File(path) => {

@@ -356,7 +356,9 @@ fn i11_a_resource_created_under_a_key_exists_once_after_a_crash_at_any_write() {
                 submit_as(client, "alice", "one", command, "").await
             };
             bench.crash.at_write(k);
-            bench.run(async |client| create(&client).await.is_ok()).await;
+            bench
+                .run(async |client| create(&client).await.is_ok())
+                .await;
             bench.crash.cancel();
             let rows = bench
                 .run(async |client| {

@@ -345,7 +345,8 @@ fn reads_of_a_plan(login: Login, servers: usize) -> Vec<String> {
             let plan = client.plan("project", "demo").await;
             assert_eq!(plan.refused, []);
             let steps = |kind: &str| {
-                // For a member, the owners of the ports are cleared first.
+                // The plan of a member's login also has an `Enable` step for each port of a server, which clears its
+                // `device_owner`. These are not counted.
                 let steps = plan
                     .steps
                     .iter()

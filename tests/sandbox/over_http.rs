@@ -127,7 +127,7 @@ async fn the_faults_hang_and_drop_after_effect_reach_an_http_client() {
 }
 
 #[tokio::test]
-async fn clouds_yaml_is_private_to_its_owner_and_names_both_clouds_as_the_ready_line_does() {
+async fn clouds_yaml_is_private_and_names_both_clouds_with_the_url_of_the_ready_line() {
     let server = start().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clouds.yaml");

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `admin_fields` | fields that rows show only to admins |
 //! | `ids` | how an id of the kind is spelled in a path: `plain` (the default), `text`, or `uuid` if its service refuses a search for any other word |
-//! | `separator` | of a list: what joins the fields of an id, if commas do not, because the last field is free text |
+//! | `separator` | of a list: the separator of an id's fields; a comma if not set, and another character if the last field is free text |
 //! | `provider` | of a file: the provider of its kinds; by default the first one that gone has |
 //! | `defaults` | of a file: `deleting`, `settles` and `call` for all its kinds that do not set their own |
 //! | `in_project` | the kind has the reference of `defaults.in_project` |
@@ -599,7 +599,8 @@ impl Reference {
 }
 
 impl Match {
-    /// Whether the rule compares values that are not equal.
+    /// Whether the rule only tests that the referrer's value is in a network (`in_cidr`) or below a domain (`below`),
+    /// without `equals`. The field of such a rule does not hold the target's id.
     fn only_narrows(&self) -> bool {
         self.equals.is_none() && (self.in_cidr.is_some() || self.below.is_some())
     }

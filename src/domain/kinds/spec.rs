@@ -163,8 +163,7 @@ pub struct ListSpec {
     /// The fields that form the id, joined by `separator`. They are also variables of the templates.
     #[serde(default = "id_fields")]
     pub id: Vec<String>,
-    /// What joins the fields of the id, if commas do not: a character that the fields before the last one never
-    /// have. The last one is free text.
+    /// The separator of the id's fields; a comma if not set. Only the last field, which is free text, may contain it.
     pub separator: Option<String>,
     /// The path of the shown name, if not `name`.
     #[serde(default = "name_field")]

@@ -40,7 +40,9 @@ pub fn report(out: &mut Printer<'_>, report: &Value) -> io::Result<()> {
         )),
         Some(head) => {
             out.title(&format!("{rows} rows were copied from {from} to {to}."))?;
-            out.say(format!("The audit ends with {head} in both."))?;
+            out.say(format!(
+                "The audit has the same length and last hash in both ledgers: {head}."
+            ))?;
             out.say(format!(
                 "Use {to} from now on: --ledger, or [ledger] path in the settings. Start no engine on {from} any more: \
                  it would work on the same deletions."

@@ -260,9 +260,9 @@ fn say_what_is_left(
         Exit::Stuck if deletion.counts.live() > 0 => format!(
             "No step can run before the deadline. The deletion stays in the ledger: gone show {id}, gone retry {id}"
         ),
-        Exit::Stuck if deletion.counts.stuck > 0 => format!(
-            "The deletion needs a person: gone show {id} says why; then gone retry {id}"
-        ),
+        Exit::Stuck if deletion.counts.stuck > 0 => {
+            format!("The deletion needs a person: gone show {id} says why; then gone retry {id}")
+        }
         Exit::Stuck => format!("Not everything is gone: gone show {id} says why"),
         Exit::StillRunning => format!("Still running; it stays in the ledger: gone show {id}"),
         Exit::Auth | Exit::Unreachable => format!(

@@ -173,7 +173,7 @@ impl Gate {
         }
     }
 
-    /// Refuses the request if one of the resources is being deleted.
+    /// Refuses the request if one of the resources is being deleted (409) or is gone (404).
     async fn guard(&self, call: &Call, referred: &[Named]) -> Result<()> {
         for named in referred {
             match self.ruled(call, named, Operation::Refer).await? {

@@ -303,7 +303,8 @@ pub trait StepReads: Fallible {
     /// Counts the steps of a branch in this state whose ids are lower than this one.
     fn count_before(&self, branch: i64, state: StepState, id: i64) -> Stored<Self, u64>;
 
-    /// Counts the calls of a deletion's steps, and the steps that ended, by group and by columns of equal time.
+    /// Counts the calls of a deletion's steps, the steps that became blocked or stuck, and the steps that ended: by
+    /// group, and by columns of equal duration.
     fn count_cells(
         &self,
         deletion: i64,

@@ -254,7 +254,7 @@ impl Kind {
             .map_or(self.is_open, |attribute| attribute.is(FILTERS))
     }
 
-    /// Whether a path names a row by a text of its own instead of the row's id.
+    /// Whether a path names a row by an indexed text, such as its name, instead of its id.
     pub(crate) fn has_text_key(&self) -> bool {
         self.indexed.contains(&self.key)
     }

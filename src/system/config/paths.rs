@@ -69,12 +69,14 @@ impl Surroundings {
         }
     }
 
-    /// Returns `$XDG_CONFIG_HOME/gone`; none without a home folder.
+    /// Returns `$XDG_CONFIG_HOME/gone`, by default `~/.config/gone`; none if there is neither the variable nor a home
+    /// folder.
     pub fn config_folder(&self) -> Option<PathBuf> {
         self.folder(self.config_home.as_deref(), ".config")
     }
 
-    /// Returns `$XDG_STATE_HOME/gone`; none without a home folder.
+    /// Returns `$XDG_STATE_HOME/gone`, by default `~/.local/state/gone`; none if there is neither the variable nor a
+    /// home folder.
     pub fn state_folder(&self) -> Option<PathBuf> {
         self.folder(self.state_home.as_deref(), ".local/state")
     }
