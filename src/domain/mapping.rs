@@ -46,7 +46,8 @@ impl CopiedBy {
         })
     }
 
-    /// Returns the filter that lists the certain copies of originals with these ids; none for copies by name.
+    /// Returns the filter that lists the copies of originals with these ids. None if copies are recognised only by
+    /// name, which is not certain, or if the kind has no such filter.
     pub fn filter_for<'i>(
         self,
         kind: &Kind,

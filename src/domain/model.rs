@@ -34,7 +34,7 @@ impl Site {
         }
     }
 
-    /// Returns the cloud of a region; within one cloud, projects have the same ids.
+    /// Returns the cloud of a region; none for a deployment. A project has the same id in all regions of its cloud.
     pub fn cloud(&self) -> Option<&str> {
         match self {
             Self::Region { cloud, .. } => Some(cloud),

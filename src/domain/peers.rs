@@ -209,8 +209,8 @@ impl Question {
 }
 
 impl DeletionNotice {
-    /// Whether the deletion of the resource is under way. References to it are handled, and its tombstone may
-    /// still be released.
+    /// Whether the deletion of the resource has not ended: it is checked or deleted. A refused or cancelled deletion
+    /// still releases the tombstone.
     pub fn is_going(&self) -> bool {
         matches!(self.phase, Phase::Checking | Phase::Deleting)
     }

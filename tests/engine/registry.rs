@@ -162,7 +162,7 @@ fn g06_references_to_a_network_are_deleted_unset_or_left_dangling() {
     });
 }
 
-/// The network is deleted last, and its ports do not wait for a clearance.
+/// The plan that refers to the network is gone before the network's deletion ends.
 #[test]
 fn g03_an_asynchronous_referrer_of_a_network_is_deleted_by_a_deletion_of_its_own() {
     paused(async {

@@ -74,7 +74,7 @@ fn the_tour_leads_from_a_plan_to_the_last_rung() {
     delete(&mut session, "vault");
     session.open("stuck", "stuck 3");
     session.wait_for("vault-safe");
-    // As in the list of blocked steps, an earlier one is in the row above.
+    // The row above has a step that was stuck before.
     session.press("j\r");
     session.wait_for_all(&["── port vault-safe in deletion", "PolicyNotAuthorized"]);
     session.press("\x1b");

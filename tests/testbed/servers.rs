@@ -520,9 +520,9 @@ fn create_unaffected_server(bed: &Bed, machine: &Machine<'_>) {
     });
 }
 
-/// The host of one server hangs: everything else is deleted, and the server is stuck with a reason and its ladder. A
-/// member retries it when the host works again. An admin of the project resets its state, and the project itself is
-/// deleted last.
+/// The host of one server hangs: everything except the server and its volume is deleted, and the server is stuck with a
+/// reason and its ladder. A member retries it when the host works again. An admin of the project resets its state, and
+/// the project itself is deleted last.
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_story_16_n12_only_the_server_on_a_hanging_host_is_stuck_and_its_ladder_is_shown() {

@@ -54,7 +54,8 @@ struct OfService {
 }
 
 impl Coverage {
-    /// Adds the statements of a file, which replace those of earlier files about the same name.
+    /// Adds the statements of a file. A description of a service or extension replaces an earlier one of the same name;
+    /// all other statements add up.
     pub(super) fn add(&mut self, service: &str, not: NotCovered, nothing: NothingToCover) {
         self.services.extend(not.services);
         self.empty_services.extend(nothing.services);

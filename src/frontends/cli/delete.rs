@@ -258,7 +258,7 @@ fn say_what_is_left(
     let id = short_id(&deletion.id);
     let advice = match exit {
         Exit::Stuck if deletion.counts.live() > 0 => format!(
-            "No step can run before the deadline. The deletion stays in the ledger: gone show {id}, gone retry {id}"
+            "The deletion has not ended, and stays in the ledger: gone show {id} says what blocks it; then gone retry {id}"
         ),
         Exit::Stuck if deletion.counts.stuck > 0 => {
             format!("The deletion needs a person: gone show {id} says why; then gone retry {id}")

@@ -62,7 +62,7 @@ pub(crate) struct Terminal {
     slow: Option<SlowLine>,
 }
 
-/// Counts the bytes that may be written now without filling a queue in front of the line.
+/// Token bucket for a slow line: the bytes that may be written now without filling the buffers before it.
 struct SlowLine {
     credit: f64,
     at: Instant,

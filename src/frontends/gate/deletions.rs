@@ -35,7 +35,8 @@ const ASKED_AT_ONCE: usize = 8;
 const ASKED_FOR: Duration = Duration::from_secs(5);
 
 impl Gate {
-    /// Answers with a deletion or its report. The report only counts the resources of other projects.
+    /// Answers with a deletion or its report. Unless the caller is an admin of this cloud, the report only counts the
+    /// resources of other projects.
     pub(super) async fn deletion(&self, head: &request::Parts, path: &str) -> Result<Response> {
         let caller = self.caller(head).await?;
         let (id, report) = match path.strip_suffix("/report") {

@@ -211,6 +211,6 @@ impl PostgresRows {
     }
 }
 
-/// The live steps that are left to any of these.
+/// The live steps that are left to any of these owners, which are steps of other deletions.
 const LEFT_TO: &str =
     "SELECT id FROM steps WHERE left_to = ANY($1) AND ended_at IS NULL ORDER BY id";

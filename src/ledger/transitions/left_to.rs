@@ -278,7 +278,9 @@ impl<S: RowStore> WorkingSet<S> {
 
 /// The error of a step that waits because the deletion `by` deletes its resource.
 pub fn waiting_error(by: &str, now: DateTime<Utc>) -> StepError {
-    let message = format!("deletion {by} deletes it: this step ends when that one ends");
+    let message = format!(
+        "deletion {by} deletes it: this step is gone once that deletion has confirmed the resource gone"
+    );
     left_error(LEFT_TO, message, now)
 }
 

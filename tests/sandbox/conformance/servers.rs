@@ -287,8 +287,8 @@ fn server_volumes() -> Vec<Step> {
             gone(),
             volume_is(r#""available""#).shows("/volume/attachments", "[]"),
             volume("GET", "/volumes/$w").refuses(404, NOT_FOUND, "Volume $w could not be found.").eventually(),
-            // Nova deletes the volume from which a server boots together with the server, unless the volume has a
-            // snapshot.
+            // With `delete_on_termination`, Nova deletes a server's root volume after the server, unless the volume has
+            // a snapshot.
             post("/servers", r#"{"server": {"name": "web", "flavorRef": "$f", "networks": "none", "block_device_mapping_v2": [{"uuid": "$i", "source_type": "image", "destination_type": "volume", "volume_size": 1, "boot_index": 0, "delete_on_termination": true}]}}"#)
                 .status(202)
                 .save("s"),

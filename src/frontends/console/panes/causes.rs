@@ -94,7 +94,7 @@ impl ListPane for CausesPane {
     const LOADING: &'static str = "Asking for the causes…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing is stuck.",
-        "What needs you is grouped here by why it does not go, the largest first.",
+        "Steps that need you are grouped here by cause, the largest group first.",
     ];
     const NOTHING_THEN: &'static str = "Nothing was stuck then.";
 
