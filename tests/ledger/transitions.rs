@@ -232,13 +232,23 @@ fn rows() -> Vec<Row> {
 
 #[test]
 fn each_trigger_moves_each_step_state_to_the_listed_state_or_is_refused() {
+    use Trigger as T;
     for (trigger, facts, row) in rows() {
         for (from, wanted) in StepState::ALL.into_iter().zip(row) {
             let next = after(from, trigger, facts);
             let found = next.as_ref().ok().map(|next| next.state);
             assert_eq!(found, wanted, "{trigger:?} of {from:?} with {facts:?}");
             if let Err(why) = next {
-                assert!(why.to_string().contains(from.as_str()) || wanted.is_none());
+                // An answer with a state that no answer has is refused in each state alike.
+                let named = match trigger {
+                    T::Answered(to @ (Waiting | Running))
+                        if !matches!(from, Gone | Skipped | Purged) =>
+                    {
+                        to
+                    }
+                    _ => from,
+                };
+                assert!(why.to_string().contains(named.as_str()), "{why}");
             }
         }
     }
