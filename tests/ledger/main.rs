@@ -33,4 +33,7 @@ mod support;
 mod testkit;
 mod tombstones;
 mod transitions;
+#[allow(dead_code, unused_imports, unused_macros)] // Its seeds are few enough for one test.
+#[path = "../engine/which_seeds.rs"]
+mod which_seeds;
 mod working_set;

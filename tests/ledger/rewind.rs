@@ -1,5 +1,7 @@
 //! Random ledgers are driven, and their states are noted. Then a copy is rewound to each of these times, in any order,
 //! and must show the state of that time.
+//!
+//! `GONE_SEED=17 cargo test --test ledger for_more_seeds` runs one seed; `GONE_SEEDS=0..10000` runs many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +17,7 @@ use rusqlite::{Connection, Row};
 use serde_json::Value;
 
 use crate::support::*;
+use crate::which_seeds::seeds;
 
 const DELETIONS: u64 = 5;
 const RESOURCES: u64 = 8;
@@ -424,10 +427,12 @@ async fn check_seed(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn check_seeds(seeds: std::ops::Range<u64>) {
+fn check_seeds(seeds: Vec<u64>) {
+    assert!(!seeds.is_empty(), "no seed was asked for");
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.build().unwrap();
     let wrong: Vec<String> = seeds
+        .into_iter()
         .filter_map(|seed| runtime.block_on(check_seed(seed)).err())
         .collect();
     assert!(
@@ -440,11 +445,10 @@ fn check_seeds(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn a_rewound_copy_shows_the_ledger_as_it_was_at_any_time() {
-    check_seeds(0..100);
+    check_seeds((0..100).collect());
 }
 
 #[test]
 fn a_rewound_copy_shows_the_ledger_as_it_was_at_any_time_for_more_seeds() {
-    let bound = |name: &str, usual| std::env::var(name).map_or(usual, |s| s.parse().unwrap());
-    check_seeds(bound("FROM", 100)..bound("SEEDS", 200));
+    check_seeds(seeds(100..200));
 }
