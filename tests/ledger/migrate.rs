@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gone::domain::model::{Origin, StepState};
 use gone::ledger::migrate::{Copied, CopyWork, NotCopied, Progress, count, migrate};
@@ -41,6 +41,9 @@ INSERT INTO idempotency(actor, key, body, deletion, answer, at) VALUES('ada', 'K
 INSERT INTO events(seq, at, kind, message, data) VALUES(5000, 1, 'note', '', '{}');
 DELETE FROM events WHERE seq = 5000;
 "#;
+
+/// Limit for the end of a session that held a ledger: a busy machine needs less.
+const RELEASED_WITHIN: Duration = Duration::from_secs(60);
 
 fn file(path: impl AsRef<Path>) -> Location {
     Location::File(path.as_ref().to_owned())
@@ -79,16 +82,27 @@ fn filled(folder: &Folder, name: &str) -> Location {
     file(path)
 }
 
-fn copy(from: &Location, to: &Location) -> Result<Copied, NotCopied> {
-    // The session of an interrupted copy may still exist for a moment.
+/// Tries until the ledger is not held: the session of an interrupted copy may still exist for a moment.
+#[track_caller]
+fn once_released<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let since = Instant::now();
     loop {
-        match migrate(from, to, &[], &mut |_| {}) {
-            Err(NotCopied::Ledger(LedgerError::Held { .. })) => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            done => return done,
+        if let Some(done) = attempt() {
+            return done;
         }
+        assert!(
+            since.elapsed() < RELEASED_WITHIN,
+            "the ledger is still held"
+        );
+        std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+fn copy(from: &Location, to: &Location) -> Result<Copied, NotCopied> {
+    once_released(|| match migrate(from, to, &[], &mut |_| {}) {
+        Err(NotCopied::Ledger(LedgerError::Held { .. })) => None,
+        done => Some(done),
+    })
 }
 
 /// Copies this many batches and then stops as if it were killed. Returns false if the copy was finished before.
@@ -100,27 +114,26 @@ fn copy_interrupted(from: &Location, to: &Location, after: usize) -> bool {
             std::panic::resume_unwind(Box::new(()));
         }
     };
-    loop {
-        match catch_unwind(AssertUnwindSafe(|| migrate(from, to, &[], &mut count))) {
-            Err(_) => return true,
-            Ok(Err(NotCopied::Ledger(LedgerError::Held { .. }))) => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+    once_released(|| {
+        let copied = catch_unwind(AssertUnwindSafe(|| migrate(from, to, &[], &mut count)));
+        match copied {
+            Err(_) => Some(true),
+            Ok(Err(NotCopied::Ledger(LedgerError::Held { .. }))) => None,
             Ok(done) => {
                 done.unwrap();
-                return false;
+                Some(false)
             }
         }
-    }
+    })
 }
 
 fn open_as_engine(location: &Location) -> Result<Opened, LedgerError> {
-    loop {
-        match open(location, None, Vec::new(), EngineTerms::default()) {
-            Err(LedgerError::Held { .. }) => std::thread::sleep(Duration::from_millis(20)),
-            opened => return opened,
-        }
-    }
+    once_released(
+        || match open(location, None, Vec::new(), EngineTerms::default()) {
+            Err(LedgerError::Held { .. }) => None,
+            opened => Some(opened),
+        },
+    )
 }
 
 fn wait<T>(work: impl Future<Output = T>) -> T {
