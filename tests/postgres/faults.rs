@@ -1,6 +1,8 @@
 //! Servers that are killed or cannot be reached, and ledgers that are held, foreign, older or newer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gone::domain::model::{Phase, StepState};
@@ -14,7 +16,7 @@ use crate::pooler;
 use crate::server::{self, OwnServer};
 use crate::stores::run_blocking;
 use crate::support::{
-    accept, at, capacity, claim, commit_one, key, new_deletion, outcome, ports, record_outcome,
+    accept, at, capacity, claim, commit_one, id, key, new_deletion, outcome, ports, record_outcome,
     site, start, start_deletion, states, target,
 };
 
@@ -219,24 +221,77 @@ async fn t03_tombstones_are_in_the_memory_index_when_their_commit_returns_and_af
     assert!(phases.contains(&Some(Phase::Gone)) && phases.contains(&Some(Phase::Deleting)));
 }
 
-/// Has these engines claim and end this many steps, one at a time, while their server may be down. No step is claimed
-/// twice, even if the answer to a claim was late.
-pub async fn claim_and_end_each_once(engines: &[&PostgresLedger], steps: usize) {
-    let mut ended: Vec<String> = Vec::new();
-    while ended.len() < steps {
+/// The number of steps that may end before the first fault, and after each.
+const SHARE: usize = 15;
+/// Limit for [`end_steps_despite`]: a busy machine needs less.
+const ENDED_WITHIN: Duration = Duration::from_secs(120);
+
+/// Starts a deletion of many steps on these engines, which claim and end them one at a time, while faults happen to
+/// their servers. Each fault begins while steps end, and the last share of them may end only after the last fault, so
+/// every fault meets open work. No step is claimed twice, even if the answer to a claim was late, and all acknowledged
+/// outcomes are kept. `fault` gets the servers and the number of faults before. Returns the servers.
+pub async fn end_steps_despite<S: Send + 'static>(
+    engines: &[&PostgresLedger],
+    mut servers: S,
+    faults: usize,
+    mut fault: impl FnMut(&mut S, usize) + Send + 'static,
+) -> S {
+    let steps = SHARE * (faults + 1);
+    let ids: Vec<String> = (0..steps).map(|n| format!("p{n}")).collect();
+    let plan: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+    start_deletion(engines[0], "one", &ports(&plan)).await;
+
+    let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(SHARE)]);
+    let shared = counts.clone();
+    let failing = std::thread::spawn(move || {
+        let [ended, may_end] = &*shared;
+        for before in 0..faults {
+            while ended.load(Ordering::SeqCst) < before * SHARE + SHARE / 2 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            fault(&mut servers, before);
+            may_end.fetch_add(SHARE, Ordering::SeqCst);
+        }
+        servers
+    });
+    let ending = claim_and_end_each_once(engines, steps, &counts);
+    let ended = tokio::time::timeout(ENDED_WITHIN, ending).await;
+    ended.expect("the steps do not end");
+    let servers = run_blocking(move || failing.join().unwrap()).await;
+
+    let states = states(engines[0], "one").await;
+    assert_eq!(states.len(), steps);
+    let are_gone = states.iter().all(|(_, state)| *state == StepState::Gone);
+    assert!(are_gone, "{states:?}");
+    let deletion = engines[0].deletion(&id("one")).await.unwrap().unwrap();
+    assert_eq!(deletion.counts.gone, steps as u64);
+    servers
+}
+
+/// Has these engines claim and end this many steps. `ended` counts them, and never exceeds `may_end`.
+async fn claim_and_end_each_once(
+    engines: &[&PostgresLedger],
+    steps: usize,
+    [ended, may_end]: &[AtomicUsize; 2],
+) {
+    let mut claimed_before = BTreeSet::new();
+    while claimed_before.len() < steps {
         for ledger in engines {
+            if claimed_before.len() >= may_end.load(Ordering::SeqCst) {
+                continue;
+            }
             let Ok(claimed) = ledger.claim(vec![capacity(1)], at(1)).await else {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             };
             for step in claimed {
-                let is_new = !ended.contains(&step.key.id);
+                let is_new = claimed_before.insert(step.key.id.clone());
                 assert!(is_new, "{} was claimed twice", step.key);
                 let gone = record_outcome(outcome(&step, StepState::Gone, at(2)));
                 while ledger.commit(vec![gone.clone()]).await.is_err() {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                ended.push(step.key.id);
+                ended.fetch_add(1, Ordering::SeqCst);
             }
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -246,10 +301,9 @@ pub async fn claim_and_end_each_once(engines: &[&PostgresLedger], steps: usize) 
 /// A primary with a synchronous standby is killed, and the standby is promoted. It has all acknowledged outcomes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn committed_outcomes_survive_a_lost_primary_when_its_standby_is_promoted() {
-    const STEPS: usize = 40;
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let [first, second] = folders.each_ref().map(|folder| folder.path().to_owned());
-    let (mut primary, standby) = run_blocking(move || {
+    let servers = run_blocking(move || {
         let primary = OwnServer::start(&first);
         let standby = primary.with_standby(&second);
         (primary, standby)
@@ -257,66 +311,31 @@ async fn committed_outcomes_survive_a_lost_primary_when_its_standby_is_promoted(
     .await;
     let url = format!(
         "postgres://postgres@/postgres?host={},{}&schema=moved",
-        primary.folder().display(),
-        standby.folder().display()
+        servers.0.folder().display(),
+        servers.1.folder().display()
     );
     let ledger = open(&Address::parse(&url).unwrap()).await.unwrap();
-    let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
-    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    start_deletion(&ledger, "one", &ports(&steps)).await;
-    let failing = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(150));
+    let fail_over = |(primary, standby): &mut (OwnServer, OwnServer), _| {
         primary.kill();
         standby.promote();
-        (primary, standby)
-    });
-    claim_and_end_each_once(&[&ledger], STEPS).await;
-    let servers = run_blocking(move || failing.join().unwrap()).await;
-    let states = states(&ledger, "one").await;
-    assert!(
-        states.iter().all(|(_, state)| *state == StepState::Gone),
-        "{states:?}"
-    );
+    };
+    let _servers = end_steps_despite(&[&ledger], servers, 1, fail_over).await;
     ledger.close().await;
-    drop(servers);
 }
 
 /// The server is killed again and again while steps are claimed and end. Acknowledged outcomes are kept, and no step is
 /// claimed twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn committed_outcomes_survive_a_server_that_is_killed_repeatedly() {
-    const STEPS: usize = 60;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
-    let mut server = run_blocking(move || OwnServer::start(&path)).await;
-    let address = server.address();
-    let ledger = open(&address).await.unwrap();
-    let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
-    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    start_deletion(&ledger, "one", &ports(&steps)).await;
-
-    let killer = std::thread::spawn(move || {
-        for _ in 0..3 {
-            std::thread::sleep(Duration::from_millis(150));
-            server.kill();
-            std::thread::sleep(Duration::from_millis(150));
-            server.restart();
-        }
-        server
-    });
-    claim_and_end_each_once(&[&ledger], STEPS).await;
-    let server = run_blocking(move || killer.join().unwrap()).await;
-    let states = states(&ledger, "one").await;
-    assert!(
-        states.iter().all(|(_, state)| *state == StepState::Gone),
-        "{states:?}"
-    );
-    let deletion = ledger
-        .deletion(&crate::support::id("one"))
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(deletion.counts.gone, STEPS as u64);
+    let server = run_blocking(move || OwnServer::start(&path)).await;
+    let ledger = open(&server.address()).await.unwrap();
+    let kill = |server: &mut OwnServer, _| {
+        server.kill();
+        std::thread::sleep(Duration::from_millis(150));
+        server.restart();
+    };
+    let _server = end_steps_despite(&[&ledger], server, 3, kill).await;
     ledger.close().await;
-    drop(server);
 }

@@ -15,12 +15,12 @@ use gone::ledger::migrate::migrate;
 use gone::ledger::postgres::{Address, PostgresLedger, can_write, upkeep};
 use gone::ledger::{EngineTerms, Engines as _, LedgerError, Location, WorkQueue as _};
 
-use crate::faults::claim_and_end_each_once;
+use crate::faults::end_steps_despite;
 use crate::server::{self, OwnServer};
 use crate::stage::Stage;
 use crate::stores::run_blocking;
 use crate::support::{
-    Folder, at, capacity, commit_one, outcome, ports, record_outcome, start_deletion, states,
+    Folder, at, capacity, commit_one, outcome, ports, record_outcome, start_deletion,
 };
 
 /// The pooler listens on no port; its socket is named after this number.
@@ -158,35 +158,22 @@ async fn engine(address: &Address, name: &str) -> Result<PostgresLedger, LedgerE
 /// killed alternately. Acknowledged outcomes are kept, and no step is claimed twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn engines_behind_a_pooler_continue_after_the_pooler_or_the_server_is_killed() {
-    const STEPS: usize = 60;
-    let (mut server, mut pooler, _folders) = run_blocking(|| start_behind_pooler(3)).await;
+    let (server, pooler, _folders) = run_blocking(|| start_behind_pooler(3)).await;
     let address = Address::parse(&pooler.url("pooled")).unwrap();
     let first = engine(&address, "first").await.unwrap();
     let second = engine(&address, "second").await.unwrap();
-    let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
-    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    start_deletion(&first, "one", &ports(&steps)).await;
-
-    let killer = std::thread::spawn(move || {
-        for round in 0..4 {
+    let kill = |(server, pooler): &mut (OwnServer, Pooler), round| {
+        if round % 2 == 0 {
+            pooler.kill();
             std::thread::sleep(Duration::from_millis(150));
-            if round % 2 == 0 {
-                pooler.kill();
-                std::thread::sleep(Duration::from_millis(150));
-                pooler.restart();
-            } else {
-                server.kill();
-                std::thread::sleep(Duration::from_millis(150));
-                server.restart();
-            }
+            pooler.restart();
+        } else {
+            server.kill();
+            std::thread::sleep(Duration::from_millis(150));
+            server.restart();
         }
-        (server, pooler)
-    });
-    claim_and_end_each_once(&[&first, &second], STEPS).await;
-    let _servers = run_blocking(move || killer.join().unwrap()).await;
-    let states = states(&first, "one").await;
-    let are_gone = states.iter().all(|(_, state)| *state == StepState::Gone);
-    assert!(are_gone && states.len() == STEPS, "{states:?}");
+    };
+    let _servers = end_steps_despite(&[&first, &second], (server, pooler), 4, kill).await;
     assert_eq!(first.engines().await.unwrap().len(), 2);
     let checked = run_blocking(move || upkeep::check(&address)).await.unwrap();
     let broken: Vec<_> = checked.iter().filter(|rule| rule.broken > 0).collect();
