@@ -110,6 +110,24 @@ fn exported(address: &Address) -> Vec<u8> {
     text
 }
 
+/// Makes a copy to the schema `moved` wait at the tombstones, which follow the steps, until the table `continued` has a
+/// row: so the copy cannot end before it is killed.
+const HALT_THE_COPY: &str = "
+CREATE TABLE public.continued();
+CREATE FUNCTION public.halt() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
+    WHILE NOT EXISTS(SELECT FROM public.continued) LOOP
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+    RETURN NULL;
+END';
+CREATE FUNCTION public.add_halt() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN
+    IF EXISTS(SELECT FROM pg_event_trigger_ddl_commands() WHERE object_identity = ''moved.tombstones'') THEN
+        CREATE TRIGGER halt BEFORE INSERT ON moved.tombstones EXECUTE FUNCTION public.halt();
+    END IF;
+END';
+CREATE EVENT TRIGGER add_halt ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION public.add_halt();
+";
+
 #[test]
 fn n13_a_killed_copy_is_resumed_and_no_engine_opens_it_before() {
     const STEPS: usize = 10_000;
@@ -118,6 +136,7 @@ fn n13_a_killed_copy_is_resumed_and_no_engine_opens_it_before() {
     let address = server.address_of("moved");
     let stage = Stage::new();
     create_large_ledger(&stage.ledger(), STEPS);
+    server.run_sql(HALT_THE_COPY);
     let migrate = format!(
         "ledger migrate {} {address} -o json",
         stage.ledger().display()
@@ -131,7 +150,10 @@ fn n13_a_killed_copy_is_resumed_and_no_engine_opens_it_before() {
         let copied = server.query("SELECT count(*) FROM moved.steps");
         copied.is_ok_and(|rows| rows != "0")
     });
+    let copied = server.run_sql("SELECT count(*) FROM moved.tombstones");
+    assert_eq!(copied, "0", "the copy waits at the tombstones");
     copying.kill();
+    server.run_sql("INSERT INTO public.continued DEFAULT VALUES");
     let mut refused = None;
     wait_for("the session of the killed process ends", || {
         refused = PostgresLedger::open(&address, None, EngineTerms::default()).err();
