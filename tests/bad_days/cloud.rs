@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
-use super::support::{DELETE_WEB, PASSWORD, Stage, assert_counts_sum, text, wait_for};
+use super::support::{DELETE_WEB, LoggedCall, PASSWORD, Stage, assert_counts_sum, text, wait_for};
 
 /// Settings with waits that are short enough for a test.
 const QUICK: &str = "\
@@ -178,13 +178,18 @@ fn assert_hidden_ports_are_not_gone(ports: u32, false_answer: Value) {
     stage.await_writes(1);
     stage.faults(json!([false_answer, keep]));
     let from = stage.calls().len();
-    wait_for("four calls for ports", || {
+    let false_path = text(&false_answer["match"]["path"]);
+    let meets_it = |call: &LoggedCall| {
+        let path = call.path.split('?').next().unwrap();
+        call.method == "GET"
+            && match false_path.strip_suffix('$') {
+                Some(end) => path.ends_with(end),
+                None => path.contains(&false_path),
+            }
+    };
+    wait_for("four observations that get the false answer", || {
         let calls = stage.calls();
-        let port_calls = calls[from..].iter();
-        port_calls
-            .filter(|call| call.path.contains("/v2.0/ports"))
-            .count()
-            >= 4
+        calls[from..].iter().filter(|call| meets_it(call)).count() >= 4
     });
     let deletion = stage.show(&id);
     assert_eq!(deletion["counts"]["gone"], 0, "{deletion}");
