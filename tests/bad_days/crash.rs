@@ -216,16 +216,31 @@ fn t08_a_deletion_whose_engine_is_killed_while_it_lists_is_planned_again() {
 fn t08_absence_is_confirmed_although_engines_are_killed_while_they_confirm_it() {
     let mut test = CrashTest::new(20);
     let mut engine = test.stage.engine();
+    // Slow enough that the next fault is there before its absence can be confirmed.
+    let delete = json!({"method": "DELETE", "id": test.network});
+    test.stage
+        .faults(json!([{"match": delete, "action": {"delay_ms": 3_000}}]));
     let id = test.delete();
-    // The network's own delete is the last write; only observations follow.
+    // The network's own delete is the last write; only observations follow, and each is refused until the last kill.
     wait_for("the last delete", || {
         !test.stage.deletes_of(&test.network).is_empty()
     });
-    for _ in 0..3 {
+    let observations = json!({"method": "GET", "path": "/v2.0/networks"});
+    test.stage
+        .faults(json!([{"match": observations, "action": {"status": 503}}]));
+    let refused = |test: &CrashTest| {
+        let calls = test.stage.calls().into_iter();
+        calls.filter(|call| call.status == Some(503)).count()
+    };
+    for _ in 0..4 {
+        let before = refused(&test);
+        wait_for("an observation", || refused(&test) > before);
+        assert_eq!(test.stage.show(&id)["state"], "running");
         test.kill(engine);
         engine = test.stage.engine();
     }
     test.kill(engine);
+    test.stage.faults(json!([]));
     test.finish_and_check(&id);
 }
 
