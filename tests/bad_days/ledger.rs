@@ -1,5 +1,6 @@
 //! A ledger on a full disk, damaged, of another version, or owned by another engine.
 
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -136,10 +137,14 @@ fn a_verb_waits_for_an_ending_engine_and_then_runs_without_one() {
     let engine = stage.engine();
     // The engine answers no more, and still has the lock of the ledger.
     engine.signal(Signal::STOP);
-    std::fs::remove_file(stage.ledger().with_file_name("gone.sock")).unwrap();
+    let socket = stage.ledger().with_file_name("gone.sock");
+    std::fs::remove_file(&socket).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
     let verb = stage.start(&format!("show {id}"));
-    // Longer than the verb takes to look for the engine.
-    std::thread::sleep(Duration::from_millis(1_500));
+    // The verb has found the engine's socket, which then closes while the engine still has the lock.
+    drop(listener.accept().unwrap());
+    std::fs::remove_file(&socket).unwrap();
+    drop(listener);
     engine.kill();
     verb.end().ok();
 }
