@@ -321,11 +321,11 @@ pub fn run(cloud: &mut TestedCloud<'_>, name: &str) {
         ]),
         cleanups: Vec::new(),
     };
-    let problems: Vec<String> = scene()
+    let mut problems: Vec<String> = scene()
         .iter()
         .filter_map(|step| scene_run.run_step(cloud, step).err())
         .collect();
-    scene_run.clean_up(cloud);
+    problems.extend(scene_run.clean_up(cloud));
     assert!(problems.is_empty(), "{name}:\n{}", problems.join("\n"));
 }
 
@@ -489,25 +489,16 @@ impl SceneRun {
     }
 
     /// Deletes what the scene created, the newest resource first. It does so twice, because another resource may have
-    /// blocked a deletion in the first pass.
-    fn clean_up(&self, cloud: &mut TestedCloud<'_>) {
+    /// blocked a deletion in the first pass. Returns what is still there.
+    fn clean_up(&self, cloud: &mut TestedCloud<'_>) -> Vec<String> {
+        let mut left = Vec::new();
         for _ in 0..2 {
+            left.clear();
             for cleanup in self.cleanups.iter().rev() {
-                if let Some(path) = slow_delete_path(cleanup) {
-                    delete_until_gone(cloud, cleanup, &path);
-                    continue;
-                }
-                (cloud.send)(&Request {
-                    caller: Caller::Admin,
-                    service: cleanup.service,
-                    method: cleanup.method,
-                    path: &cleanup.path,
-                    body: cleanup.body.clone(),
-                    if_match: None,
-                    headers: &[],
-                });
+                left.extend(clean_up_one(cloud, cleanup));
             }
         }
+        left
     }
 
     /// Replaces `$name`, `$name.path` and `${name}`; the last form is for a name that a dot follows.
@@ -567,24 +558,37 @@ fn slow_delete_path(cleanup: &Cleanup) -> Option<String> {
     is_slow.then(|| format!("{}{query}", cleanup.path))
 }
 
-/// Repeats a delete until the answer is 404: while a resource is pending, or used by another one that is being
-/// deleted, its deletion is refused.
-fn delete_until_gone(cloud: &mut TestedCloud<'_>, cleanup: &Cleanup, path: &str) {
-    for _ in 0..REPEATS_MAX {
-        let answer = (cloud.send)(&Request {
-            caller: Caller::Admin,
-            service: cleanup.service,
-            method: cleanup.method,
-            path,
-            headers: &[],
-            body: cleanup.body.clone(),
-            if_match: None,
-        });
-        if answer.status == 404 {
-            return;
+/// Deletes a resource. A delete that takes time is repeated until the answer is 404: while a resource is pending, or
+/// used by another one that is being deleted, its deletion is refused. Returns why the resource is still there.
+fn clean_up_one(cloud: &mut TestedCloud<'_>, cleanup: &Cleanup) -> Option<String> {
+    let slow_path = slow_delete_path(cleanup);
+    let path = slow_path.as_ref().unwrap_or(&cleanup.path);
+    let mut answer = send_cleanup(cloud, cleanup, path);
+    if slow_path.is_some() {
+        for _ in 1..REPEATS_MAX {
+            if answer.status == 404 {
+                break;
+            }
+            (cloud.wait)();
+            answer = send_cleanup(cloud, cleanup, path);
         }
-        (cloud.wait)();
     }
+    let is_gone = answer.status == 404 || slow_path.is_none() && answer.status < 300;
+    let Cleanup { method, .. } = cleanup;
+    let (status, body) = (answer.status, answer.body);
+    (!is_gone).then(|| format!("cleaning up: {method} {path} -> {status} {body}"))
+}
+
+fn send_cleanup(cloud: &mut TestedCloud<'_>, cleanup: &Cleanup, path: &str) -> Answer {
+    (cloud.send)(&Request {
+        caller: Caller::Admin,
+        service: cleanup.service,
+        method: cleanup.method,
+        path,
+        headers: &[],
+        body: cleanup.body.clone(),
+        if_match: None,
+    })
 }
 
 /// The type (or title) and the message of an error, in the shape of any of the services.
