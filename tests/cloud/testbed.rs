@@ -175,6 +175,9 @@ async fn testbed_paging_in_every_service_lists_each_row_once() {
         let before = ids(whole.clone()).await;
         let paged = ids(request).await;
         let after = ids(whole).await;
+        // Load balancers are there only while another test has some.
+        let may_be_empty = service == "load-balancer";
+        assert!(may_be_empty || !before.is_empty(), "{service} has no row");
         // Other tests use the test bed meanwhile: only rows that exist before and after are compared.
         for id in before.iter().filter(|id| after.contains(id)) {
             let times = paged.iter().filter(|it| *it == id).count();

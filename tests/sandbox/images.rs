@@ -196,15 +196,20 @@ fn a_deleted_member_is_revived_in_its_image_with_its_status() {
 #[test]
 fn the_revival_of_a_member_does_not_revive_its_deleted_image() {
     let mut images = Images::new();
-    let image = images.shared();
-    images.fault(
-        &json!({"kind": "image_member"}),
-        &json!({"recreate_after_ms": 500}),
-    );
-    assert_eq!(images.delete(&format!("/images/{image}/members/b")), 204);
+    let (image, kept) = (images.shared(), images.shared());
+    for image in [&image, &kept] {
+        images.fault(
+            &json!({"kind": "image_member"}),
+            &json!({"recreate_after_ms": 500}),
+        );
+        assert_eq!(images.delete(&format!("/images/{image}/members/b")), 204);
+    }
     assert_eq!(images.delete(&format!("/images/{image}")), 204);
     images.cloud.advance(500);
     assert_eq!(images.get(&format!("/images/{image}")).status, 404);
+    // The member of the image that is still there is back.
+    let member = images.get(&format!("/images/{kept}/members/b"));
+    assert_eq!(member.status, 200);
 }
 
 #[test]

@@ -195,13 +195,21 @@ fn an_invalid_scenario_is_refused_and_the_error_names_the_field() {
 #[test]
 fn a_scenario_applies_to_a_cloud_that_has_only_one_of_its_regions() {
     let scenario = Scenario::load("practice").unwrap();
-    let mut world = World::new(WorldOptions {
+    let mut cloud = Cloud::with_options(WorldOptions {
         regions: vec!["RegionOne".to_owned()],
         ..WorldOptions::default()
     });
-    world
-        .apply(&scenario, chrono::DateTime::UNIX_EPOCH)
-        .unwrap();
+    cloud.world.apply(&scenario, cloud.now).unwrap();
+    let networks = |cloud: &mut Cloud| {
+        let listed = cloud.get("/networks?fields=name").body;
+        let names = listed["networks"].as_array().unwrap().iter();
+        let mut names: Vec<String> = names.map(|row| row["name"].to_string()).collect();
+        names.sort();
+        names
+    };
+    let found = networks(&mut cloud);
+    assert!(found.len() > 3, "{found:?}");
+    assert_eq!(found, networks(&mut Cloud::with_scenario("practice")));
 }
 
 #[test]
