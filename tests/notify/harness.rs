@@ -1,8 +1,8 @@
 //! A ledger in a file, a control over it, and the notifier.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -39,8 +39,6 @@ pub struct FakeControl {
     snapshot: watch::Sender<Arc<Snapshot>>,
     /// While set, a delivered message is never recorded, as if the engine crashed after it sent the message.
     pub hangs_when_recording: AtomicBool,
-    /// Every cursor that was recorded, with its channel.
-    pub cursors: Mutex<Vec<(String, Option<Mark>)>>,
 }
 
 impl FakeControl {
@@ -65,10 +63,8 @@ impl Control for FakeControl {
         if is_delivered && self.hangs_when_recording.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        let recorded = (channel.clone(), mark.clone());
         self.commit(vec![Change::MoveNotificationCursor { channel, mark }])
             .await;
-        self.cursors.lock().unwrap().push(recorded);
         Ok(Receipt::Done { moved: 0 })
     }
 
@@ -137,7 +133,6 @@ impl Harness {
             committed: watch::Sender::new(0),
             snapshot: watch::Sender::new(Arc::default()),
             hangs_when_recording: AtomicBool::new(false),
-            cursors: Mutex::default(),
         });
         Self {
             folder,
