@@ -2,16 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use gone::ledger::postgres::holder;
+use gone::ledger::postgres::{Address, holder};
 
 use super::server::OwnServer;
-use super::stage::{Stage, text, wait_for};
+use super::stage::{Running, Stage, text, wait_for};
 
 const PORTS: u32 = 40;
 /// The number of calls that change the cloud before the server or the engine is killed.
 const SENT_BEFORE: usize = 6;
 /// The number of calls in flight at a time.
 const CONCURRENCY: usize = 4;
+
+/// Starts an engine, and waits until it leads and serves its socket.
+pub fn start_engine(stage: &Stage, address: &Address) -> Running {
+    let engine = stage.start("--engine");
+    wait_for("the engine", || {
+        holder(address).is_some_and(|it| it.pid == engine.pid() && it.socket.is_some())
+    });
+    engine
+}
+
+/// How often each DELETE was sent, by its path.
+fn count_deletes(stage: &Stage) -> BTreeMap<String, usize> {
+    let mut deletes = BTreeMap::new();
+    let calls = stage.writes().into_iter();
+    for call in calls.filter(|call| call.method == "DELETE") {
+        *deletes.entry(call.path).or_default() += 1;
+    }
+    deletes
+}
 
 #[test]
 fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
@@ -24,10 +43,7 @@ fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
     ));
     let network = stage.network("doomed", PORTS);
     stage.limits(serde_json::json!({"latency_ms": 30, "parallel": CONCURRENCY}));
-    let engine = stage.start("--engine");
-    wait_for("the engine", || {
-        holder(&address).is_some_and(|it| it.pid == engine.pid() && it.socket.is_some())
-    });
+    let engine = start_engine(&stage, &address);
     let line = format!("delete network/{network} --cascade --yes -o json");
     let id = text(&stage.gone(&line).ok().json()["id"]);
     stage.await_writes(SENT_BEFORE);
@@ -61,12 +77,7 @@ fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
         "{deletion}"
     );
     engine.stop().ok();
-    let mut deletes: BTreeMap<String, usize> = BTreeMap::new();
-    for call in stage.writes() {
-        if call.method == "DELETE" {
-            *deletes.entry(call.path).or_default() += 1;
-        }
-    }
+    let deletes = count_deletes(&stage);
     assert!(deletes.len() > PORTS as usize, "{deletes:?}");
     assert!(deletes.values().all(|times| *times == 1), "{deletes:?}");
 }
@@ -84,10 +95,7 @@ fn i11_a_killed_engine_is_replaced_and_only_its_calls_in_flight_are_repeated() {
     ));
     let network = stage.network("doomed", PORTS);
     stage.limits(serde_json::json!({"latency_ms": 100, "parallel": CONCURRENCY}));
-    let first = stage.start("--engine");
-    wait_for("the first engine", || {
-        holder(&address).is_some_and(|it| it.pid == first.pid() && it.socket.is_some())
-    });
+    let first = start_engine(&stage, &address);
     let socket = stage.path("second.sock");
     let second = stage.start(&format!("--engine --socket {}", socket.display()));
     let engines = || {
@@ -114,12 +122,7 @@ fn i11_a_killed_engine_is_replaced_and_only_its_calls_in_flight_are_repeated() {
     wait_for("the other one leads alone", || {
         engines() == [(other, "leads".to_owned())]
     });
-    let mut deletes: BTreeMap<String, usize> = BTreeMap::new();
-    for call in stage.writes() {
-        if call.method == "DELETE" {
-            *deletes.entry(call.path).or_default() += 1;
-        }
-    }
+    let deletes = count_deletes(&stage);
     assert!(deletes.len() > PORTS as usize, "{deletes:?}");
     let repeated = deletes.values().filter(|times| **times > 1).count();
     assert!(repeated <= CONCURRENCY, "{deletes:?}");

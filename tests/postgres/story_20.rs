@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use gone::ledger::postgres::holder;
-
+use super::kill::start_engine;
 use super::server::OwnServer;
 use super::stage::{Running, Stage, text, wait_for};
 
@@ -69,10 +68,7 @@ fn story_20_two_engines_and_two_gates_survive_a_server_restart_and_a_killed_engi
     ));
     let network = stage.network("doomed", PORTS);
     stage.limits(json!({"latency_ms": 200, "parallel": 8}));
-    let first = stage.start("--engine");
-    wait_for("the first engine", || {
-        holder(&address).is_some_and(|it| it.pid == first.pid() && it.socket.is_some())
-    });
+    let first = start_engine(&stage, &address);
     let socket = stage.path("second.sock");
     let by_second = format!("--socket {}", socket.display());
     let second = stage.start(&format!("--engine {by_second}"));
