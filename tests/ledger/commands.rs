@@ -100,7 +100,7 @@ async fn p08_a_cancelled_deletion_releases_unsent_steps_and_observes_sent_ones()
             } else {
                 StepState::Gone
             };
-            commit_one(ledger, record_outcome(outcome(step, to, at(4)))).await;
+            end_step(ledger, step, to, at(4)).await;
         }
         assert_eq!(state_of(ledger, "one", "blocked").await, StepState::Skipped);
         assert_eq!(phase(ledger, "blocked").await, Phase::Released);
@@ -129,11 +129,7 @@ async fn p08_a_cancelled_deletion_releases_unsent_steps_and_observes_sent_ones()
 #[tokio::test]
 async fn p08_a_deletion_cancelled_before_its_plan_releases_its_tombstone_and_starts_nothing() {
     on_each_store(async |ledger| {
-        commit_one(
-            ledger,
-            accept(new_deletion("one", vec![target("port", "a")], at(0))),
-        )
-        .await;
+        accept_port(ledger, "one", "a", at(0)).await;
         commit_one(ledger, cancel("one", at(1))).await;
         assert_eq!(phase(ledger, "a").await, Phase::Released);
         assert_eq!(
@@ -171,22 +167,14 @@ async fn a_pause_prevents_claims_and_ends_with_the_last_step() {
         assert!(claim(ledger, 9).await.is_empty());
         let twice = commit_one(ledger, pause("one", true, at(2))).await;
         assert!(matches!(twice, Applied::Refused(_)), "{twice:?}");
-        commit_one(
-            ledger,
-            record_outcome(outcome(&step, StepState::Gone, at(3))),
-        )
-        .await;
+        end_step(ledger, &step, StepState::Gone, at(3)).await;
         assert_eq!(deletion_state(ledger, "one").await, DeletionState::Paused);
         commit_one(ledger, pause("one", false, at(4))).await;
         assert_eq!(deletion_state(ledger, "one").await, DeletionState::Running);
 
         let last = claim(ledger, 9).await.remove(0);
         commit_one(ledger, pause("one", true, at(5))).await;
-        commit_one(
-            ledger,
-            record_outcome(outcome(&last, StepState::Gone, at(6))),
-        )
-        .await;
+        end_step(ledger, &last, StepState::Gone, at(6)).await;
         assert_eq!(deletion_state(ledger, "one").await, DeletionState::Gone);
         let over = commit_one(ledger, pause("one", true, at(7))).await;
         assert!(matches!(over, Applied::Refused(_)), "{over:?}");
@@ -468,17 +456,9 @@ async fn p08_cancelling_after_a_repeated_enable_step_failed_observes_sent_steps(
         let expected = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
         assert_eq!(all_states(ledger).await, expected);
         let due = steps_to_observe(ledger, at(5), 9).await.unwrap();
-        commit_one(
-            ledger,
-            record_outcome(outcome(&due[0], StepState::Gone, at(5))),
-        )
-        .await;
+        end_step(ledger, &due[0], StepState::Gone, at(5)).await;
         let due = steps_to_observe(ledger, at(5), 9).await.unwrap();
-        commit_one(
-            ledger,
-            record_outcome(outcome(&due[0], StepState::Gone, at(5))),
-        )
-        .await;
+        end_step(ledger, &due[0], StepState::Gone, at(5)).await;
         let ended = [StepState::Gone, StepState::Gone, StepState::Skipped];
         assert_eq!(all_states(ledger).await, ended);
     })

@@ -348,11 +348,7 @@ async fn a_full_disk_loses_no_accepted_deletion_and_writes_succeed_once_there_is
     assert_eq!(counted(ledger.summary().await.unwrap()), accepted);
     let rows = ledger.audit(0, 500).await.unwrap();
     assert_eq!(rows.len() as u64, accepted.min(500));
-    let again = commit_one(
-        &ledger,
-        accept(new_deletion("later", vec![target("port", "later")], at(1))),
-    )
-    .await;
+    let again = accept_port(&ledger, "later", "later", at(1)).await;
     assert!(
         matches!(
             again,
@@ -371,11 +367,7 @@ async fn p06_tampering_with_the_audit_is_found() {
     let folder = Folder::new();
     let ledger = open(&folder);
     for name in ["aa", "bb", "cc"] {
-        commit_one(
-            &ledger,
-            accept(new_deletion(name, vec![target("port", name)], at(0))),
-        )
-        .await;
+        accept_port(&ledger, name, name, at(0)).await;
     }
     let rows = ledger.audit(0, 100).await.unwrap();
     assert_eq!(rows.len(), 3);

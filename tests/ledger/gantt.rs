@@ -58,17 +58,9 @@ async fn a_gantt_chart_shows_the_calls_of_a_deletion_and_the_step_it_waited_for(
 
         commit_one(ledger, Change::WakeDue { now: at(8) }).await;
         let again = ledger.claim(vec![capacity(9)], at(8)).await.unwrap();
-        commit_one(
-            ledger,
-            record_outcome(outcome(&again[0], StepState::Gone, at(8))),
-        )
-        .await;
+        end_step(ledger, &again[0], StepState::Gone, at(8)).await;
         let last = ledger.claim(vec![capacity(9)], at(9)).await.unwrap();
-        commit_one(
-            ledger,
-            record_outcome(outcome(&last[0], StepState::Gone, at(10))),
-        )
-        .await;
+        end_step(ledger, &last[0], StepState::Gone, at(10)).await;
 
         // The deletion has ended, so a later chart covers the same time.
         let whole = ledger
@@ -93,10 +85,7 @@ async fn a_gantt_chart_shows_the_calls_of_a_deletion_and_the_step_it_waited_for(
 #[tokio::test]
 async fn blocked_steps_are_counted_by_due_time() {
     on_each_store(async |ledger| {
-        let names: Vec<String> = (0..6).map(|n| format!("p{n}")).collect();
-        let steps: Vec<(&str, &[u32])> =
-            names.iter().map(|name| (name.as_str(), &[][..])).collect();
-        start_deletion(ledger, "web", &ports(&steps)).await;
+        start_deletion(ledger, "web", &many_ports(6)).await;
         let claimed = claim(ledger, 10).await;
         // Overdue, now, at the end of the first column, right after it, far away; one is not blocked.
         for (step, due) in claimed.iter().zip([-5, 0, 10, 11, 200_000]) {
@@ -140,7 +129,7 @@ async fn the_last_hour_counts_the_calls_of_all_deletions_by_minute() {
                 .await
                 .unwrap()
                 .remove(0);
-            commit_one(ledger, record_outcome(outcome(&step, StepState::Gone, now))).await;
+            end_step(ledger, &step, StepState::Gone, now).await;
         }
         let now = at(120 * 60 - 1);
         let hour = ledger.last_hour(now).await.unwrap();
@@ -264,11 +253,7 @@ async fn a_rewound_copy_has_the_gantt_chart_of_its_time() {
         |it| it.next_attempt_at = Some(at(30)),
     );
     commit_one(&ledger, record_outcome(refused)).await;
-    commit_one(
-        &ledger,
-        record_outcome(outcome(&claimed[1], StepState::Gone, at(9))),
-    )
-    .await;
+    end_step(&ledger, &claimed[1], StepState::Gone, at(9)).await;
 
     let copy = Folder::new();
     let mut rewind = Rewind::open(&folder.ledger(), &copy.path("")).unwrap();

@@ -5,8 +5,8 @@ use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, S
 
 use crate::stores::on_each_store;
 use crate::support::{
-    at, cancel, claim, commit_one, entry, failure, id, key, outcome, ports, purge, record_outcome,
-    retry, start_deletion, state_of, step_id,
+    at, cancel, claim, commit_one, end_step, entry, failure, id, key, outcome, ports, purge,
+    record_outcome, retry, start_deletion, state_of, step_id,
 };
 
 /// Starts the deletions `one` and `two` of the same port. Returns the claimed step, which is that of `one`; the step of
@@ -38,11 +38,7 @@ async fn p09_a_step_left_to_another_deletion_is_gone_when_that_deletion_confirms
         let owner = claim_shared_port(ledger).await;
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
         assert_eq!(deletion_state(ledger, "two").await, DeletionState::Running);
-        commit_one(
-            ledger,
-            record_outcome(outcome(&owner, StepState::Gone, at(2))),
-        )
-        .await;
+        end_step(ledger, &owner, StepState::Gone, at(2)).await;
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Gone);
         assert_eq!(deletion_state(ledger, "two").await, DeletionState::Gone);
     })

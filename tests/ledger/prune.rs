@@ -143,9 +143,7 @@ async fn old_events_are_pruned_and_readers_get_the_oldest_sequence_that_is_left(
 #[tokio::test]
 async fn a_large_deletion_is_pruned_in_pieces_and_its_counts_stay_true() {
     on_each_store(async |ledger| {
-        let ids: Vec<String> = (0..2_500).map(|n| format!("p{n}")).collect();
-        let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-        start_deletion(ledger, "large", &ports(&steps)).await;
+        start_deletion(ledger, "large", &many_ports(2_500)).await;
         commit_one(ledger, cancel("large", at(1))).await;
         start_deletion(ledger, "new", &ports(&[("b", &[])])).await;
         let mut left = Vec::new();

@@ -259,11 +259,7 @@ async fn steps_that_need_a_person_are_grouped_by_cause() {
 
 async fn claim_some_gone(ledger: &dyn Ledger) {
     for step in claim(ledger, 4).await {
-        commit_one(
-            ledger,
-            record_outcome(outcome(&step, StepState::Gone, at(2))),
-        )
-        .await;
+        end_step(ledger, &step, StepState::Gone, at(2)).await;
     }
 }
 
@@ -349,20 +345,12 @@ async fn the_remaining_time_is_computed_from_the_rate_of_the_last_minute() {
                 .await
                 .unwrap()
                 .remove(0);
-            commit_one(
-                ledger,
-                record_outcome(outcome(&step, StepState::Gone, at(second))),
-            )
-            .await;
+            end_step(ledger, &step, StepState::Gone, at(second)).await;
         }
         let seconds = eta().await.unwrap();
         assert!((45..=55).contains(&seconds), "{seconds}");
         // No step ends for more than a minute.
-        commit_one(
-            ledger,
-            accept(new_deletion("two", vec![target("port", "x")], at(120))),
-        )
-        .await;
+        accept_port(ledger, "two", "x", at(120)).await;
         assert_eq!(eta().await, None);
     })
     .await;

@@ -58,11 +58,7 @@ async fn t09_each_step_ends_only_the_tombstone_of_its_own_resource() {
         let mut wanted = [Phase::Deleting; 4];
         assert_eq!(phases().await, wanted);
         for step in claim(ledger, 10).await.iter().chain(&in_flight) {
-            commit_one(
-                ledger,
-                record_outcome(outcome(step, StepState::Gone, at(2))),
-            )
-            .await;
+            end_step(ledger, step, StepState::Gone, at(2)).await;
             let place = names.iter().position(|name| *name == step.key.id);
             wanted[place.unwrap()] = Phase::Gone;
             assert_eq!(phases().await, wanted);
@@ -142,11 +138,7 @@ async fn i05_only_blocked_steps_that_are_due_become_ready() {
 #[tokio::test]
 async fn n14_due_observations_come_by_rank_with_the_ranks_of_ready_and_running_steps() {
     on_each_store(async |ledger| {
-        commit_one(
-            ledger,
-            accept(new_deletion("one", vec![target("port", "c")], at(0))),
-        )
-        .await;
+        accept_port(ledger, "one", "c", at(0)).await;
         let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[0])]);
         let mut start = start("one", &plan, at(1));
         if let Change::Start { ranks, .. } = &mut start {
@@ -180,10 +172,7 @@ async fn n14_due_observations_come_by_rank_with_the_ranks_of_ready_and_running_s
 #[tokio::test]
 async fn n14_due_observations_say_whether_they_are_enough_for_a_list() {
     on_each_store(async |ledger| {
-        let names: Vec<String> = (0..139).map(|n| format!("p{n}")).collect();
-        let steps: Vec<(&str, &[u32])> =
-            names.iter().map(|name| (name.as_str(), &[][..])).collect();
-        start_deletion(ledger, "one", &ports(&steps)).await;
+        start_deletion(ledger, "one", &many_ports(139)).await;
         let claimed = claim(ledger, 139).await;
         let observe_at = |step: &ClaimedStep, due| {
             record_outcome(with_decision(
@@ -321,11 +310,7 @@ async fn i07_a_stuck_step_causes_a_notification_while_other_steps_of_its_deletio
         assert_eq!(state_of(ledger, "one", "held").await, StepState::Stuck);
 
         // The other step ends, so the deletion is stuck. The stuck step has no second event.
-        commit_one(
-            ledger,
-            record_outcome(outcome(&steps[1], StepState::Gone, at(9))),
-        )
-        .await;
+        end_step(ledger, &steps[1], StepState::Gone, at(9)).await;
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Stuck);
         assert_eq!(steps_that_need_a_person(ledger).await, [steps[0].id]);
@@ -428,11 +413,7 @@ async fn i11_a_late_worker_cannot_overwrite_a_newer_claim() {
             claim(ledger, 1).await.is_empty(),
             "a claimed step is not claimed again"
         );
-        commit_one(
-            ledger,
-            record_outcome(outcome(&first, StepState::Ready, at(2))),
-        )
-        .await;
+        end_step(ledger, &first, StepState::Ready, at(2)).await;
         let second = claim(ledger, 1).await.remove(0);
         assert!(second.fence.claim > first.fence.claim);
 
@@ -486,11 +467,7 @@ async fn i11_a_step_in_flight_at_a_crash_is_observed_and_not_sent_again() {
         commit_one(&after, record_outcome(late)).await,
         Applied::Stale
     );
-    commit_one(
-        &after,
-        record_outcome(outcome(&observed[0], StepState::Gone, at(10))),
-    )
-    .await;
+    end_step(&after, &observed[0], StepState::Gone, at(10)).await;
     assert_eq!(state_of(&after, "one", "b").await, StepState::Ready);
 }
 
@@ -502,11 +479,7 @@ async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
             many.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
         start_deletion(ledger, "big", &ports(&many)).await;
         let small = ports(&[("low", &[]), ("high", &[])]);
-        commit_one(
-            ledger,
-            accept(new_deletion("small", vec![target("port", "low")], at(0))),
-        )
-        .await;
+        accept_port(ledger, "small", "low", at(0)).await;
         let ranked = Change::Start {
             deletion_id: id("small"),
             plan: std::sync::Arc::new(small),
@@ -689,11 +662,7 @@ async fn n11_a_recreated_resource_stops_its_deletion_until_it_is_retried() {
         let begin = vec![accept(stopping), start("one", &plan, at(0))];
         ledger.commit(begin).await.unwrap();
         let sent = claim(ledger, 1).await;
-        commit_one(
-            ledger,
-            record_outcome(outcome(&sent[0], StepState::Gone, at(2))),
-        )
-        .await;
+        end_step(ledger, &sent[0], StepState::Gone, at(2)).await;
         let back = Change::Recreated {
             key: key("port", "a"),
             copy: None,
@@ -746,7 +715,7 @@ async fn n11_a_failure_makes_all_unsent_steps_stuck_if_the_deletion_stops_on_fai
             states(ledger, "one").await,
             expected([Stuck, Running, Stuck, Stuck])
         );
-        commit_one(ledger, record_outcome(outcome(&claimed[1], Gone, at(3)))).await;
+        end_step(ledger, &claimed[1], Gone, at(3)).await;
         assert!(claim(ledger, 10).await.is_empty());
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Stuck);
@@ -772,11 +741,7 @@ async fn n12_a_plan_with_a_cycle_an_unknown_dependency_or_extra_ranks_is_refused
             ("beyond", ports(&[("a", &[7])]), 1),
             ("ranks", ports(&[("a", &[])]), 3),
         ] {
-            commit_one(
-                ledger,
-                accept(new_deletion(name, vec![target("port", name)], at(0))),
-            )
-            .await;
+            accept_port(ledger, name, name, at(0)).await;
             let change = Change::Start {
                 deletion_id: id(name),
                 plan: std::sync::Arc::new(plan),
@@ -828,11 +793,7 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
             commit_one(ledger, record_outcome(change)).await;
         }
         let step = steps_to_observe(ledger, at(4), 1).await.unwrap().remove(0);
-        commit_one(
-            ledger,
-            record_outcome(outcome(&step, StepState::Gone, at(5))),
-        )
-        .await;
+        end_step(ledger, &step, StepState::Gone, at(5)).await;
 
         let filter = EventFilter {
             step_id: Some(step.id),
@@ -876,7 +837,7 @@ async fn an_impossible_outcome_is_refused() {
         start_deletion(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
         let step = claim(ledger, 1).await.remove(0);
         for to in [StepState::Waiting, StepState::Running] {
-            let applied = commit_one(ledger, record_outcome(outcome(&step, to, at(2)))).await;
+            let applied = end_step(ledger, &step, to, at(2)).await;
             assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
         }
         let waiting = StepChange {

@@ -94,6 +94,13 @@ pub fn ports(steps: &[(&str, &[u32])]) -> Plan {
     plan(steps)
 }
 
+/// A plan that deletes this many ports, `p0`, `p1` and so on. None waits for another.
+pub fn many_ports(count: usize) -> Plan {
+    let ids: Vec<String> = (0..count).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+    ports(&steps)
+}
+
 pub fn plan(steps: Vec<PlanStep>) -> Plan {
     Plan {
         hash: format!("hash-{}", steps.len()),
@@ -248,6 +255,27 @@ pub async fn start_deletion(ledger: &dyn Ledger, name: &str, plan: &Plan) {
         .await
         .unwrap();
     assert_eq!(applied.last(), Some(&Applied::Done), "{applied:?}");
+}
+
+/// Accepts a deletion of one port.
+pub async fn accept_port(
+    ledger: &dyn Ledger,
+    name: &str,
+    port: &str,
+    now: DateTime<Utc>,
+) -> Applied {
+    let deletion = new_deletion(name, vec![target("port", port)], now);
+    commit_one(ledger, accept(deletion)).await
+}
+
+/// Moves a claimed step to this state by its outcome.
+pub async fn end_step(
+    ledger: &dyn Ledger,
+    step: &ClaimedStep,
+    to: StepState,
+    now: DateTime<Utc>,
+) -> Applied {
+    commit_one(ledger, record_outcome(outcome(step, to, now))).await
 }
 
 /// Capacity for this many calls now and for none ahead.

@@ -44,11 +44,7 @@ async fn tombstone(ledger: &dyn Ledger, resource: &str) -> gone::domain::model::
 #[tokio::test]
 async fn t01_a_tombstone_exists_before_any_step_can_be_claimed() {
     on_each_store(async |ledger| {
-        commit_one(
-            ledger,
-            accept(new_deletion("one", vec![target("port", "a")], at(0))),
-        )
-        .await;
+        accept_port(ledger, "one", "a", at(0)).await;
         let row = tombstone(ledger, "a").await;
         assert_eq!(row.phase, Phase::Checking);
         assert_eq!(row.key, key("port", "a"));
@@ -98,11 +94,7 @@ async fn t03_enable_and_unset_steps_have_no_tombstone() {
 #[tokio::test]
 async fn t03_a_refused_deletion_releases_its_tombstone_and_can_be_retried() {
     on_each_store(async |ledger| {
-        commit_one(
-            ledger,
-            accept(new_deletion("one", vec![target("port", "a")], at(0))),
-        )
-        .await;
+        accept_port(ledger, "one", "a", at(0)).await;
         let refusal = Refusal {
             resource: target("port", "a"),
             rule: RefusalRule::InUse,
@@ -207,20 +199,12 @@ async fn t01_t15_a_refused_or_cancelled_deletion_of_a_gone_resource_keeps_its_to
     on_each_store(async |ledger| {
         start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let claimed = claim(ledger, 1).await;
-        commit_one(
-            ledger,
-            record_outcome(outcome(&claimed[0], StepState::Gone, at(2))),
-        )
-        .await;
+        end_step(ledger, &claimed[0], StepState::Gone, at(2)).await;
         let before = tombstone(ledger, "a").await;
         assert_eq!(before.phase, Phase::Gone);
 
         for (name, ends) in [("two", "refused"), ("three", "cancelled")] {
-            commit_one(
-                ledger,
-                accept(new_deletion(name, vec![target("port", "a")], at(4))),
-            )
-            .await;
+            accept_port(ledger, name, "a", at(4)).await;
             // A repeated request returns this deletion (T6), and a re-creation is not counted (T14).
             let again = accept(new_deletion("again", vec![target("port", "a")], at(5)));
             assert_eq!(commit_one(ledger, again).await, accepted(name, true));
@@ -246,11 +230,7 @@ async fn t01_t15_a_refused_or_cancelled_deletion_of_a_gone_resource_keeps_its_to
         }
 
         // A plan that finds the resource again is about its next incarnation (M1).
-        commit_one(
-            ledger,
-            accept(new_deletion("four", vec![target("port", "a")], at(7))),
-        )
-        .await;
+        accept_port(ledger, "four", "a", at(7)).await;
         commit_one(ledger, start("four", &ports(&[("a", &[])]), at(8))).await;
         let now = tombstone(ledger, "a").await;
         assert_eq!(
@@ -266,20 +246,12 @@ async fn i09_a_resource_deleted_by_force_in_another_deletion_is_left_to_that_del
     on_each_store(async |ledger| {
         start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let claimed = claim(ledger, 1).await;
-        commit_one(
-            ledger,
-            record_outcome(outcome(&claimed[0], StepState::Stuck, at(2))),
-        )
-        .await;
+        end_step(ledger, &claimed[0], StepState::Stuck, at(2)).await;
         let what = Selection::Steps(vec![claimed[0].id]);
         commit_one(ledger, purge(what, PurgeAction::Force, at(3))).await;
         assert_eq!(steps_of(ledger, "one").await[0].action, Action::Force);
 
-        commit_one(
-            ledger,
-            accept(new_deletion("two", vec![target("port", "x")], at(4))),
-        )
-        .await;
+        accept_port(ledger, "two", "x", at(4)).await;
         let started = start("two", &ports(&[("x", &[]), ("a", &[])]), at(4));
         assert_eq!(commit_one(ledger, started).await, Applied::Done);
         let states: Vec<StepState> = steps_of(ledger, "two")
@@ -301,11 +273,7 @@ async fn t06_a_repeated_delete_returns_the_cancelled_deletion_while_its_call_is_
         let again = || accept(new_deletion("two", vec![target("port", "a")], at(3)));
         assert_eq!(commit_one(ledger, again()).await, accepted("one", true));
 
-        commit_one(
-            ledger,
-            record_outcome(outcome(&claimed[0], StepState::Ready, at(4))),
-        )
-        .await;
+        end_step(ledger, &claimed[0], StepState::Ready, at(4)).await;
         assert_eq!(commit_one(ledger, again()).await, accepted("two", false));
     })
     .await;
@@ -314,17 +282,9 @@ async fn t06_a_repeated_delete_returns_the_cancelled_deletion_while_its_call_is_
 #[tokio::test]
 async fn t15_deleted_at_is_set_once() {
     on_each_store(async |ledger| {
-        commit_one(
-            ledger,
-            accept(new_deletion("one", vec![target("port", "a")], at(10))),
-        )
-        .await;
+        accept_port(ledger, "one", "a", at(10)).await;
         commit_one(ledger, start("one", &ports(&[("a", &[])]), at(20))).await;
-        commit_one(
-            ledger,
-            accept(new_deletion("two", vec![target("port", "a")], at(30))),
-        )
-        .await;
+        accept_port(ledger, "two", "a", at(30)).await;
         assert_eq!(tombstone(ledger, "a").await.deleted_at, Some(at(10)));
         claim_all_and_move_to(ledger, StepState::Gone).await;
         assert_eq!(tombstone(ledger, "a").await.deleted_at, Some(at(10)));
@@ -365,11 +325,7 @@ async fn m01_deleting_a_released_identity_again_keeps_its_incarnation() {
         start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         commit_one(ledger, cancel("one", at(1))).await;
         assert_eq!(tombstone(ledger, "a").await.phase, Phase::Released);
-        commit_one(
-            ledger,
-            accept(new_deletion("two", vec![target("port", "a")], at(50))),
-        )
-        .await;
+        accept_port(ledger, "two", "a", at(50)).await;
         let row = tombstone(ledger, "a").await;
         assert_eq!((row.incarnation, row.deleted_at), (1, Some(at(50))));
     })
@@ -437,11 +393,7 @@ async fn t14_tombstones_to_sweep_are_paged_in_the_order_of_their_gone_at() {
         let mut steps = claim(ledger, 3).await;
         steps.sort_by(|one, other| one.key.cmp(&other.key));
         for (step, gone_at) in steps.iter().zip([7, 5, 7]) {
-            commit_one(
-                ledger,
-                record_outcome(outcome(step, StepState::Gone, at(gone_at))),
-            )
-            .await;
+            end_step(ledger, step, StepState::Gone, at(gone_at)).await;
         }
         let (mut since, mut after) = (at(5), 0);
         let mut found = Vec::new();
@@ -524,11 +476,7 @@ async fn i09_a_resource_of_two_deletions_is_claimed_once() {
 #[tokio::test]
 async fn i09_a_plan_with_the_same_step_twice_is_refused_without_failing_its_batch() {
     on_each_store(async |ledger| {
-        commit_one(
-            ledger,
-            accept(new_deletion("one", vec![target("port", "a")], at(0))),
-        )
-        .await;
+        accept_port(ledger, "one", "a", at(0)).await;
         let applied = ledger
             .commit(vec![
                 accept(new_deletion("two", vec![target("port", "z")], at(0))),
@@ -596,11 +544,7 @@ async fn an_idempotency_key_stands_for_one_request_of_one_actor_for_a_day() {
 #[tokio::test]
 async fn a_deletion_with_an_empty_plan_is_gone_at_once() {
     on_each_store(async |ledger| {
-        commit_one(
-            ledger,
-            accept(new_deletion("one", vec![target("port", "root")], at(0))),
-        )
-        .await;
+        accept_port(ledger, "one", "root", at(0)).await;
         assert_eq!(
             commit_one(ledger, start("one", &plan(Vec::new()), at(1))).await,
             Applied::Done

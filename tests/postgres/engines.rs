@@ -18,8 +18,9 @@ use crate::pooler;
 use crate::server;
 use crate::stores::run_blocking;
 use crate::support::{
-    accept, at, capacity, claim, commit_one, entry, id, key, new_deletion, outcome, ports,
-    record_outcome, retry, site, start, start_deletion, states, target,
+    accept, accept_port, at, capacity, claim, commit_one, end_step, entry, id, key, many_ports,
+    new_deletion, outcome, ports, record_outcome, retry, site, start, start_deletion, states,
+    target,
 };
 
 /// No wait takes longer, unless something hangs.
@@ -174,9 +175,7 @@ async fn i11_two_engines_that_claim_at_the_same_time_claim_each_step_once() {
         engine(&address, "first").await,
         engine(&address, "second").await,
     );
-    let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
-    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    start_deletion(&first, "one", &ports(&steps)).await;
+    start_deletion(&first, "one", &many_ports(STEPS)).await;
     let work = async |ledger: &PostgresLedger| {
         let mut claimed = Vec::new();
         loop {
@@ -185,11 +184,7 @@ async fn i11_two_engines_that_claim_at_the_same_time_claim_each_step_once() {
                 return claimed;
             }
             for step in some {
-                commit_one(
-                    ledger,
-                    record_outcome(outcome(&step, StepState::Gone, at(2))),
-                )
-                .await;
+                end_step(ledger, &step, StepState::Gone, at(2)).await;
                 claimed.push(step.key.id);
             }
         }
@@ -274,11 +269,7 @@ async fn t03_the_gates_of_all_engines_have_the_write_guard_before_a_retry_is_ack
     await_membership(&accepts, |membership| membership.working == 2).await;
     let port = key("port", "p");
     let phase = || index.phase(&port.site, &port.kind, &port.id);
-    commit_one(
-        &accepts,
-        accept(new_deletion("d", vec![target("port", "p")], at(0))),
-    )
-    .await;
+    accept_port(&accepts, "d", "p", at(0)).await;
     for n in 1..20 {
         let refuse = Change::Refuse {
             deletion_id: id("d"),
@@ -329,11 +320,7 @@ async fn t14_planning_waits_for_writes_that_gates_of_other_engines_passed_before
     let accepts = engine(&address, "accepts").await;
     await_membership(&plans, |membership| membership.working == 3).await;
     let write = index.begin_write(&site());
-    commit_one(
-        &accepts,
-        accept(new_deletion("one", vec![target("port", "a")], at(0))),
-    )
-    .await;
+    accept_port(&accepts, "one", "a", at(0)).await;
     let waiting = plans.guards_reached_gates();
     tokio::pin!(waiting);
     let early = tokio::time::timeout(Duration::from_millis(500), &mut waiting).await;

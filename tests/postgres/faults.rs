@@ -16,8 +16,8 @@ use crate::pooler;
 use crate::server::{self, OwnServer};
 use crate::stores::run_blocking;
 use crate::support::{
-    accept, at, capacity, claim, commit_one, id, key, new_deletion, outcome, ports, record_outcome,
-    site, start, start_deletion, states, target,
+    accept, accept_port, at, capacity, claim, commit_one, end_step, id, key, many_ports,
+    new_deletion, outcome, ports, record_outcome, site, start, start_deletion, states, target,
 };
 
 /// The tables of version 1, and what version 2 changed.
@@ -69,11 +69,7 @@ async fn a_ledger_of_version_1_is_upgraded_once_its_engine_has_ended() {
     run_blocking(move || drop(old)).await;
     let ledger = open(&address).await.unwrap();
     assert_eq!(ledger.epoch(), 8);
-    commit_one(
-        &ledger,
-        accept(new_deletion("one", vec![target("port", "a")], at(0))),
-    )
-    .await;
+    accept_port(&ledger, "one", "a", at(0)).await;
 }
 
 /// A ledger of version 2 is upgraded once its engines on all machines have ended. An engine that lost its lease
@@ -182,11 +178,7 @@ async fn t03_tombstones_are_in_the_memory_index_when_their_commit_returns_and_af
     };
     let (ledger, index) = follow(address.clone()).await;
     let phase = |index: &Tombstones, id: &str| index.phase(&site(), &key("port", id).kind, id);
-    commit_one(
-        &ledger,
-        accept(new_deletion("one", vec![target("port", "a")], at(0))),
-    )
-    .await;
+    accept_port(&ledger, "one", "a", at(0)).await;
     assert_eq!(phase(&index, "a"), Some(Phase::Checking));
     commit_one(
         &ledger,
@@ -195,11 +187,7 @@ async fn t03_tombstones_are_in_the_memory_index_when_their_commit_returns_and_af
     .await;
     assert_eq!(phase(&index, "b"), Some(Phase::Deleting));
     for step in claim(&ledger, 1).await {
-        commit_one(
-            &ledger,
-            record_outcome(outcome(&step, StepState::Gone, at(2))),
-        )
-        .await;
+        end_step(&ledger, &step, StepState::Gone, at(2)).await;
         assert_eq!(phase(&index, &step.key.id), Some(Phase::Gone));
     }
     // A refused change leaves nothing in the index, not even if it fails half-way.
@@ -237,9 +225,7 @@ pub async fn end_steps_despite<S: Send + 'static>(
     mut fault: impl FnMut(&mut S, usize) + Send + 'static,
 ) -> S {
     let steps = SHARE * (faults + 1);
-    let ids: Vec<String> = (0..steps).map(|n| format!("p{n}")).collect();
-    let plan: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    start_deletion(engines[0], "one", &ports(&plan)).await;
+    start_deletion(engines[0], "one", &many_ports(steps)).await;
 
     let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(SHARE)]);
     let shared = counts.clone();

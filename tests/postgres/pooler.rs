@@ -19,9 +19,7 @@ use crate::faults::end_steps_despite;
 use crate::server::{self, OwnServer};
 use crate::stage::Stage;
 use crate::stores::run_blocking;
-use crate::support::{
-    Folder, at, capacity, commit_one, outcome, ports, record_outcome, start_deletion,
-};
+use crate::support::{Folder, at, capacity, end_step, ports, start_deletion};
 
 /// The pooler listens on no port; its socket is named after this number.
 const PORT: u16 = 6432;
@@ -191,11 +189,7 @@ async fn a_ledger_leaves_no_settings_or_statements_in_the_sessions_of_a_pooler()
     let ledger = engine(&address, "first").await.unwrap();
     start_deletion(&ledger, "one", &ports(&[("a", &[])])).await;
     for step in ledger.claim(vec![capacity(1)], at(1)).await.unwrap() {
-        commit_one(
-            &ledger,
-            record_outcome(outcome(&step, StepState::Gone, at(2))),
-        )
-        .await;
+        end_step(&ledger, &step, StepState::Gone, at(2)).await;
     }
     let left = "SELECT current_setting('search_path'), current_setting('enable_seqscan'),
          (SELECT count(*) FROM pg_prepared_statements), count(*) FROM pg_listening_channels()";

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::server::{self, OwnServer};
 use crate::stage::{Stage, text, wait_for};
-use crate::support::{accept, at, new_deletion, ports, start, target};
+use crate::support::{accept, at, many_ports, new_deletion, start, target};
 
 const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes --reason ticket -o json";
 
@@ -191,10 +191,8 @@ fn rows(report: &Value, table: &str) -> u64 {
 /// Creates a ledger with a deletion of this many steps.
 fn create_large_ledger(path: &Path, steps: usize) {
     let mut store = Store::open(path, Options::default()).unwrap();
-    let ids: Vec<String> = (0..steps).map(|n| format!("p{n}")).collect();
-    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
     let root = vec![target("port", "root")];
-    let plan = ports(&steps);
+    let plan = many_ports(steps);
     store
         .apply(vec![
             accept(new_deletion("one", root, at(0))),
