@@ -36,7 +36,10 @@ fn newly_stuck_steps_and_refused_deletions_alert_a_person() {
     let stuck = step(95, "port", "vm-1", StepState::Stuck, &[]);
     console.world.snapshot.attention.push(stuck);
     console.publish();
-    assert_eq!(console.alerts, ["port vm-1 is stuck, and 2 steps need you"]);
+    assert_eq!(
+        console.alerts,
+        ["port vm-1 is stuck, and 1 other needs you"]
+    );
     let refused = &mut console.world.snapshot.deletions_by_state;
     *refused.get_mut("refused").unwrap() += 1;
     console.publish();
@@ -63,4 +66,17 @@ fn no_alert_is_sent_by_default_or_for_the_first_snapshot_of_an_engine() {
     console.world.snapshot.steps.stuck = 7;
     console.publish();
     assert!(console.alerts.is_empty(), "{:?}", console.alerts);
+}
+
+#[test]
+fn an_alert_names_one_stuck_step_and_counts_the_others_without_it() {
+    let mut console = console(Alert::Bell);
+    console.world.snapshot.steps.stuck += 1;
+    let stuck = step(95, "port", "vm-1", StepState::Stuck, &[]);
+    console.world.snapshot.attention.push(stuck);
+    let refused = &mut console.world.snapshot.deletions_by_state;
+    *refused.get_mut("refused").unwrap() += 2;
+    console.publish();
+    let text = "port vm-1 is stuck, and 2 others need you";
+    assert_eq!(console.alerts, [text]);
 }

@@ -2,7 +2,7 @@
 
 use crate::control::Snapshot;
 use crate::domain::model::{Deletion, DeletionState, StepState};
-use crate::present::{count, resource_words, target_words};
+use crate::present::{count, resource_words, target_words, thousands};
 
 /// The snapshot has at most this many deletions, so one that is missing from a full list may still be under way.
 const DELETIONS_MAX: usize = 50;
@@ -39,7 +39,11 @@ fn needs_person(before: &Snapshot, now: &Snapshot) -> Option<String> {
     let first = resource_words(&key.kind, name, &key.id);
     Some(match more {
         1 => format!("{first} is stuck"),
-        more => format!("{first} is stuck, and {} need you", count(more, "step")),
+        2 => format!("{first} is stuck, and 1 other needs you"),
+        more => format!(
+            "{first} is stuck, and {} others need you",
+            thousands(more - 1)
+        ),
     })
 }
 
