@@ -288,3 +288,18 @@ fn home_and_causes_say_that_they_cover_all_clouds_and_projects() {
         );
     }
 }
+
+#[test]
+fn a_view_that_cannot_be_saved_leaves_the_saved_view_of_its_name() {
+    let mut console = console();
+    console.type_line(":network @prod/RegionOne /web");
+    console.type_line(":view save mine");
+    console.save_result = Err("the disk is full".to_owned());
+    console.type_line(":sites");
+    console.type_line(":view save mine");
+    let text = console.text();
+    assert!(text.contains("could not be saved"), "{text}");
+    console.type_line(":view mine");
+    let text = console.text();
+    assert!(text.contains("network 1 of 3"), "{text}");
+}

@@ -122,7 +122,7 @@ fn handle(state: &mut State, event: Event) {
             }
         }
         Event::Saved { choice, result } => match choice.table {
-            ChoiceTable::Views => views::saved(state, &choice.name, result),
+            ChoiceTable::Views => views::saved(state, choice, result),
             ChoiceTable::Columns => column_choice::saved(state, &choice.name, result),
         },
         Event::ReportWritten {

@@ -164,25 +164,23 @@ fn save(state: &mut State, name: &str) {
         let why = "views are saved in a settings file: start with --config FILE";
         return state.say(Tone::Warn, why);
     };
-    let view = state.view();
-    state.options.views.insert(name.to_owned(), view.clone());
     let choice = Choice {
         table: ChoiceTable::Views,
         name: name.to_owned(),
-        value: Some(view),
+        value: Some(state.view()),
     };
     state.outbox.push(Effect::Save { file, choice });
 }
 
-/// Reports whether a view was saved.
-pub(super) fn saved(state: &mut State, name: &str, result: Result<(), String>) {
+/// Reports whether a view was saved. An earlier view of the name stays until then.
+pub(super) fn saved(state: &mut State, choice: Choice, result: Result<(), String>) {
+    let (name, view) = (choice.name, choice.value.unwrap_or_default());
     match result {
         Ok(()) => {
-            let view = state.options.views.get(name).cloned().unwrap_or_default();
             state.say(Tone::Good, format!("saved as :view {name}: {view}"));
+            state.options.views.insert(name, view);
         }
         Err(why) => {
-            state.options.views.remove(name);
             state.say(
                 Tone::Bad,
                 format!("the view {name} could not be saved: {why}"),
