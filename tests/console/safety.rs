@@ -1051,3 +1051,29 @@ fn a_plan_left_during_its_confirmation_is_shown_as_its_deletion_on_return() {
         console.text()
     );
 }
+
+#[test]
+fn a_count_that_arrives_while_a_person_types_does_not_replace_the_prompt() {
+    let mut console = TestConsole::new(World::busy(), (80, 24));
+    console.press(":causes enter space space");
+    console.answers_commands = false;
+    console.press("r /po");
+    let (ticket, command) = console.unanswered_commands.pop().unwrap();
+    console.answer_command(ticket, &command);
+    assert!(!console.state.is_guarded());
+    console.press("rt");
+    let text = console.text();
+    assert!(text.contains(" /port"), "{text}");
+    // `:events` keeps what was said about the count meanwhile.
+    console.press("esc :events enter");
+    let text = console.text();
+    assert!(text.contains("not asked while you type"), "{text}");
+    console.press("esc r");
+    let (ticket, command) = console.unanswered_commands.pop().unwrap();
+    console.answer_command(ticket, &command);
+    let text = console.text();
+    assert!(
+        !text.contains("/port") && text.contains("eligible"),
+        "{text}"
+    );
+}

@@ -397,6 +397,12 @@ impl State {
                 self.says_empty = true;
             }
             // A confirmation appears only if its pane is on top.
+            PaneRequest::Ask(confirm) if is_top && self.prompt.is_some() => {
+                // It must not replace what the person types meanwhile.
+                let what = confirm.words.what;
+                let message = format!("{what}: not asked while you type; press its key again");
+                self.say(Tone::Warn, message);
+            }
             PaneRequest::Ask(confirm) if is_top => {
                 self.prompt = Some(Prompt::Confirm(confirm));
                 self.guarded = true;
