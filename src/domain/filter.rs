@@ -171,6 +171,11 @@ impl SearchQuery {
         self.now = now;
     }
 
+    /// The time from which ages are measured.
+    pub fn now(&self) -> DateTime<Utc> {
+        self.now
+    }
+
     /// Whether a row fits all words but those about columns.
     pub fn fits(&self, facts: &Facts<'_>) -> bool {
         let is_of_facts = |word: &&Word| !matches!(word.test, Test::Column(..));

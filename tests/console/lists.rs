@@ -1,13 +1,14 @@
 //! Lists of resources, and the keys that work on them.
 
+use chrono::TimeDelta;
 use gone::control::{Command, Explanation, Page, Query, SiteListing, query};
-use gone::domain::model::{DeletionState, Resource, Target};
+use gone::domain::model::{DeletionState, Resource, Step, Target};
 use gone::domain::relations::{Relation, RelationKind};
 use gone::frontends::console::{ConsoleOptions, Event, Keymap};
 use serde_json::json;
 use termina::event::{KeyCode, KeyEvent, Modifiers};
 
-use super::fake::{self, TestConsole, World, deletion, drifted, id, key, options, resource};
+use super::fake::{self, TestConsole, World, deletion, drifted, id, key, now, options, resource};
 
 fn console(networks: &[(&str, &str)]) -> TestConsole {
     let mut world = World::busy();
@@ -583,4 +584,49 @@ fn a_key_that_does_nothing_here_says_so() {
         "{}",
         console.text()
     );
+}
+
+#[test]
+fn columns_of_ages_are_sorted_by_their_time_and_filtered_by_what_the_screen_shows() {
+    let mut console = TestConsole::new(World::busy(), (120, 40));
+    console.press(":engine enter");
+    let all = ["planning", "retry", "dispatch", "sweep", "prune"];
+    assert!(console.text().contains("12s ago"), "{}", console.text());
+    console.press("s s s");
+    assert!(console.text().contains("LAST RUN▲"), "{}", console.text());
+    // Prune has not run; planning ran five minutes ago, the others seconds ago.
+    let longest_ago_first = ["prune", "planning", "sweep", "retry", "dispatch"];
+    assert_eq!(order(&console, &all), longest_ago_first);
+    console.press("s");
+    assert!(console.text().contains("NEXT RUN▲"), "{}", console.text());
+    assert_eq!(order(&console, &["retry", "sweep"]), ["sweep", "retry"]);
+    console.type_line("/last_run:12s");
+    let text = console.text();
+    assert!(text.contains("engine 1 of 5"), "{text}");
+    assert!(text.contains("sweep"), "{text}");
+    console.press(":deployments enter s s s s");
+    assert!(console.text().contains("IT WATCHES▲"), "{}", console.text());
+    let last_seen_last = ["dns-1", "billing-1"];
+    assert_eq!(order(&console, &["billing-1", "dns-1"]), last_seen_last);
+}
+
+#[test]
+fn a_column_of_dates_is_sorted_by_year() {
+    let mut world = World::busy();
+    // One since January, the other since December of the year before.
+    for (n, name, days) in [(95, "new", 300), (96, "old", 340)] {
+        world.steps.push(Step {
+            blocked_since: Some(now() - TimeDelta::days(days)),
+            ..drifted(n, name)
+        });
+    }
+    let mut console = TestConsole::new(world, (120, 40));
+    console.press(":drift enter s s s s s");
+    assert!(
+        console.text().contains("SINCE (UTC)▲"),
+        "{}",
+        console.text()
+    );
+    let all = ["network new", "network old"];
+    assert_eq!(order(&console, &all), ["network old", "network new"]);
 }

@@ -1,8 +1,6 @@
 //! `:stuck`, the steps and deletions that need a person; the steps of one cause; and `:retrying`, the blocked
 //! steps that are retried automatically.
 
-use chrono::{DateTime, Utc};
-
 use super::kit::acts::{act_on_deletion, act_on_step, deletion_copies, step_copies, step_words};
 use super::kit::*;
 use super::search::ROWS_MAX;
@@ -162,11 +160,6 @@ impl QueueRow {
     }
 }
 
-/// The key by which a column of times is sorted; rows without a time come first.
-fn moment(at: Option<DateTime<Utc>>) -> String {
-    at.map_or_else(String::new, |at| at.to_rfc3339())
-}
-
 /// Shown instead of a time if there is no other attempt until a person retries the step.
 const PERSON: &str = "a person";
 
@@ -262,9 +255,9 @@ impl ListPane for AttentionPane {
             fixed("STATE", 9) => row.either(|it| look.step_state(it.state), |it| look.deletion_state(it)),
             flex("WHAT", 1) => Cell::plain(row.either(step_words, target_words)),
             flex("BLOCKED BY", 1) => Cell::plain(row.either(step_reason, refusal_reason)),
-            fixed("SINCE", brief).from(60) => Cell::dim(look.maybe_brief(row.either(|it| it.blocked_since, |it| Some(it.requested_at)))); moment(row.either(|it| it.blocked_since, |it| Some(it.requested_at))),
+            fixed("SINCE", brief).from(60) => Cell::dim(look.maybe_brief(row.either(|it| it.blocked_since, |it| Some(it.requested_at)))); time_key(row.either(|it| it.blocked_since, |it| Some(it.requested_at))),
             attempts(look).right().from(50) => row.either(attempted, |_| Cell::dim(look.none())),
-            fixed("NEXT", brief.max(8)).from(60) => Cell::dim(row.either(|it| next(it, look), |_| PERSON.to_owned())); moment(row.either(|it| it.next_attempt_at, |_| None)),
+            fixed("NEXT", brief.max(8)).from(60) => Cell::dim(row.either(|it| next(it, look), |_| PERSON.to_owned())); time_key(row.either(|it| it.next_attempt_at, |_| None)),
             fixed("SITE", 18).from(130) => Cell::dim(row.either(|it| it.resource.key.site.to_string(), first_site)),
         }
     }

@@ -125,7 +125,7 @@ impl ListPane for BlockersPane {
     fn table(&self, _rows: &Rows<BlockerRow>, _look: &RenderContext) -> Table<'_, BlockerRow> {
         columns! { row: BlockerRow, look;
             flex("WHAT", 4) => Cell::new(&row.text, Tone::Warn),
-            fixed("SINCE (UTC)", 11).from(60) => Cell::dim(look.maybe_time(row.since)),
+            fixed("SINCE (UTC)", 11).from(60) => Cell::dim(look.maybe_time(row.since)); time_key(row.since),
             flex("BLOCKS", 2).from(110) => Cell::plain(&row.resource),
             fixed("SITE", 18).from(130) => Cell::dim(&row.site),
         }

@@ -109,7 +109,7 @@ impl ListPane for CausesPane {
             fixed("STEPS", 9).right() => Cell::plain(thousands(row.steps)),
             fixed("KIND", 16).from(60) => Cell::plain(kind_words(&row.cause.kind)),
             flex("CAUSE", 1) => Cell::plain(cause_words(&row.cause)),
-            fixed("SINCE", look.brief_width()).from(60) => Cell::dim(look.brief(row.since)); row.since.to_rfc3339(),
+            fixed("SINCE", look.brief_width()).from(60) => Cell::dim(look.brief(row.since)); time_key(row.since),
         }
     }
     fn is_working(&self) -> bool {

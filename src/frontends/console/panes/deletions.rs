@@ -77,7 +77,7 @@ impl ListPane for DeletionsPane {
             fixed("GONE", 13).right() => Cell::plain(gone(row)); row.counts.gone.to_string(),
             fixed("LEFT", 10).right().from(60) => Cell::dim(time_left(row, look)),
             // These columns appear only on screens that are wide enough to show the names whole too.
-            fixed("REQUESTED", 11).from(120) => Cell::dim(look.time(row.requested_at)); row.requested_at.to_rfc3339(),
+            fixed("REQUESTED", 11).from(120) => Cell::dim(look.time(row.requested_at)); time_key(row.requested_at),
             flex("BY", 1).from(140) => Cell::dim(&row.requested_by.name),
         }
     }

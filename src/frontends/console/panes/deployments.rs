@@ -173,8 +173,8 @@ impl ListPane for DeploymentsPane {
         columns! { row: DeploymentStatus, look;
             flex("NAME", 2) => name_cell(row),
             flex("SERVICE/REGION", 2).from(50) => Cell::plain(row.place()),
-            fixed("WE WATCH", 17) => watch_cell(row.watch.as_ref(), look),
-            fixed("IT WATCHES", 20).from(60) => importer_cell(row.importer.as_ref(), look),
+            fixed("WE WATCH", 17) => watch_cell(row.watch.as_ref(), look); time_key(row.watch.as_ref().and_then(|it| it.heard_at)),
+            fixed("IT WATCHES", 20).from(60) => importer_cell(row.importer.as_ref(), look); time_key(row.importer.as_ref().and_then(|it| it.seen_at)),
             fixed("CLEARANCES", 10).right() => awaited_cell(row.importer.as_ref(), look),
             flex("WHY", 3).from(100) => Cell::plain(row.reasons().join("; ")),
         }

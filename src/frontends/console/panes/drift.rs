@@ -92,7 +92,7 @@ impl ListPane for DriftPane {
             flex("STUCK", 2) => Cell::new(step_words(&row.0), Tone::Bad),
             fixed("NEW", 4).right() => Cell::plain(newcomers(&row.0).count().to_string()),
             flex("APPEARED AFTER THE PLAN", 3).from(60) => Cell::new(row.newcomers(), Tone::Warn),
-            fixed("SINCE (UTC)", 11).from(80) => Cell::dim(look.maybe_time(row.0.blocked_since)),
+            fixed("SINCE (UTC)", 11).from(80) => Cell::dim(look.maybe_time(row.0.blocked_since)); time_key(row.0.blocked_since),
             fixed("SITE", 18).from(110) => Cell::dim(look.site(&row.0.resource.key.site)),
         }
     }

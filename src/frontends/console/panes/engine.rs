@@ -82,8 +82,8 @@ impl ListPane for EnginePane {
         columns! { row: ReconcilerStatus, look;
             fixed("RECONCILER", 14) => Cell::plain(row.name.as_str()),
             flex("DOING", 2) => doing(row),
-            fixed("LAST RUN", 18).from(50) => last_run(row, look),
-            fixed("NEXT RUN", 8).from(60) => next_run(row, look),
+            fixed("LAST RUN", 18).from(50) => last_run(row, look); time_key(row.last_run_at),
+            fixed("NEXT RUN", 8).from(60) => next_run(row, look); time_key(row.next_run_at),
             flex("LAST ERROR", 2).from(80) => last_error(row, look),
         }
     }

@@ -58,7 +58,7 @@ impl ListPane for EnginesPane {
             flex("ENGINE", 2) => Cell::plain(name(row)),
             fixed("ROLE", 8) => role(row),
             fixed("STEPS", 6) => Cell::plain(row.running.to_string()),
-            flex("LEASE", 1).from(50) => Cell::plain(lease_words(row, look.now)),
+            flex("LEASE", 1).from(50) => Cell::plain(lease_words(row, look.now)); time_key(row.renewed_at),
             fixed("VERSION", 8).from(80) => Cell::dim(&row.version),
             flex("HOST", 1).from(100) => Cell::dim(&row.host),
         }

@@ -61,7 +61,7 @@ impl ListPane for OrphansPane {
             fixed("KIND", 14).from(60) => Cell::plain(kind_words(&row.resource.key.kind)),
             flex("NAME", 2) => Cell::plain(name_or_id(&row.resource.name, &row.resource.key.id)),
             flex("SITE", 2).from(70) => Cell::plain(row.resource.key.site.to_string()),
-            fixed("SINCE (UTC)", 11).from(100) => Cell::dim(look.time(row.since)); row.since.to_rfc3339(),
+            fixed("SINCE (UTC)", 11).from(100) => Cell::dim(look.time(row.since)); time_key(row.since),
             fixed("DELETION", 8).from(60) => Cell::dim(short_id(&row.deletion_id)),
             flex("WHY", 3).from(90) => Cell::plain(&row.why),
         }

@@ -234,8 +234,3 @@ fn ending(column: Column) -> Column {
         ..column
     }
 }
-
-/// The key by which a column of times is sorted; rows without a time come first.
-fn time_key(at: Option<chrono::DateTime<chrono::Utc>>) -> String {
-    at.map(|at| at.to_rfc3339()).unwrap_or_default()
-}

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 
 use super::{Cell, Keymap, RenderContext, SearchQuery};
 use crate::domain::natural::Natural;
@@ -96,14 +96,9 @@ impl<'t, R> Paired<'t, R> {
         }
     }
 
-    /// The text of a row's cell, on the widest screen.
-    fn text(&self, row: &R) -> String {
-        (self.cell)(row, &ANY_SCREEN).text
-    }
-
-    fn rank(&self, row: &R) -> Natural {
-        let key = self.key.as_ref();
-        Natural::new(&key.map_or_else(|| self.text(row), |key| key(row)))
+    fn rank(&self, row: &R, look: &RenderContext) -> Natural {
+        let key = self.key.as_ref().map(|key| key(row));
+        Natural::new(&key.unwrap_or_else(|| (self.cell)(row, look).text))
     }
 
     /// The heading as filters name it.
@@ -124,7 +119,8 @@ pub(crate) fn column_name(heading: &str) -> String {
 
 static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);
 
-/// The context in which cells are written to be sorted and searched. It is the same for every screen.
+/// The context in which cells are written to be sorted and searched, but for the time, which is the present. It is the
+/// same for every screen.
 pub(crate) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|| RenderContext {
     keys: &KEYS,
     ascii: false,
@@ -258,8 +254,8 @@ impl<R> Table<'_, R> {
     }
 
     /// The key by which a row is sorted in a column.
-    pub(super) fn rank(&self, column: usize, row: &R) -> Option<Natural> {
-        Some(self.0.get(column)?.rank(row))
+    pub(super) fn rank(&self, column: usize, row: &R, look: &RenderContext) -> Option<Natural> {
+        Some(self.0.get(column)?.rank(row, look))
     }
 
     pub(super) fn headings(&self) -> Vec<String> {
@@ -273,13 +269,19 @@ impl<R> Table<'_, R> {
     }
 
     /// Whether a row fits the words of a filter that are about columns.
-    pub(super) fn fits(&self, row: &R, filter: &SearchQuery) -> bool {
+    pub(super) fn fits(&self, row: &R, filter: &SearchQuery, look: &RenderContext) -> bool {
         filter.fits_columns(|name| {
             let mut columns = self.0.iter();
             let column = columns.find(|it| it.name() == name);
-            column.map_or_else(String::new, |it| it.text(row))
+            column.map_or_else(String::new, |it| (it.cell)(row, look).text)
         })
     }
+}
+
+/// The key by which a column of times, or of ages, is sorted; rows without a time come first.
+pub(crate) fn time_key(at: impl Into<Option<DateTime<Utc>>>) -> String {
+    let at = at.into().map(|at| at.to_rfc3339());
+    at.unwrap_or_default()
 }
 
 /// Pairs a column with its cell.

@@ -180,12 +180,15 @@ impl<P: ListPane> Listed<P> {
         let mut visible = self.rows.fitting();
         let (filter, order) = (&self.rows.list.filter, self.rows.list.order);
         if filter.has_columns() || order.is_some() {
-            let table = self.pane.table(&self.rows, &ANY_SCREEN);
+            let now = filter.now();
+            let look = &RenderContext { now, ..*ANY_SCREEN };
+            let table = self.pane.table(&self.rows, look);
             let row = |at: &usize| self.rows.at(*at);
-            visible.retain(|at| row(at).is_some_and(|row| table.fits(row, filter)));
+            visible.retain(|at| row(at).is_some_and(|row| table.fits(row, filter, look)));
             self.pane.arrange(&self.rows, &mut visible);
             if let Some(Order { column, backwards }) = order {
-                visible.sort_by_cached_key(|at| row(at).and_then(|row| table.rank(column, row)));
+                let rank = |at: &usize| table.rank(column, row(at)?, look);
+                visible.sort_by_cached_key(rank);
                 if backwards {
                     visible.reverse();
                 }

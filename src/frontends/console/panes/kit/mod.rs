@@ -29,7 +29,7 @@ pub(crate) use crate::domain::filter::{Facts, SearchQuery};
 pub(crate) use bulk::Subject;
 pub(crate) use columns::{
     ANY_SCREEN, Choosable, Column, ColumnOffer, Order, Shown, TREE, Table, Width, attempts,
-    column_name, columns, columns_owner, fixed, flex, paired,
+    column_name, columns, columns_owner, fixed, flex, paired, time_key,
 };
 pub(crate) use copying::Copied;
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
