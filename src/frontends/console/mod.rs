@@ -35,6 +35,7 @@ mod look;
 mod panes;
 mod plain;
 mod prompt;
+mod question;
 mod render;
 mod replay_cursor;
 mod replaying;

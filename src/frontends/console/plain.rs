@@ -18,6 +18,7 @@ use super::event::Event;
 use super::keys::{self, Keymap};
 use super::look::Tone;
 use super::prompt::Prompt;
+use super::question;
 use super::render::{news, render_lines};
 use super::runtime::{Asker, TICK};
 use super::state::State;
@@ -123,7 +124,11 @@ impl Plain {
 
     /// Handles one typed line.
     fn typed(&mut self, line: &str, asker: &mut Asker) {
-        match read(line, self.state.prompt.as_ref()) {
+        let events = match question::open(&self.state) {
+            Some(question) => read_answer(line, question.options.iter().map(|(key, _)| *key)),
+            None => read(line, self.state.prompt.as_ref()),
+        };
+        match events {
             Ok(events) => events.into_iter().for_each(|event| self.take(event, asker)),
             Err(complaint) => self.state.say(Tone::Warn, complaint),
         }
@@ -195,6 +200,28 @@ fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, Modifiers::NONE)
 }
 
+/// Translates the answer to a question that offers these keys into events.
+///
+/// # Errors
+/// The line is none of the keys; the message says what to type.
+fn read_answer(line: &str, offered: impl Iterator<Item = char>) -> Result<Vec<Event>, String> {
+    let line = line.trim();
+    let offered: Vec<char> = offered.collect();
+    let mut codes = offered.iter().filter(|key| line == key.to_string());
+    let code = match codes.next() {
+        Some(key) => KeyCode::Char(*key),
+        None if line.is_empty() => KeyCode::Escape,
+        None => {
+            let keys: Vec<String> = offered.iter().map(char::to_string).collect();
+            let keys = keys.join(" or ");
+            return Err(format!(
+                "\"{line}\" is no answer; type {keys}, or an empty line"
+            ));
+        }
+    };
+    Ok(vec![Event::Key(key(code))])
+}
+
 /// Translates a typed line into events.
 ///
 /// # Errors
@@ -207,9 +234,6 @@ fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
     let paste = |text: &str| Event::Paste(text.to_owned());
     match prompt {
         Some(_) if line.is_empty() => return Ok(vec![press(KeyCode::Escape)]),
-        Some(Prompt::Quit | Prompt::Unsent | Prompt::Replace { .. }) => {
-            return Ok(line.chars().map(KeyCode::Char).map(press).collect());
-        }
         Some(_) => return Ok(vec![clear(), paste(line), enter()]),
         None => {}
     }
@@ -276,6 +300,18 @@ mod tests {
         assert!(read_words(":stuck").contains("Paste(\"stuck\")"));
         assert!(read_words("/web age>1h").contains("Paste(\"web age>1h\")"));
         assert_eq!(read_words("delete"), "Err(())");
+    }
+
+    #[test]
+    fn an_answer_is_exactly_one_of_the_offered_keys_or_an_empty_line() {
+        let answer = |line: &str| format!("{:?}", read_answer(line, "ls".chars()));
+        let pressed = |code| format!("{:?}", Ok::<_, String>(vec![Event::Key(key(code))]));
+        assert_eq!(answer(" s "), pressed(KeyCode::Char('s')));
+        assert_eq!(answer(""), pressed(KeyCode::Escape));
+        for word in ["stay", "ss", "l s", "x", "S"] {
+            let refused = format!("{word}\\\" is no answer; type l or s, or an empty line");
+            assert!(answer(word).contains(&refused), "{}", answer(word));
+        }
     }
 
     #[test]

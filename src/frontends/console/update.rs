@@ -17,7 +17,7 @@ use super::panes::kit::Arrived;
 use super::prompt::{self, CommandWords, Prompt};
 use super::searching::{set_filter, show_fitting};
 use super::state::State;
-use super::{Exit, alert, column_choice, command, layout, replaying, reporting, views};
+use super::{alert, column_choice, command, layout, question, replaying, reporting, views};
 use crate::present::count;
 use crate::system::config::{Alert, ChoiceTable};
 
@@ -149,8 +149,7 @@ fn handle(state: &mut State, event: Event) {
 fn key(state: &mut State, pressed: KeyEvent) {
     state.message = None;
     // On a screen that is too small nobody can see what a key would do.
-    let quits = matches!(state.prompt, Some(Prompt::Quit | Prompt::Unsent));
-    if layout::is_too_small(state.size) && !quits {
+    if layout::is_too_small(state.size) && question::open(state).is_none() {
         state.prompt = None;
         let action = state.options.keys.action(Scope::Everywhere, false, pressed);
         if action == Some(Action::Quit) {
@@ -371,25 +370,10 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             prompt::edit(&mut input, pressed);
             state.prompt = Some(Prompt::Report { deletion_id, input });
         }
-        Prompt::Replace { deletion_id, file } => match pressed.code {
-            KeyCode::Char('y') => reporting::write(state, deletion_id, file, true),
-            _ => state.prompt = Some(Prompt::Replace { deletion_id, file }),
-        },
-        Prompt::Quit => match pressed.code {
-            // A practice cloud ends with this process, so nothing can be left running.
-            KeyCode::Char('l') if state.options.practice.is_none() => {
-                state.outbox.push(Effect::Quit(Exit::LeaveRunning));
-            }
-            KeyCode::Char('s') => state.outbox.push(Effect::Quit(Exit::Stop)),
-            _ => state.prompt = Some(Prompt::Quit),
-        },
-        Prompt::Unsent => match pressed.code {
-            KeyCode::Char('d') => {
-                state.bulks.clear();
-                state.quit();
-            }
-            _ => state.prompt = Some(Prompt::Unsent),
-        },
+        Prompt::Quit | Prompt::Unsent | Prompt::Replace { .. } => {
+            state.prompt = Some(prompt);
+            question::answer(state, pressed.code);
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use super::layout::{Areas, areas, detail_rows, head_lines, is_beside, is_too_sma
 use super::look::{Cell, RenderContext, Tone};
 use super::panes::kit::Pane;
 use super::prompt::Prompt;
+use super::question;
 use super::state::State;
 use crate::domain::text::split_plain;
 
@@ -232,17 +233,11 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Areas) -> Option<Posi
             canvas.clear(area);
             Some(canvas.input("report to: ", input, area))
         }
-        Some(Prompt::Replace { file, .. }) => {
-            overlay::replace(file, canvas);
-            None
-        }
         Some(Prompt::Confirm(confirm)) => overlay::confirm(state, confirm, canvas),
-        Some(Prompt::Quit) => {
-            overlay::quit(state, canvas);
-            None
-        }
-        Some(Prompt::Unsent) => {
-            overlay::unsent(state, canvas);
+        Some(Prompt::Quit | Prompt::Unsent | Prompt::Replace { .. }) => {
+            if let Some(question) = question::open(state) {
+                overlay::question(&question, canvas);
+            }
             None
         }
         None => {

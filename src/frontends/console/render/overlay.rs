@@ -1,21 +1,17 @@
 //! Boxes over the pane, for questions that must be answered first.
 
-use std::path::Path;
-
 use ratatui::layout::{Position, Rect};
 use ratatui::symbols::border;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Widget as _};
 
-use super::super::Practice;
-use super::super::bulk::Bulk;
 use super::super::keys::Action;
 use super::super::layout::{COLUMNS_MIN, ROWS_MIN};
 use super::super::look::{Cell, Tone};
-use super::super::prompt::{Confirm, Prompt};
+use super::super::prompt::Confirm;
+use super::super::question::{self, Question};
 use super::super::state::State;
 use super::{Canvas, header};
-use crate::present::count;
 
 const WIDTH_MAX: u16 = 76;
 const ASCII: border::Set<'_> = border::Set {
@@ -32,20 +28,14 @@ const ASCII: border::Set<'_> = border::Set {
 pub(super) fn too_small(state: &State, canvas: &mut Canvas) {
     let area = canvas.buffer.area;
     let look = canvas.look;
-    let text = if matches!(state.prompt, Some(Prompt::Quit)) {
-        match state.options.practice {
-            Some(_) => "s stop it, esc stay".to_owned(),
-            None => "l leave it running, s stop, esc stay".to_owned(),
-        }
-    } else if matches!(state.prompt, Some(Prompt::Unsent)) {
-        format!("{} d drops them, esc stay", unsent_words(state))
-    } else {
-        format!(
+    let text = match question::open(state) {
+        Some(question) => in_short(&question),
+        None => format!(
             "gone needs {COLUMNS_MIN}x{ROWS_MIN}, this screen is {}x{}. {} quits.",
             area.width,
             area.height,
             look.key(Action::Quit)
-        )
+        ),
     };
     let rows = usize::from(area.height.max(1));
     for (y, line) in (area.y..).zip(look.wrap(&text, usize::from(area.width.max(1)), rows)) {
@@ -53,12 +43,26 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas) {
     }
 }
 
-/// Draws the typed confirmation; returns the cursor's position once keys have an effect.
-pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> Option<Position> {
-    let mut lines: Vec<Cell> = confirm.lines.iter().map(Cell::plain).collect();
+/// A question for a screen that may have no room for more than its keys.
+fn in_short(question: &Question) -> String {
+    let keys = question.keys("esc").into_iter();
+    let keys: Vec<String> = keys
+        .map(|(key, (does, _))| format!("{key} {does}"))
+        .collect();
+    format!("{}. {}", keys.join(", "), question.head.join(" "))
+}
+
+/// Returns lines of which the first one is strong.
+fn headed(lines: &[String]) -> Vec<Cell> {
+    let mut lines: Vec<Cell> = lines.iter().map(Cell::plain).collect();
     if let Some(first) = lines.first_mut() {
         first.tone = Tone::Strong;
     }
+    lines
+}
+
+/// Draws the typed confirmation; returns the cursor's position once keys have an effect.
+pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> Option<Position> {
     let ask = confirm.ask();
     let ask = match confirm.wrong {
         true => Cell::new(
@@ -70,7 +74,7 @@ pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> 
             Tone::Warn,
         ),
     };
-    let inner = frame(canvas, "confirm", &lines, &[ask], 1);
+    let inner = frame(canvas, "confirm", &headed(&confirm.lines), &[ask], 1);
     // The colours mark the clouds where the command takes effect.
     let mut x = inner.x + 12;
     for (cloud, accent) in header::accents_of(state, confirm) {
@@ -82,83 +86,12 @@ pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> 
     (!state.is_guarded()).then(|| canvas.input(">", &confirm.input, line))
 }
 
-pub(super) fn quit(state: &State, canvas: &mut Canvas) {
-    let choices = match state.options.practice {
-        Some(practice) => [
-            Cell::plain(practice_words(practice)),
-            Cell::plain("s    stop it, and quit"),
-        ],
-        None => [
-            Cell::plain("l    leave it running in the background, and quit"),
-            Cell::plain("s    stop it; the ledger keeps all, and the next start continues"),
-        ],
-    };
-    let mut lines = vec![Cell::new(work_words(state), Tone::Strong)];
-    lines.extend(choices);
-    lines.push(Cell::plain("esc  stay"));
-    frame(canvas, "quit", &lines, &[], 0);
-}
-
-pub(super) fn unsent(state: &State, canvas: &mut Canvas) {
-    let lines = [
-        Cell::new(unsent_words(state), Tone::Strong),
-        Cell::plain("d    drop them, and quit: nothing more is sent for these rows"),
-        Cell::plain("esc  stay; they are sent meanwhile"),
-    ];
-    frame(canvas, "quit", &lines, &[], 0);
-}
-
-pub(super) fn replace(file: &Path, canvas: &mut Canvas) {
-    let lines = [
-        Cell::new(exists_words(file), Tone::Strong),
-        Cell::plain("y    replace it with the report"),
-        Cell::plain("esc  keep it; no report is written"),
-    ];
-    frame(canvas, "report", &lines, &[], 0);
-}
-
-/// Says that a file exists already.
-pub(super) fn exists_words(file: &Path) -> String {
-    format!("{} exists already.", file.display())
-}
-
-/// Says which commands were confirmed and would not be sent.
-pub(super) fn unsent_words(state: &State) -> String {
-    let unsent = count(state.unsent(), "command");
-    let what = state.bulks.iter().map(Bulk::what).collect::<Vec<_>>();
-    format!("{unsent} not sent yet: {}.", what.join("; "))
-}
-
-/// Says what happens to the practice cloud and its deletions when its console ends.
-pub(super) fn practice_words(practice: Practice) -> &'static str {
-    match practice.keeps_ledger {
-        true => "The practice cloud ends with this console; its deletions stay in the ledger.",
-        false => "The practice cloud ends with this console, and its deletions are forgotten.",
-    }
-}
-
-/// Says which work quitting would interrupt.
-pub(super) fn work_words(state: &State) -> String {
-    let snapshot = &state.snapshot;
-    let of = |state: &str| snapshot.deletions_by_state.get(state).copied().unwrap_or(0);
-    let are = |n: u64| if n == 1 { "is" } else { "are" };
-    // A deletion that is being planned or waits for an approval has no step under way.
-    let work = [
-        (snapshot.steps.live(), "step", "under way"),
-        (of("planning"), "deletion", "being planned"),
-        (
-            of("awaiting_approval"),
-            "deletion",
-            "waiting for an approval",
-        ),
-    ];
-    let work = work.into_iter().filter(|(n, ..)| *n > 0);
-    let work = work.map(|(n, what, how)| format!("{} {} {how}", count(n, what), are(n)));
-    let work = work.collect::<Vec<_>>().join(", ");
-    match work.is_empty() {
-        true => "The engine runs in this console, and not all deletions have ended.".to_owned(),
-        false => format!("The engine runs in this console: {work}."),
-    }
+/// Draws a question with its keys.
+pub(super) fn question(question: &Question, canvas: &mut Canvas) {
+    let mut lines = headed(&question.head);
+    let keys = question.keys("esc").into_iter();
+    lines.extend(keys.map(|(key, (does, more))| Cell::plain(format!("{key:<3}  {does}{more}"))));
+    frame(canvas, question.title, &lines, &[], 0);
 }
 
 /// Draws a box with these lines and `more` rows below them; returns the area inside it. On a small screen the

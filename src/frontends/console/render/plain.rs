@@ -4,8 +4,8 @@ use super::super::keys::Scope;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::kit::{Column, Pane, Shown, emptiness};
 use super::super::prompt::{Confirm, Prompt};
+use super::super::question::{self, Question};
 use super::super::state::State;
-use super::overlay::{exists_words, practice_words, unsent_words, work_words};
 use super::{header, keys};
 use crate::present::thousands;
 
@@ -24,32 +24,16 @@ pub fn render_lines(state: &State) -> Vec<String> {
     }
     match &state.prompt {
         Some(Prompt::Confirm(confirm)) => confirm_lines(confirm).iter().for_each(|line| say(line)),
-        Some(Prompt::Quit) => {
-            say(&work_words(state));
-            match state.options.practice {
-                Some(practice) => {
-                    say(practice_words(practice));
-                    say("s: stop it, and quit.");
-                }
-                None => say(
-                    "l: leave it running in the background, and quit. s: stop it; the next start continues.",
-                ),
-            }
-            say("An empty line: stay.");
-        }
-        Some(Prompt::Unsent) => {
-            say(&unsent_words(state));
-            say("d: drop them, and quit. An empty line: stay; they are sent meanwhile.");
+        Some(Prompt::Quit | Prompt::Unsent | Prompt::Replace { .. }) => {
+            let question = question::open(state);
+            let lines = question.iter().flat_map(question_lines);
+            lines.for_each(|line| say(&line));
         }
         Some(Prompt::Report { input, .. }) => {
             let file = input.value();
             say(&format!(
                 "Type the file for the report, such as {file}. An empty line: no report."
             ));
-        }
-        Some(Prompt::Replace { file, .. }) => {
-            say(&exists_words(file));
-            say("y: replace it. An empty line: keep it; no report is written.");
         }
         // A typed line opens such a prompt and answers it at once, so it is never shown.
         Some(Prompt::Command(_) | Prompt::Filter { .. }) | None => {
@@ -87,6 +71,12 @@ fn confirm_lines(confirm: &Confirm) -> Vec<String> {
         false => format!("Type {}. An empty line sends nothing.", confirm.ask()),
     });
     lines
+}
+
+fn question_lines(question: &Question) -> Vec<String> {
+    let keys = question.keys("An empty line").into_iter();
+    let keys = keys.map(|(key, (does, more))| format!("{key}: {does}{more}."));
+    question.head.iter().cloned().chain(keys).collect()
 }
 
 fn header_lines(state: &State, look: &RenderContext) -> Vec<String> {

@@ -1,0 +1,123 @@
+//! Questions that one key answers: what quitting does to work and to commands that were not sent, and whether to
+//! replace a file.
+
+use termina::event::KeyCode;
+
+use super::bulk::Bulk;
+use super::event::Effect;
+use super::prompt::Prompt;
+use super::state::State;
+use super::{Exit, reporting};
+use crate::domain::model::DeletionState;
+use crate::present::count;
+
+pub(super) struct Question {
+    pub(super) title: &'static str,
+    /// What the question is about, one fact per line.
+    pub(super) head: Vec<String>,
+    /// The keys, each with what it does.
+    pub(super) options: Vec<(char, Deed)>,
+    /// What happens if the person chooses none of the options.
+    stay: Deed,
+}
+
+impl Question {
+    /// The keys, each with what it does; `none` is the word for choosing none of the options.
+    pub(super) fn keys(&self, none: &str) -> Vec<(String, Deed)> {
+        let options = self
+            .options
+            .iter()
+            .map(|(key, deed)| (key.to_string(), *deed));
+        options.chain([(none.to_owned(), self.stay)]).collect()
+    }
+}
+
+/// What is done, in short, and the rest of the sentence.
+type Deed = (&'static str, &'static str);
+
+/// Returns the question that is open, if one is.
+#[rustfmt::skip]
+pub(super) fn open(state: &State) -> Option<Question> {
+    let (title, head, options, stay) = match (state.prompt.as_ref()?, state.options.practice) {
+        // A practice cloud ends with this process, so nothing can be left running.
+        (Prompt::Quit, Some(practice)) => {
+            let ends = match practice.keeps_ledger {
+                true => "The practice cloud ends with this console; its deletions stay in the ledger.",
+                false => "The practice cloud ends with this console, and its deletions are forgotten.",
+            };
+            let options = vec![('s', ("stop it", ", and quit"))];
+            ("quit", vec![work_words(state), ends.to_owned()], options, ("stay", ""))
+        }
+        (Prompt::Quit, None) => {
+            let options = vec![
+                ('l', ("leave it running", " in the background, and quit")),
+                ('s', ("stop it", "; the ledger keeps all, and the next start continues")),
+            ];
+            ("quit", vec![work_words(state)], options, ("stay", ""))
+        }
+        (Prompt::Unsent, _) => {
+            let options = vec![('d', ("drop them", ", and quit: nothing more is sent for these rows"))];
+            ("quit", vec![unsent_words(state)], options, ("stay", "; they are sent meanwhile"))
+        }
+        (Prompt::Replace { file, .. }, _) => {
+            let exists = format!("{} exists already.", file.display());
+            let options = vec![('y', ("replace it", ""))];
+            ("report", vec![exists], options, ("keep it", "; no report is written"))
+        }
+        (Prompt::Command(_) | Prompt::Filter { .. } | Prompt::Confirm(_) | Prompt::Report { .. }, _) => return None,
+    };
+    Some(Question { title, head, options, stay })
+}
+
+/// Answers the question that is open; a key that it does not offer does nothing.
+pub(super) fn answer(state: &mut State, pressed: KeyCode) {
+    let mut options = open(state).into_iter().flat_map(|it| it.options);
+    let Some((key, _)) = options.find(|(key, _)| KeyCode::Char(*key) == pressed) else {
+        return;
+    };
+    match (state.prompt.take(), key) {
+        (Some(Prompt::Quit), 'l') => state.outbox.push(Effect::Quit(Exit::LeaveRunning)),
+        (Some(Prompt::Quit), _) => state.outbox.push(Effect::Quit(Exit::Stop)),
+        (Some(Prompt::Replace { deletion_id, file }), _) => {
+            reporting::write(state, deletion_id, file, true);
+        }
+        _ => {
+            state.bulks.clear();
+            state.quit();
+        }
+    }
+}
+
+/// Says which work quitting would interrupt.
+fn work_words(state: &State) -> String {
+    let snapshot = &state.snapshot;
+    let of = |state: DeletionState| {
+        let known = snapshot.deletions_by_state.get(state.as_str());
+        known.copied().unwrap_or(0)
+    };
+    let are = |n: u64| if n == 1 { "is" } else { "are" };
+    // A deletion that is being planned or waits for an approval has no step under way.
+    let work = [
+        (snapshot.steps.live(), "step", "under way"),
+        (of(DeletionState::Planning), "deletion", "being planned"),
+        (
+            of(DeletionState::AwaitingApproval),
+            "deletion",
+            "waiting for an approval",
+        ),
+    ];
+    let work = work.into_iter().filter(|(n, ..)| *n > 0);
+    let work = work.map(|(n, what, how)| format!("{} {} {how}", count(n, what), are(n)));
+    let work = work.collect::<Vec<_>>().join(", ");
+    match work.is_empty() {
+        true => "The engine runs in this console, and not all deletions have ended.".to_owned(),
+        false => format!("The engine runs in this console: {work}."),
+    }
+}
+
+/// Says which commands were confirmed and would not be sent.
+fn unsent_words(state: &State) -> String {
+    let unsent = count(state.unsent(), "command");
+    let what = state.bulks.iter().map(Bulk::what).collect::<Vec<_>>();
+    format!("{unsent} not sent yet: {}.", what.join("; "))
+}
