@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 
@@ -71,20 +71,8 @@ pub(super) fn written(
     }
 }
 
-/// Gathers the report and writes it as a web page that only this account can read. Returns the whole path of the
-/// file.
+/// Gathers the report and writes it as a web page that only this account can read.
 pub(super) async fn make(
-    control: &dyn Control,
-    deletion_id: &str,
-    file: &Path,
-    replaces: bool,
-) -> (PathBuf, Result<(), NotWritten>) {
-    let file = absolute(file).unwrap_or_else(|_| file.to_owned());
-    let result = gather_and_write(control, deletion_id, &file, replaces).await;
-    (file, result)
-}
-
-async fn gather_and_write(
     control: &dyn Control,
     deletion_id: &str,
     file: &Path,

@@ -213,8 +213,8 @@ impl Asker {
                 replaces,
             } => {
                 self.tasks.spawn(async move {
-                    let made = reporting::make(&*control, &deletion_id, &file, replaces).await;
-                    let (file, result) = made;
+                    let file = std::path::absolute(&file).unwrap_or(file);
+                    let result = reporting::make(&*control, &deletion_id, &file, replaces).await;
                     Event::ReportWritten {
                         deletion_id,
                         file,
