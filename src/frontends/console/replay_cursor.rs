@@ -29,11 +29,6 @@ impl ReplayCursor {
         self.under_way.is_some() || self.asked.is_some()
     }
 
-    /// The last events before the time that is shown, in words.
-    pub(super) fn happened(&self) -> &str {
-        &self.happened
-    }
-
     /// The time from which the next jump is counted: the one that the last requested move goes to. It is `at`, the
     /// time that is shown, without a move or if that move counts events.
     pub(super) fn aim(&self, at: DateTime<Utc>) -> DateTime<Utc> {

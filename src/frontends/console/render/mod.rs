@@ -251,7 +251,7 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Areas) -> Option<Posi
                     canvas.own(area.width - 9, area.y, " :events ", look.style(Tone::Dim));
                 }
             } else if state.replays() && areas.footer != area {
-                let happened = state.replay_cursor.happened();
+                let happened = &state.replay_cursor.happened;
                 canvas.put(1, area.y, area.width - 1, happened, look.style(Tone::Dim));
             }
             None

@@ -92,7 +92,7 @@ fn header_lines(state: &State, look: &RenderContext) -> Vec<String> {
             joined(header::counts(state, look)),
             format!(
                 "it covers {first} to {last}; {}",
-                state.replay_cursor.happened()
+                state.replay_cursor.happened
             ),
         ];
     }
