@@ -65,6 +65,18 @@ impl CommandWords {
     pub(crate) fn of(what: String) -> Self {
         Self { what, done: None }
     }
+
+    /// The words for pausing something, or for resuming it if it is paused.
+    pub(crate) fn pausing(is_paused: bool, words: &str) -> Self {
+        let (does, is) = match is_paused {
+            true => ("resuming", "is resumed"),
+            false => ("pausing", "is paused"),
+        };
+        Self {
+            what: format!("{does} {words}"),
+            done: Some(format!("{words} {is}")),
+        }
+    }
 }
 
 /// A confirmation that must be typed, and then a reason, if a cloud requires one.

@@ -37,13 +37,10 @@ impl Row for SiteStatus {
 /// Pauses a site, or resumes it if a person paused it. A pause for lost rights ends automatically.
 fn pause(status: &SiteStatus) -> PaneRequest {
     let site = status.site.clone();
-    let (does, is, command) = match status.paused_by {
-        Some(_) => ("resuming", "is resumed", Command::ResumeSite { site }),
-        None => ("pausing", "is paused", Command::PauseSite { site }),
-    };
-    let words = CommandWords {
-        what: format!("{does} {}", status.site),
-        done: Some(format!("{} {is}", status.site)),
+    let words = CommandWords::pausing(status.paused_by.is_some(), &site.to_string());
+    let command = match status.paused_by {
+        Some(_) => Command::ResumeSite { site },
+        None => Command::PauseSite { site },
     };
     PaneRequest::Submit { words, command }
 }

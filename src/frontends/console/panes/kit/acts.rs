@@ -135,13 +135,10 @@ fn act_on_deletion_of(step: &Step, action: Action, context: &mut Context) {
 
 /// Pauses a deletion, or resumes it if it is paused.
 fn pause(is_paused: bool, words: &str, deletion_id: String) -> PaneRequest {
-    let (does, is, command) = match is_paused {
-        true => ("resuming", "is resumed", Command::Resume { deletion_id }),
-        false => ("pausing", "is paused", Command::Pause { deletion_id }),
-    };
-    let words = CommandWords {
-        what: format!("{does} {words}"),
-        done: Some(format!("{words} {is}")),
+    let words = CommandWords::pausing(is_paused, words);
+    let command = match is_paused {
+        true => Command::Resume { deletion_id },
+        false => Command::Pause { deletion_id },
     };
     PaneRequest::Submit { words, command }
 }
