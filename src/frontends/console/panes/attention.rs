@@ -301,12 +301,7 @@ impl ListPane for AttentionPane {
         visible.retain(|at| rows.at(*at).is_some_and(|row| self.belongs(row)));
         visible.sort_by_key(|at| rows.at(*at).map(QueueRow::rank));
     }
-    fn others(&self) -> Vec<&dyn Refreshed> {
-        vec![&self.refused, &self.upcoming]
-    }
-    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
-        vec![&mut self.refused, &mut self.upcoming]
-    }
+    others! { refused, upcoming }
     fn answered(&mut self, rows: &mut Rows<QueueRow>) {
         let slow = self.slow.iter().cloned();
         let slow = slow.map(QueueRow::from);

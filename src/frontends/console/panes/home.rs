@@ -605,28 +605,7 @@ impl ListPane for HomePane {
             false => Vec::new(),
         }
     }
-    fn others(&self) -> Vec<&dyn Refreshed> {
-        vec![
-            &self.refused,
-            &self.causes,
-            &self.upcoming,
-            &self.any,
-            &self.last_day,
-            &self.census,
-            &self.heat,
-        ]
-    }
-    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
-        vec![
-            &mut self.refused,
-            &mut self.causes,
-            &mut self.upcoming,
-            &mut self.any,
-            &mut self.last_day,
-            &mut self.census,
-            &mut self.heat,
-        ]
-    }
+    others! { refused, causes, upcoming, any, last_day, census, heat }
     fn answered(&mut self, rows: &mut Rows<HomeRow>) {
         rows.feed.stand(self.rows());
         // Until all sections are known, the cursor stays on the first row, whatever that row is.

@@ -125,12 +125,7 @@ impl ListPane for InspectPane {
     fn details(&self, event: &LedgerEvent, look: &RenderContext) -> Vec<Cell> {
         message_lines(&event.message, &datum(event, "request_id"), event.at, look)
     }
-    fn others(&self) -> Vec<&dyn Refreshed> {
-        vec![&self.step, &self.deletion]
-    }
-    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
-        vec![&mut self.step, &mut self.deletion]
-    }
+    others! { step, deletion }
     fn opened(&mut self, rows: &mut Rows<LedgerEvent>, context: &Context) {
         if context.replays {
             let last = context.snapshot.last_event;

@@ -150,12 +150,7 @@ impl ListPane for SitesPane {
         lines.extend(self.last_hour(site, look));
         lines
     }
-    fn others(&self) -> Vec<&dyn Refreshed> {
-        vec![&self.heat]
-    }
-    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
-        vec![&mut self.heat]
-    }
+    others! { heat }
     fn copies(&self, _: &Rows<SiteStatus>, site: &SiteStatus) -> Vec<Copied> {
         vec![Copied::new("the name", &site.site.to_string())]
     }

@@ -182,12 +182,7 @@ impl ListPane for TombstonesPane {
             Cell::dim(means(tombstone.phase)),
         ]
     }
-    fn others(&self) -> Vec<&dyn Refreshed> {
-        vec![&self.names]
-    }
-    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
-        vec![&mut self.names]
-    }
+    others! { names }
     /// Gives the rows the names that are known.
     fn answered(&mut self, rows: &mut Rows<Kept>) {
         let names = &self.names.known;

@@ -145,12 +145,7 @@ impl ListPane for TourPane {
         let lines = stop.station.how.map(|line| look.keys.spell(line));
         lines.map(Cell::plain).to_vec()
     }
-    fn others(&self) -> Vec<&dyn Refreshed> {
-        vec![&self.deletions]
-    }
-    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
-        vec![&mut self.deletions]
-    }
+    others! { deletions }
     fn answered(&mut self, rows: &mut Rows<Stop>) {
         let stops = STATIONS.iter().map(|station| Stop {
             station,

@@ -149,6 +149,20 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     }
 }
 
+/// Lists the fields that are queries of the pane besides that of its rows, as [`ListPane::others`] and
+/// [`ListPane::others_mut`].
+macro_rules! others {
+    ($($field:ident),*) => {
+        fn others(&self) -> Vec<&dyn $crate::frontends::console::panes::kit::Refreshed> {
+            vec![$(&self.$field),*]
+        }
+        fn others_mut(&mut self) -> Vec<&mut dyn $crate::frontends::console::panes::kit::Refreshed> {
+            vec![$(&mut self.$field),*]
+        }
+    };
+}
+pub(crate) use others;
+
 /// A pane with its rows.
 struct Listed<P: ListPane> {
     pane: P,

@@ -35,7 +35,7 @@ pub(crate) use copying::Copied;
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
 pub(crate) use feed::{Arrived, At, Batch, Feed, PAGE_ROWS, Pace, Refreshed};
 pub(crate) use freshness::Freshness;
-pub(crate) use list_pane::{ListPane, Refresh, listed};
+pub(crate) use list_pane::{ListPane, Refresh, listed, others};
 pub(crate) use marks::MARKED_MAX;
 pub(crate) use rows::{List, Row, Rows};
 
