@@ -4,12 +4,14 @@ use chrono::{DateTime, Utc};
 
 use super::keys::Action;
 use super::look::{Cell, RenderContext, Tone, or_none};
-use crate::control::{SiteState, SiteStatus};
+use crate::control::{SiteState, SiteStatus, Snapshot};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::estimate::{Outlook, outlook};
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState};
+use crate::domain::model::{
+    Deletion, DeletionState, Event as LedgerEvent, EventKind, Step, StepResource, StepState,
+};
 use crate::present::{
     attempts_words, blocker_words, count, counts_words, deletion_state_word, json_words,
     pace_words, range_words,
@@ -27,6 +29,19 @@ pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &s
         site: &sites.join("\n"),
         project: "",
         since: Some(deletion.requested_at),
+    })
+}
+
+/// Whether a step matches the filter; `others` are texts about it besides the name and the id of its resource.
+pub(crate) fn fits_step(filter: &SearchQuery, step: &Step, others: &[&str]) -> bool {
+    let StepResource { key, name } = &step.resource;
+    filter.fits(&Facts {
+        texts: &[&[name.as_str(), &key.id], others].concat(),
+        state: step.state.as_str(),
+        kind: key.kind.as_str(),
+        site: &key.site.to_string(),
+        project: &step.project_id,
+        since: step.blocked_since,
     })
 }
 
@@ -75,6 +90,22 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<C
     };
     lines.push(Cell::dim(format!("asked for by {who} at {at}{reason}")));
     lines
+}
+
+/// Number of deletions in this state.
+pub(crate) fn deletions_in(state: DeletionState, snapshot: &Snapshot) -> u64 {
+    let known = snapshot.deletions_by_state.get(state.as_str());
+    known.copied().unwrap_or(0)
+}
+
+/// Sorts sites: those that do not answer come first.
+pub(crate) fn urgency(site: &SiteStatus) -> u8 {
+    match site.state {
+        SiteState::Unreachable => 0,
+        SiteState::Paused => 1,
+        SiteState::Unknown => 2,
+        SiteState::Reachable => 3,
+    }
 }
 
 /// The state of a site, such as `✓ reachable`.

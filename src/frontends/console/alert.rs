@@ -1,5 +1,6 @@
 //! Alerts for a person who is not looking at the console: a deletion has ended, or something needs a person.
 
+use super::about::deletions_in;
 use crate::control::Snapshot;
 use crate::domain::model::{Deletion, DeletionState, StepState};
 use crate::present::{count, resource_words, target_words, thousands};
@@ -19,9 +20,9 @@ pub(super) fn words(before: &Snapshot, now: &Snapshot) -> Option<String> {
 
 fn needs_person(before: &Snapshot, now: &Snapshot) -> Option<String> {
     let waiting = |it: &Snapshot| {
-        let of = |state: DeletionState| it.deletions_by_state.get(state.as_str()).copied();
-        let deletions = [DeletionState::Refused, DeletionState::AwaitingApproval].map(of);
-        it.steps.stuck + deletions.into_iter().flatten().sum::<u64>()
+        let deletions = [DeletionState::Refused, DeletionState::AwaitingApproval];
+        let deletions = deletions.map(|state| deletions_in(state, it));
+        it.steps.stuck + deletions.into_iter().sum::<u64>()
     };
     let more = waiting(now)
         .checked_sub(waiting(before))

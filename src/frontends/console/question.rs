@@ -3,6 +3,7 @@
 
 use termina::event::KeyCode;
 
+use super::about::deletions_in;
 use super::bulk::Bulk;
 use super::event::Effect;
 use super::prompt::Prompt;
@@ -91,10 +92,7 @@ pub(super) fn answer(state: &mut State, pressed: KeyCode) {
 /// Says which work quitting would interrupt.
 fn work_words(state: &State) -> String {
     let snapshot = &state.snapshot;
-    let of = |state: DeletionState| {
-        let known = snapshot.deletions_by_state.get(state.as_str());
-        known.copied().unwrap_or(0)
-    };
+    let of = |state| deletions_in(state, snapshot);
     let are = |n: u64| if n == 1 { "is" } else { "are" };
     // A deletion that is being planned or waits for an approval has no step under way.
     let work = [

@@ -9,7 +9,7 @@ use crate::domain::attention::{self, Cause};
 use crate::domain::duration;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
-use crate::frontends::console::about::{deletion_lines, fits_deletion, step_lines};
+use crate::frontends::console::about::{deletion_lines, fits_step, step_lines};
 use crate::present::{
     cause_words, count, kind_words, refusal_reason, step_reason, target_words, thousands,
 };
@@ -118,20 +118,10 @@ impl Row for QueueRow {
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         match self {
-            Self::Refused(deletion) => fits_deletion(filter, deletion, &target_words(deletion)),
+            Self::Refused(deletion) => deletion.fits(filter),
             // The engine has already applied the filter to these steps.
             Self::Step(step) if step.state != StepState::Verifying => true,
-            Self::Step(step) => {
-                let resource = &step.resource;
-                filter.fits(&Facts {
-                    texts: &[&resource.name, &resource.key.id, &step_reason(step)],
-                    state: step.state.as_str(),
-                    kind: resource.key.kind.as_str(),
-                    site: &resource.key.site.to_string(),
-                    project: &step.project_id,
-                    since: step.blocked_since,
-                })
-            }
+            Self::Step(step) => fits_step(filter, step, &[&step_reason(step)]),
         }
     }
 }

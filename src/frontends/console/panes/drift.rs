@@ -6,7 +6,7 @@ use super::kit::*;
 use crate::control::query;
 use crate::domain::drift::{called, newcomers, waits_for_an_answer};
 use crate::domain::model::{Paged, Step, StepState, short_id};
-use crate::frontends::console::about::step_lines;
+use crate::frontends::console::about::{fits_step, step_lines};
 use crate::present::{count, resource_words};
 
 /// A step that waits for an answer.
@@ -54,21 +54,10 @@ impl Row for DriftRow {
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         let step = &self.0;
-        let key = &step.resource.key;
         let named: Vec<String> = newcomers(step).map(called).collect();
-        let texts = [step.resource.name.as_str(), &key.id, &step.deletion_id];
-        let texts: Vec<&str> = texts
-            .into_iter()
-            .chain(named.iter().map(String::as_str))
-            .collect();
-        filter.fits(&Facts {
-            texts: &texts,
-            state: step.state.as_str(),
-            kind: key.kind.as_str(),
-            site: &key.site.to_string(),
-            project: &step.project_id,
-            since: step.blocked_since,
-        })
+        let named = named.iter().map(String::as_str);
+        let texts: Vec<&str> = named.chain([step.deletion_id.as_str()]).collect();
+        fits_step(filter, step, &texts)
     }
 }
 

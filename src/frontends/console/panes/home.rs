@@ -27,7 +27,7 @@ use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::last_day::LastDay;
 use crate::domain::model::{Counts, Deletion, DeletionState, Step, StepState};
 use crate::frontends::console::about::{
-    deletion_lines, fits_deletion, site_state, step_lines, time_left,
+    deletion_lines, deletions_in, fits_step, site_state, step_lines, time_left, urgency,
 };
 use crate::present::{
     cause_words, count, kind_words, progress_words, refusal_reason, step_reason, target_words,
@@ -132,22 +132,13 @@ pub(super) fn pane() -> Box<dyn Pane> {
 
 impl Excerpt {
     fn of(snapshot: &Snapshot) -> Self {
-        let of = |state: DeletionState| {
-            let known = snapshot.deletions_by_state.get(state.as_str());
-            known.copied().unwrap_or(0)
-        };
         let mut sites = snapshot.sites.clone();
-        sites.sort_by_key(|site| match site.state {
-            SiteState::Unreachable => 0,
-            SiteState::Paused => 1,
-            SiteState::Unknown => 2,
-            SiteState::Reachable => 3,
-        });
+        sites.sort_by_key(urgency);
         Self {
             needs: snapshot.attention.iter().take(NEEDS_MAX).cloned().collect(),
             steps: snapshot.steps,
-            refused: of(DeletionState::Refused),
-            to_approve: of(DeletionState::AwaitingApproval),
+            refused: deletions_in(DeletionState::Refused, snapshot),
+            to_approve: deletions_in(DeletionState::AwaitingApproval, snapshot),
             running: snapshot.deletions.clone(),
             sites,
             has_deletions: !snapshot.deletions_by_state.is_empty(),
@@ -480,14 +471,9 @@ impl Row for HomeRow {
         match self {
             Self::Section(section) => section.name.to_owned(),
             Self::Step(step) => format!("step {}", step.id),
-            Self::Deletion(deletion) => deletion.id.clone(),
-            Self::Site(site) => site.site.to_string(),
-            Self::Cause(group, _) => format!(
-                "{} {} {}",
-                group.cause.state.as_str(),
-                group.cause.kind,
-                cause_words(&group.cause)
-            ),
+            Self::Deletion(deletion) => deletion.key(),
+            Self::Site(site) => site.key(),
+            Self::Cause(group, _) => group.key(),
             Self::Kind(it) => format!("kind {}", it.kind.name),
             Self::LastDay(_) => "last day".to_owned(),
         }
@@ -495,30 +481,10 @@ impl Row for HomeRow {
     fn fits(&self, filter: &SearchQuery) -> bool {
         match self {
             Self::Section(_) | Self::LastDay(_) => false,
-            Self::Step(step) => filter.fits(&Facts {
-                texts: &[
-                    &step.resource.name,
-                    &step.resource.key.id,
-                    &step_reason(step),
-                ],
-                state: step.state.as_str(),
-                kind: step.resource.key.kind.as_str(),
-                site: &step.resource.key.site.to_string(),
-                project: &step.project_id,
-                since: step.blocked_since,
-            }),
-            Self::Deletion(deletion) => fits_deletion(filter, deletion, &target_words(deletion)),
-            Self::Site(site) => filter.fits(&Facts {
-                texts: &[&site.reason],
-                site: &site.site.to_string(),
-                ..Facts::default()
-            }),
-            Self::Cause(group, _) => filter.fits(&Facts {
-                texts: &[&cause_words(&group.cause), &group.message],
-                state: group.cause.state.as_str(),
-                kind: group.cause.kind.as_str(),
-                ..Facts::default()
-            }),
+            Self::Step(step) => fits_step(filter, step, &[&step_reason(step)]),
+            Self::Deletion(deletion) => deletion.fits(filter),
+            Self::Site(site) => site.fits(filter),
+            Self::Cause(group, _) => group.fits(filter),
             Self::Kind(it) => filter.fits(&Facts {
                 texts: &[&kind_words(&it.kind.name)],
                 kind: it.kind.name.as_str(),

@@ -6,9 +6,9 @@ use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::control::{SiteState, SiteStatus};
-use crate::domain::model::StepState;
+use crate::domain::model::{DeletionState, StepState};
 
-use super::super::about::site_state;
+use super::super::about::{deletions_in, site_state, urgency};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::Confirm;
 use super::super::state::State;
@@ -180,13 +180,17 @@ pub(super) fn accents_of<'s>(
 pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     let snapshot = &state.snapshot;
     let steps = &snapshot.steps;
-    let of = |state: &str| snapshot.deletions_by_state.get(state).copied().unwrap_or(0);
+    let of = |state| deletions_in(state, snapshot);
     let read_only = look.width < 60 && snapshot.engine.read_only && !look.replays;
     let read_only = read_only.then(|| Cell::new("READ-ONLY", Tone::Warn));
     let counts = [
         (StepState::Stuck, steps.stuck, "stuck"),
-        (StepState::Stuck, of("refused"), "refused"),
-        (StepState::Blocked, of("awaiting_approval"), "to approve"),
+        (StepState::Stuck, of(DeletionState::Refused), "refused"),
+        (
+            StepState::Blocked,
+            of(DeletionState::AwaitingApproval),
+            "to approve",
+        ),
         (StepState::Blocked, steps.blocked, "blocked"),
         (StepState::Running, steps.running, "running"),
         (StepState::Verifying, steps.verifying, "verifying"),
@@ -200,7 +204,7 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     });
     let mut facts: Vec<Cell> = read_only.into_iter().chain(counts).collect();
     // A deletion that is being planned has no steps yet.
-    if let planning @ 1.. = of("planning") {
+    if let planning @ 1.. = of(DeletionState::Planning) {
         let words = format!("{} being planned", count(planning, "deletion"));
         facts.push(Cell::new(words, look.step_glyph(StepState::Running).1));
     }
@@ -249,12 +253,7 @@ pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
     let reachable = format!("{answer} of {all} sites reachable");
     let mut facts = vec![Cell::new(reachable, tone)];
     let mut sorted: Vec<_> = sites.iter().collect();
-    sorted.sort_by_key(|site| match site.state {
-        SiteState::Unreachable => 0,
-        SiteState::Paused => 1,
-        SiteState::Unknown => 2,
-        SiteState::Reachable => 3,
-    });
+    sorted.sort_by_key(|site| urgency(site));
     facts.extend(sorted.into_iter().map(|site| site_fact(site, look)));
     facts
 }
