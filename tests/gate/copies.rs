@@ -1,6 +1,7 @@
 //! Resources with copies at other sites: a plain DELETE deletes the copies too, and nothing brings them back.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use gone::domain::model::{DeletionState, Phase};
 use gone::sandbox::WorldOptions;
@@ -291,6 +292,31 @@ async fn n01_a_plain_delete_that_outlasts_the_wait_is_answered_204_while_it_runs
     assert_eq!(stage.deletion(id).await.state, DeletionState::Running);
     let shown = stage.call_user_gate(Method::GET, &path, None).await;
     assert_eq!(shown.json()["network"]["status"], "DELETING");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n01_a_plain_delete_is_refused_as_soon_as_one_blocked_step_on_any_page_does_not_move_in_time()
+ {
+    let stage = stage_with_copies().await;
+    let gate = stage
+        .gate_with_one_step_a_page(Duration::from_secs(55))
+        .await;
+    let [two, three] = LOCALS;
+    for (soon, late) in [(two, three), (three, two)] {
+        let web = CopiedNetwork::new(&stage).await;
+        let mut faults = failing_network_deletes(late);
+        let busy = json!({"match": {"method": "DELETE", "kind": "network", "region": soon},
+            "action": {"status": 503}});
+        faults.as_array_mut().unwrap().push(busy);
+        stage.faults(faults).await;
+        let path = stage.path_of("RegionOne", "network");
+        let url = format!("http://{}{path}{}", gate.address(), web.path());
+        let since = Instant::now();
+        let answer = stage.send(Method::DELETE, &url, &stage.admin, None).await;
+        assert_eq!(answer.status, 409, "{}", answer.text);
+        // The gate waits longer for steps that move.
+        assert!(since.elapsed() < Duration::from_secs(40), "{soon} is soon");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use gone::cloud::openstack::{self, CloudsConfig, Environment, HttpTransport, Session};
 use gone::cloud::{Cloud as _, OpenStack};
 use gone::control::traffic::Counters;
 use gone::control::{
-    Accepted, Command, Control, Envelope, Page, Query, Receipt, SiteSpec, TargetSpec, query,
+    Accepted, Command, Control, ControlError, Envelope, Page, Query, Receipt, SiteSpec, Snapshot,
+    TargetSpec, query,
 };
 use gone::domain::kinds::Kinds;
 use gone::domain::model::{
-    Actor, Counts, Deletion, DeletionState, KindName, Origin, Phase, PlanOptions, Site,
+    Actor, Counts, Deletion, DeletionState, Event, KindName, Origin, Phase, PlanOptions, Site,
 };
 use gone::engine::{Engine, Parts};
 use gone::frontends::gate::{self, Budget, GateHandle, KeyLocks, Threads};
@@ -24,6 +26,7 @@ use gone::system::config::{GateSettings, GateSource, Settings, parse};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -219,6 +222,20 @@ impl Stage {
         auth_url: &str,
         limits: &str,
     ) -> GateHandle {
+        let parts = self.parts_for_service(service, auth_url, limits);
+        gate::serve(parts).await.unwrap()
+    }
+
+    /// Starts another user gate of the network service, which gets the steps of deletions on pages of one step each.
+    pub async fn gate_with_one_step_a_page(&self, plain_wait: Duration) -> GateHandle {
+        let auth_url = self.logins[&site()].auth_url.to_string();
+        let mut parts = self.parts_for_service("network", &auth_url, "");
+        parts.settings.plain_wait = plain_wait;
+        parts.control = Arc::new(OneStepAPage(parts.control));
+        gate::serve(parts).await.unwrap()
+    }
+
+    fn parts_for_service(&self, service: &str, auth_url: &str, limits: &str) -> gate::Parts {
         let text = format!(
             "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'sandbox', region = \
              'RegionOne', service = '{service}' }}\nlimits = {{ {limits} }}\n"
@@ -227,8 +244,7 @@ impl Stage {
         let mut login = self.logins[&site()].clone();
         login.auth_url = auth_url.parse().unwrap();
         let session = session(login, &self.clock);
-        let parts = (self.parts)(settings.gate.remove(0), session);
-        gate::serve(parts).await.unwrap()
+        (self.parts)(settings.gate.remove(0), session)
     }
 
     /// Returns a gate's URL without a path.
@@ -260,7 +276,7 @@ impl Stage {
         format!("{}{}", self.cloud.url(), self.path_of(region, service))
     }
 
-    fn path_of(&self, region: &str, service: &str) -> &str {
+    pub fn path_of(&self, region: &str, service: &str) -> &str {
         &self.paths[&(region.to_owned(), service.to_owned())]
     }
 
@@ -400,6 +416,30 @@ impl Stage {
     pub async fn until_phase(&self, kind: &str, id: &str, phase: Option<Phase>) {
         let what = format!("{kind} {id} is {phase:?}");
         until(&what, async || self.phase(kind, id) == phase).await;
+    }
+}
+
+struct OneStepAPage(Arc<dyn Control>);
+
+#[async_trait]
+impl Control for OneStepAPage {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        self.0.submit(envelope).await
+    }
+
+    async fn query(&self, mut query: Query) -> Result<Page, ControlError> {
+        if let Query::Steps(steps) = &mut query {
+            steps.limit = 1;
+        }
+        self.0.query(query).await
+    }
+
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
+        self.0.events(after, wait_ms).await
+    }
+
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.0.snapshot()
     }
 }
 

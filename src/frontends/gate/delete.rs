@@ -1,12 +1,16 @@
 //! DELETE: passed on, answered, or turned into a cascade of the engine (T6, N1, N7, P7).
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cloud::openstack::RestCalls;
 use crate::system::listener::Arriving;
 use chrono::TimeDelta;
+use futures_util::TryStreamExt as _;
 use http::{HeaderValue, StatusCode, Uri, header, request};
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use url::form_urlencoded;
 
@@ -19,7 +23,7 @@ use super::route::{Named, PathTarget};
 use super::rules::{Asker, Operation, Ruling};
 use super::{Call, Gate, Response};
 use crate::control::traffic::Met;
-use crate::control::{Command, Envelope, Receipt, query};
+use crate::control::{Command, Envelope, Receipt, Snapshot, query};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, Step, StepState};
 use crate::domain::text::escape;
@@ -183,9 +187,13 @@ impl Gate {
         named: &Named,
         id: String,
     ) -> Result<Response> {
-        let is_checked =
-            |deletion: &Deletion, _: &[Step], _| deletion.state != DeletionState::Planning;
-        let (deletion, _) = self.followed(&id, CHECK_MAX, is_checked).await?;
+        let mut followed = self.followed(&id, CHECK_MAX);
+        let deletion = loop {
+            let (deletion, left) = followed.next().await?;
+            if deletion.state != DeletionState::Planning || left.is_zero() {
+                break deletion;
+            }
+        };
         match deletion.state {
             DeletionState::Refused => {
                 Err(self.refused_by_plan(caller, head, named, deletion).await)
@@ -204,19 +212,24 @@ impl Gate {
         options: PlanOptions,
     ) -> Result<Response> {
         let (caller, id) = self.begin(head, named, options).await?;
-        let is_settled = |deletion: &Deletion, waiting: &[Step], left: TimeDelta| {
+        let mut followed = self.followed(&id, self.settings.plain_wait);
+        let deletion = loop {
+            let (deletion, left) = followed.next().await?;
             let goes = matches!(
                 deletion.state,
                 DeletionState::Planning | DeletionState::Running
             );
-            let now = self.clock.now();
-            // A step whose next attempt comes in time is waited for: a 503 of a second is not a refusal.
-            let moves = |step: &Step| step.next_attempt_at.is_some_and(|at| at - now < left);
-            let waits = waiting.iter().all(moves) && deletion.counts.stuck == 0;
-            !goes || is_blocked_or_stuck(deletion) && (options.park || !waits)
+            if !goes || left.is_zero() {
+                break deletion;
+            }
+            if !is_blocked_or_stuck(&deletion) {
+                continue;
+            }
+            let ends = options.park || deletion.counts.stuck > 0;
+            if ends || !self.all_move_within(left, &id).await? {
+                break deletion;
+            }
         };
-        let wait = self.settings.plain_wait;
-        let (deletion, waiting) = self.followed(&id, wait, is_settled).await?;
         match deletion.state {
             DeletionState::Refused => {
                 Err(self.refused_by_plan(&caller, head, named, deletion).await)
@@ -227,7 +240,9 @@ impl Gate {
                 Ok(self.no_content(&id))
             }
             DeletionState::Running | DeletionState::Stuck => {
-                let error = waiting.into_iter().find_map(|step| step.last_error);
+                let waiting = self.control.ask(blocked_or_stuck_steps(&id)).await;
+                let waiting = waiting.map_err(refused)?.rows.into_iter();
+                let error = waiting.filter_map(|step| step.last_error).next();
                 let says = error.as_ref().map_or("", |error| &error.message);
                 let why =
                     format!("deletion {id} has begun, and a step is blocked or stuck: {says}");
@@ -241,41 +256,29 @@ impl Gate {
         }
     }
 
-    /// Lists the first steps that are stuck or blocked: one page.
-    async fn blocked_or_stuck_steps(&self, id: &str) -> Result<Vec<Step>> {
-        let steps = query::Steps {
-            deletion_id: Some(id.to_owned()),
-            states: vec![StepState::Stuck, StepState::Blocked],
-            ..query::Steps::default()
-        };
-        let found = self.control.ask(steps).await.map_err(refused)?;
-        Ok(found.rows)
+    /// Whether the next attempt of each blocked step comes in this time, and is worth the wait: a 503 of a second is
+    /// not a refusal.
+    async fn all_move_within(&self, left: TimeDelta, id: &str) -> Result<bool> {
+        let now = self.clock.now();
+        let moves = |step: &Step| step.next_attempt_at.is_some_and(|at| at - now < left);
+        let mut pages = pin!(self.control.pages(blocked_or_stuck_steps(id)));
+        while let Some(steps) = pages.try_next().await.map_err(refused)? {
+            if !steps.iter().all(moves) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    /// Returns the deletion and the steps that are stuck or blocked, once `is_enough` holds for these and the
-    /// time that is left, or the time is over.
-    async fn followed(
-        &self,
-        id: &str,
-        wait: Duration,
-        is_enough: impl Fn(&Deletion, &[Step], TimeDelta) -> bool,
-    ) -> Result<(Deletion, Vec<Step>)> {
-        let until = Instant::now() + wait;
+    /// Follows a deletion, no longer than this.
+    fn followed<'a>(&'a self, id: &'a str, wait: Duration) -> Followed<'a> {
         let mut changes = self.control.snapshot();
-        loop {
-            changes.mark_unchanged();
-            let deletion = self.read_deletion(id).await?;
-            let waiting = match is_blocked_or_stuck(&deletion) {
-                true => self.blocked_or_stuck_steps(id).await?,
-                false => Vec::new(),
-            };
-            let left = until.saturating_duration_since(Instant::now());
-            let left = TimeDelta::from_std(left).unwrap_or(TimeDelta::MAX);
-            if is_enough(&deletion, &waiting, left)
-                || !matches!(timeout_at(until, changes.changed()).await, Ok(Ok(())))
-            {
-                return Ok((deletion, waiting));
-            }
+        changes.mark_changed();
+        Followed {
+            gate: self,
+            id,
+            until: Instant::now() + wait,
+            changes,
         }
     }
 
@@ -348,6 +351,39 @@ impl Gate {
             deadline: None,
         };
         self.control.submit(envelope).await.map_err(refused)
+    }
+}
+
+/// A deletion that is followed until a time.
+struct Followed<'a> {
+    gate: &'a Gate,
+    id: &'a str,
+    until: Instant,
+    /// Marked as changed at the start, so that the deletion is read at once.
+    changes: watch::Receiver<Arc<Snapshot>>,
+}
+
+impl Followed<'_> {
+    /// Returns the deletion after the next change, or at the end of the time, and the time that is left.
+    async fn next(&mut self) -> Result<(Deletion, TimeDelta)> {
+        let change = timeout_at(self.until, self.changes.changed()).await;
+        let deletion = self.gate.read_deletion(self.id).await?;
+        let left = match change {
+            Ok(Ok(())) => self.until.saturating_duration_since(Instant::now()),
+            _ => Duration::ZERO,
+        };
+        Ok((
+            deletion,
+            TimeDelta::from_std(left).unwrap_or(TimeDelta::MAX),
+        ))
+    }
+}
+
+fn blocked_or_stuck_steps(deletion_id: &str) -> query::Steps {
+    query::Steps {
+        deletion_id: Some(deletion_id.to_owned()),
+        states: vec![StepState::Stuck, StepState::Blocked],
+        ..query::Steps::default()
     }
 }
 
