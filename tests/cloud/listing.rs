@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gone::cloud::openstack::{CallError, HttpTransport, Listing, Reason, Session};
+use gone::cloud::openstack::{CallError, HttpTransport, Listing, Reason, RestCalls, Session};
 use gone::cloud::{Cloud as _, Fields, ListRows, OpenStack};
 use gone::domain::model::{KindName, Site};
 use gone::domain::query::ListFilter;
@@ -52,6 +52,19 @@ async fn list(session: &Session) -> Result<Listing, CallError> {
 fn not_found(kind: &str) -> ResponseTemplate {
     let error = json!({"NeutronError": {"type": kind, "message": "Port 1 could not be found.", "detail": ""}});
     ResponseTemplate::new(404).set_body_json(error)
+}
+
+#[test]
+fn a_value_with_a_comma_is_quoted_where_a_service_takes_a_list_of_values() {
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let asked = |kind: &str| {
+        let kind = kinds.get(&KindName::new(kind)).unwrap();
+        let calls = kind.calls_of::<RestCalls>().unwrap();
+        calls.filter(calls.list.as_ref().unwrap(), "id", &["a,b", "c"])
+    };
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(asked("image"), [pair("id", "in:\"a,b\",c")]);
+    assert_eq!(asked("port"), [pair("id", "a,b"), pair("id", "c")]);
 }
 
 #[tokio::test]

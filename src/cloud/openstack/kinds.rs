@@ -803,6 +803,35 @@ impl RestCalls {
             false => self.service.values,
         }
     }
+
+    /// Returns the pairs with which one list asks for the rows that have one of these values of a filter.
+    pub fn filter(
+        &self,
+        list: &ListCall,
+        filter: &str,
+        values: &[impl AsRef<str>],
+    ) -> Vec<(String, String)> {
+        let key = list.filters.get(filter).map_or(filter, String::as_str);
+        let pair = |value: String| (key.to_owned(), value);
+        let values = values.iter().map(AsRef::as_ref);
+        match self.values_of(filter) {
+            FilterValues::Listed => {
+                let quoted: Vec<String> = values.map(quoted).collect();
+                vec![pair(format!("in:{}", quoted.join(",")))]
+            }
+            FilterValues::Repeated | FilterValues::Single => {
+                values.map(|value| pair(value.to_owned())).collect()
+            }
+        }
+    }
+}
+
+/// Quotes a value for Glance, which reads a list of values: a comma outside quotes ends a value.
+fn quoted(value: &str) -> String {
+    match value.contains([',', '"', '\\']) {
+        true => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
+        false => value.to_owned(),
+    }
 }
 
 impl ListCall {

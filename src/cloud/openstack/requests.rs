@@ -143,19 +143,14 @@ impl<'k> RestList<'k> {
             };
             return Ok(filter.values.iter().map(of_project).collect());
         }
-        let key = self.call.filters.get(&filter.key).unwrap_or(&filter.key);
-        let pair = |value: String| (key.clone(), value);
-        let repeated = |values: &[String]| at(values.iter().cloned().map(pair).collect());
-        let listed = |values: &[String]| {
-            let quoted: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-            at(vec![pair(format!("in:{}", quoted.join(",")))])
+        let runs = match self.calls.values_of(&filter.key) {
+            FilterValues::Single => filter.values.chunks(1).collect(),
+            FilterValues::Repeated | FilterValues::Listed => {
+                runs_of(&filter.values, filter.key.len() + 2)
+            }
         };
-        let runs = runs_of(&filter.values, filter.key.len() + 2);
-        Ok(match self.calls.values_of(&filter.key) {
-            FilterValues::Single => filter.values.chunks(1).map(repeated).collect(),
-            FilterValues::Repeated => runs.into_iter().map(repeated).collect(),
-            FilterValues::Listed => runs.into_iter().map(listed).collect(),
-        })
+        let pairs = |values| self.calls.filter(self.call, &filter.key, values);
+        Ok(runs.into_iter().map(|run| at(pairs(run))).collect())
     }
 
     fn path(&self, variables: &BTreeMap<String, String>) -> Result<String, CloudFailure> {
@@ -314,14 +309,6 @@ fn seconds_of(text: &str) -> Option<i64> {
             .map(|time| time.and_utc().timestamp())
     };
     zoned.or_else(|_| plain()).ok()
-}
-
-/// Quotes a value for Glance, which reads a list of values: a comma outside quotes ends a value.
-fn quoted(value: &str) -> String {
-    match value.contains([',', '"', '\\']) {
-        true => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
-        false => value.to_owned(),
-    }
 }
 
 /// Splits the values into as many runs as the length of a URL requires. Each value needs `more` bytes in

@@ -285,19 +285,9 @@ impl Gate {
         }
         let path = format!("{}{}", calls.service.prefix, call.path);
         for ids in ids.chunks(IDS_TOGETHER) {
-            let ids: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
-            let filter: Vec<(&str, String)> = match calls.values_of("id") {
-                FilterValues::Listed => vec![("id", format!("in:{}", ids.join(",")))],
-                FilterValues::Repeated | FilterValues::Single => {
-                    ids.iter().map(|id| ("id", (*id).to_owned())).collect()
-                }
-            };
-            let fields = fields.iter().map(|field| ("fields", (*field).to_owned()));
-            let query: Vec<(String, String)> = filter
-                .into_iter()
-                .chain(fields)
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect();
+            let mut query = calls.filter(call, "id", ids);
+            let fields = fields.iter();
+            query.extend(fields.map(|field| ("fields".to_owned(), (*field).to_owned())));
             let listed = self.session.list(ListRequest {
                 service: service_of(kind),
                 path: &path,
