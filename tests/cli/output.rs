@@ -1052,9 +1052,9 @@ async fn g12_list_deployments_shows_the_watches_and_the_pending_clearances() {
     let ran = run(world(), "list deployments").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     let expected = "\
-NAME  SERVICE/REGION  WE WATCH             IT WATCHES                                       CLEARANCES  REASON
-d0-1  s0/r1           no                   since 2026-02-28T12:00:00Z, seen 42s ago, lag 2  3           it does not answer
-d1-1  s1/r1           stale, heard 2h ago  no                                               -           connection refused
+NAME  SERVICE/REGION  WE WATCH                IT WATCHES                                       CLEARANCES  REASON
+d0-1  s0/r1           no                      since 2026-02-28T12:00:00Z, seen 42s ago, lag 2  3           it does not answer
+d1-1  s1/r1           stale, answered 2h ago  no                                               -           connection refused
 ";
     assert_eq!(ran.out, expected);
     let ran = run(world(), "list deployments -o json").await;
@@ -1062,7 +1062,7 @@ d1-1  s1/r1           stale, heard 2h ago  no                                   
     assert_eq!(rows[0]["importer"]["awaited"], 3);
     assert_eq!(rows[1]["watch"]["fresh"], false);
     let ran = run(world(), "list deployments -o csv").await;
-    assert!(ran.out.contains("\"stale, heard 2h ago\""), "{}", ran.out);
+    assert!(ran.out.contains("\"stale, answered 2h ago\""), "{}", ran.out);
     for format in ["jsonl", "yaml"] {
         let ran = run(world(), &format!("list deployments -o {format}")).await;
         assert!(ran.out.contains("d1-1"), "{}", ran.out);
