@@ -508,6 +508,35 @@ async fn watch_names_the_resource_of_each_event() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn watch_prints_the_last_events_of_a_deletion_that_ends_after_they_were_read() {
+    let mut world = World::new();
+    world.deletions = [
+        deletion(DeletionState::Running),
+        deletion(DeletionState::Running),
+        deletion(DeletionState::Gone),
+    ]
+    .into();
+    let event = |seq, message: &str| Event {
+        seq,
+        at: start(),
+        deletion_id: Some(DELETION.into()),
+        step_id: None,
+        kind: EventKind::DeletionState,
+        message: message.to_owned(),
+        data: Value::Null,
+    };
+    world.new_events = [event(1, "running")].into();
+    world.events = vec![event(1, "running"), event(2, "stopping"), event(3, "gone")];
+    let ran = run(world, "watch deadbeef -o jsonl").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let seqs = ran.out.lines().map(|line| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        event["seq"].as_i64().unwrap()
+    });
+    assert_eq!(seqs.collect::<Vec<_>>(), [1, 2, 3], "{}", ran.out);
+}
+
+#[tokio::test(start_paused = true)]
 async fn show_lists_the_blocked_steps_and_the_last_20_events() {
     let mut world = World::new();
     let mut port_step = step(7, "port", StepState::Blocked, &[]);

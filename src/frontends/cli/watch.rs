@@ -11,7 +11,7 @@ use super::args::Format;
 use super::output::Printer;
 use super::wait::{self, ENGINE_AWAY_MAX, Verdict};
 use super::{Exit, Failure, Session, Verb, event_words};
-use crate::control::ControlError;
+use crate::control::{ControlError, query};
 use crate::domain::model::{Event, short_id};
 use crate::present::{state_words, time};
 
@@ -65,6 +65,7 @@ impl Verb for Watch {
             if let Some(id) = &watched {
                 let now = wait::read_deletion(session, id).await?;
                 if now.state.is_terminal() {
+                    write_last_events(session, id, after).await?;
                     return wait::exit_of(session, &now, Verdict::Settled, None).await;
                 }
             }
@@ -79,17 +80,7 @@ impl Verb for Watch {
                     let is_watched =
                         |event: &Event| watched.is_none() || event.deletion_id == watched;
                     let events: Vec<Event> = events.into_iter().filter(is_watched).collect();
-                    let resources = match format.is_table() {
-                        // While the engine restarts, events are shown without them.
-                        true => event_words::resources(session, &events)
-                            .await?
-                            .unwrap_or_default(),
-                        false => BTreeMap::new(),
-                    };
-                    for event in &events {
-                        write_event(&mut session.out, event, &resources)?;
-                    }
-                    session.out.stream.flush()?;
+                    write_events(session, &events).await?;
                 }
                 Err(ControlError::Expired { oldest, message }) => {
                     after = oldest - 1;
@@ -103,6 +94,41 @@ impl Verb for Watch {
             }
         }
     }
+}
+
+/// Writes the events of an ended deletion that come after this one: it may have ended after they were last read.
+async fn write_last_events(
+    session: &mut Session<'_>,
+    deletion_id: &str,
+    mut after: i64,
+) -> Result<(), Failure> {
+    loop {
+        let page = query::Timeline {
+            deletion_id: Some(deletion_id.to_owned()),
+            after,
+            ..query::Timeline::default()
+        };
+        let events = session.ask(page).await?;
+        let Some(last) = events.last() else {
+            return Ok(());
+        };
+        after = last.seq;
+        write_events(session, &events).await?;
+    }
+}
+
+async fn write_events(session: &mut Session<'_>, events: &[Event]) -> Result<(), Failure> {
+    let resources = match session.out.format.is_table() {
+        // While the engine restarts, events are shown without them.
+        true => event_words::resources(session, events)
+            .await?
+            .unwrap_or_default(),
+        false => BTreeMap::new(),
+    };
+    for event in events {
+        write_event(&mut session.out, event, &resources)?;
+    }
+    Ok(session.out.stream.flush()?)
 }
 
 fn write_event(
