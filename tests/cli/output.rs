@@ -809,6 +809,19 @@ async fn a_short_id_selects_the_deletion_in_retry_cancel_pause_and_resume() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ctrl_c_ends_a_verb_with_several_ids_with_one_message() {
+    for embedded in [false, true] {
+        let mut runner = Runner::new(World::new());
+        runner.embedded = embedded;
+        runner.interrupt.cancel();
+        let ran = runner.run("retry deadbeef 1742 deadbeef").await;
+        assert_eq!(ran.exit, Exit::Interrupted);
+        assert_eq!(ran.err, "gone: cannot retry deadbeef: interrupted\n");
+        assert!(runner.fake.submitted().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn retry_all_accepts_kind_aliases_and_refuses_an_unknown_kind_or_site() {
     let world = || {
         let mut world = World::new();

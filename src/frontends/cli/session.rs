@@ -157,8 +157,8 @@ impl Session<'_> {
         self.ask_all(steps, |_| true).await
     }
 
-    /// Handles each word, also after one that fails, which is reported at once. Returns the results, and the
-    /// exit code that counts.
+    /// Handles each word, also after one that fails, which is reported at once; ctrl-c ends it. Returns the
+    /// results, and the exit code that counts.
     pub(super) async fn each<T>(
         &mut self,
         words: &[String],
@@ -172,6 +172,9 @@ impl Session<'_> {
                     let failure = failure.trying(format!("{} {word}", self.tried));
                     failure.write(&mut self.err)?;
                     exits.push(failure.exit);
+                    if failure.exit == Exit::Interrupted {
+                        break;
+                    }
                 }
             }
         }

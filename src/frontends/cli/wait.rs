@@ -141,13 +141,13 @@ async fn follow_with(
 }
 
 /// Ends a verb; `works` says whether it gave the engine work. If the engine ends with the verb, waits until each
-/// deletion has ended or nothing more can run, and says on standard error how each ended.
+/// deletion has ended or nothing more can run, and says on standard error how each ended; not after ctrl-c.
 pub(super) async fn carry_on(
     session: &mut Session<'_>,
     works: bool,
     exit: Exit,
 ) -> Result<Exit, Failure> {
-    if !works || !session.embedded {
+    if !works || !session.embedded || exit == Exit::Interrupted {
         return Ok(exit);
     }
     session.out.stream.flush()?;
