@@ -1159,6 +1159,14 @@ async fn the_engines_of_a_ledger_are_listed_and_one_is_paused_by_its_name() {
     let ran = run(world(), "pause --engine admin1 --reason upgrade").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     assert!(ran.out.contains("admin1"), "{}", ran.out);
+
+    for list in ["engine", "engines"] {
+        for option in ["--cloud prod", "--region one"] {
+            let ran = run(world(), &format!("list {list} {option}")).await;
+            assert_eq!(ran.exit, Exit::Usage, "{list} {option}: {}", ran.out);
+            assert!(ran.err.contains("do not apply"), "{}", ran.err);
+        }
+    }
 }
 
 #[tokio::test]

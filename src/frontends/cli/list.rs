@@ -90,6 +90,7 @@ impl Verb for List {
         let now = session.clock.now();
         let ago = |age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?);
         let before = self.older_than.and_then(ago);
+        let names_sites = session.global.cloud.is_some() || !session.global.region.is_empty();
         let mut sites = session.sites().await?;
         if !matches!(self.what, What::Deployments | What::Engine | What::Engines) {
             // A mistyped site would otherwise look empty.
@@ -126,8 +127,7 @@ impl Verb for List {
             }
             What::Sites => session.out.list(columns::SITES, &sites)?,
             What::Causes => {
-                let global = session.global;
-                if global.cloud.is_none() && global.region.is_empty() {
+                if !names_sites {
                     // An empty list means all sites, also those that are no longer served.
                     sites.clear();
                 }
@@ -150,16 +150,16 @@ impl Verb for List {
                 rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
                 session.out.rows(&columns::deployments(&rows, now), &rows)?;
             }
+            What::Engine | What::Engines if names_sites => {
+                let message =
+                    "--cloud and --region do not apply to the engine: it works for all its sites";
+                return Err(Failure::wrong(message, "`gone list sites` takes them."));
+            }
             What::Engines => {
                 let rows = session.ask(query::Engines {}).await?;
                 session.out.rows(&columns::engines(&rows, now), &rows)?;
             }
             What::Engine => {
-                let global = session.global;
-                if global.cloud.is_some() || !global.region.is_empty() {
-                    let message = "--cloud and --region do not apply to the engine: it works for all its sites";
-                    return Err(Failure::wrong(message, "`gone list sites` takes them."));
-                }
                 let rows = session.ask(query::Reconcilers {}).await?;
                 session.out.list(columns::RECONCILERS, &rows)?;
             }
