@@ -1156,9 +1156,9 @@ async fn the_engines_of_a_ledger_are_listed_and_one_is_paused_by_its_name() {
     let ran = run(world(), "list engines -o json").await;
     assert!(ran.out.contains("\"role\": \"leads\""), "{}", ran.out);
 
-    let ran = run(world(), "pause --engine admin1 --reason upgrade").await;
+    let ran = run(world(), "pause --engine controller-1 --reason upgrade").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
-    assert!(ran.out.contains("admin1"), "{}", ran.out);
+    assert!(ran.out.contains("controller-1"), "{}", ran.out);
 
     for list in ["engine", "engines"] {
         for option in ["--cloud prod", "--region one"] {

@@ -118,6 +118,9 @@ impl Verb for Resume {
 #[derive(Serialize)]
 struct Done {
     id: String,
+    /// A table shows the short id of a deletion, and all of any other id.
+    #[serde(skip)]
+    is_deletion: bool,
     did: &'static str,
     /// Number of steps that the verb changed.
     moved: u64,
@@ -125,7 +128,7 @@ struct Done {
 
 columns! {
     DONE: Done, |row|
-    "ID" 9 => if row.id.contains('/') { row.id.as_str() } else { short_id(&row.id) };
+    "ID" 9 => if row.is_deletion { short_id(&row.id) } else { row.id.as_str() };
     "DID" 8 => row.did;
     "STEPS MOVED" 7 => row.moved;
 }
@@ -144,6 +147,7 @@ impl Act {
         session.submit(command, &on.why.reason, None, Ok).await?;
         let done = Done {
             id: name,
+            is_deletion: false,
             did: self.verb,
             moved: 0,
         };
@@ -177,8 +181,9 @@ impl Act {
         id: &str,
         reason: &str,
     ) -> Result<Done, Failure> {
-        let done = |id: &str, moved| Done {
+        let done = |id: &str, is_deletion, moved| Done {
             id: id.to_owned(),
+            is_deletion,
             did: self.verb,
             moved,
         };
@@ -186,20 +191,20 @@ impl Act {
         if let (Some(on_site), Some((cloud, region))) = (self.on_site, id.split_once('/')) {
             let command = on_site(Site::region(cloud, region));
             session.submit(command, reason, None, Ok).await?;
-            return Ok(done(id, 0));
+            return Ok(done(id, false, 0));
         }
-        let (id, command) = match (session.deletion_or_step(id).await?, self.on_step) {
-            (PurgeScope::Deletion(id), _) => (id.clone(), (self.on_deletion)(id)),
-            (PurgeScope::Step(step), Some(on_step)) => (id.to_owned(), on_step(step)),
+        let (id, is_deletion, command) = match (session.deletion_or_step(id).await?, self.on_step) {
+            (PurgeScope::Deletion(id), _) => (id.clone(), true, (self.on_deletion)(id)),
+            (PurgeScope::Step(step), Some(on_step)) => (id.to_owned(), false, on_step(step)),
             // The engine says that there is no such deletion.
             (PurgeScope::Step(_), None) => {
                 let id = session.deletion(id).await?.id;
-                (id.clone(), (self.on_deletion)(id))
+                (id.clone(), true, (self.on_deletion)(id))
             }
         };
         let moved = session
             .submit(command, reason, None, Receipt::into_moved)
             .await?;
-        Ok(done(&id, moved))
+        Ok(done(&id, is_deletion, moved))
     }
 }
