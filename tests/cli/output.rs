@@ -809,6 +809,30 @@ async fn a_short_id_selects_the_deletion_in_retry_cancel_pause_and_resume() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn p06_the_reason_of_each_command_goes_to_the_engine() {
+    let runner = Runner::new(World::new());
+    let lines = [
+        "retry deadbeef",
+        "retry 1742",
+        "retry --all",
+        "cancel deadbeef",
+        "pause deadbeef",
+        "resume prod/one",
+        "pause --engine admin1",
+        "drift deadbeef --accept",
+    ];
+    for line in lines {
+        let ran = runner.run(&format!("{line} --reason ticket-4711")).await;
+        assert_eq!(ran.exit, Exit::Done, "{line}: {}", ran.err);
+    }
+    let reasons = runner.fake.submitted().into_iter().map(|it| it.reason);
+    assert_eq!(
+        reasons.collect::<Vec<_>>(),
+        vec!["ticket-4711"; lines.len()]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn ctrl_c_ends_a_verb_with_several_ids_with_one_message() {
     for embedded in [false, true] {
         let mut runner = Runner::new(World::new());
@@ -1104,7 +1128,11 @@ d1-1  s1/r1           stale, answered 2h ago  no                                
     assert_eq!(rows[0]["importer"]["awaited"], 3);
     assert_eq!(rows[1]["watch"]["fresh"], false);
     let ran = run(world(), "list deployments -o csv").await;
-    assert!(ran.out.contains("\"stale, answered 2h ago\""), "{}", ran.out);
+    assert!(
+        ran.out.contains("\"stale, answered 2h ago\""),
+        "{}",
+        ran.out
+    );
     for format in ["jsonl", "yaml"] {
         let ran = run(world(), &format!("list deployments -o {format}")).await;
         assert!(ran.out.contains("d1-1"), "{}", ran.out);

@@ -14,11 +14,13 @@ use crate::present::columns;
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  gone cancel 9f86d081")]
+  gone cancel 9f86d081 --reason 'ticket 4711'")]
 pub struct Cancel {
     /// Ids of deletions, or their last 8 characters
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 /// Pause a deletion or a site: send nothing more until it is resumed
@@ -99,7 +101,7 @@ const RESUME: Act = Act {
 
 impl Verb for Cancel {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        CANCEL.run(session, &self.ids, "").await
+        CANCEL.run(session, &self.ids, &self.why.reason).await
     }
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::act::Act;
+use super::args::Why;
 use super::{Exit, Failure, Session, Verb, wait};
 use crate::control::{Command, NotEligible, Receipt, RetryFilter};
 use crate::domain::model::Site;
@@ -38,6 +39,8 @@ pub struct Retry {
     /// Count what can be retried, and do nothing
     #[arg(long, requires = "all")]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub why: Why,
 }
 
 const RETRY: Act = Act {
@@ -56,7 +59,7 @@ impl Verb for Retry {
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         if !self.all {
-            return RETRY.run(session, &self.ids, "").await;
+            return RETRY.run(session, &self.ids, &self.why.reason).await;
         }
         session.tried = "retry --all".to_owned();
         let dry_run = self.dry_run;
@@ -79,7 +82,7 @@ impl Verb for Retry {
         });
         let command = Command::RetryMatching { filter, dry_run };
         let retried = session
-            .submit(command, "", None, Receipt::into_retried)
+            .submit(command, &self.why.reason, None, Receipt::into_retried)
             .await?;
         if !session.out.value(&retried)? {
             let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
