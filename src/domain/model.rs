@@ -41,6 +41,14 @@ impl Site {
             Self::Deployment { .. } => None,
         }
     }
+
+    /// Returns the cloud and the region as people choose them; a deployment counts as a cloud without regions.
+    pub fn parts(&self) -> (&str, Option<&str>) {
+        match self {
+            Self::Region { cloud, region } => (cloud, Some(region)),
+            Self::Deployment { name } => (name, None),
+        }
+    }
 }
 
 impl fmt::Display for Site {

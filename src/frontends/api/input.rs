@@ -315,10 +315,7 @@ impl Api {
             ));
         }
         let snapshot = self.control.snapshot().borrow().clone();
-        let clouds = snapshot.sites.iter().map(|status| match &status.site {
-            Site::Region { cloud, .. } => &**cloud,
-            Site::Deployment { name } => &**name,
-        });
+        let clouds = snapshot.sites.iter().map(|status| status.site.parts().0);
         let clouds: Vec<&str> = clouds.collect();
         let parsed = inputs.into_iter().enumerate().map(|(at, input)| {
             target(input, &clouds)

@@ -232,7 +232,7 @@ impl Session<'_> {
     /// Parses the typed targets; those without a site are at the sites that the global options choose.
     pub(super) async fn targets(&self, words: &[String]) -> Result<Vec<TargetSpec>, Failure> {
         let sites = self.sites().await?;
-        let clouds: Vec<&str> = sites.iter().map(|row| cloud_of(&row.site)).collect();
+        let clouds: Vec<&str> = sites.iter().map(|row| row.site.parts().0).collect();
         let chosen = self.chosen_sites(&sites)?;
         let mut targets = Vec::new();
         for word in words {
@@ -257,7 +257,7 @@ impl Session<'_> {
             Failure::wrong(message, "`gone list sites` shows them.")
         };
         let cloud = self.global.cloud.as_deref();
-        let clouds: Vec<&str> = sites.iter().map(|row| cloud_of(&row.site)).collect();
+        let clouds: Vec<&str> = sites.iter().map(|row| row.site.parts().0).collect();
         if let Some(cloud) = cloud.filter(|cloud| !clouds.contains(cloud)) {
             return Err(unknown("cloud", cloud, clouds));
         }
@@ -269,13 +269,13 @@ impl Session<'_> {
         for wanted in &self.global.region {
             let before = chosen.len();
             let sites = sites.iter().map(|row| &row.site);
-            let fits = |site: &&Site| self.chooses_cloud(site) && region_of(site) == Some(wanted);
+            let fits = |site: &&Site| self.chooses_cloud(site) && site.parts().1 == Some(wanted);
             chosen.extend(sites.clone().filter(fits).cloned().map(SiteSpec::Region));
             if chosen.len() == before {
                 return Err(unknown(
                     "region",
                     wanted,
-                    sites.filter_map(region_of).collect(),
+                    sites.filter_map(|site| site.parts().1).collect(),
                 ));
             }
         }
@@ -284,14 +284,14 @@ impl Session<'_> {
 
     fn chooses_cloud(&self, site: &Site) -> bool {
         let cloud = self.global.cloud.as_deref();
-        cloud.is_none_or(|cloud| cloud_of(site) == cloud)
+        cloud.is_none_or(|cloud| site.parts().0 == cloud)
     }
 
     /// Whether the global options include this site.
     pub(super) fn chooses(&self, site: &Site) -> bool {
         let regions = &self.global.region;
         let wanted = |region: &str| regions.iter().any(|wanted| wanted == region);
-        self.chooses_cloud(site) && (regions.is_empty() || region_of(site).is_some_and(wanted))
+        self.chooses_cloud(site) && (regions.is_empty() || site.parts().1.is_some_and(wanted))
     }
 }
 
@@ -336,19 +336,5 @@ impl Session<'_> {
         }
         let message = format!("that is not {wanted}; nothing was {effect}");
         Err(Failure::wrong(message, ""))
-    }
-}
-
-fn cloud_of(site: &Site) -> &str {
-    match site {
-        Site::Region { cloud, .. } => cloud,
-        Site::Deployment { name } => name,
-    }
-}
-
-fn region_of(site: &Site) -> Option<&str> {
-    match site {
-        Site::Region { region, .. } => Some(region),
-        Site::Deployment { .. } => None,
     }
 }

@@ -64,25 +64,17 @@ impl<'l> Line<'l> {
     }
 }
 
-/// The cloud and the region of a site; a deployment counts as a cloud without regions.
-fn parts(site: &Site) -> (&str, Option<&str>) {
-    match site {
-        Site::Region { cloud, region } => (cloud, Some(region)),
-        Site::Deployment { name } => (name, None),
-    }
-}
-
 /// The names of all clouds.
 pub(crate) fn clouds(sites: &[SiteStatus]) -> BTreeSet<String> {
     sites
         .iter()
-        .map(|it| parts(&it.site).0.to_owned())
+        .map(|it| it.site.parts().0.to_owned())
         .collect()
 }
 
 /// The names of all regions.
 pub(crate) fn regions(sites: &[SiteStatus]) -> BTreeSet<String> {
-    let regions = sites.iter().filter_map(|it| parts(&it.site).1);
+    let regions = sites.iter().filter_map(|it| it.site.parts().1);
     regions.map(str::to_owned).collect()
 }
 
@@ -127,7 +119,7 @@ impl EstateScope {
     /// # Errors
     /// No site belongs to that cloud; the message names the nearest cloud.
     pub(crate) fn set_cloud(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
-        let clouds = || sites.iter().map(|it| parts(&it.site).0);
+        let clouds = || sites.iter().map(|it| it.site.parts().0);
         if !clouds().any(|cloud| cloud == name) {
             return Err(unknown("cloud", name, clouds()));
         }
@@ -143,9 +135,9 @@ impl EstateScope {
     /// # Errors
     /// No site has that region; the message names the nearest region.
     pub(crate) fn set_region(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
-        let regions = || sites.iter().filter_map(|it| parts(&it.site).1);
+        let regions = || sites.iter().filter_map(|it| it.site.parts().1);
         if let Some(site) = sites.iter().find(|it| it.site.to_string() == name) {
-            let (cloud, region) = parts(&site.site);
+            let (cloud, region) = site.site.parts();
             (self.cloud, self.region) = (Some(cloud.to_owned()), region.map(str::to_owned));
             return Ok(());
         }
@@ -164,11 +156,11 @@ impl EstateScope {
     /// # Errors
     /// No site, cloud or region has that name; the message names the nearest one.
     pub(crate) fn set_place(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
-        if sites.iter().any(|it| parts(&it.site).0 == name) {
+        if sites.iter().any(|it| it.site.parts().0 == name) {
             self.region = None;
             return self.set_cloud(name, sites);
         }
-        let is_region = sites.iter().any(|it| parts(&it.site).1 == Some(name));
+        let is_region = sites.iter().any(|it| it.site.parts().1 == Some(name));
         if is_region || sites.iter().any(|it| it.site.to_string() == name) {
             self.cloud = None;
             return self.set_region(name, sites);
@@ -188,7 +180,7 @@ impl EstateScope {
 
     /// Whether a site is in the scope.
     fn has(&self, site: &Site) -> bool {
-        let (cloud, region) = parts(site);
+        let (cloud, region) = site.parts();
         self.cloud.as_deref().is_none_or(|wanted| wanted == cloud)
             && (self.region.is_none() || self.region.as_deref() == region)
     }
