@@ -435,12 +435,14 @@ pub struct Accepted {
 }
 
 /// The result of a rung of the purge ladder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Purge)]
 pub struct Purged {
     pub rung: Rung,
     /// Number of steps that were retried or abandoned.
     pub moved: u64,
-    /// With `unpin`: the deletion of the edges that block the step.
+    /// With `unpin`: the id of the deletion that removes the edges that block the step.
+    #[serde(rename = "unpinned_by")]
     pub deletion_id: Option<String>,
     /// With `runbook`: the instructions that a person follows.
     pub runbook: Option<String>,

@@ -10,7 +10,7 @@ use super::deletions::{ByDeletion, ByStep};
 use super::input::{Limit, Query, page_params};
 use super::problem::Problem;
 use super::{Answer, Api, List, Taken, taken};
-use crate::control::{Command, query};
+use crate::control::{Command, Purged, query};
 use crate::domain::ladder::{Ladder, PurgeScope, Rung};
 use crate::domain::model::{Deletion, Orphan, Step};
 
@@ -26,24 +26,12 @@ pub(super) struct PurgeRequest {
     reason: String,
 }
 
-/// The effect of a rung.
-#[derive(Serialize, ToSchema)]
-struct Purge {
-    rung: Rung,
-    /// Number of steps that were retried or abandoned.
-    moved: u64,
-    /// With `unpin`: the id of the deletion that removes the edges that block the step.
-    unpinned_by: Option<String>,
-    /// With `runbook`: the manual steps.
-    runbook: Option<String>,
-}
-
 /// A deletion after a rung was taken.
 #[derive(Serialize, ToSchema)]
 pub(super) struct PurgedDeletion {
     #[serde(flatten)]
     deletion: Deletion,
-    purge: Purge,
+    purge: Purged,
 }
 
 /// A step after a rung was taken.
@@ -51,7 +39,7 @@ pub(super) struct PurgedDeletion {
 pub(super) struct PurgedStep {
     #[serde(flatten)]
     step: Step,
-    purge: Purge,
+    purge: Purged,
 }
 
 /// The rungs that are offered for the stuck steps of a deletion (P3).
@@ -126,19 +114,13 @@ impl Api {
         what: PurgeScope,
         caller: Caller,
         request: PurgeRequest,
-    ) -> Result<Purge, Problem> {
+    ) -> Result<Purged, Problem> {
         let command = Command::Purge {
             what,
             rung: request.rung,
             confirm: request.confirm,
         };
         let receipt = self.submit(command, caller, request.reason).await?;
-        let purged = receipt.into_purged()?;
-        Ok(Purge {
-            rung: purged.rung,
-            moved: purged.moved,
-            unpinned_by: purged.deletion_id,
-            runbook: purged.runbook,
-        })
+        Ok(receipt.into_purged()?)
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::args::{Format, Why};
 use super::output::Printer;
 use super::{Exit, Failure, Session, Verb, wait};
-use crate::control::{Command, Receipt, query};
+use crate::control::{Command, Purged, Receipt, query};
 use crate::domain::ladder::{Ladder, Offer, Rung};
 use crate::present::{Sheet, columns, or_empty, purged_words};
 
@@ -40,21 +40,17 @@ pub struct Purge {
 #[derive(Serialize)]
 struct Done {
     id: String,
-    rung: Rung,
-    /// Number of steps that the rung retried or abandoned.
-    moved: u64,
-    /// Id of the deletion that removes the edges that block the resource.
-    unpinned_by: Option<String>,
-    runbook: Option<String>,
+    #[serde(flatten)]
+    purged: Purged,
 }
 
 columns! {
     DONE: Done, |row|
     "ID" 9 => row.id;
-    "RUNG" 9 => row.rung.as_str();
-    "STEPS MOVED" 9 => row.moved;
-    "UNPINNED BY" 9 => or_empty(row.unpinned_by.as_ref());
-    "RUNBOOK" 9 => or_empty(row.runbook.as_ref());
+    "RUNG" 9 => row.purged.rung.as_str();
+    "STEPS MOVED" 9 => row.purged.moved;
+    "UNPINNED BY" 9 => or_empty(row.purged.deletion_id.as_ref());
+    "RUNBOOK" 9 => or_empty(row.purged.runbook.as_ref());
 }
 
 columns! {
@@ -96,10 +92,7 @@ impl Verb for Purge {
                 .await?;
             Ok(Done {
                 id: id.to_owned(),
-                rung: purged.rung,
-                moved: purged.moved,
-                unpinned_by: purged.deletion_id,
-                runbook: purged.runbook,
+                purged,
             })
         };
         let (done, exit) = session.each(&self.ids, take).await?;
@@ -113,12 +106,12 @@ impl Verb for Purge {
 }
 
 fn write_done(out: &mut Printer<'_>, done: &[Done]) -> io::Result<()> {
-    for row in done {
-        let by = row.unpinned_by.as_deref();
-        let words = || purged_words(row.rung, row.moved, by, "gone list orphans");
-        match &row.runbook {
+    for Done { id, purged } in done {
+        let by = purged.deletion_id.as_deref();
+        let words = || purged_words(purged.rung, purged.moved, by, "gone list orphans");
+        match &purged.runbook {
             Some(runbook) => runbook.lines().try_for_each(|line| out.say(line))?,
-            None => out.say(format!("{}: {}", row.id, words()))?,
+            None => out.say(format!("{id}: {}", words()))?,
         }
     }
     Ok(())
