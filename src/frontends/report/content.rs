@@ -249,16 +249,15 @@ impl Report {
         let deletion = parts.deletion;
         let id = short_id(&deletion.id);
         let facts = facts(&parts);
-        let sections = sections(&parts);
+        let chart = parts.chart.clone();
+        let mut sections = sections(parts);
+        sections.retain(|section| !section.sheet.is_empty());
         Self {
             title: format!("Deletion {id}: {}", target_words(deletion)),
             outcome: state_words(deletion),
             facts,
-            chart: parts.chart,
-            sections: sections
-                .into_iter()
-                .filter(|it| !it.sheet.is_empty())
-                .collect(),
+            chart,
+            sections,
         }
     }
 }
@@ -310,10 +309,11 @@ fn actor_words(actor: &Actor) -> String {
     format!("{}, {by}", actor.name)
 }
 
-fn sections(parts: &Parts<'_>) -> Vec<Section> {
-    let history = &parts.history;
+fn sections(parts: Parts<'_>) -> Vec<Section> {
     let steps = parts.steps;
-    let chart = parts.chart.iter().flat_map(|chart| chart.rows.clone());
+    let (kinds, stays, resources) = (kinds(&parts), stays(&parts), resources(&parts));
+    let Bounded { rows, left_out } = parts.history.refused;
+    let chart = parts.chart.map(|chart| chart.rows).unwrap_or_default();
     let is_waiting = |step: &&Step| matches!(step.state, StepState::Stuck | StepState::Blocked);
     let mut waiting: Vec<Step> = steps.iter().filter(is_waiting).cloned().collect();
     waiting.sort_by_key(|step| step.state != StepState::Stuck);
@@ -321,13 +321,14 @@ fn sections(parts: &Parts<'_>) -> Vec<Section> {
         .iter()
         .map(|step| (step.id, step_name(step)))
         .collect();
-    let attempts = history.refused.rows.iter().map(|event| {
+    let attempts = rows.into_iter().map(|event| {
         let name = event.step_id.and_then(|id| names.get(&id));
-        (event.clone(), name.cloned().unwrap_or_default())
+        let name = name.cloned().unwrap_or_default();
+        (event, name)
     });
     let attempts = Bounded {
         rows: attempts.collect(),
-        left_out: history.refused.left_out,
+        left_out,
     };
     let plan = parts.plan.filter(|_| parts.deletion.refused.is_empty());
     let automatic = plan.into_iter().flat_map(|plan| plan.automatic.clone());
@@ -343,13 +344,13 @@ fn sections(parts: &Parts<'_>) -> Vec<Section> {
             "Resources by kind and site",
             "What the plan deletes, and how much of it is gone.",
             KINDS,
-            Bounded::of(kinds(parts)),
+            Bounded::of(kinds),
         ),
         Section::new(
             "Over time",
             "Which steps ended last, and what they had waited for.",
             CHART,
-            Bounded::of(chart.collect()),
+            Bounded::of(chart),
         ),
         Section::new(
             "Not gone",
@@ -361,13 +362,13 @@ fn sections(parts: &Parts<'_>) -> Vec<Section> {
             "What stays, and why",
             "Resources that are not deleted: by the plan, or because their step was abandoned or skipped.",
             STAYS,
-            Bounded::of(stays(parts)),
+            Bounded::of(stays),
         ),
         Section::new(
             "Each resource",
             "The steps of the plan: first those that have not ended, then by the time of their end.",
             RESOURCES,
-            resources(parts),
+            resources,
         ),
         Section::new(
             "Removed by the cloud itself",
@@ -391,10 +392,7 @@ fn sections(parts: &Parts<'_>) -> Vec<Section> {
             "What happened",
             "The events of the deletion as a whole.",
             STORY,
-            Bounded {
-                rows: history.story.rows.clone(),
-                left_out: history.story.left_out,
-            },
+            parts.history.story,
         ),
     ]
 }
