@@ -5,6 +5,7 @@ use std::io;
 
 use serde_json::Value;
 
+use super::columns::text;
 use super::exit::Exit;
 use super::output::Printer;
 use crate::present::columns;
@@ -19,10 +20,6 @@ columns! {
     "ACTION" 9 => text(&row["action"]);
     "TARGET" 9 => text(&row["target"]);
     "REASON" 7 => text(&row["reason"]);
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 /// Writes rows of the audit.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 
 use crate::control::{DeploymentStatus, GateStatus, KindInfo, SiteProgress, SiteStatus};
 use crate::domain::activity::ReconcilerStatus;
@@ -13,7 +14,7 @@ use crate::domain::engines::EngineRow;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Orphan, Resource, Step, Target, Tombstone, short_id};
 use crate::present::{
-    Sheet, activity_words, answer_words, blocked_by_words, columns, lease_words, or_empty,
+    Column, Sheet, activity_words, answer_words, blocked_by_words, columns, lease_words, or_empty,
     run_time, targets_in_full, time, time_or_empty, unfinished_reason,
 };
 
@@ -140,7 +141,7 @@ columns! {
 columns! {
     /// Whether this deployment and each other one watch each other, at this time, and how many steps wait for its
     /// clearance.
-    DEPLOYMENTS: (DeploymentStatus, DateTime<Utc>), |row|
+    pub(super) DEPLOYMENTS: (DeploymentStatus, DateTime<Utc>), |row|
     "NAME" 9 => row.0.name.clone().unwrap_or_default();
     "SERVICE/REGION" 9 => row.0.place();
     "WE WATCH" 6 => match &row.0.watch {
@@ -206,14 +207,19 @@ pub(super) fn deletions(rows: &[Deletion]) -> Sheet {
     Sheet::of(DELETIONS, &rows)
 }
 
-pub(super) fn deployments(rows: &[DeploymentStatus], now: DateTime<Utc>) -> Sheet {
+/// Returns a table of rows, each of which is shown as of this time.
+pub(super) fn as_of<R: Clone>(
+    columns: &[Column<(R, DateTime<Utc>)>],
+    rows: &[R],
+    now: DateTime<Utc>,
+) -> Sheet {
     let rows: Vec<_> = rows.iter().map(|row| (row.clone(), now)).collect();
-    Sheet::of(DEPLOYMENTS, &rows)
+    Sheet::of(columns, &rows)
 }
 
 columns! {
     /// The engines that share a ledger, each with the time at which the list was read.
-    ENGINES: (EngineRow, DateTime<Utc>), |row|
+    pub(super) ENGINES: (EngineRow, DateTime<Utc>), |row|
     "ENGINE" 9 => row.0.name;
     "ROLE" 9 => row.0.role.as_str();
     "STEPS" 8 => row.0.running;
@@ -223,11 +229,6 @@ columns! {
     "VERSION" 5 => row.0.version;
     "STARTED" 4 => time(row.0.started_at);
     "EPOCH" 3 => row.0.epoch;
-}
-
-pub(super) fn engines(rows: &[EngineRow], now: DateTime<Utc>) -> Sheet {
-    let rows: Vec<_> = rows.iter().map(|row| (row.clone(), now)).collect();
-    Sheet::of(ENGINES, &rows)
 }
 
 /// Returns the columns that the kind names, between those that every resource has.
@@ -257,6 +258,11 @@ fn if_step(row: &Step, text: String) -> String {
         attention::REFUSAL_ID => String::new(),
         _ => text,
     }
+}
+
+/// Returns the text of a field; empty if it has none.
+pub(super) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 pub(super) fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {

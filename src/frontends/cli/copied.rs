@@ -4,6 +4,7 @@ use std::io;
 
 use serde_json::Value;
 
+use super::columns::text;
 use super::output::Printer;
 use crate::present::columns;
 
@@ -13,10 +14,6 @@ columns! {
     "TABLE" 9 => text(&row["table"]);
     "ROWS" 9 => row["rows"];
     "SHA-256" 5 => text(&row["hash"]);
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 /// Writes a report (`from, to, dry_run, tables, audit_head`).

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use clap::Args;
 use strum::{Display, EnumString};
 
@@ -88,8 +88,7 @@ impl Verb for List {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("list {}", self.what);
         let now = session.clock.now();
-        let ago = |age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?);
-        let before = self.older_than.and_then(ago);
+        let before = self.older_than.map(|age| now - age);
         let names_sites = session.global.cloud.is_some() || !session.global.region.is_empty();
         let mut sites = session.sites().await?;
         if !matches!(self.what, What::Deployments | What::Engine | What::Engines) {
@@ -148,7 +147,8 @@ impl Verb for List {
                 let mut rows = session.ask(query::Deployments {}).await?;
                 let regions = &session.global.region;
                 rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
-                session.out.rows(&columns::deployments(&rows, now), &rows)?;
+                let sheet = columns::as_of(columns::DEPLOYMENTS, &rows, now);
+                session.out.rows(&sheet, &rows)?;
             }
             What::Engine | What::Engines if names_sites => {
                 let message =
@@ -157,7 +157,8 @@ impl Verb for List {
             }
             What::Engines => {
                 let rows = session.ask(query::Engines {}).await?;
-                session.out.rows(&columns::engines(&rows, now), &rows)?;
+                let sheet = columns::as_of(columns::ENGINES, &rows, now);
+                session.out.rows(&sheet, &rows)?;
             }
             What::Engine => {
                 let rows = session.ask(query::Reconcilers {}).await?;
