@@ -25,6 +25,9 @@ mod reads;
 mod registry;
 mod rewind;
 mod seal;
+#[allow(dead_code, unused_imports, unused_macros)] // Its seeds are few enough for one test.
+#[path = "../engine/seed_selection.rs"]
+mod seed_selection;
 mod steps;
 mod stores;
 mod support;
@@ -33,7 +36,4 @@ mod support;
 mod testkit;
 mod tombstones;
 mod transitions;
-#[allow(dead_code, unused_imports, unused_macros)] // Its seeds are few enough for one test.
-#[path = "../engine/which_seeds.rs"]
-mod which_seeds;
 mod working_set;

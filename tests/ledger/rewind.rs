@@ -16,8 +16,8 @@ use gone::ledger::{
 use rusqlite::{Connection, Row};
 use serde_json::Value;
 
+use crate::seed_selection::seeds;
 use crate::support::*;
-use crate::which_seeds::seeds;
 
 const DELETIONS: u64 = 5;
 const RESOURCES: u64 = 8;
