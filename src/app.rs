@@ -1,7 +1,7 @@
 //! Composes the program: chooses the mode of this process and the engine that it uses, and returns the exit
 //! code.
 //!
-//! The decisions ([`mode`], [`places`], [`choose_engine`]) are functions of the command line, the settings and
+//! The decisions ([`mode`], [`paths`], [`choose_engine`]) are functions of the command line, the settings and
 //! the sockets that exist; the rest is wiring.
 
 mod clouds;
@@ -165,7 +165,7 @@ trait LocalVerb {
 
 /// The paths of this process's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct Paths {
     /// The private folder (0700) of the logs, and by default of the ledger.
     pub state: PathBuf,
     pub ledger: Location,
@@ -180,7 +180,7 @@ pub struct Places {
     pub seal_keys: Vec<PathBuf>,
 }
 
-impl Places {
+impl Paths {
     /// # Errors
     /// The ledger is a file that does not exist.
     fn require_ledger(&self) -> Result<(), Failure> {
@@ -205,16 +205,20 @@ impl Places {
 ///
 /// # Errors
 /// There is no home folder, or no ledger can be kept at the URL.
-pub fn places(
+pub fn paths(
     global: &Global,
     settings: &Settings,
     around: &Surroundings,
     exists: impl Fn(&Path) -> bool,
-) -> Result<Places, Failure> {
-    let tried = "find the state folder";
+) -> Result<Paths, Failure> {
+    let action_words = "find the state folder";
     let Some(state) = around.state_folder() else {
         let advice = "Set HOME or XDG_STATE_HOME.";
-        return Err(Failure::usage(tried, "there is no home folder", advice));
+        return Err(Failure::usage(
+            action_words,
+            "there is no home folder",
+            advice,
+        ));
     };
     let located = |url: &Path| {
         Location::parse(url, around.passfile.clone()).map_err(|error| {
@@ -227,7 +231,7 @@ pub fn places(
     if global.sandbox.is_some() {
         let state = state.join("sandbox");
         let own = socket.map_or_else(|| state.join("gone.sock"), Path::to_path_buf);
-        return Ok(Places {
+        return Ok(Paths {
             ledger: located(option.unwrap_or(&state.join("ledger.db")))?,
             ledger_named: true,
             serve: own.clone(),
@@ -239,7 +243,7 @@ pub fn places(
     let named = option.or(settings.ledger.path.as_deref());
     let usual = state.join("gone.sock");
     let usual_ledgers = [Some(state.join("ledger.db")), settings.ledger.path.clone()];
-    Ok(Places {
+    Ok(Paths {
         seal_keys: usual_ledgers
             .iter()
             .flatten()
@@ -267,14 +271,14 @@ pub enum EngineSource {
 /// Otherwise this process starts an engine of its own. `owner` is `None` if no process has the ledger's lock,
 /// and `Some(None)` if that process serves no socket.
 pub fn choose_engine(
-    places: &Places,
+    paths: &Paths,
     owner: Option<Option<PathBuf>>,
     listens: impl Fn(&Path) -> bool,
 ) -> EngineSource {
     match owner {
-        Some(socket) => EngineSource::Attach(socket.unwrap_or_else(|| places.reach.clone())),
-        None if !places.ledger_named && listens(&places.reach) => {
-            EngineSource::Attach(places.reach.clone())
+        Some(socket) => EngineSource::Attach(socket.unwrap_or_else(|| paths.reach.clone())),
+        None if !paths.ledger_named && listens(&paths.reach) => {
+            EngineSource::Attach(paths.reach.clone())
         }
         None => EngineSource::Embed,
     }
@@ -351,15 +355,15 @@ fn log_to_stderr(global: &Global, style: Style, engine: bool) -> io::Result<()> 
 /// Sends the log to a file, for an engine that a console left running.
 fn log_to_file(global: &Global, around: &Surroundings) -> Result<(), Failure> {
     let settings = settings(global, around)?;
-    let places = places(global, &settings, around, Path::exists)?;
-    private::folder(&places.state)?;
+    let paths = paths(global, &settings, around, Path::exists)?;
+    private::folder(&paths.state)?;
     let format = telemetry::format_for(global.log_format, true);
     let times = global.verbose;
     let verbosity = Verbosity {
         times,
         engine: true,
     };
-    telemetry::to_file(&places.state.join(ENGINE_LOG), format, verbosity)?;
+    telemetry::to_file(&paths.state.join(ENGINE_LOG), format, verbosity)?;
     Ok(())
 }
 
@@ -400,16 +404,16 @@ fn client(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> 
 async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> {
     let (global, around, style) = (process.global, process.around, process.style);
     let settings = settings(global, around)?;
-    let places = places(global, &settings, around, Path::exists)?;
+    let paths = paths(global, &settings, around, Path::exists)?;
     // An engine would create the ledger, and a mistyped name would look empty.
     if verb.only_reads() && global.ledger.is_some() && global.sandbox.is_none() {
-        places.require_ledger()?;
+        paths.require_ledger()?;
     }
     let read_only = settings.guard.read_only;
-    let (control, embedded) = match attached(global, &places, read_only).await? {
+    let (control, embedded) = match attached(global, &paths, read_only).await? {
         Some(control) => (control, None),
         None => {
-            let embedded = embedded::embed(global, settings, &places, around, &verb).await?;
+            let embedded = embedded::embed(global, settings, &paths, around, &verb).await?;
             (embedded.control.clone(), Some(embedded))
         }
     };
@@ -418,7 +422,7 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     // with everything that they hold.
     let mut err = Tolerant(io::stderr());
     let session = Session {
-        tried: String::new(),
+        action_words: String::new(),
         control,
         embedded: embedded.is_some(),
         actor: around.actor(Origin::Cli),
@@ -442,43 +446,43 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
 /// its own.
 async fn attached(
     global: &Global,
-    places: &Places,
+    paths: &Paths,
     read_only: bool,
 ) -> Result<Option<Arc<dyn Control>>, Failure> {
     let since = Instant::now();
     loop {
         // Read each time, because an engine that is ending closes its socket before it releases its ledger.
-        let holder = holder(&places.ledger);
+        let holder = holder(&paths.ledger);
         if let Some(Holder { pid, socket: None }) = &holder
-            && places.ledger_named
-            && places.ledger.file().is_some()
+            && paths.ledger_named
+            && paths.ledger.file().is_some()
         {
             // The engine at the usual socket may have another ledger.
             if since.elapsed() < ATTACH_MAX {
                 tokio::time::sleep(ATTACH_AGAIN).await;
                 continue;
             }
-            let tried = format!("attach to the engine of {}", places.ledger);
+            let action_words = format!("attach to the engine of {}", paths.ledger);
             let why = format!("process {pid} uses this ledger and serves no socket");
             let advice = "Wait until that process has ended, or end it.";
             return Err(Failure::new(
                 Exit::Unreachable,
                 "unreachable",
-                tried,
+                action_words,
                 why,
                 advice,
             ));
         }
         let owner = holder.map(|holder| holder.socket.map(PathBuf::from));
-        let EngineSource::Attach(socket) = choose_engine(places, owner, listens) else {
+        let EngineSource::Attach(socket) = choose_engine(paths, owner, listens) else {
             return Ok(None);
         };
-        let tried = || format!("attach to the engine at {}", socket.display());
+        let action_words = || format!("attach to the engine at {}", socket.display());
         if let Err(error) = private::check_socket(&socket)
             && private::is_untrusted(&error)
         {
             let advice = "Nothing was sent. Name another socket with --socket, or end the process that listens.";
-            return Err(Failure::usage(tried(), error.to_string(), advice));
+            return Err(Failure::usage(action_words(), error.to_string(), advice));
         }
         match RemoteControl::connect(&socket).await {
             Ok(control) => {
@@ -493,7 +497,7 @@ async fn attached(
             Err(ControlError::Unreachable { .. }) if since.elapsed() < ATTACH_MAX => {
                 tokio::time::sleep(ATTACH_AGAIN).await;
             }
-            Err(error) => return Err(Failure::of(tried(), error)),
+            Err(error) => return Err(Failure::of(action_words(), error)),
         }
     }
 }
@@ -501,17 +505,17 @@ async fn attached(
 /// Runs the headless engine until a signal ends it.
 async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failure> {
     let settings = settings(global, around)?;
-    let places = places(global, &settings, around, Path::exists)?;
+    let paths = paths(global, &settings, around, Path::exists)?;
     let mut end = EndSignals::listen()?;
     // The engine continues when the terminal that started it is closed.
     let mut hangup = signal(SignalKind::hangup())?;
     let mut embedded = tokio::select! {
-        embedded = embedded::embed_to_stay(global, settings, &places, around) => embedded?,
+        embedded = embedded::embed_to_stay(global, settings, &paths, around) => embedded?,
         () = end.recv() => return Ok(Exit::Done),
     };
     tracing::info!(
-        ledger = %places.ledger,
-        socket = %places.serve.display(),
+        ledger = %paths.ledger,
+        socket = %paths.serve.display(),
         "the engine runs"
     );
     loop {

@@ -116,10 +116,10 @@ pub(super) fn connect(
         Err(error) => Err(error.to_string()),
     };
     OpenStack::new(clouds, Box::new(transport), clock, call_timeout)
-        .reading_anew(Box::new(read_anew))
+        .rereading_config(Box::new(reread_config))
 }
 
-fn read_anew(cloud: &openstack::CloudConfig) -> Option<openstack::CloudConfig> {
+fn reread_config(cloud: &openstack::CloudConfig) -> Option<openstack::CloudConfig> {
     let clouds = openstack::CloudsConfig::load(&environment().ok()?).ok()?;
     clouds.cloud(&cloud.name, cloud.region.as_deref()).ok()
 }

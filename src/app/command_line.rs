@@ -170,9 +170,9 @@ impl LocalVerb for Man {
         match self.out {
             None => process.print(|to| man(self.verb.as_deref(), to.stream))?,
             Some(folder) => write_manual(&folder).map_err(|error| {
-                let tried = format!("write the manual into {}", folder.display());
+                let action_words = format!("write the manual into {}", folder.display());
                 let advice = "Name a folder that exists and is writable.";
-                Failure::usage(tried, error.to_string(), advice)
+                Failure::usage(action_words, error.to_string(), advice)
             })?,
         }
         Ok(Exit::Done)

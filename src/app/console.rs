@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use rustix::process::Pid;
 
-use super::{Places, attached, clouds, embedded, places, practice, runtime, settings};
+use super::{Paths, attached, clouds, embedded, paths, practice, runtime, settings};
 use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::Global;
@@ -45,20 +45,20 @@ pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Resu
         ));
     }
     let settings = settings(global, around)?;
-    let places = places(global, &settings, around, Path::exists)?;
-    log_to_file(global, &places)?;
-    runtime()?.block_on(run(global, around, style, settings, &places))
+    let paths = paths(global, &settings, around, Path::exists)?;
+    log_to_file(global, &paths)?;
+    runtime()?.block_on(run(global, around, style, settings, &paths))
 }
 
 /// Sends the logs to a file, because the console uses the screen.
-fn log_to_file(global: &Global, places: &Places) -> std::io::Result<()> {
-    private::folder(&places.state)?;
+fn log_to_file(global: &Global, paths: &Paths) -> std::io::Result<()> {
+    private::folder(&paths.state)?;
     let format = telemetry::format_for(global.log_format, true);
     let verbosity = Verbosity {
         times: global.verbose,
         engine: true,
     };
-    telemetry::to_file(&places.state.join("gone.log"), format, verbosity)
+    telemetry::to_file(&paths.state.join("gone.log"), format, verbosity)
 }
 
 /// Opens the console on a replay of these times.
@@ -70,8 +70,8 @@ pub(super) async fn replay(
     control: Arc<dyn Control>,
     (first, last): (DateTime<Utc>, DateTime<Utc>),
 ) -> Result<Exit, Failure> {
-    let places = places(global, &settings, around, Path::exists)?;
-    log_to_file(global, &places)?;
+    let paths = paths(global, &settings, around, Path::exists)?;
+    log_to_file(global, &paths)?;
     let ledger = control.snapshot().borrow().engine.ledger.clone();
     let options = ConsoleOptions {
         replay: Some(Replayed {
@@ -125,8 +125,8 @@ fn settings_file(global: &Global, around: &Surroundings) -> Option<PathBuf> {
 }
 
 /// The view that the console showed last, and the file that keeps it. The practice cloud starts afresh.
-fn last_view(global: &Global, places: &Places) -> (Option<String>, Option<PathBuf>) {
-    let file = places.state.join("last-view");
+fn last_view(global: &Global, paths: &Paths) -> (Option<String>, Option<PathBuf>) {
+    let file = paths.state.join("last-view");
     if global.sandbox.is_some() {
         return (None, None);
     }
@@ -160,15 +160,15 @@ async fn run(
     around: &Surroundings,
     style: Style,
     settings: Settings,
-    places: &Places,
+    paths: &Paths,
 ) -> Result<Exit, Failure> {
     let on_hangup = settings.console.on_hangup;
     let mut options = options(global, around, style, &settings, EngineMode::Attached);
-    (options.start, options.last_view) = last_view(global, places);
-    let (control, embedded) = match attached(global, places, settings.guard.read_only).await? {
+    (options.start, options.last_view) = last_view(global, paths);
+    let (control, embedded) = match attached(global, paths, settings.guard.read_only).await? {
         Some(control) => (control, None),
         None => {
-            let embedded = embedded::embed_to_stay(global, settings, places, around).await?;
+            let embedded = embedded::embed_to_stay(global, settings, paths, around).await?;
             (embedded.control.clone(), Some(embedded))
         }
     };
@@ -185,7 +185,7 @@ async fn run(
         };
         // A practice cloud ends with its process, so there is nothing to continue with.
         if goes_on && global.sandbox.is_none() {
-            leave_running(global, places).await?;
+            leave_running(global, paths).await?;
         }
     }
     ended.map(|_| Exit::Done).map_err(not_drawn)
@@ -195,18 +195,18 @@ async fn run(
 /// so that engine takes over as after a crash. Secrets reach it through the configuration, and those in
 /// `OS_*` variables through a pipe, because an engine's environment and arguments can be read in `/proc` as
 /// long as it runs.
-async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
+async fn leave_running(global: &Global, paths: &Paths) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command
         .args(["--engine", "--new-session", "--variables-by-stdin"])
         .arg("--ledger")
-        .arg(match places.ledger.file() {
+        .arg(match paths.ledger.file() {
             Some(path) => path.to_owned(),
-            None => places.ledger.to_string().into(),
+            None => paths.ledger.to_string().into(),
         })
         .arg("--socket")
-        .arg(&places.serve);
+        .arg(&paths.serve);
     if let Some(config) = &global.config {
         command.arg("--config").arg(config);
     }

@@ -11,13 +11,13 @@ use super::clouds::{NamedSite, PRACTICE, chosen_sites, connect, environment, nam
 use super::gates::Gates;
 use super::ledger::{ledger_failure, open_ledger, remove_ledger};
 use super::practice::{self, Scenario, Scene, ServerHandle, SideEngine};
-use super::{Places, peers, settings_failure};
+use super::{Paths, peers, settings_failure};
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::cloud::{Cloud, CloudRouter, OpenStack, Registry};
 use crate::control::Control;
 use crate::domain::kinds::{Home, Kinds, Source};
 use crate::domain::model::{Scope, Site};
-use crate::engine::{Engine, Parts};
+use crate::engine::{Engine, EngineParts};
 use crate::frontends::api::{self, ApiHandle, ServeError};
 use crate::frontends::cli::args::Global;
 use crate::frontends::cli::{Exit, Failure, Verb};
@@ -96,7 +96,7 @@ impl Embedded {
 }
 
 /// Options that differ between an engine that stays and one for a verb.
-struct Stay {
+struct EngineOptions {
     notify: Option<NotifySettings>,
     /// Whether it is an error that peers cannot reach this engine.
     must_reach_peers: bool,
@@ -112,7 +112,7 @@ struct Stay {
 pub(super) async fn embed(
     global: &Global,
     settings: Settings,
-    places: &Places,
+    paths: &Paths,
     around: &Surroundings,
     verb: &impl Verb,
 ) -> Result<Embedded, Failure> {
@@ -121,13 +121,13 @@ pub(super) async fn embed(
         deployment: settings.deployment.map(|it| alone_for_practice(it, global)),
         ..settings
     };
-    let stay = Stay {
+    let options = EngineOptions {
         notify: None,
         must_reach_peers: false,
         must_listen: verb.needs_listener(),
         works: false,
     };
-    wire(global, settings, places, around, verb.targets(), stay).await
+    wire(global, settings, paths, around, verb.targets(), options).await
 }
 
 /// Starts an engine that stays: it notifies people, opens gates and listens for peers. For a practice cloud
@@ -135,7 +135,7 @@ pub(super) async fn embed(
 pub(super) async fn embed_to_stay(
     global: &Global,
     settings: Settings,
-    places: &Places,
+    paths: &Paths,
     around: &Surroundings,
 ) -> Result<Embedded, Failure> {
     let practice = is_practice(global);
@@ -149,13 +149,13 @@ pub(super) async fn embed_to_stay(
         deployment: settings.deployment.map(|it| alone_for_practice(it, global)),
         ..settings
     };
-    let stay = Stay {
+    let options = EngineOptions {
         notify,
         must_reach_peers: true,
         must_listen: true,
         works: true,
     };
-    wire(global, settings, places, around, &[], stay).await
+    wire(global, settings, paths, around, &[], options).await
 }
 
 /// Whether this is a practice cloud whose settings were not given explicitly.
@@ -190,17 +190,17 @@ struct Prepared {
 async fn prepare(
     global: &Global,
     settings: Settings,
-    places: &Places,
+    paths: &Paths,
     around: &Surroundings,
     targets: &[String],
 ) -> Result<Prepared, Failure> {
-    let settings = within_the_files(settings);
-    prepare_folders(places)?;
+    let settings = limit_gate_connections(settings);
+    prepare_folders(paths)?;
     let named = global.sandbox.as_deref();
     let scenario = named.map(practice::scenario).transpose()?;
     let scene = scenario.as_ref().and_then(Scene::of);
     let sandbox = match &scenario {
-        Some(scenario) => Some(practice::start(scenario, places).await?),
+        Some(scenario) => Some(practice::start(scenario, paths).await?),
         None => None,
     };
     let settings = match &scene {
@@ -210,7 +210,7 @@ async fn prepare(
         },
         None => settings,
     };
-    let clouds = clouds(global, places, &settings, targets)?;
+    let clouds = clouds(global, paths, &settings, targets)?;
     let kinds = Arc::new(kinds_at_home(scene.as_ref(), around, &settings)?);
     // The settings may name kinds of this user that a scene leaves out.
     let settings = match &scene {
@@ -230,10 +230,10 @@ async fn prepare(
 async fn wire(
     global: &Global,
     settings: Settings,
-    places: &Places,
+    paths: &Paths,
     around: &Surroundings,
     targets: &[String],
-    stay: Stay,
+    options: EngineOptions,
 ) -> Result<Embedded, Failure> {
     let Prepared {
         settings,
@@ -242,24 +242,24 @@ async fn wire(
         scenario,
         scene,
         sandbox,
-    } = prepare(global, settings, places, around, targets).await?;
+    } = prepare(global, settings, paths, around, targets).await?;
     let clock = Clock::system();
     let gates = Gates::of(&settings.gate, &clouds, &clock)?;
     if let (Some(scenario), Some(cloud), None) = (&scenario, &sandbox, &global.ledger) {
         // The ids of an earlier practice ledger would mean nothing in this cloud.
-        remove_ledger(&places.ledger).await?;
-        practice::play_past(scenario, cloud, &clouds, &kinds, &places.ledger).await?;
+        remove_ledger(&paths.ledger).await?;
+        practice::play_past(scenario, cloud, &clouds, &kinds, &paths.ledger).await?;
     }
     let Opened {
         ledger,
         epoch,
         hold,
-    } = open_ledger(places, gates.tombstones.clone(), &settings).await?;
+    } = open_ledger(paths, gates.tombstones.clone(), &settings).await?;
     let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
     let cloud = connect(clouds, clock.clone(), call_timeout);
     let uids = settings.api.uids.clone();
     let deployment = settings.deployment.clone();
-    let engine = Engine::new(Parts {
+    let engine = Engine::new(EngineParts {
         neighbours: match &scene {
             Some(scene) => Some(scene.neighbours()),
             None => peers::neighbours(deployment.as_ref())?,
@@ -271,20 +271,20 @@ async fn wire(
         settings,
         tombstones: gates.tombstones.clone(),
         gates: gates.counters.clone(),
-        ledger_name: places.ledger.to_string(),
+        ledger_name: paths.ledger.to_string(),
         epoch,
     });
-    let engine = match stay.works {
+    let engine = match options.works {
         true => engine,
         false => engine.idle_until_asked(),
     };
     let control = engine.control();
     // A client that reaches the socket must be able to read which scenario the engine has.
     if let Some(name) = &global.sandbox {
-        practice::announce(name, places)?;
+        practice::announce(name, paths)?;
     }
-    let api = match serve(&control, places, uids, &clock).await {
-        Err(failure) if !stay.must_listen => {
+    let api = match serve(&control, paths, uids, &clock).await {
+        Err(failure) if !options.must_listen => {
             tracing::debug!(
                 why = failure.message,
                 "the API's socket is not served, so no other process can attach to this engine"
@@ -293,10 +293,10 @@ async fn wire(
         }
         served => Some(served?),
     };
-    let socket = api.as_ref().and_then(|_| places.serve.to_str());
+    let socket = api.as_ref().and_then(|_| paths.serve.to_str());
     hold.announce(socket)
         .map_err(|error| ledger_failure(&error))?;
-    let notifier = match &stay.notify {
+    let notifier = match &options.notify {
         Some(notify) => Some(super::notify::start(control.clone(), notify).await?),
         None => None,
     };
@@ -305,7 +305,7 @@ async fn wire(
         .await?;
     let peers = match deployment {
         Some(deployment) => match peers::listen(&deployment, &control).await {
-            Err(failure) if !stay.must_reach_peers => {
+            Err(failure) if !options.must_reach_peers => {
                 tracing::warn!(
                     why = failure.message,
                     "the listener for peers is not served, so no other deployment can reach this engine"
@@ -318,7 +318,7 @@ async fn wire(
     };
     let engine = tokio::spawn(async move { engine.run().await });
     let beside = match scene {
-        Some(scene) => scene.play(&control, &places.state).await?,
+        Some(scene) => scene.play(&control, &paths.state).await?,
         None => Vec::new(),
     };
     Ok(Embedded {
@@ -386,20 +386,20 @@ fn with_registry(
 /// Serves the API on the engine's socket.
 async fn serve(
     control: &Arc<dyn Control>,
-    places: &Places,
+    paths: &Paths,
     uids: BTreeMap<u32, Scope>,
     clock: &Clock,
 ) -> Result<ApiHandle, Failure> {
     let options = api::ServeOptions {
         uids,
         clock: clock.clone(),
-        ..api::ServeOptions::new(places.serve.clone())
+        ..api::ServeOptions::new(paths.serve.clone())
     };
     let served = api::serve(control.clone(), options).await;
     served.map_err(|error| {
-        let tried = format!("serve the socket {}", places.serve.display());
+        let action_words = format!("serve the socket {}", paths.serve.display());
         let (why, advice) = why_unserved(error);
-        Failure::usage(tried, why, advice)
+        Failure::usage(action_words, why, advice)
     })
 }
 
@@ -447,7 +447,7 @@ pub(super) fn files_wanted(settings: &Settings) -> u64 {
 /// Raises the limit of open files. If that is not enough for all gates, reduces the connections that each
 /// gate may hold. Otherwise strangers who connect to one gate could use up the open files that the ledger and
 /// all other listeners need.
-fn within_the_files(settings: Settings) -> Settings {
+fn limit_gate_connections(settings: Settings) -> Settings {
     let mut settings = settings;
     let all = files_wanted(&settings);
     let others = files::OTHER_FILES;
@@ -467,15 +467,15 @@ fn within_the_files(settings: Settings) -> Settings {
 
 /// Creates the folders. gone's own folders are private. A folder that the user chose for the ledger is only
 /// created if it is missing.
-fn prepare_folders(places: &Places) -> Result<(), Failure> {
+fn prepare_folders(paths: &Paths) -> Result<(), Failure> {
     let failed = |folder: &Path, error: std::io::Error| {
-        let tried = format!("make the folder {}", folder.display());
+        let action_words = format!("make the folder {}", folder.display());
         let advice = "Give this user the right to write there; `gone doctor` says more.";
-        Failure::usage(tried, error.to_string(), advice)
+        Failure::usage(action_words, error.to_string(), advice)
     };
-    private::folder(&places.state).map_err(|error| failed(&places.state, error))?;
-    let paths = [places.ledger.file(), Some(places.serve.as_path())];
-    for path in paths.into_iter().flatten() {
+    private::folder(&paths.state).map_err(|error| failed(&paths.state, error))?;
+    let needed = [paths.ledger.file(), Some(paths.serve.as_path())];
+    for path in needed.into_iter().flatten() {
         match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
                 private::folder(folder).map_err(|error| failed(folder, error))?;
@@ -489,18 +489,18 @@ fn prepare_folders(places: &Places) -> Result<(), Failure> {
 /// Returns the environment in which the clouds of this process are configured.
 pub(super) fn cloud_environment(
     global: &Global,
-    places: &Places,
+    paths: &Paths,
 ) -> std::io::Result<openstack::Environment> {
     if global.sandbox.is_none() {
         return environment();
     }
     // Only the practice cloud is served: neither a variable nor a file may add a real cloud.
-    let file = places.clouds_file().display().to_string();
+    let file = paths.clouds_file().display().to_string();
     Ok(openstack::Environment {
         variables: [("OS_CLIENT_CONFIG_FILE".to_owned(), file)].into(),
-        current_dir: places.state.clone(),
+        current_dir: paths.state.clone(),
         home: None,
-        system_dir: places.state.clone(),
+        system_dir: paths.state.clone(),
     })
 }
 
@@ -519,15 +519,15 @@ pub(super) fn default_cloud<'c>(global: &Global, clouds: &'c CloudsConfig) -> Op
 /// work without a cloud.
 fn clouds(
     global: &Global,
-    places: &Places,
+    paths: &Paths,
     settings: &Settings,
     targets: &[String],
 ) -> Result<Vec<(Site, openstack::CloudConfig)>, Failure> {
-    let tried = "read the clouds' configuration";
-    let environment = cloud_environment(global, places)?;
+    let action_words = "read the clouds' configuration";
+    let environment = cloud_environment(global, paths)?;
     let refuse = |message: String| {
         Failure::usage(
-            tried,
+            action_words,
             message,
             "`gone doctor` shows what was found, and where.",
         )
@@ -560,7 +560,7 @@ fn clouds(
         (true, Some(error)) => Err(refuse(error.to_string())),
         (true, None) if settings.deployment.is_some() => Ok(usable),
         (true, None) => Err(Failure::usage(
-            tried,
+            action_words,
             "there is no cloud",
             "Write ~/.config/openstack/clouds.yaml or set OS_* variables; `gone --sandbox` needs neither.",
         )),
@@ -569,7 +569,7 @@ fn clouds(
 
 /// Loads the built-in kinds, and `kinds/*.toml` of the user's configuration folder, by file name.
 pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
-    let tried = "read the kinds";
+    let action_words = "read the kinds";
     let advice = "Correct the file, or move it away.";
     let mut sources = Vec::new();
     let folder = around.config_folder().map(|folder| folder.join("kinds"));
@@ -578,7 +578,7 @@ pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
             let said = format!("{}: {error}", folder.display());
             let advice = "Make it a folder that you may read, or move it away: it may hold rules \
                           that protect resources, so nothing runs without it.";
-            Failure::usage(tried, said, advice)
+            Failure::usage(action_words, said, advice)
         })?,
         None => Vec::new(),
     };
@@ -586,7 +586,7 @@ pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
     for path in files {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(&path)
-            .map_err(|error| Failure::usage(tried, format!("{file}: {error}"), advice))?;
+            .map_err(|error| Failure::usage(action_words, format!("{file}: {error}"), advice))?;
         sources.push(Source { file, text });
     }
     kinds_of(sources)

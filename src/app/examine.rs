@@ -9,8 +9,8 @@ use clap::{Args, Subcommand};
 use super::clouds::{NamedSite, chosen_sites, connect, named_sites};
 use super::embedded::{cloud_environment, default_cloud, resolve_kinds};
 use super::{
-    LocalVerb, Places, Process, embedded, peers, places, practice, read_settings, runtime,
-    settings, settings_failure,
+    LocalVerb, Paths, Process, embedded, paths, peers, practice, read_settings, runtime, settings,
+    settings_failure,
 };
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
@@ -80,28 +80,28 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     });
     let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
     let settings = settings.unwrap_or_default();
-    let places = places(global, &settings, around, Path::exists)?;
-    let engine = engine_facts(&places).await;
+    let paths = paths(global, &settings, around, Path::exists)?;
+    let engine = engine_facts(&paths).await;
     if let Some(scenario) = &global.sandbox {
         practice_runs(scenario, &engine)?;
     }
     let practices = global.sandbox.is_some();
-    let ledger = places.ledger.file();
+    let ledger = paths.ledger.file();
     let mut facts = doctor::Facts {
         settings: Some(loaded.map(|(_, file)| file).map_err(|e| e.to_string())),
         ledger: Some(doctor::LedgerFacts {
             writable: match ledger {
                 Some(file) => doctor::can_write(file),
-                None => can_write_at_server(&places.ledger).map_err(|error| error.to_string()),
+                None => can_write_at_server(&paths.ledger).map_err(|error| error.to_string()),
             },
-            readable: readable(&places.ledger),
+            readable: readable(&paths.ledger),
             path: match ledger {
                 Some(file) => file.to_owned(),
-                None => places.ledger.to_string().into(),
+                None => paths.ledger.to_string().into(),
             },
         }),
         engine: Some(engine),
-        notify: Some(notify_facts(&settings, &places.ledger).await),
+        notify: Some(notify_facts(&settings, &paths.ledger).await),
         terminal: Some(terminal_facts(around, style)),
         deployment: settings.deployment.as_ref().map(|it| it.name.clone()),
         peers: match &settings.deployment {
@@ -121,7 +121,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
         facts.warnings.extend(doctor::writable_by_others(file));
     }
     facts.warnings.extend(gate_warnings(&settings));
-    cloud_facts(global, &places, kinds, &settings, &mut facts).await?;
+    cloud_facts(global, &paths, kinds, &settings, &mut facts).await?;
     let checks = doctor::examine(&facts);
     let next = "Next: `gone` opens the console; `gone plan` shows what a deletion does.";
     process.print(|to| cli::doctor::report(to, &checks, next))
@@ -155,12 +155,12 @@ fn practice_runs(scenario: &str, engine: &doctor::EngineFacts) -> Result<(), Fai
 
 async fn cloud_facts(
     global: &Global,
-    places: &Places,
+    paths: &Paths,
     kinds: Result<Kinds, Failure>,
     settings: &Settings,
     facts: &mut doctor::Facts,
 ) -> Result<(), Failure> {
-    let environment = cloud_environment(global, places)?;
+    let environment = cloud_environment(global, paths)?;
     let clouds = match openstack::CloudsConfig::load(&environment) {
         Ok(clouds) => clouds,
         Err(error) => {
@@ -235,8 +235,8 @@ async fn notify_facts(settings: &Settings, ledger: &Location) -> Vec<doctor::Not
             None => None,
         };
         let failing = cursor
-            .and_then(|cursor| cursor.mark)
-            .map(|mark| mark.failing);
+            .and_then(|cursor| cursor.position)
+            .map(|position| position.last_error);
         facts.push(doctor::NotifyFacts {
             channel,
             failing: failing.unwrap_or_default(),
@@ -281,10 +281,10 @@ fn gate_warnings(settings: &Settings) -> Vec<String> {
     warnings
 }
 
-async fn engine_facts(places: &Places) -> doctor::EngineFacts {
-    let holder = holder(&places.ledger);
+async fn engine_facts(paths: &Paths) -> doctor::EngineFacts {
+    let holder = holder(&paths.ledger);
     let named = holder.as_ref().and_then(|holder| holder.socket.clone());
-    let socket = named.map_or_else(|| places.reach.clone(), Into::into);
+    let socket = named.map_or_else(|| paths.reach.clone(), Into::into);
     let answer = match connect_to(&socket).await {
         Ok(control) => {
             let engine = control.snapshot().borrow().engine.clone();

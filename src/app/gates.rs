@@ -71,7 +71,7 @@ impl Gates {
         })?;
         let mut open = Vec::new();
         for (settings, session) in self.wanted {
-            let parts = gate::Parts {
+            let parts = gate::GateParts {
                 settings,
                 kinds: kinds.clone(),
                 mapping: mapping.to_vec(),

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Places;
+use super::Paths;
 use crate::frontends::cli::{Exit, Failure};
 use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{self, EngineTerms, LedgerError, Location, Opened};
 use crate::system::config::Settings;
 
 pub(super) async fn open_ledger(
-    places: &Places,
+    paths: &Paths,
     tombstones: Option<Arc<Tombstones>>,
     settings: &Settings,
 ) -> Result<Opened, Failure> {
@@ -20,7 +20,7 @@ pub(super) async fn open_ledger(
         call_timeout: settings.engine.call_timeout,
         is_alone: settings.deployment.is_some(),
     };
-    let (location, seal_keys) = (places.ledger.clone(), places.seal_keys.clone());
+    let (location, seal_keys) = (paths.ledger.clone(), paths.seal_keys.clone());
     open(location, tombstones, seal_keys, terms).await
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn open_anew(location: Location) -> Result<Opened, Failure> {
 /// Removes a ledger, unless an engine holds it.
 pub(super) async fn remove_ledger(location: &Location) -> Result<(), Failure> {
     let location = location.clone();
-    off_the_runtime(move || ledger::remove_unless_held(&location)).await
+    off_the_runtime(move || ledger::remove_if_unused(&location)).await
 }
 
 async fn open(
@@ -55,12 +55,12 @@ async fn open(
 /// The ledger is on a server, where this is not possible.
 pub(super) fn file_of<'l>(
     location: &'l Location,
-    tried: &str,
+    action_words: &str,
     advice: &str,
 ) -> Result<&'l Path, Failure> {
     location.file().ok_or_else(|| {
         let why = format!("{location} is on a server, and this works with a file only");
-        Failure::usage(tried, why, advice)
+        Failure::usage(action_words, why, advice)
     })
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::ledger::ledger_failure;
-use super::{Process, places, settings};
+use super::{Process, paths, settings};
 use crate::frontends::cli::output::{Style, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure};
 use crate::ledger::Location;
@@ -47,7 +47,7 @@ impl Migrate {
     pub(super) fn run(&self, process: &Process<'_>) -> Result<Exit, Failure> {
         cli::no_drawing(process.global.output)?;
         let settings = settings(process.global, process.around)?;
-        let places = places(process.global, &settings, process.around, Path::exists)?;
+        let paths = paths(process.global, &settings, process.around, Path::exists)?;
         let located = |url: &Path| {
             Location::parse(url, process.around.passfile.clone()).map_err(|error| {
                 let advice = "Name a file, or postgres://USER@HOST/DATABASE.";
@@ -63,7 +63,7 @@ impl Migrate {
             true => (migrate::count(&from, &to).map_err(failure)?, None),
             false => {
                 let mut said = Said::new(process.style);
-                let copied = migrate::migrate(&from, &to, &places.seal_keys, &mut |progress| {
+                let copied = migrate::migrate(&from, &to, &paths.seal_keys, &mut |progress| {
                     said.say(progress);
                 });
                 let copied = copied.map_err(failure)?;
@@ -124,7 +124,7 @@ fn failure(error: NotCopied) -> Failure {
         NotCopied::InUse { .. } => {
             "Name a location without a ledger: another file, or another schema with ?schema=NAME."
         }
-        NotCopied::OfAnother { .. } => {
+        NotCopied::AnotherSource { .. } => {
             "Run the copy of that ledger again, remove the unfinished copy, or name another location."
         }
         NotCopied::Audit { .. } => {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::sandbox_args::Sandbox;
-use super::{LocalVerb, Places, Process};
+use super::{LocalVerb, Paths, Process};
 use crate::cloud::openstack::CloudConfig;
 use crate::control::Control;
 use crate::domain::kinds::{Kinds, Source};
@@ -46,11 +46,11 @@ pub(super) fn check_is_running(_: &str, _: &Path) -> Result<(), Failure> {
     Err(failure())
 }
 
-pub(super) fn announce(_: &str, _: &Places) -> io::Result<()> {
+pub(super) fn announce(_: &str, _: &Paths) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) async fn start(scenario: &Scenario, _: &Places) -> Result<ServerHandle, Failure> {
+pub(super) async fn start(scenario: &Scenario, _: &Paths) -> Result<ServerHandle, Failure> {
     match *scenario {}
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::{LocalVerb, Process, runtime, settings};
 use crate::control::Control;
 use crate::frontends::cli::{self, Exit, Failure};
-use crate::frontends::notify::{self, DeliveryErrorKind, Notifier, StartError, Tried};
+use crate::frontends::notify::{self, ChannelTest, DeliveryErrorKind, Notifier, StartError};
 use crate::frontends::offline::doctor;
 use crate::system::clock::Clock;
 use crate::system::config::NotifySettings;
@@ -59,25 +59,25 @@ impl LocalVerb for Notify {
 
 async fn test(process: &Process<'_>) -> Result<Exit, Failure> {
     let settings = settings(process.global, process.around)?.notify;
-    let tried = notify::test(&settings, &Clock::system()).await;
-    if tried.is_empty() {
+    let tests = notify::test(&settings, &Clock::system()).await;
+    if tests.is_empty() {
         return Err(Failure::usage(
             "send a test",
             "neither a webhook nor mail is configured",
             "Write [notify.webhook] or [notify.mail] into the settings; `gone --print-config` shows them.",
         ));
     }
-    let checks: Vec<doctor::Check> = tried.iter().map(check).collect();
+    let checks: Vec<doctor::Check> = tests.iter().map(check).collect();
     let next = "Each receiver accepted the test. Check that it arrived.";
     process.print(|to| cli::doctor::report(to, &checks, next))
 }
 
-fn check(tried: &Tried) -> doctor::Check {
-    let error = match &tried.answer {
-        Ok(answer) => return doctor::ok(&tried.channel, answer),
+fn check(tests: &ChannelTest) -> doctor::Check {
+    let error = match &tests.answer {
+        Ok(answer) => return doctor::ok(&tests.channel, answer),
         Err(error) => error,
     };
-    let (advice, failure) = match error.trouble {
+    let (advice, failure) = match error.kind {
         DeliveryErrorKind::Configuration => (
             "Correct [notify] in the settings.",
             doctor::CheckFailure::Configuration,
@@ -91,5 +91,5 @@ fn check(tried: &Tried) -> doctor::Check {
             doctor::CheckFailure::Unreachable,
         ),
     };
-    doctor::fail(&tried.channel, failure, &error.why, advice)
+    doctor::fail(&tests.channel, failure, &error.why, advice)
 }

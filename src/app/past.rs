@@ -20,7 +20,7 @@ use crate::cloud::{Cloud, OpenStack};
 use crate::control::{Command, Envelope, SiteSpec, TargetSpec};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{Actor, DeletionState, Origin, PlanOptions, Site};
-use crate::engine::{Engine, Parts};
+use crate::engine::{Engine, EngineParts};
 use crate::frontends::cli::Failure;
 use crate::ledger::sqlite::{InlineLedger, Options, Store};
 use crate::ledger::{LedgerError, Location, Views as _, WorkQueue as _};
@@ -71,7 +71,7 @@ impl Past {
             life.work(Some(deletion), *next).await?;
             life.pass(*next).await?;
         }
-        lock(&self.world).forget_calls();
+        lock(&self.world).clear_log();
         Ok(())
     }
 }
@@ -139,7 +139,7 @@ impl Life {
         asked: Option<&(Site, PastDeletion)>,
         until: DateTime<Utc>,
     ) -> Result<(), Failure> {
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             ledger: self.ledger.clone(),
             cloud: self.cloud.clone(),
             kinds: self.kinds.clone(),

@@ -9,7 +9,7 @@ use chrono::Utc;
 use super::clouds::PRACTICE;
 use super::past::Past;
 use super::sandbox_args::Sandbox;
-use super::{EndSignals, LocalVerb, Places, Process, log_to_stderr, runtime};
+use super::{EndSignals, LocalVerb, Paths, Process, log_to_stderr, runtime};
 use crate::cloud::openstack::CloudConfig;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::Site;
@@ -83,12 +83,12 @@ pub(super) fn check_is_running(named: &str, socket: &Path) -> Result<(), Failure
 
 /// Writes beside the engine's socket which scenario the engine has. Called when the engine holds the ledger, before it
 /// serves the socket.
-pub(super) fn announce(name: &str, places: &Places) -> io::Result<()> {
-    private::replace(&scenario_file(&places.serve), identity(name).as_bytes())
+pub(super) fn announce(name: &str, paths: &Paths) -> io::Result<()> {
+    private::replace(&scenario_file(&paths.serve), identity(name).as_bytes())
 }
 
 /// Starts the practice cloud of a scenario on a free port of loopback.
-pub(super) async fn start(scenario: &Scenario, places: &Places) -> Result<ServerHandle, Failure> {
+pub(super) async fn start(scenario: &Scenario, paths: &Paths) -> Result<ServerHandle, Failure> {
     let options = sandbox::ServeOptions {
         listen: ([127, 0, 0, 1], 0).into(),
         world: WorldOptions {
@@ -100,7 +100,7 @@ pub(super) async fn start(scenario: &Scenario, places: &Places) -> Result<Server
     let handle = sandbox::serve(options)
         .await
         .map_err(|error| Failure::usage("start the practice cloud", error.to_string(), ""))?;
-    handle.write_clouds_yaml(&places.clouds_file())?;
+    handle.write_clouds_yaml(&paths.clouds_file())?;
     Ok(handle)
 }
 
@@ -142,7 +142,7 @@ impl LocalVerb for Sandbox {
 
 /// Serves the practice cloud alone, for any client, until a signal ends it.
 async fn serve(args: Sandbox) -> Result<Exit, Failure> {
-    let tried = "serve the practice cloud";
+    let action_words = "serve the practice cloud";
     let scenario = match &args.scenario {
         Some(name) => Some(scenario(&name.to_string_lossy())?),
         None => None,
@@ -166,11 +166,15 @@ async fn serve(args: Sandbox) -> Result<Exit, Failure> {
     let mut end = EndSignals::listen()?;
     let handle = sandbox::serve(options)
         .await
-        .map_err(|error| Failure::usage(tried, error.to_string(), ""))?;
+        .map_err(|error| Failure::usage(action_words, error.to_string(), ""))?;
     if let Some(path) = &args.clouds_yaml {
         handle.write_clouds_yaml(path).map_err(|error| {
             let message = format!("{}: {error}", path.display());
-            Failure::usage(tried, message, "Choose another file for --clouds-yaml.")
+            Failure::usage(
+                action_words,
+                message,
+                "Choose another file for --clouds-yaml.",
+            )
         })?;
     }
     let ready = handle.ready_line(args.clouds_yaml.as_deref());

@@ -24,7 +24,7 @@ use crate::frontends::cli::output::{Printer, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure, List, Session, What};
 use crate::ledger::Location;
 use crate::ledger::migrate::{NotCopied, copy_to_file};
-use crate::ledger::sqlite::rewind::{Rewind, Unplayable};
+use crate::ledger::sqlite::rewind::{ReplayError, Rewind};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
@@ -112,7 +112,7 @@ async fn list(process: &Process<'_>, control: Arc<dyn Control>, at: DateTime<Utc
     let mut err = Tolerant(io::stderr());
     let (global, around, style) = (process.global, process.around, process.style);
     let session = Session {
-        tried: String::new(),
+        action_words: String::new(),
         control,
         embedded: false,
         actor: around.actor(Origin::Cli),
@@ -173,7 +173,7 @@ fn open(ledger: &Location) -> Result<(PrivateFolder, Rewind), Failure> {
         }
     };
     let rewind = Rewind::open(&file, &folder.path).map_err(|error| match error {
-        Unplayable::Ledger(error) => ledger_failure(&error),
+        ReplayError::Ledger(error) => ledger_failure(&error),
         other => unplayable(&other),
     })?;
     Ok((folder, rewind))

@@ -15,7 +15,7 @@ use crate::control::{Command, Control, ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Source};
 use crate::domain::model::{Actor, Origin};
 use crate::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch};
-use crate::engine::{Engine, Neighbours, Parts};
+use crate::engine::{Engine, EngineParts, Neighbours};
 use crate::frontends::api::{self, ApiHandle};
 use crate::frontends::cli::Failure;
 use crate::ledger::{Hold, LedgerError, Location, Opened};
@@ -216,7 +216,7 @@ impl SideEngine {
             hold,
         } = open_anew(Location::File(place("db"))).await?;
         let registry = Registry::new(home.site(), kinds.clone(), ledger.clone(), clock.clone());
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             neighbours: Some(neighbours),
             ledger,
             cloud: Arc::new(registry),
@@ -307,7 +307,7 @@ impl Peers for InProcessPeers {
     async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
         let there = self.neighbourhood.reach(peer)?;
         there
-            .ask(query::PointsAt { question })
+            .ask(query::ClearanceAnswers { question })
             .await
             .map_err(failed)
     }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::ledger::{file_of, ledger_failure};
 use super::migrate::Migrate;
-use super::{LocalVerb, Places, Process, client, places, settings};
+use super::{LocalVerb, Paths, Process, client, paths, settings};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::Why;
 use crate::frontends::cli::output::Printer;
@@ -99,9 +99,9 @@ impl LocalVerb for Ledger {
             LedgerWork::Backup { to } => backup(process, &to),
             LedgerWork::Migrate(migrate) => migrate.run(process),
             LedgerWork::Export => {
-                let places = found(process)?;
+                let paths = found(process)?;
                 process.print(|to| {
-                    let written = upkeep::export(&places.ledger, &mut to.stream);
+                    let written = upkeep::export(&paths.ledger, &mut to.stream);
                     written.map_err(|error| ledger_failure(&error))
                 })?;
                 Ok(Exit::Done)
@@ -111,24 +111,24 @@ impl LocalVerb for Ledger {
 }
 
 fn check(process: &Process<'_>) -> Result<Exit, Failure> {
-    let places = found(process)?;
-    let checks = ledger::check(&places.ledger, &places.seal_keys);
+    let paths = found(process)?;
+    let checks = ledger::check(&paths.ledger, &paths.seal_keys);
     let checks = checks.map_err(|error| ledger_failure(&error))?;
-    let well = format!("{} is whole, and every rule holds.", places.ledger);
+    let well = format!("{} is whole, and every rule holds.", paths.ledger);
     process.print(|to| doctor::report(to, &checks, &well))
 }
 
 fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
-    let places = found(process)?;
-    let path = match &places.ledger {
+    let paths = found(process)?;
+    let path = match &paths.ledger {
         Location::File(path) => path,
         #[cfg(feature = "postgres")]
         Location::Postgres(address) => return Err(by_the_server(address, to)),
     };
     let bytes = sqlite::upkeep::backup(path, to).map_err(|error| {
-        let tried = format!("copy the ledger {} to {}", path.display(), to.display());
+        let action_words = format!("copy the ledger {} to {}", path.display(), to.display());
         let advice = "Name a new file in a folder that is writable.";
-        Failure::usage(tried, error.to_string(), advice)
+        Failure::usage(action_words, error.to_string(), advice)
     })?;
     process.print(|out| match out.format.is_table() {
         true => out.say(format!("copied {bytes} bytes to {}", to.display())),
@@ -144,7 +144,7 @@ fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
 /// Says how to copy a ledger on a server.
 #[cfg(feature = "postgres")]
 fn by_the_server(address: &Address, to: &Path) -> Failure {
-    let tried = format!("copy the ledger to {}", to.display());
+    let action_words = format!("copy the ledger to {}", to.display());
     let why =
         format!("{address} is on a server, which makes its own copies, also while an engine works");
     let not_pooled = match address.is_pooled {
@@ -156,18 +156,18 @@ fn by_the_server(address: &Address, to: &Path) -> Failure {
         address.dump_command(to),
         address.restore_command(to)
     );
-    Failure::usage(tried, why, advice)
+    Failure::usage(action_words, why, advice)
 }
 
 /// Returns the paths of this process, among them that of an existing ledger.
 ///
 /// # Errors
 /// The settings are wrong, or the ledger's file does not exist.
-fn found(process: &Process<'_>) -> Result<Places, Failure> {
+fn found(process: &Process<'_>) -> Result<Paths, Failure> {
     let settings = settings(process.global, process.around)?;
-    let places = places(process.global, &settings, process.around, Path::exists)?;
-    places.require_ledger()?;
-    Ok(places)
+    let paths = paths(process.global, &settings, process.around, Path::exists)?;
+    paths.require_ledger()?;
+    Ok(paths)
 }
 
 /// Number of audit rows that are read at a time.
@@ -177,8 +177,8 @@ impl LocalVerb for Audit {
     /// Also beside a running engine, except for `seal`.
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
         cli::no_drawing(process.global.output)?;
-        let places = found(process)?;
-        process.print(|to| self.write(to, &places, process.around))
+        let paths = found(process)?;
+        process.print(|to| self.write(to, &paths, process.around))
     }
 }
 
@@ -186,10 +186,10 @@ impl Audit {
     fn write(
         self,
         to: &mut Printer<'_>,
-        places: &Places,
+        paths: &Paths,
         around: &Surroundings,
     ) -> Result<Exit, Failure> {
-        let ledger = &places.ledger;
+        let ledger = &paths.ledger;
         let verified = match self.work {
             AuditWork::List { last } => {
                 let mut rows = Vec::new();
@@ -207,9 +207,9 @@ impl Audit {
                 each_row(ledger, 0, |row| to.json(row, false))?;
                 return Ok(Exit::Done);
             }
-            AuditWork::Verify { head } => verify(places, head.as_deref())?,
+            AuditWork::Verify { head } => verify(paths, head.as_deref())?,
             AuditWork::Seal(why) => {
-                let head = seal(places, around, &why.reason)?;
+                let head = seal(paths, around, &why.reason)?;
                 Ok((head.length, head.to_string()))
             }
         };
@@ -234,8 +234,8 @@ fn each_row(
 }
 
 /// Returns the number of rows and the head, or what is wrong with the audit.
-fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), String>, Failure> {
-    let found = upkeep::verify_audit(&places.ledger, &places.seal_keys);
+fn verify(paths: &Paths, head: Option<&str>) -> Result<Result<(i64, String), String>, Failure> {
+    let found = upkeep::verify_audit(&paths.ledger, &paths.seal_keys);
     let found = match found.map_err(|error| ledger_failure(&error))? {
         Ok(found) => found,
         Err(why) => return Ok(Err(why)),
@@ -252,7 +252,7 @@ fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), S
         let advice = "Copy it from an earlier `gone audit verify`, or from the engine's log.";
         return Err(Failure::usage("verify the audit", why, advice));
     };
-    let row = upkeep::audit(&places.ledger, length - 1, 1);
+    let row = upkeep::audit(&paths.ledger, length - 1, 1);
     let row = row.map_err(|error| ledger_failure(&error))?;
     Ok(match row.first() {
         Some(row) if row.seq == length && row.hash == hash => Ok((found.length, found.to_string())),
@@ -270,15 +270,15 @@ fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), S
 
 /// Writes a new seal for the audit. This command writes to the ledger itself, so no engine may hold the
 /// ledger.
-fn seal(places: &Places, around: &Surroundings, reason: &str) -> Result<Head, Failure> {
+fn seal(paths: &Paths, around: &Surroundings, reason: &str) -> Result<Head, Failure> {
     let path = file_of(
-        &places.ledger,
+        &paths.ledger,
         "seal the audit",
         "An audit on a server has a chain and no seal: keep what `gone audit verify` prints elsewhere, and compare.",
     )?;
-    let before = verify(places, None)?.map_or_else(|why| why, |(_, head)| head);
+    let before = verify(paths, None)?.map_or_else(|why| why, |(_, head)| head);
     let options = Options {
-        seal_keys: places.seal_keys.clone(),
+        seal_keys: paths.seal_keys.clone(),
         ..Options::default()
     };
     let mut store = Store::open(path, options).map_err(|error| ledger_failure(&error))?;
@@ -289,7 +289,7 @@ fn seal(places: &Places, around: &Surroundings, reason: &str) -> Result<Head, Fa
         reason: reason.to_owned(),
         detail: serde_json::json!({ "before": before }),
     };
-    let sealed = store.seal_anew(path, &entry, Clock::system().now());
+    let sealed = store.reseal(path, &entry, Clock::system().now());
     sealed
         .map_err(|error| ledger_failure(&error))?
         .map_err(|broken| {

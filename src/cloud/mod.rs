@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-pub use openstack::{OpenStack, OpenStackKinds, ReadAnew, TransportFor};
+pub use openstack::{MakeTransport, OpenStack, OpenStackKinds, RereadConfig};
 pub use registry::Registry;
 pub use router::CloudRouter;
 
@@ -115,9 +115,9 @@ pub trait Cloud: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameLookup {
     /// Answered from memory. Nothing is listed or read for it.
-    Known,
+    Cached,
     /// The cloud lists the names of all accounts, unless an answer of the last hour is known (N14).
-    Asked,
+    Listed,
 }
 
 /// How fresh an identity must be.

@@ -165,7 +165,7 @@ impl Cloud for Registry {
                 now,
             }),
             Action::Delete => incarnation(call.vars).map(|incarnation| Change::DeleteNative {
-                unless: self.kinds.holding(&key.kind),
+                unless: self.kinds.blocking_fields(&key.kind),
                 key,
                 incarnation,
                 now,

@@ -33,7 +33,7 @@ use crate::domain::model::{
     OnFailure, Paged, Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site, SitePause,
     Step, StepState, Target, Tombstone,
 };
-use crate::domain::notification::Mark;
+use crate::domain::notification::CursorPosition;
 use crate::domain::peers::{DeletionNotices, Deployment, Watch};
 use crate::domain::relations::Relation;
 
@@ -138,7 +138,7 @@ pub enum Command {
     /// Deletes resources that a gate has just read with the caller's rights. In-process only: the command
     /// crosses no socket.
     #[serde(skip)]
-    DeleteSeen {
+    DeleteResources {
         resources: Vec<Resource>,
         options: PlanOptions,
     },
@@ -201,7 +201,7 @@ pub enum Command {
     #[serde(skip)]
     MoveNotificationCursor {
         channel: String,
-        mark: Option<Mark>,
+        position: Option<CursorPosition>,
     },
     /// Takes a rung of the ladder (P3), if it is offered now.
     Purge {
@@ -281,7 +281,7 @@ impl Command {
     pub fn wants_work(&self) -> bool {
         match self {
             Self::Delete { .. }
-            | Self::DeleteSeen { .. }
+            | Self::DeleteResources { .. }
             | Self::RepeatDelete { .. }
             | Self::DeletePlan { .. }
             | Self::DeletePlanFile { .. }
@@ -333,7 +333,7 @@ impl Command {
                 Scope::View
             }
             Self::Delete { .. }
-            | Self::DeleteSeen { .. }
+            | Self::DeleteResources { .. }
             | Self::RepeatDelete { .. }
             | Self::Revive { .. }
             | Self::DeletePlan { .. }
@@ -520,7 +520,7 @@ pub struct DeploymentStatus {
 
 impl DeploymentStatus {
     /// Returns `billing/eu-1`, or the service alone where it has no regions.
-    pub fn place(&self) -> String {
+    pub fn service_and_region(&self) -> String {
         match self.region.as_str() {
             "" => self.service.clone(),
             region => format!("{}/{region}", self.service),
@@ -544,7 +544,8 @@ pub struct WatchStatus {
     /// Sequence number of the last change that was received from the owner.
     pub seq: i64,
     /// When the owner last answered, if it did since this engine started.
-    pub heard_at: Option<DateTime<Utc>>,
+    #[serde(rename = "heard_at")]
+    pub answered_at: Option<DateTime<Utc>>,
     /// Whether the watch is recent enough to decide about new references to the owner (G10).
     pub fresh: bool,
     /// Why the last watch failed; empty if it did not.
@@ -559,13 +560,15 @@ pub struct ImporterStatus {
     /// Since when it is on record.
     pub since: Option<DateTime<Utc>>,
     /// When the importer last watched, if it did since this engine started.
-    pub seen_at: Option<DateTime<Utc>>,
+    #[serde(rename = "seen_at")]
+    pub last_contact_at: Option<DateTime<Utc>>,
     /// Sequence number of the last change that the importer received.
     pub seq: i64,
     /// Number of tombstone changes that the importer has not received yet.
     pub lag: i64,
     /// Number of steps that wait for the importer's clearance.
-    pub awaited: u64,
+    #[serde(rename = "awaited")]
+    pub pending_clearances: u64,
     /// Why the last question to the importer failed; empty if it did not.
     pub reason: String,
 }

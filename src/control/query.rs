@@ -141,7 +141,7 @@ queries! {
     Audit => Vec<serde_json::Value>,
     NotificationCursor => Cursor,
     #[serde(skip)]
-    PointsAt => Answers,
+    ClearanceAnswers => Answers,
     Deployments => Vec<DeploymentStatus>,
     Reconcilers => Vec<ReconcilerStatus>,
     Engines => Vec<EngineRow>,
@@ -448,7 +448,7 @@ pub struct NotificationCursor {
 
 /// Which resources here refer to resources of the deployment that asks (G5). Not served over the socket.
 #[derive(Clone, Debug)]
-pub struct PointsAt {
+pub struct ClearanceAnswers {
     pub question: Question,
 }
 

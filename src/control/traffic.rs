@@ -40,7 +40,7 @@ pub struct GateTraffic {
 
 /// The way in which a gate treated a request that it did not simply pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Met {
+pub enum Treatment {
     Hidden,
     Deleting,
     Refused,
@@ -54,7 +54,7 @@ pub struct Counter {
     /// The gate. Its `traffic` stays zero; the counters below hold the numbers.
     gate: GateStatus,
     requests: AtomicU64,
-    met: [AtomicU64; 5],
+    treatments: [AtomicU64; 5],
 }
 
 impl Counter {
@@ -64,20 +64,21 @@ impl Counter {
     }
 
     /// Counts how a request was treated.
-    pub fn met(&self, what: Met) {
-        self.met[what as usize].fetch_add(1, Ordering::Relaxed);
+    pub fn count_treatment(&self, treatment: Treatment) {
+        self.treatments[treatment as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     fn status(&self) -> GateStatus {
-        let count = |what: Met| self.met[what as usize].load(Ordering::Relaxed);
+        let count =
+            |treatment: Treatment| self.treatments[treatment as usize].load(Ordering::Relaxed);
         GateStatus {
             traffic: GateTraffic {
                 requests: self.requests.load(Ordering::Relaxed),
-                hidden: count(Met::Hidden),
-                deleting: count(Met::Deleting),
-                refused: count(Met::Refused),
-                accepted: count(Met::Accepted),
-                failed: count(Met::Failed),
+                hidden: count(Treatment::Hidden),
+                deleting: count(Treatment::Deleting),
+                refused: count(Treatment::Refused),
+                accepted: count(Treatment::Accepted),
+                failed: count(Treatment::Failed),
             },
             ..self.gate.clone()
         }
@@ -106,7 +107,7 @@ impl Counters {
                 traffic: GateTraffic::default(),
             },
             requests: AtomicU64::default(),
-            met: Default::default(),
+            treatments: Default::default(),
         });
         self.all().push(counter.clone());
         counter

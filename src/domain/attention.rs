@@ -68,7 +68,7 @@ pub struct CauseGroup {
 
 /// Whether a cloud has worked on an accepted delete for so long that a person should know (the kind's
 /// `minutes_warn`).
-pub fn settles_slowly(step: &Step, kind: &Kind, now: DateTime<Utc>) -> bool {
+pub fn is_slow_delete(step: &Step, kind: &Kind, now: DateTime<Utc>) -> bool {
     let (Some(settles), Some(since)) = (&kind.spec.settles, step.blocked_since) else {
         return false;
     };

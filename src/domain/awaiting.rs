@@ -30,7 +30,7 @@ pub fn deployment_of(blocker: &Blocker) -> Option<&str> {
 
 /// Returns the words for what happens to a blocker of another deployment: whether it is deleted too. None if
 /// the blocker belongs to a cloud.
-pub fn becomes(blocker: &Blocker) -> Option<&'static str> {
+pub fn fate_words(blocker: &Blocker) -> Option<&'static str> {
     deployment_of(blocker).map(|_| match blocker.in_plan {
         true => "goes too",
         false => "not being deleted",

@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 5;
 /// Whether a step waits until a person accepts or refuses newcomers. This excludes a resource that was
 /// re-created too often, which needs another decision, a step that waits for a stuck step, where the stuck step
 /// decides, and a refused plan, of which nothing was sent.
-pub fn waits_for_an_answer(step: &Step) -> bool {
+pub fn waits_for_drift_answer(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     step.state == StepState::Stuck
         && step.held_by.is_none()
@@ -31,7 +31,11 @@ pub fn newcomers(step: &Step) -> impl Iterator<Item = &Blocker> {
 /// quotes the cloud's own message.
 pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, answer: &str) -> String {
     let id = short_id(deletion_id);
-    let listed: Vec<String> = named.iter().take(NAMED_MAX).map(|it| called(it)).collect();
+    let listed: Vec<String> = named
+        .iter()
+        .take(NAMED_MAX)
+        .map(|it| newcomer_words(it))
+        .collect();
     let more = match count.saturating_sub(listed.len()) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -52,7 +56,7 @@ pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, answe
 }
 
 /// Returns the words for a newcomer: kind, name, id, owner and time of creation.
-pub fn called(blocker: &Blocker) -> String {
+pub fn newcomer_words(blocker: &Blocker) -> String {
     let name = match blocker.name.as_str() {
         "" => &blocker.id,
         name => name,
@@ -76,7 +80,7 @@ pub fn called(blocker: &Blocker) -> String {
 
 /// Returns the note of a deletion whose newcomers a person refused: which resources stay, and because of which
 /// newcomers.
-pub fn what_stays(stuck: &[Step]) -> String {
+pub fn refusal_note(stuck: &[Step]) -> String {
     let steps: Vec<String> = stuck
         .iter()
         .map(|step| {
@@ -85,7 +89,10 @@ pub fn what_stays(stuck: &[Step]) -> String {
                 "" => &key.id,
                 name => name,
             };
-            let because: Vec<String> = newcomers(step).take(NAMED_MAX).map(called).collect();
+            let because: Vec<String> = newcomers(step)
+                .take(NAMED_MAX)
+                .map(newcomer_words)
+                .collect();
             format!(
                 "{} {} stays, because of {}",
                 key.kind,

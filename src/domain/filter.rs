@@ -27,7 +27,7 @@ const FIELDS: [&str; 5] = ["state", "kind", "site", "project", "age"];
 pub struct SearchQuery {
     text: String,
     /// The text with the ids of the projects that it names, for a server that knows no project names.
-    meant: String,
+    resolved_text: String,
     words: Vec<Word>,
     /// The time from which ages are measured.
     now: DateTime<Utc>,
@@ -102,7 +102,7 @@ impl SearchQuery {
     pub fn parse(text: &str) -> Self {
         Self {
             text: text.to_owned(),
-            meant: text.to_owned(),
+            resolved_text: text.to_owned(),
             words: text.split_whitespace().map(|word| parsed(word).0).collect(),
             now: DateTime::UNIX_EPOCH,
         }
@@ -123,17 +123,21 @@ impl SearchQuery {
     /// Parses a query in which projects may also be given by name; `projects` maps ids to names. Rows carry
     /// ids, and each is compared with all ids of a name, so a name that matches more than `PROJECTS_MAX`
     /// projects is ignored. Words about one of these columns are for [`Self::fits_columns`].
-    pub fn naming(text: &str, projects: &BTreeMap<String, String>, columns: &[String]) -> Self {
+    pub fn parse_with_names(
+        text: &str,
+        projects: &BTreeMap<String, String>,
+        columns: &[String],
+    ) -> Self {
         let (of_columns, others): (Vec<&str>, Vec<&str>) = text
             .split_whitespace()
             .partition(|word| of_column(word, columns).is_some());
-        let meant: Vec<String> = others
+        let resolved: Vec<String> = others
             .into_iter()
             .map(|word| named(word, projects))
             .collect();
         let mut query = Self {
             text: text.to_owned(),
-            ..Self::parse(&meant.join(" "))
+            ..Self::parse(&resolved.join(" "))
         };
         let of_columns = of_columns.into_iter();
         query
@@ -149,8 +153,8 @@ impl SearchQuery {
     }
 
     /// Returns the query for a server that knows no project names, without the words about columns.
-    pub fn meant(&self) -> &str {
-        &self.meant
+    pub fn resolved_text(&self) -> &str {
+        &self.resolved_text
     }
 
     /// Returns what is wrong in the query, with a suggestion; none if nothing is wrong.
@@ -167,7 +171,7 @@ impl SearchQuery {
     }
 
     /// Sets the time from which ages are measured.
-    pub fn at(&mut self, now: DateTime<Utc>) {
+    pub fn set_now(&mut self, now: DateTime<Utc>) {
         self.now = now;
     }
 
@@ -397,7 +401,7 @@ mod tests {
     fn fits(text: &str) -> bool {
         let now = DateTime::UNIX_EPOCH + TimeDelta::hours(10);
         let mut filter = SearchQuery::parse(text);
-        filter.at(now);
+        filter.set_now(now);
         filter.fits(&Facts {
             texts: &["web-Frontend", "4fdb1c2e"],
             state: "stuck",
@@ -470,15 +474,15 @@ mod tests {
             ("name:db,web", true),
             ("blocked_by:float name:1", true),
         ] {
-            let query = SearchQuery::naming(word, &BTreeMap::new(), &columns);
+            let query = SearchQuery::parse_with_names(word, &BTreeMap::new(), &columns);
             assert_eq!(query.fits_columns(text), wanted, "{word}");
             assert!(
-                query.fits(&Facts::default()) && query.meant().is_empty(),
+                query.fits(&Facts::default()) && query.resolved_text().is_empty(),
                 "{word}"
             );
         }
         // A word about a column that does not exist is a text.
-        let mac = SearchQuery::naming("fa:16:3e", &BTreeMap::new(), &columns);
+        let mac = SearchQuery::parse_with_names("fa:16:3e", &BTreeMap::new(), &columns);
         assert!(mac.fits_texts(&["fa:16:3e:00"]) && !mac.has_columns());
     }
 
@@ -514,7 +518,7 @@ mod tests {
             ("e5f6".to_owned(), "shop".to_owned()),
         ]);
         let fits = |text: &str, project: &str, projects: &BTreeMap<String, String>| {
-            SearchQuery::naming(text, projects, &[]).fits(&Facts {
+            SearchQuery::parse_with_names(text, projects, &[]).fits(&Facts {
                 project,
                 ..Facts::default()
             })
@@ -531,15 +535,15 @@ mod tests {
         ] {
             assert_eq!(fits(text, own, &projects), wanted, "{text} {own}");
         }
-        let filter = SearchQuery::naming("web project=lab", &projects, &[]);
+        let filter = SearchQuery::parse_with_names("web project=lab", &projects, &[]);
         assert_eq!(filter.text(), "web project=lab");
-        assert_eq!(filter.meant(), "web project=lab,c3d4");
+        assert_eq!(filter.resolved_text(), "web project=lab,c3d4");
         assert!(filter.asks_for_projects());
         assert!(!SearchQuery::parse("web").asks_for_projects());
         // A letter that occurs in hundreds of names stands for none of them.
         projects.extend((0..200).map(|n| (format!("id{n}"), format!("x{n}"))));
         assert_eq!(
-            SearchQuery::naming("project=x", &projects, &[]).meant(),
+            SearchQuery::parse_with_names("project=x", &projects, &[]).resolved_text(),
             "project=x"
         );
     }

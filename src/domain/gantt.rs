@@ -61,7 +61,7 @@ pub struct WaitedFor {
 
 /// How a stretch of time is drawn: by the most important thing that happened in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum CellState {
     /// Nothing was sent yet, because other steps go first.
     Waits,
     Sent,
@@ -76,7 +76,7 @@ pub enum Mark {
 
 impl GanttRow {
     /// Draws the row in `width` columns, or in fewer if fewer were counted.
-    pub fn marks(&self, columns: u32, width: usize) -> Vec<Mark> {
+    pub fn cell_states(&self, columns: u32, width: usize) -> Vec<CellState> {
         let width = width.min(columns as usize);
         let mut drawn = vec![GanttCell::default(); width];
         let drawn_at = |column: u32| (column as usize * width) / (columns.max(1) as usize);
@@ -91,12 +91,12 @@ impl GanttRow {
         let last = self.cells.iter().map(|cell| drawn_at(cell.column)).max();
         let is_over = self.ended == self.steps;
         let mark = |(at, cell): (usize, GanttCell)| match cell {
-            GanttCell { ended: 1.., .. } => Mark::Gone,
-            GanttCell { refused: 1.., .. } => Mark::Refused,
-            GanttCell { sent: 1.., .. } => Mark::Sent,
-            _ if is_over && last.is_none_or(|last| at > last) => Mark::Over,
-            _ if first.is_none_or(|first| at < first) => Mark::Waits,
-            _ => Mark::Rests,
+            GanttCell { ended: 1.., .. } => CellState::Gone,
+            GanttCell { refused: 1.., .. } => CellState::Refused,
+            GanttCell { sent: 1.., .. } => CellState::Sent,
+            _ if is_over && last.is_none_or(|last| at > last) => CellState::Over,
+            _ if first.is_none_or(|first| at < first) => CellState::Waits,
+            _ => CellState::Rests,
         };
         drawn.into_iter().enumerate().map(mark).collect()
     }
@@ -149,14 +149,17 @@ mod tests {
 
     fn drawn(row: &GanttRow, columns: u32, width: usize) -> String {
         let sign = |mark| match mark {
-            Mark::Waits => '.',
-            Mark::Sent => '+',
-            Mark::Refused => 'x',
-            Mark::Gone => '#',
-            Mark::Rests => '-',
-            Mark::Over => ' ',
+            CellState::Waits => '.',
+            CellState::Sent => '+',
+            CellState::Refused => 'x',
+            CellState::Gone => '#',
+            CellState::Rests => '-',
+            CellState::Over => ' ',
         };
-        row.marks(columns, width).into_iter().map(sign).collect()
+        row.cell_states(columns, width)
+            .into_iter()
+            .map(sign)
+            .collect()
     }
 
     #[test]

@@ -156,16 +156,16 @@ pub struct Facts<'f> {
     /// Whether the site is read-only.
     pub read_only: bool,
     /// The calls that would remove the edges that block the step, or why there are none.
-    pub pins: Result<Vec<String>, String>,
+    pub unpin_calls: Result<Vec<String>, String>,
     /// The row and the roles that decide on the rungs with a call of their own, or why these are not known.
-    pub shown: Result<Shown, String>,
+    pub shown: Result<CurrentRow, String>,
     /// Number of steps that wait for this one.
     pub waiting: u64,
 }
 
 /// A resource's current row, and the roles of the login that read it.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct CurrentRow {
     /// The resource's row as it is now.
     pub row: Value,
     /// The roles of the login at the step's site.
@@ -272,7 +272,7 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
             (does, String::new())
         }
         Rung::Unpin => {
-            let mut does = facts.pins.clone().unwrap_or_default();
+            let mut does = facts.unpin_calls.clone().unwrap_or_default();
             does.push(format!("then {}", call_of(facts, step.action.planned())));
             (
                 does,
@@ -354,7 +354,7 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     }
     match rung {
         Rung::Retry => None,
-        Rung::Unpin => facts.pins.as_ref().err().cloned(),
+        Rung::Unpin => facts.unpin_calls.as_ref().err().cloned(),
         Rung::Reset => no_call(Action::Reset, facts),
         Rung::Force => no_call(Action::Force, facts),
         Rung::Runbook if !stuck => Some(match step.next_attempt_at {
@@ -392,7 +392,7 @@ fn no_call(call: Action, facts: &Facts<'_>) -> Option<String> {
             "the action of the step is {word}, and the rung is only for a delete"
         ));
     }
-    let Shown { row, roles } = match &facts.shown {
+    let CurrentRow { row, roles } = match &facts.shown {
         Ok(shown) => shown,
         Err(why) => return Some(why.clone()),
     };

@@ -4,7 +4,7 @@
 //! 1. There is one event for each step that is stuck by itself, for each refused deletion, and for each
 //!    paused site. The ledger writes another event for the same step or site only after it has worked in between.
 //! 2. A refusal counts unless its requester still waits for the answer, which is assumed of a request from a
-//!    console or the command line that is younger than [`LOOKED_ON`].
+//!    console or the command line that is younger than [`REQUESTER_WAITS_MAX`].
 //! 3. A site that works again before the message is sent is left out.
 //! 4. Events within [`Pace::gather`] of the first make one message. More events about the same deletion or
 //!    site wait until [`Pace::again`] has passed. If a message is sent before that anyway, it contains them.
@@ -20,13 +20,15 @@ use super::model::{Deletion, Event, EventKind, Origin, Site};
 /// How far a channel has notified people. The ledger keeps one for each channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Mark {
+pub struct CursorPosition {
     /// Events up to this sequence are notified, or need no notification.
     pub through: i64,
     /// The sequence up to which a message was begun, while it is unknown whether the receiver accepted it.
-    pub telling: Option<i64>,
+    #[serde(rename = "telling")]
+    pub sending_through: Option<i64>,
     /// The channel's last error; empty if it accepted the last message.
-    pub failing: String,
+    #[serde(rename = "failing")]
+    pub last_error: String,
 }
 
 /// How far a channel has notified people, and the ledger whose events that counts.
@@ -37,7 +39,8 @@ pub struct NotificationCursor {
     /// The sequence of the newest event.
     pub newest: i64,
     /// None if the channel has never sent anything.
-    pub mark: Option<Mark>,
+    #[serde(rename = "mark")]
+    pub position: Option<CursorPosition>,
 }
 
 /// The site or the deletion about which a channel notifies people.
@@ -69,7 +72,7 @@ pub struct Topic {
 pub const STEPS_MAX: usize = 5;
 
 /// How long a requester is assumed to wait for the answer. Most plans are ready, or refused, within a second.
-pub const LOOKED_ON: TimeDelta = TimeDelta::minutes(1);
+pub const REQUESTER_WAITS_MAX: TimeDelta = TimeDelta::minutes(1);
 
 /// How often messages are sent (`[notify]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,13 +85,13 @@ pub struct Pace {
 
 /// The events after a notification cursor that are not notified yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gathered {
+pub struct PendingTopics {
     /// The sequence of the last event that was examined.
     pub through: i64,
     pub topics: BTreeMap<Subject, Topic>,
 }
 
-impl Gathered {
+impl PendingTopics {
     /// Begins after the event with this sequence.
     pub fn after(through: i64) -> Self {
         Self {
@@ -175,7 +178,7 @@ fn site_of(event: &Event) -> Option<Site> {
 /// Whether the requester of a deletion no longer waited when the deletion was refused.
 pub fn nobody_waits(deletion: &Deletion, refused_at: DateTime<Utc>) -> bool {
     let waits = matches!(deletion.requested_by.origin, Origin::Console | Origin::Cli);
-    !waits || refused_at - deletion.requested_at >= LOOKED_ON
+    !waits || refused_at - deletion.requested_at >= REQUESTER_WAITS_MAX
 }
 
 /// Returns how long to wait after this number of failures in a row (from 1). A channel is never abandoned.

@@ -50,7 +50,7 @@ pub struct BranchRead {
 
 /// A step that a person has opened, and its index among its branch's steps in the order [`BY_URGENCY`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct StepPosition {
     pub branch: i64,
     pub index: u64,
     pub step: Step,
@@ -60,12 +60,12 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outline {
     pub branches: Vec<BranchRead>,
-    pub places: Vec<Place>,
+    pub places: Vec<StepPosition>,
 }
 
 /// The whole tree of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Planted {
+pub struct PlanTree {
     /// The branches. A branch's id is its position here, `below` is a step's position in the plan, and of the
     /// counts only the total is set.
     pub branches: Vec<Branch>,
@@ -77,7 +77,7 @@ pub struct Planted {
 }
 
 /// Builds the tree of a plan, in which each step appears once.
-pub fn plant(steps: &[PlanStep]) -> Planted {
+pub fn build_tree(steps: &[PlanStep]) -> PlanTree {
     let (parents, waves) = places(steps);
     let mut leaf = vec![true; steps.len()];
     for parent in parents.iter().flatten() {
@@ -104,7 +104,7 @@ pub fn plant(steps: &[PlanStep]) -> Planted {
         branches[number].counts.total += 1;
         branch_of.push(u32::try_from(number).unwrap_or(u32::MAX));
     }
-    Planted {
+    PlanTree {
         branches,
         branch_of,
         waves,

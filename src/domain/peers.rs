@@ -193,9 +193,9 @@ impl Question {
     /// # Errors
     /// The question is not acceptable; the error says why.
     pub fn check(&self, home: &Deployment, scope: &PeerScope) -> Result<(), String> {
-        if self.about.len() > ASKED_TOGETHER {
+        if self.about.len() > RESOURCES_PER_QUESTION_MAX {
             return Err(format!(
-                "{} resources in one question; at most {ASKED_TOGETHER}",
+                "{} resources in one question; at most {RESOURCES_PER_QUESTION_MAX}",
                 self.about.len()
             ));
         }
@@ -211,7 +211,7 @@ impl Question {
 impl DeletionNotice {
     /// Whether the deletion of the resource has not ended: it is checked or deleted. A refused or cancelled deletion
     /// still releases the tombstone.
-    pub fn is_going(&self) -> bool {
+    pub fn is_under_way(&self) -> bool {
         matches!(self.phase, Phase::Checking | Phase::Deleting)
     }
 }
@@ -231,7 +231,7 @@ pub fn is_foreign_root(cause: &str) -> bool {
 }
 
 /// The owner's request for clearance: whether any resource of the importer refers to these resources, at most
-/// [`ASKED_TOGETHER`] of them.
+/// [`RESOURCES_PER_QUESTION_MAX`] of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     pub from: Deployment,
@@ -242,14 +242,14 @@ pub struct Question {
 }
 
 /// Maximum number of resources in one question.
-pub const ASKED_TOGETHER: usize = 1_000;
+pub const RESOURCES_PER_QUESTION_MAX: usize = 1_000;
 /// Maximum number of referrers that are named for one resource. The others are counted.
-pub const HOLDERS_MAX: usize = 20;
+pub const REFERRERS_NAMED_MAX: usize = 20;
 /// Maximum number of deployments that pass a waiting relation on. A relation that was passed on more often is
 /// dropped, because it only travels in a circle.
 const HOPS_MAX: u8 = 64;
 /// Maximum number of resources in a cycle over several deployments. A longer cycle is not recognised.
-pub const CIRCLE_MAX: usize = 200;
+pub const CYCLE_MAX: usize = 200;
 
 /// One resource in an owner's question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -271,26 +271,27 @@ pub struct Answers {
     /// The owner's ledger, which the importer knew up to `seq` when it answered.
     pub ledger: String,
     pub seq: i64,
-    pub about: Vec<Answered>,
+    pub about: Vec<ClearanceAnswer>,
 }
 
 /// An importer's answer about one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct ClearanceAnswer {
     #[serde(flatten)]
     pub asked: ClearanceRequest,
     /// Whether this is a clearance: no resource refers to the requested one, except those that wait for it in a
     /// cycle and for nothing else (G13), and none will.
     pub clear: bool,
-    /// The resources that refer to the requested one, at most [`HOLDERS_MAX`].
-    pub holders: Vec<Holder>,
+    /// The resources that refer to the requested one, at most [`REFERRERS_NAMED_MAX`].
+    #[serde(rename = "holders")]
+    pub referrers: Vec<NamedReferrer>,
     /// Number of all resources that refer to the resource, including those that are not named.
     pub count: u64,
 }
 
 /// A resource of an importer that still refers to one of the owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct NamedReferrer {
     #[serde(flatten)]
     pub key: ResourceKey,
     pub name: String,
@@ -309,12 +310,12 @@ pub struct Holder {
     pub held_by: Vec<Blocker>,
 }
 
-impl Holder {
+impl NamedReferrer {
     /// Whether the referrer waits for the requested resource in a cycle, and for nothing else. The resources of the
     /// cycle would wait for ever, so one of them is deleted first (G13).
     pub fn waits_for(&self, asked: &ClearanceRequest) -> bool {
         let same_root = self.root.as_deref() == Some(asked.root.as_str());
-        same_root && self.waits.close_a_circle(&self.key, &asked.key)
+        same_root && self.waits.close_a_cycle(&self.key, &asked.key)
     }
 
     pub fn blocker(&self) -> Blocker {
@@ -349,25 +350,25 @@ impl Answers {
         }
         self.about
             .iter()
-            .try_for_each(|answered| self.check_holders(answered))
+            .try_for_each(|answered| self.check_referrers(answered))
     }
 
     /// Checks that an importer names only its own resources, and reports at first hand only what these wait for.
     /// Relations between other resources must be passed on from another deployment.
-    fn check_holders(&self, answered: &Answered) -> Result<(), String> {
+    fn check_referrers(&self, answered: &ClearanceAnswer) -> Result<(), String> {
         let site = self.from.site();
-        if answered.holders.len() > HOLDERS_MAX {
+        if answered.referrers.len() > REFERRERS_NAMED_MAX {
             return Err(format!(
-                "it names more than {HOLDERS_MAX} referrers for one resource"
+                "it names more than {REFERRERS_NAMED_MAX} referrers for one resource"
             ));
         }
-        for holder in &answered.holders {
-            own(&self.from, &holder.key)?;
+        for referrer in &answered.referrers {
+            own(&self.from, &referrer.key)?;
             check_text_lengths(
-                std::iter::once(holder.key.id.as_str()).chain(holder.root.as_deref()),
+                std::iter::once(referrer.key.id.as_str()).chain(referrer.root.as_deref()),
             )?;
-            let waits = &holder.waits.0;
-            if waits.len() > CIRCLE_MAX || holder.held_by.len() > BLOCKERS_MAX {
+            let waits = &referrer.waits.0;
+            if waits.len() > CYCLE_MAX || referrer.held_by.len() > BLOCKERS_MAX {
                 return Err(
                     "its answer about one resource is longer than the protocol allows".to_owned(),
                 );
@@ -380,23 +381,23 @@ impl Answers {
     }
 }
 
-impl Answered {
+impl ClearanceAnswer {
     /// Makes an importer's answer about one resource, from all resources that refer to it.
-    pub fn of(asked: ClearanceRequest, mut holders: Vec<Holder>, count: u64) -> Self {
-        let all_named = count == holders.len() as u64;
-        let clear = all_named && holders.iter().all(|holder| holder.waits_for(&asked));
-        holders.sort_by_key(|holder| (!holder.blocks, holder.root.is_some()));
-        holders.truncate(HOLDERS_MAX);
+    pub fn of(asked: ClearanceRequest, mut referrers: Vec<NamedReferrer>, count: u64) -> Self {
+        let all_named = count == referrers.len() as u64;
+        let clear = all_named && referrers.iter().all(|referrer| referrer.waits_for(&asked));
+        referrers.sort_by_key(|referrer| (!referrer.blocks, referrer.root.is_some()));
+        referrers.truncate(REFERRERS_NAMED_MAX);
         Self {
             clear,
-            holders,
+            referrers,
             count,
             asked,
         }
     }
 
-    pub fn blocking(&self) -> impl Iterator<Item = &Holder> {
-        self.holders.iter().filter(|holder| holder.blocks)
+    pub fn blocking(&self) -> impl Iterator<Item = &NamedReferrer> {
+        self.referrers.iter().filter(|referrer| referrer.blocks)
     }
 }
 
@@ -425,7 +426,7 @@ impl Waits {
 
     /// Adds the relations that another deployment reports, except those of this deployment's own resources, about
     /// which it knows better.
-    pub fn hear(&mut self, home: &Site, others: &Self) {
+    pub fn merge_reported(&mut self, home: &Site, others: &Self) {
         for waiting in &others.0 {
             let hops = waiting.hops.saturating_add(1);
             if hops <= HOPS_MAX && waiting.key.site != *home {
@@ -438,7 +439,7 @@ impl Waits {
     }
 
     fn put(&mut self, waiting: Waiting) {
-        let full = self.0.len() >= CIRCLE_MAX;
+        let full = self.0.len() >= CYCLE_MAX;
         match self.0.iter_mut().find(|it| it.key == waiting.key) {
             Some(known) if known.hops > waiting.hops => *known = waiting,
             None if !full => self.0.push(waiting),
@@ -457,7 +458,7 @@ impl Waits {
     }
 
     /// Whether everything that `from` waits for, directly or not, is known and waits for `to`.
-    fn close_a_circle(&self, from: &ResourceKey, to: &ResourceKey) -> bool {
+    fn close_a_cycle(&self, from: &ResourceKey, to: &ResourceKey) -> bool {
         let mut reached = BTreeSet::from([from]);
         let mut open = vec![from];
         while let Some(next) = open.pop() {
@@ -493,7 +494,7 @@ pub const SILENT: &str = "deployment";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingClearance {
     pub importer: String,
-    pub said: Option<Answered>,
+    pub said: Option<ClearanceAnswer>,
 }
 
 /// Returns the message and the blockers of a step that waits for importers only. The blockers are the
@@ -509,18 +510,23 @@ pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
             continue;
         };
         lines.push(still_has(importer, said));
-        blockers.extend(said.holders.iter().map(Holder::blocker));
+        blockers.extend(said.referrers.iter().map(NamedReferrer::blocker));
     }
     // Each blocker is listed once. A blocker that is itself one of the waiting resources (in a cycle) is left
     // out.
     let said = || awaited.iter().filter_map(|it| it.said.as_ref());
     let mut seen: BTreeSet<ResourceKey> = said().map(|said| said.asked.key.clone()).collect();
     seen.extend(blockers.iter().map(Blocker::key));
-    for holder in said().flat_map(|said| &said.holders) {
-        let below = holder.held_by.iter().filter(|by| seen.insert(by.key()));
-        blockers.extend(below.map(|by| Blocker {
-            holds: by.holds.clone().or_else(|| Some(holder.key.clone().into())),
-            ..by.clone()
+    for referrer in said().flat_map(|said| &said.referrers) {
+        let below = referrer.held_by.iter().filter(|by| seen.insert(by.key()));
+        blockers.extend(below.map(|by| {
+            Blocker {
+                holds: by
+                    .holds
+                    .clone()
+                    .or_else(|| Some(referrer.key.clone().into())),
+                ..by.clone()
+            }
         }));
     }
     let more = lines.len().saturating_sub(DEPLOYMENTS_NAMED_MAX);
@@ -544,16 +550,16 @@ const DEPLOYMENTS_NAMED_MAX: usize = 20;
 /// Maximum number of blockers that are stored for one step. The other blockers are counted.
 const BLOCKERS_MAX: usize = 100;
 
-fn still_has(importer: &str, said: &Answered) -> String {
-    let named = said.holders.iter().take(NAMED_MAX).map(|holder| {
-        let Holder { key, why, root, .. } = holder;
+fn still_has(importer: &str, said: &ClearanceAnswer) -> String {
+    let named = said.referrers.iter().take(NAMED_MAX).map(|referrer| {
+        let NamedReferrer { key, why, root, .. } = referrer;
         let does = match (why.as_str(), root) {
             ("", Some(_)) => "which is being deleted".to_owned(),
-            ("", None) if holder.blocks => "which this deletion will not remove".to_owned(),
+            ("", None) if referrer.blocks => "which this deletion will not remove".to_owned(),
             ("", None) => "which is not handled yet".to_owned(),
             (why, _) => format!("which is {why}"),
         };
-        format!("{}, {does}", key.called(&holder.name))
+        format!("{}, {does}", key.called(&referrer.name))
     });
     let mut named: Vec<String> = named.collect();
     let more = said.count.saturating_sub(named.len() as u64);

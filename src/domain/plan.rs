@@ -60,7 +60,7 @@ pub struct Planner<'k> {
     /// The original of each copy.
     originals: HashMap<ResourceKey, ResourceKey>,
     /// All listed resources, whatever their fate.
-    seen: BTreeMap<Arc<ResourceKey>, ListedRow>,
+    listed_rows: BTreeMap<Arc<ResourceKey>, ListedRow>,
     going: BTreeMap<Arc<ResourceKey>, PlanNode<'k>>,
     unset: BTreeMap<Arc<ResourceKey>, Vec<Link<'k>>>,
     /// Resources that stay although they belong to a resource that is deleted.
@@ -140,7 +140,7 @@ impl<'k> Planner<'k> {
             targets: targets.iter().map(|target| target.key.clone()).collect(),
             mapping: Vec::new(),
             originals: HashMap::new(),
-            seen: BTreeMap::new(),
+            listed_rows: BTreeMap::new(),
             going: BTreeMap::new(),
             unset: BTreeMap::new(),
             left: BTreeMap::new(),
@@ -188,7 +188,7 @@ impl<'k> Planner<'k> {
         };
         let key = Arc::new(resource.key);
         self.going.insert(key.clone(), going);
-        self.seen.insert(key, seen);
+        self.listed_rows.insert(key, seen);
     }
 
     fn kind(&self, name: &KindName) -> Option<&'k Kind> {
@@ -197,7 +197,7 @@ impl<'k> Planner<'k> {
 
     /// Returns the number of resources known so far. The time that [`Self::wanted`] takes grows with this number.
     pub fn size(&self) -> usize {
-        self.seen.len()
+        self.listed_rows.len()
     }
 
     /// Returns the sites and services that calls will go to, each with one of its kinds.
@@ -217,10 +217,10 @@ impl<'k> Planner<'k> {
     /// Takes everything that a lookup found.
     pub fn feed(&mut self, found: Found<'k>) {
         for (key, seen) in found.resources {
-            match self.seen.get_mut(&key) {
+            match self.listed_rows.get_mut(&key) {
                 Some(known) => known.is_listed = true,
                 None => {
-                    self.seen.insert(Arc::new(key), seen);
+                    self.listed_rows.insert(Arc::new(key), seen);
                 }
             }
         }
@@ -229,19 +229,19 @@ impl<'k> Planner<'k> {
     /// Copies the joined fields where the other row is known.
     fn join(&mut self) {
         let mut joined = Vec::new();
-        for (key, resource) in &self.seen {
+        for (key, resource) in &self.listed_rows {
             if let Some((join, other)) = self.join_of(key, resource)
-                && self.seen.contains_key(&other)
+                && self.listed_rows.contains_key(&other)
             {
                 joined.push((key.clone(), join, other));
             }
         }
         for (key, join, other) in joined {
-            if let Some(mut resource) = self.seen.remove(&key) {
-                if let Some(other) = self.seen.get(&other) {
+            if let Some(mut resource) = self.listed_rows.remove(&key) {
+                if let Some(other) = self.listed_rows.get(&other) {
                     resource.facts.take(&join.take, &other.facts);
                 }
-                self.seen.insert(key, resource);
+                self.listed_rows.insert(key, resource);
             }
         }
     }
@@ -283,7 +283,7 @@ impl<'k> Planner<'k> {
         let index = self.index();
         let mut newly = Vec::new();
         let mut unset = BTreeMap::new();
-        for (key, resource) in &self.seen {
+        for (key, resource) in &self.listed_rows {
             let before = self.going.get(key);
             if before.is_some_and(|going| matches!(going.fate, Fate::Target | Fate::Taken)) {
                 continue;
@@ -363,7 +363,7 @@ impl<'k> Planner<'k> {
             };
             for takes in &kind.spec.takes {
                 for other in taken_keys(key, resource, takes) {
-                    if let Some((other, _)) = self.seen.get_key_value(&other)
+                    if let Some((other, _)) = self.listed_rows.get_key_value(&other)
                         && !self.going.contains_key(other)
                     {
                         let link = Link {
@@ -385,14 +385,14 @@ impl<'k> Planner<'k> {
     }
 
     fn known(&self, key: &ResourceKey) -> Option<(&ListedRow, &'k Kind)> {
-        Some((self.seen.get(key)?, self.kind(&key.kind)?))
+        Some((self.listed_rows.get(key)?, self.kind(&key.kind)?))
     }
 
     /// Indexes the resources in the plan by the values that references match on.
     fn index(&self) -> TargetIndex<'_> {
         let mut index = TargetIndex::default();
         for key in self.going.keys().filter(|key| !self.goes_by_itself(key)) {
-            let Some(resource) = self.seen.get(key) else {
+            let Some(resource) = self.listed_rows.get(key) else {
                 continue;
             };
             for (_, reference) in self.kinds.referrers(&key.kind) {
@@ -523,7 +523,7 @@ impl<'k> Planner<'k> {
     }
 
     fn fits(&self, resource: &ListedRow, reference: &Reference, at: &ResourceKey) -> bool {
-        let Some(target) = self.seen.get(at) else {
+        let Some(target) = self.listed_rows.get(at) else {
             return false;
         };
         target.facts.hold(&reference.to_when)

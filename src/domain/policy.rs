@@ -77,13 +77,13 @@ pub enum Observed {
     /// The same incarnation of the resource exists.
     Present,
     /// The resource was created again after its delete was sent, in a way that no gate saw (T14).
-    Anew(StepError),
+    Recreated(StepError),
     /// The resource exists, and the cloud works on the delete that it accepted.
     StillDeleting(StepError),
     /// The resource exists, and the cloud has failed at the delete that it accepted.
     Failed(Failure),
     /// The resource exists, and the error that answered the call means that the call had no effect.
-    NotTaken(Failure),
+    HadNoEffect(Failure),
     /// The observation proves nothing: the listing failed, or is not reliable.
     Unclear(StepError),
     /// No observation proves anything until a person changes something, for example the login.
@@ -160,7 +160,7 @@ pub struct Decision {
 /// Accepted deletes of one kind and rank at one site that wait for an observation, and how much else their
 /// deletion has to do. A step's rank is the length of the longest path from it to the end of the deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gathered {
+pub struct PendingObservations {
     pub oldest: DateTime<Utc>,
     /// Whether there are at least as many of these deletes as one list by id asks for.
     pub fills_a_list: bool,
@@ -186,14 +186,14 @@ const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 /// A longer `Retry-After` counts as this. A wait of a century is a mistake, and cannot be added to a time.
 const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
 /// Maximum time between two observations of one step.
-pub const LOOK_WAIT_MAX: Duration = Duration::from_secs(32);
+pub const OBSERVATION_WAIT_MAX: Duration = Duration::from_secs(32);
 /// Wait after the first observation that still finds the resource; it doubles with each further one.
 const OBSERVATION_FIRST: Duration = Duration::from_millis(200);
 const OBSERVATION_MAX: Duration = Duration::from_secs(10);
 /// Minimum time between two observations of a delete that the cloud works on. They are made at even seconds.
 const SETTLING_MIN: Duration = Duration::from_millis(500);
 /// Time between these even seconds.
-const TOGETHER: Duration = Duration::from_secs(2);
+const LIST_GRID: Duration = Duration::from_secs(2);
 /// While there is more to send, deletes that the cloud works on wait for an observation for at most one part in this
 /// many of the time that the deletion has taken.
 const SETTLING_SHARE: u64 = 16;
@@ -242,7 +242,7 @@ pub fn after_call(
 }
 
 /// Returns how an answer of this class is retried, and the error class under which it is shown.
-pub fn taken_up(class: AnswerClass) -> (Retry, ErrorClass) {
+pub fn retry_and_class(class: AnswerClass) -> (Retry, ErrorClass) {
     match class {
         AnswerClass::Blocked => (Retry::Scheduled, ErrorClass::Blocked),
         AnswerClass::Pending => (Retry::Pending, ErrorClass::Blocked),
@@ -375,7 +375,11 @@ fn first_observation_at(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc
 ///    calls that are still to be sent do not change when the cloud has done this work. These deletes fall due at even
 ///    seconds, and the wait keeps to even seconds, so one list observes all of their kind, and no other list
 ///    follows within 2 s.
-pub fn observation_wait(gathered: &Gathered, settles: bool, now: DateTime<Utc>) -> Duration {
+pub fn observation_wait(
+    gathered: &PendingObservations,
+    settles: bool,
+    now: DateTime<Utc>,
+) -> Duration {
     let unsent = gathered.unsent;
     let worth_it =
         gathered.fills_a_list && gathered.verifying >= 2 * unsent && unsent >= WORTH_A_LIST as u64;
@@ -396,11 +400,11 @@ pub fn observation_wait(gathered: &Gathered, settles: bool, now: DateTime<Utc>) 
 }
 
 /// Returns how long deletes that the cloud works on may wait for an observation after they fell due: a sixteenth of the
-/// time that their deletion has taken, rounded down to a multiple of `TOGETHER`. So the number of lists grows with
+/// time that their deletion has taken, rounded down to a multiple of `LIST_GRID`. So the number of lists grows with
 /// the logarithm of that time.
 fn settling_wait(taken: Duration) -> Duration {
-    let multiple = taken.as_secs() / (SETTLING_SHARE * TOGETHER.as_secs());
-    TOGETHER.saturating_mul(u32::try_from(multiple).unwrap_or(u32::MAX))
+    let multiple = taken.as_secs() / (SETTLING_SHARE * LIST_GRID.as_secs());
+    LIST_GRID.saturating_mul(u32::try_from(multiple).unwrap_or(u32::MAX))
 }
 
 /// Decides a step's next state after an observation.
@@ -413,7 +417,7 @@ fn settling_wait(taken: Duration) -> Duration {
 /// 4. Still deleting: the resource is observed again, without using an attempt, until `pending_max`. Then the
 ///    step is stuck (I6). If the kind says so, the delete is repeated meanwhile, which uses no attempt either.
 /// 5. Failed: this counts as a refused attempt.
-/// 6. Anew: the delete is sent again at once, as long as attempts are left.
+/// 6. Recreated: the delete is sent again at once, as long as attempts are left.
 /// 7. Unclear: the resource is observed again later, without using an attempt, for as long as a service may be
 ///    away. Then the step is stuck (N12).
 /// 8. Unprovable: the step is stuck at once.
@@ -428,10 +432,10 @@ pub fn after_observation(
         |error: StepError| after_failure(step, Failure::refused(error), now, schedule, chance);
     match observed {
         Observed::Absent => plain(step, StepState::Gone),
-        Observed::Present | Observed::Anew(_) | Observed::NotTaken(_) if step.cancelled => {
+        Observed::Present | Observed::Recreated(_) | Observed::HadNoEffect(_) if step.cancelled => {
             plain(step, StepState::Skipped)
         }
-        Observed::NotTaken(failure) => after_failure(step, failure, now, schedule, chance),
+        Observed::HadNoEffect(failure) => after_failure(step, failure, now, schedule, chance),
         Observed::Present
             if step
                 .last_error
@@ -460,7 +464,7 @@ pub fn after_observation(
             refused(error)
         }
         Observed::Failed(failure) => after_failure(step, failure, now, schedule, chance),
-        Observed::Anew(error) => match refused(error) {
+        Observed::Recreated(error) => match refused(error) {
             Decision {
                 to: StepState::Blocked,
                 attempts,
@@ -604,7 +608,7 @@ fn jittered(wait: Duration, jitter: f64, chance: f64) -> Duration {
 /// Returns the next even second, so that one list observes deletes that end at different times, and none follows
 /// within 2 s (N14).
 fn together(at: DateTime<Utc>) -> DateTime<Utc> {
-    let step = TOGETHER.as_millis() as i64;
+    let step = LIST_GRID.as_millis() as i64;
     let late = at.timestamp_millis().rem_euclid(step);
     at + chrono::TimeDelta::milliseconds((step - late) % step)
 }

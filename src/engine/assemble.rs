@@ -39,7 +39,7 @@ use super::snapshot::Publishing;
 use super::sweep::Sweep;
 use super::sweep_copies::CopySweep;
 use super::verify::Verifying;
-use super::{Engine, Neighbours, Parts, Reconcilers};
+use super::{Engine, EngineParts, Neighbours, Reconcilers};
 use crate::control::{EngineStatus, Snapshot};
 use crate::domain::activity::Reconciler;
 
@@ -60,7 +60,7 @@ struct Common {
     activities: Arc<Activities>,
 }
 
-pub(super) fn engine(mut parts: Parts) -> Engine {
+pub(super) fn engine(mut parts: EngineParts) -> Engine {
     let neighbours = parts.neighbours.take();
     let common = common(&parts, neighbours);
     Engine {
@@ -69,7 +69,7 @@ pub(super) fn engine(mut parts: Parts) -> Engine {
     }
 }
 
-fn common(parts: &Parts, neighbours: Option<Neighbours>) -> Common {
+fn common(parts: &EngineParts, neighbours: Option<Neighbours>) -> Common {
     let status = status(parts);
     let sites = Arc::new(Sites::new(parts.cloud.sites(), &parts.settings));
     let first = Snapshot {
@@ -131,7 +131,7 @@ fn common(parts: &Parts, neighbours: Option<Neighbours>) -> Common {
     }
 }
 
-fn service(parts: &Parts, common: &Common) -> ControlService {
+fn service(parts: &EngineParts, common: &Common) -> ControlService {
     let purging = Arc::new(purging(parts, common));
     let orphans = Arc::new(orphans(parts, common));
     let native = Arc::new(NativeResources {
@@ -182,7 +182,7 @@ fn service(parts: &Parts, common: &Common) -> ControlService {
 }
 
 fn commands(
-    parts: &Parts,
+    parts: &EngineParts,
     common: &Common,
     purging: Arc<Purging>,
     orphans: Arc<Orphans>,
@@ -223,7 +223,7 @@ fn commands(
     }
 }
 
-fn reconcilers(parts: &Parts, common: &Common) -> Reconcilers {
+fn reconcilers(parts: &EngineParts, common: &Common) -> Reconcilers {
     let owner = common.federation.as_ref().map(|it| it.owner.clone());
     Reconcilers {
         clock: parts.clock.clone(),
@@ -264,7 +264,7 @@ fn reconcilers(parts: &Parts, common: &Common) -> Reconcilers {
     }
 }
 
-fn purging(parts: &Parts, common: &Common) -> Purging {
+fn purging(parts: &EngineParts, common: &Common) -> Purging {
     Purging {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
@@ -276,7 +276,7 @@ fn purging(parts: &Parts, common: &Common) -> Purging {
     }
 }
 
-fn orphans(parts: &Parts, common: &Common) -> Orphans {
+fn orphans(parts: &EngineParts, common: &Common) -> Orphans {
     Orphans {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
@@ -287,7 +287,7 @@ fn orphans(parts: &Parts, common: &Common) -> Orphans {
     }
 }
 
-fn drift(parts: &Parts, common: &Common) -> DriftAnswers {
+fn drift(parts: &EngineParts, common: &Common) -> DriftAnswers {
     DriftAnswers {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
@@ -299,7 +299,7 @@ fn drift(parts: &Parts, common: &Common) -> DriftAnswers {
     }
 }
 
-fn status(parts: &Parts) -> EngineStatus {
+fn status(parts: &EngineParts) -> EngineStatus {
     EngineStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
@@ -313,7 +313,7 @@ fn status(parts: &Parts) -> EngineStatus {
     }
 }
 
-fn logins(parts: &Parts, reads: &Reads, activities: &Activities) -> Logins {
+fn logins(parts: &EngineParts, reads: &Reads, activities: &Activities) -> Logins {
     Logins {
         clock: parts.clock.clone(),
         cloud: parts.cloud.clone(),
@@ -325,7 +325,7 @@ fn logins(parts: &Parts, reads: &Reads, activities: &Activities) -> Logins {
     }
 }
 
-fn confirming(parts: &Parts, reads: &Arc<Reads>, logins: &Arc<Logins>) -> Confirming {
+fn confirming(parts: &EngineParts, reads: &Arc<Reads>, logins: &Arc<Logins>) -> Confirming {
     Confirming {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
@@ -339,7 +339,7 @@ fn confirming(parts: &Parts, reads: &Arc<Reads>, logins: &Arc<Logins>) -> Confir
     }
 }
 
-fn verifying(parts: &Parts, common: &Common) -> Verifying {
+fn verifying(parts: &EngineParts, common: &Common) -> Verifying {
     Verifying {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
@@ -354,7 +354,7 @@ fn verifying(parts: &Parts, common: &Common) -> Verifying {
     }
 }
 
-fn diagnosis(parts: &Parts, common: &Common) -> Diagnosis {
+fn diagnosis(parts: &EngineParts, common: &Common) -> Diagnosis {
     Diagnosis {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
@@ -364,7 +364,7 @@ fn diagnosis(parts: &Parts, common: &Common) -> Diagnosis {
     }
 }
 
-fn guards(parts: &Parts, reads: &Reads, resolver: &Arc<Resolver>) -> Guards {
+fn guards(parts: &EngineParts, reads: &Reads, resolver: &Arc<Resolver>) -> Guards {
     Guards {
         clock: parts.clock.clone(),
         kinds: parts.kinds.clone(),
@@ -375,7 +375,7 @@ fn guards(parts: &Parts, reads: &Reads, resolver: &Arc<Resolver>) -> Guards {
     }
 }
 
-fn sweep(parts: &Parts, common: &Common) -> Sweep {
+fn sweep(parts: &EngineParts, common: &Common) -> Sweep {
     let removal = Arc::new(Removal {
         clock: parts.clock.clone(),
         journal: common.reads.journal.clone(),
@@ -400,19 +400,19 @@ fn sweep(parts: &Parts, common: &Common) -> Sweep {
     }
 }
 
-fn pruning(parts: &Parts, journal: &Arc<Journal>, activities: &Activities) -> Pruning {
+fn pruning(parts: &EngineParts, journal: &Arc<Journal>, activities: &Activities) -> Pruning {
     Pruning {
         clock: parts.clock.clone(),
         journal: journal.clone(),
         retention: parts.settings.ledger.retention,
         hold_down: parts.settings.ledger.hold_down,
-        never_again: parts.kinds.never_again(),
+        unique_id_kinds: parts.kinds.unique_id_kinds(),
         activity: activities.add(Reconciler::Prune),
     }
 }
 
 fn publishing(
-    parts: &Parts,
+    parts: &EngineParts,
     reads: &Reads,
     first: Snapshot,
     activities: &Activities,

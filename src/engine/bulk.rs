@@ -19,7 +19,7 @@ use crate::ledger::{Applied, Change, Cursor, Ledger, RetryBy, Selection, StepFil
 use crate::system::clock::Clock;
 
 /// Number of steps that one transaction retries, chosen so that outcomes need not wait for long.
-const TOGETHER: usize = 10_000;
+const STEPS_PER_RETRY_MAX: usize = 10_000;
 
 /// Retries the steps that match a filter.
 pub(super) struct BulkRetry {
@@ -65,7 +65,7 @@ impl BulkRetry {
             }
         }
         let mut moved = 0;
-        let chunks = eligible.chunks(TOGETHER).filter(|_| !dry_run);
+        let chunks = eligible.chunks(STEPS_PER_RETRY_MAX).filter(|_| !dry_run);
         for ids in chunks {
             let what = counted(ids.len() as u64, "step");
             let mut audit = audit(envelope, "retry", &what);

@@ -65,7 +65,7 @@ impl Commands {
                     .delete(envelope, &found, shown, options)
                     .await
             }
-            Command::DeleteSeen { resources, options } => {
+            Command::DeleteResources { resources, options } => {
                 let shown = resources.iter();
                 let shown = shown.map(|it| (it.key.clone(), it.attributes.clone()));
                 let shown = shown.collect();
@@ -113,9 +113,9 @@ impl Commands {
             Command::Cancel { deletion_id } => self.cancel(envelope, &deletion_id).await,
             Command::Pause { deletion_id } => self.pause(envelope, &deletion_id, true).await,
             Command::Resume { deletion_id } => self.pause(envelope, &deletion_id, false).await,
-            Command::MoveNotificationCursor { channel, mark } => {
+            Command::MoveNotificationCursor { channel, position } => {
                 self.journal
-                    .commit_command(Change::MoveNotificationCursor { channel, mark })
+                    .commit_command(Change::MoveNotificationCursor { channel, position })
                     .await
             }
             Command::Purge {

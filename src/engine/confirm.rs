@@ -13,7 +13,7 @@ use super::reads::Reads;
 use crate::cloud::Freshness;
 use crate::domain::kinds::{AsyncDelete, Kind};
 use crate::domain::model::{ErrorClass, Identity, Site, StepError};
-use crate::domain::policy::{Failure, Observed, Retry, taken_up};
+use crate::domain::policy::{Failure, Observed, Retry, retry_and_class};
 use crate::ledger::{ClaimedStep, LedgerError, Views};
 use crate::system::clock::Clock;
 
@@ -78,10 +78,10 @@ impl Confirming {
         let kind = self.reads.kinds.get(&step.key.kind);
         let Some((settling, status)) = kind.and_then(|kind| kind.settling(row)) else {
             if let Some(failure) = kind.and_then(|kind| not_taken(kind, step)) {
-                return Observed::NotTaken(failure);
+                return Observed::HadNoEffect(failure);
             }
             if let Some(created) = created_since_sent(listed, row, step) {
-                return Observed::Anew(self.recreated(created));
+                return Observed::Recreated(self.recreated(created));
             }
             let put_back = kind.filter(|_| !has_unknown_outcome(step));
             return match put_back.and_then(|kind| Some((kind, kind.put_back(row)?))) {
@@ -272,7 +272,10 @@ fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
         return None;
     }
     let meaning = kind.calls.meaning(last);
-    let (retry, class) = meaning.map_or((Retry::Unavailable, ErrorClass::Unavailable), taken_up);
+    let (retry, class) = meaning.map_or(
+        (Retry::Unavailable, ErrorClass::Unavailable),
+        retry_and_class,
+    );
     let error = StepError {
         class,
         ..last.clone()

@@ -215,7 +215,7 @@ impl CopySearch {
             let named = self
                 .reads
                 .cloud
-                .account_names(site, &ids, NameLookup::Asked)
+                .account_names(site, &ids, NameLookup::Listed)
                 .await;
             let cloud = site.cloud().unwrap_or_default();
             let named = named.into_iter();

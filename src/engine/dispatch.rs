@@ -193,7 +193,7 @@ impl Dispatching {
         step: &ClaimedStep,
         claim: Arc<Claim>,
     ) -> Result<Acted, String> {
-        if step.action == Action::Detach && kind.takes_one(&step.vars) {
+        if step.action == Action::Detach && kind.removes_one_of_row(&step.vars) {
             let listed = self.reads.kinds.listed(kind);
             let parent = parent_id(&self.reads.kinds, step).unwrap_or_default();
             let site = &step.key.site;

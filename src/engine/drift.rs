@@ -17,7 +17,7 @@ use super::records::deletion;
 use super::sites::Sites;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, Envelope, Receipt};
-use crate::domain::drift::{newcomers, waits_for_an_answer, what_stays};
+use crate::domain::drift::{newcomers, refusal_note, waits_for_drift_answer};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{
     Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step, StepState,
@@ -74,7 +74,7 @@ impl DriftAnswers {
         let answer = match accept {
             true => self.accepted(envelope, &deletion, &stuck).await?,
             false => DriftAnswer::Refuse {
-                note: what_stays(&stuck),
+                note: refusal_note(&stuck),
             },
         };
         let verb = if accept {
@@ -122,7 +122,7 @@ impl DriftAnswers {
                 .steps(filter.clone(), page)
                 .await
                 .map_err(ledger_error)?;
-            found.extend(page.rows.into_iter().filter(waits_for_an_answer));
+            found.extend(page.rows.into_iter().filter(waits_for_drift_answer));
             after = page.next;
             if after.is_none() || found.len() >= ANSWERED_MAX {
                 found.truncate(ANSWERED_MAX);

@@ -13,7 +13,7 @@ use super::resolve::Resolver;
 use crate::cloud::NameLookup;
 use crate::control::{ControlError, Explanation, TargetSpec};
 use crate::domain::awaiting;
-use crate::domain::drift::waits_for_an_answer;
+use crate::domain::drift::waits_for_drift_answer;
 use crate::domain::filter::SearchQuery;
 use crate::domain::kinds::Kinds;
 use crate::domain::ladder::DEPENDENCY_STUCK;
@@ -89,7 +89,7 @@ impl Explaining {
             let (site, ids) = (&target.key.site, BTreeSet::from([target.key.id.clone()]));
             // A login that may not read its project may still know the project's name.
             let cloud = &self.resolver.reads.cloud;
-            let mut named = cloud.account_names(site, &ids, NameLookup::Asked).await;
+            let mut named = cloud.account_names(site, &ids, NameLookup::Listed).await;
             target.name = named.remove(&target.key.id).unwrap_or_default();
         }
         all
@@ -443,7 +443,7 @@ fn next_action(step: &Step) -> String {
     if let Some(action) = awaiting::next_action(step) {
         return action;
     }
-    if waits_for_an_answer(step) {
+    if waits_for_drift_answer(step) {
         let id = short_id(&step.deletion_id);
         return format!(
             "delete the newcomers too: gone drift {id} --accept; or leave them and end the deletion: \

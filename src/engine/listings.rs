@@ -147,7 +147,7 @@ impl Listings {
         let names = self
             .reads
             .cloud
-            .account_names(site, &ids, NameLookup::Asked);
+            .account_names(site, &ids, NameLookup::Listed);
         names.await
     }
 

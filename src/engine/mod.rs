@@ -110,7 +110,7 @@ const LEASE_CHECK: Duration = Duration::from_secs(1);
 const PERIOD_MAX: Duration = Duration::from_secs(30);
 
 /// The parts that an engine is made of.
-pub struct Parts {
+pub struct EngineParts {
     pub ledger: Arc<dyn Ledger>,
     pub cloud: Arc<dyn Cloud>,
     pub kinds: Arc<Kinds>,
@@ -157,7 +157,7 @@ struct Reconcilers {
 
 impl Engine {
     /// Connects the parts. The engine works only while [`Self::run`] is polled.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: EngineParts) -> Self {
         assemble::engine(parts)
     }
 
@@ -317,11 +317,11 @@ impl Reconcilers {
             None => Duration::MAX,
         };
         self.retrying.runs_at(due.attempt);
-        self.verifying.activity.runs_at(due.look);
+        self.verifying.activity.runs_at(due.observation);
         // Work that was due when this round began waits until a task that is under way ends and wakes the loop,
         // or for as long as `hold`. Work that has become due since then is left to the next round, which begins
         // at once.
-        let until_due = [due.attempt, due.look]
+        let until_due = [due.attempt, due.observation]
             .into_iter()
             .flatten()
             .filter(|due| *due > now)

@@ -83,7 +83,7 @@ impl Observing {
             left.retain(|id| !observed.rows.contains_key(id));
         }
         let left: Vec<String> = left.into_iter().collect();
-        for ids in left.chunks(kind.calls.values_a_list(BY_ID)) {
+        for ids in left.chunks(kind.calls.values_per_list(BY_ID)) {
             let ids = ids.iter().cloned().collect();
             if observed.failure.is_some()
                 || !self
@@ -217,8 +217,8 @@ impl Observing {
         }
         let count: usize = ids.values().map(BTreeSet::len).sum();
         let pages = usize::try_from(unsent).ok()?.div_ceil(PAGE_ROWS);
-        let by_scope = pages + ids.len().div_ceil(kind.calls.values_a_list(key));
-        let by_id = count.div_ceil(kind.calls.values_a_list(BY_ID));
+        let by_scope = pages + ids.len().div_ceil(kind.calls.values_per_list(key));
+        let by_id = count.div_ceil(kind.calls.values_per_list(BY_ID));
         (by_scope < by_id).then_some(Scopes { key, ids })
     }
 

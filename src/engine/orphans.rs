@@ -64,10 +64,10 @@ impl Orphans {
                     *there = match observed {
                         Observed::Absent => Presence::Absent,
                         Observed::Present
-                        | Observed::Anew(_)
+                        | Observed::Recreated(_)
                         | Observed::StillDeleting(_)
                         | Observed::Failed(_)
-                        | Observed::NotTaken(_) => Presence::Present,
+                        | Observed::HadNoEffect(_) => Presence::Present,
                         Observed::Unclear(_) | Observed::Unprovable(_) => Presence::Unclear,
                     };
                 }

@@ -47,9 +47,9 @@ async fn owners<'b>(
     }
     let asked = wanted.into_iter().map(|(site, (ids, foreign))| async move {
         let names = if foreign {
-            NameLookup::Asked
+            NameLookup::Listed
         } else {
-            NameLookup::Known
+            NameLookup::Cached
         };
         (site, cloud.account_names(site, &ids, names).await)
     });

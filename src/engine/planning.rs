@@ -14,7 +14,7 @@ use super::protection::protected;
 use super::reads::Reads;
 use super::resolve::{By, KindAtSite, Resolver};
 use crate::cloud::{CloudFailure, Freshness};
-use crate::domain::kinds::{Kind, not_looked_at};
+use crate::domain::kinds::{Kind, unlisted_warning};
 use crate::domain::model::{
     Identity, Plan, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey, Site, Target,
 };
@@ -193,8 +193,8 @@ impl Planning {
         for site in sites {
             let offer = self.reads.offer(site).await?;
             let not_covered = self.reads.kinds.not_covered(&offer);
-            lines.extend(not_looked_at(&not_covered, &site.to_string()));
-            let Some(why) = not_looked_at(
+            lines.extend(unlisted_warning(&not_covered, &site.to_string()));
+            let Some(why) = unlisted_warning(
                 &self.reads.kinds.services_not_covered(&offer),
                 &site.to_string(),
             ) else {

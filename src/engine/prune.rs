@@ -26,7 +26,7 @@ pub(super) struct Pruning {
     pub(super) retention: Duration,
     pub(super) hold_down: Duration,
     /// The kinds whose ids are never used again (M1).
-    pub(super) never_again: Arc<[KindName]>,
+    pub(super) unique_id_kinds: Arc<[KindName]>,
     pub(super) activity: Arc<Activity>,
 }
 
@@ -86,7 +86,7 @@ impl Pruning {
         loop {
             let piece = Change::Prune {
                 before,
-                never_again: self.never_again.clone(),
+                unique_id_kinds: self.unique_id_kinds.clone(),
                 audit: audit.take(),
                 now,
             };

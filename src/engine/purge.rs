@@ -18,7 +18,7 @@ use super::records::deletion;
 use super::schedules::Schedules;
 use crate::cloud::{CloudFailure, Freshness};
 use crate::control::{ControlError, Envelope, Purged, Receipt};
-use crate::domain::ladder::{self, Facts, Ladder, PurgeScope, Rung, Shown};
+use crate::domain::ladder::{self, CurrentRow, Facts, Ladder, PurgeScope, Rung};
 use crate::domain::model::{
     Action, Blocker, Deletion, KindName, Mapped, Plan, PlanOptions, ResourceKey, Step, StepState,
     Target,
@@ -38,7 +38,7 @@ pub(super) struct Found {
     /// The steps that wait for none of the others.
     roots: Vec<Step>,
     /// The plan that removes the edges that block the step, if there is only one step.
-    pins: Option<Plan>,
+    unpin_plan: Option<Plan>,
 }
 
 /// Offers the rungs of the purge ladder, and takes them.
@@ -75,8 +75,8 @@ impl Purging {
             None => self.roots(&deletion, &steps).await?,
         };
         let guards = self.guards.guarding(&roots).await;
-        let (pins, why_no_pins) = match roots.as_slice() {
-            [one] => match self.pins(one).await {
+        let (unpin_plan, why_no_unpin_plan) = match roots.as_slice() {
+            [one] => match self.unpin_plan(one).await {
                 Ok(plan) => (Some(plan), String::new()),
                 Err(why) => (None, why),
             },
@@ -98,9 +98,9 @@ impl Purging {
                 pending_max: self.schedules.of(&step.resource.key.kind).pending_max,
                 guarded: guards.get(&step.resource.key).cloned(),
                 read_only: self.reads.sites.read_only(&step.resource.key.site),
-                pins: match &pins {
+                unpin_calls: match &unpin_plan {
                     Some(plan) => Ok(self.calls(plan)),
-                    None => Err(why_no_pins.clone()),
+                    None => Err(why_no_unpin_plan.clone()),
                 },
                 shown: shown.clone(),
                 waiting: waiting_for(step, &steps),
@@ -116,7 +116,7 @@ impl Purging {
             ladder,
             deletion,
             roots,
-            pins,
+            unpin_plan,
         })
     }
 
@@ -129,7 +129,7 @@ impl Purging {
             return Ok(roots);
         }
         let summary = self.ledger.summary().await.map_err(ledger_error)?;
-        let settling = summary.settling.into_iter();
+        let settling = summary.delayed.into_iter();
         let ours = settling.filter(|step| step.deletion_id == deletion.id);
         Ok(ours.collect())
     }
@@ -151,7 +151,7 @@ impl Purging {
 
     /// Reads the row of a step's resource, and the roles of the login there, if its kind has rungs that depend on
     /// them.
-    async fn shown(&self, step: &Step) -> Result<Shown, String> {
+    async fn shown(&self, step: &Step) -> Result<CurrentRow, String> {
         let key = &step.resource.key;
         let kind = self.reads.kinds.get(&key.kind);
         let Some(kind) = kind.filter(|kind| !kind.spec.rungs.is_empty()) else {
@@ -171,12 +171,12 @@ impl Purging {
         let read = self.reads.read(&key.site, kind, &key.id).await;
         let row = read.map_err(unknown)?.row;
         let row = row.ok_or_else(|| "the resource is gone: retry the step".to_owned())?;
-        Ok(Shown { row, roles })
+        Ok(CurrentRow { row, roles })
     }
 
     /// Returns the plan that removes the edges by which other resources block a step, or the reason why there
     /// is none.
-    async fn pins(&self, step: &Step) -> Result<Plan, String> {
+    async fn unpin_plan(&self, step: &Step) -> Result<Plan, String> {
         let outside: Vec<&Blocker> = step
             .blockers
             .iter()
@@ -331,7 +331,7 @@ impl Purging {
         });
         let now = self.clock.now();
         let mut changes = Vec::new();
-        let action = match (rung, &found.pins) {
+        let action = match (rung, &found.unpin_plan) {
             (Rung::Retry, _) => PurgeAction::Retry,
             (Rung::Reset, _) => PurgeAction::Reset,
             (Rung::Force, _) => PurgeAction::Force,

@@ -76,7 +76,7 @@ impl Queries {
     /// Parses a search as a person typed it, with ages counted from now.
     fn search(&self, filter: &str) -> SearchQuery {
         let mut filter = SearchQuery::parse(filter);
-        filter.at(self.clock.now());
+        filter.set_now(self.clock.now());
         filter
     }
 }
@@ -272,7 +272,7 @@ impl Handler<query::FrozenPlan> for Queries {
         let deletion = deletion(&*self.ledger, &request.deletion_id).await?;
         let plan = self
             .ledger
-            .frozen(&deletion.id, !request.without_steps)
+            .frozen_plan(&deletion.id, !request.without_steps)
             .await;
         plan.map_err(ledger_error)?.ok_or_else(|| {
             let state = deletion.state.as_str();
@@ -380,8 +380,8 @@ impl Handler<query::Kinds> for Queries {
     }
 }
 
-impl Handler<query::PointsAt> for Queries {
-    async fn handle(&self, request: query::PointsAt) -> Result<Answers, ControlError> {
+impl Handler<query::ClearanceAnswers> for Queries {
+    async fn handle(&self, request: query::ClearanceAnswers) -> Result<Answers, ControlError> {
         let federation = required(self.federation.as_ref())?;
         federation.references.points_at(request.question).await
     }

@@ -6,7 +6,7 @@ use super::journal::Journal;
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Actor, Origin, PlanOptions, ResourceKey, Target, Tombstone};
 use crate::domain::text::counted;
-use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
+use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, RecreationReason};
 use crate::system::clock::Clock;
 
 /// Number of tombstones that a sweep reads at a time.
@@ -35,7 +35,7 @@ impl Removal {
         let mut changes = vec![Change::Recreated {
             key: tombstone.key.clone(),
             copy: copy.cloned(),
-            stuck: over.then_some(StuckAgain::TooOften),
+            stuck: over.then_some(RecreationReason::TooOften),
             now,
         }];
         if !over {
@@ -81,7 +81,7 @@ impl Removal {
 /// it looks for all.
 pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
     match kind.calls.takes_several(filter) {
-        true => kind.calls.values_a_list(filter),
+        true => kind.calls.values_per_list(filter),
         false => usize::MAX,
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::control_service::ControlService;
 use super::errors::ledger_error;
-use super::{Engine, Parts};
+use super::{Engine, EngineParts};
 use crate::cloud::Cloud;
 use crate::control::{
     Command, Control, ControlError, Envelope, Moment, Page, Query, Receipt, Snapshot, query,
@@ -47,7 +47,7 @@ impl Replay {
         let ledger: Arc<dyn Ledger> = Arc::new(rewind.ledger().map_err(ledger_error)?);
         let mut settings = Settings::default();
         settings.guard.read_only = true;
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             neighbours: None,
             ledger,
             cloud,

@@ -31,7 +31,7 @@ pub(super) fn asks_for_deletion(command: &Command) -> bool {
     matches!(
         command,
         Command::Delete { .. }
-            | Command::DeleteSeen { .. }
+            | Command::DeleteResources { .. }
             | Command::DeletePlan { .. }
             | Command::DeletePlanFile { .. }
     )

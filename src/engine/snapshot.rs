@@ -105,9 +105,9 @@ impl Publishing {
     async fn picture(&self, before: &Snapshot) -> Result<Snapshot, LedgerError> {
         let mut summary = self.ledger.summary().await?;
         let now = self.clock.now();
-        let slow = summary.settling.into_iter().filter(|step| {
+        let slow = summary.delayed.into_iter().filter(|step| {
             let kind = self.kinds.get(&step.resource.key.kind);
-            kind.is_some_and(|kind| attention::settles_slowly(step, kind, now))
+            kind.is_some_and(|kind| attention::is_slow_delete(step, kind, now))
         });
         summary.attention.extend(slow);
         summary.attention.truncate(ATTENTION_MAX);

@@ -13,7 +13,7 @@ use crate::cloud::{Fields, ListRows};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{CopiedBy, KindName, Phase, Resource, ResourceKey, Site, Tombstone};
 use crate::domain::query::ListFilter;
-use crate::ledger::{Change, Ledger, LedgerError, Original, StuckAgain};
+use crate::ledger::{Change, Ledger, LedgerError, Original, RecreationReason};
 use crate::system::clock::Clock;
 
 /// An id whose copies are searched for: that of an original, or of a resource that was deleted along with it.
@@ -161,7 +161,7 @@ impl CopySweep {
                 .commit(vec![Change::Recreated {
                     key: original.clone(),
                     copy: Some(copy.key.clone()),
-                    stuck: Some(StuckAgain::NameAlone),
+                    stuck: Some(RecreationReason::NameAlone),
                     now: self.clock.now(),
                 }])
                 .await?;

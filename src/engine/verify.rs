@@ -151,7 +151,7 @@ impl Verifying {
             .collect();
         let steps = self
             .ledger
-            .verifying(due, self.clock.now(), OBSERVED_TOGETHER_MAX)
+            .steps_to_observe(due, self.clock.now(), OBSERVED_TOGETHER_MAX)
             .await?;
         let mut observed = match self.kinds.get(listed) {
             Some(kind) => {
@@ -182,10 +182,10 @@ impl Verifying {
                     Observed::Present => "still exists".to_owned(),
                     Observed::StillDeleting(error)
                     | Observed::Failed(Failure { error, .. })
-                    | Observed::Anew(error) => {
+                    | Observed::Recreated(error) => {
                         format!("observed: {}", error.message)
                     }
-                    Observed::NotTaken(failure) => format!(
+                    Observed::HadNoEffect(failure) => format!(
                         "still exists, so the call had no effect: {}",
                         failure.error.message
                     ),

@@ -14,8 +14,8 @@ use crate::domain::model::{
     ResourceKey, Site, Target,
 };
 use crate::domain::native::NativeReference;
-use crate::domain::notification::Mark;
-use crate::domain::peers::{Answered, DeletionNotices, Deployment};
+use crate::domain::notification::CursorPosition;
+use crate::domain::peers::{ClearanceAnswer, DeletionNotices, Deployment};
 use crate::domain::policy::Decision;
 
 /// Makes changes durable.
@@ -141,14 +141,17 @@ pub enum Change {
     Recreated {
         key: ResourceKey,
         copy: Option<ResourceKey>,
-        stuck: Option<StuckAgain>,
+        stuck: Option<RecreationReason>,
         now: DateTime<Utc>,
     },
     /// Writes an event that changes nothing else. An event about a site's state is written only if it changed.
     Note { event: NewEvent, now: DateTime<Utc> },
     /// Moves the cursor up to which a channel has been notified (I7). None: removes the cursor, because the
     /// channel no longer exists.
-    MoveNotificationCursor { channel: String, mark: Option<Mark> },
+    MoveNotificationCursor {
+        channel: String,
+        position: Option<CursorPosition>,
+    },
     /// Adds a registry resource. Refused if it exists or is being deleted (M2), or if it refers to a resource
     /// that does not exist or is being deleted (G10).
     Add(Box<NewNative>),
@@ -179,13 +182,13 @@ pub enum Change {
     Prune {
         before: DateTime<Utc>,
         /// The kinds whose ids are never used again, so that their records may be removed (M1).
-        never_again: Arc<[KindName]>,
+        unique_id_kinds: Arc<[KindName]>,
         /// If a person asked for the removal: its audit entry, with the first batch only.
         audit: Option<AuditEntry>,
         now: DateTime<Utc>,
     },
     /// A deployment watches deletions of these kinds: from now on it is on record as an importer (G12).
-    Watched {
+    RecordImporter {
         importer: Deployment,
         kinds: BTreeSet<KindName>,
         now: DateTime<Utc>,
@@ -204,9 +207,9 @@ pub enum Change {
         deletion: Option<Box<NewDeletion>>,
     },
     /// An importer's answers about the resources that these steps delete (G7).
-    Answered {
+    RecordAnswers {
         importer: String,
-        answers: Vec<(i64, Answered)>,
+        answers: Vec<(i64, ClearanceAnswer)>,
         now: DateTime<Utc>,
     },
     /// Releases an importer that no longer exists: no step waits for its clearance any more (G12).
@@ -399,7 +402,7 @@ pub enum Selection {
 
 /// Why a person must decide about a resource that exists again (T14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StuckAgain {
+pub enum RecreationReason {
     /// It was removed and came back more often than allowed.
     TooOften,
     /// It has the name and project of the original. That does not prove that it is a copy, so the engine does

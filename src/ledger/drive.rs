@@ -10,7 +10,7 @@ use super::{Applied, Capacity, Change, ClaimedStep, LedgerError};
 
 /// One request to the writer; several share one transaction.
 #[derive(Clone, Debug)]
-pub enum Job {
+pub enum WriteRequest {
     Commit(Vec<Change>),
     Claim {
         capacities: Vec<Capacity>,
@@ -18,7 +18,7 @@ pub enum Job {
     },
 }
 
-impl Job {
+impl WriteRequest {
     /// Whether any of its changes [raises tombstones](Change::raises_tombstones).
     pub fn raises_tombstones(&self) -> bool {
         match self {
@@ -28,7 +28,7 @@ impl Job {
     }
 }
 
-/// The answer to the [`Job`] at the same position.
+/// The answer to the [`WriteRequest`] at the same position.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Applied(Vec<Applied>),
@@ -42,7 +42,7 @@ pub trait Drive: Send + Sync {
     type Reader: LedgerReads;
 
     /// Sends a request to the writer, which answers when the changes are durable.
-    async fn write(&self, job: Job) -> Result<Outcome, LedgerError>;
+    async fn write(&self, request: WriteRequest) -> Result<Outcome, LedgerError>;
 
     /// Reads what is committed; all reads of one call see the same snapshot.
     async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>
@@ -55,7 +55,7 @@ pub trait Drive: Send + Sync {
 pub fn fails_alone<S: LedgerRows>(stop: &Stop<S::Error>) -> bool {
     match stop {
         Stop::Refused(_) | Stop::Impossible(_) => true,
-        Stop::Failed(error) => S::is_of_the_change(error),
+        Stop::Failed(error) => S::is_caused_by_change(error),
     }
 }
 
@@ -66,29 +66,29 @@ pub fn fails_alone<S: LedgerRows>(stop: &Stop<S::Error>) -> bool {
 /// savepoints, and only that change is refused.
 pub fn answer<S: LedgerRows>(
     set: &mut WorkingSet<S>,
-    jobs: &[Job],
+    requests: &[WriteRequest],
     rotation: &mut Rotation,
     apart: bool,
 ) -> Changing<S, Vec<Outcome>> {
-    let mut outcomes = Vec::with_capacity(jobs.len());
-    let is_claim = |job: &Job| matches!(job, Job::Claim { .. });
+    let mut outcomes = Vec::with_capacity(requests.len());
+    let is_claim = |request: &WriteRequest| matches!(request, WriteRequest::Claim { .. });
     // A claim drops the rows in memory; the requests between two claims share them.
-    for jobs in jobs.chunk_by(|job, next| is_claim(job) == is_claim(next)) {
-        match set.load_for_outcomes(steps_of_outcomes(jobs)) {
+    for requests in requests.chunk_by(|request, next| is_claim(request) == is_claim(next)) {
+        match set.load_for_outcomes(steps_of_outcomes(requests)) {
             // Only the change that needs the damaged row is refused, when it is applied.
-            Err(error) if S::is_of_the_change(&error) => {}
+            Err(error) if S::is_caused_by_change(&error) => {}
             loaded => loaded?,
         }
-        for job in jobs {
-            outcomes.push(match job {
-                Job::Commit(changes) => {
+        for request in requests {
+            outcomes.push(match request {
+                WriteRequest::Commit(changes) => {
                     let applied = changes.iter().map(|change| match apart {
                         true => apply_apart(set, change),
                         false => set.apply(change),
                     });
                     Outcome::Applied(applied.collect::<Changing<S, _>>()?)
                 }
-                Job::Claim { capacities, now } => {
+                WriteRequest::Claim { capacities, now } => {
                     Outcome::Claimed(set.claim(capacities, rotation, *now)?)
                 }
             });
@@ -99,10 +99,10 @@ pub fn answer<S: LedgerRows>(
 }
 
 /// The steps whose outcomes are among these requests, up to the first claim.
-pub fn steps_of_outcomes(jobs: &[Job]) -> OutcomeSteps {
-    let commits = jobs.iter().map_while(|job| match job {
-        Job::Commit(changes) => Some(changes),
-        Job::Claim { .. } => None,
+pub fn steps_of_outcomes(requests: &[WriteRequest]) -> OutcomeSteps {
+    let commits = requests.iter().map_while(|request| match request {
+        WriteRequest::Commit(changes) => Some(changes),
+        WriteRequest::Claim { .. } => None,
     });
     let mut steps = OutcomeSteps::default();
     for change in commits.flatten() {

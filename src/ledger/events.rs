@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value, json};
 
-use super::{StepChange, StuckAgain};
+use super::{RecreationReason, StepChange};
 use crate::domain::model::{
     DeletionState, EventKind, PlanOptions, ResourceKey, Site, StepError, StepState, short_id,
 };
@@ -16,16 +16,16 @@ use crate::domain::text::counted;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Happened {
+pub struct EventDraft {
     pub kind: EventKind,
     /// One line for people.
     pub words: String,
     pub fields: Value,
 }
 
-fn happened(kind: EventKind, words: impl Into<String>, fields: Value) -> Happened {
+fn draft(kind: EventKind, words: impl Into<String>, fields: Value) -> EventDraft {
     let words = words.into();
-    Happened {
+    EventDraft {
         kind,
         words,
         fields,
@@ -33,13 +33,13 @@ fn happened(kind: EventKind, words: impl Into<String>, fields: Value) -> Happene
 }
 
 /// An event of a deletion; its text is `deletion`, the short id, and then `words`.
-fn of_deletion(kind: EventKind, id: &str, words: impl Display, fields: Value) -> Happened {
-    happened(kind, format!("deletion {}{words}", short_id(id)), fields)
+fn of_deletion(kind: EventKind, id: &str, words: impl Display, fields: Value) -> EventDraft {
+    draft(kind, format!("deletion {}{words}", short_id(id)), fields)
 }
 
 /// An event of a step.
-fn of_step(words: impl Into<String>, fields: Value) -> Happened {
-    happened(EventKind::StepState, words, fields)
+fn of_step(words: impl Into<String>, fields: Value) -> EventDraft {
+    draft(EventKind::StepState, words, fields)
 }
 
 /// Adds the fields of a resource to others.
@@ -50,41 +50,41 @@ fn of(key: &ResourceKey, mut fields: Value) -> Value {
     fields
 }
 
-pub fn accepted(deletion: &str, targets: usize) -> Happened {
+pub fn accepted(deletion: &str, targets: usize) -> EventDraft {
     let fields = json!({"state": DeletionState::Planning, "targets": targets});
     of_deletion(EventKind::DeletionAccepted, deletion, " accepted", fields)
 }
 
 /// A deletion was accepted that only handles the resources which refer to its targets. Another deployment deletes the
 /// targets.
-pub fn handles_referrers(deletion: &str, targets: usize, owner: &str) -> Happened {
+pub fn handles_referrers(deletion: &str, targets: usize, owner: &str) -> EventDraft {
     let resources = counted(targets as u64, "resource");
     let words = format!(" handles the referrers of {resources} that {owner} deletes");
     let fields = json!({"state": DeletionState::Planning, "targets": targets});
     of_deletion(EventKind::DeletionAccepted, deletion, words, fields)
 }
 
-pub fn planned(deletion: &str, steps: u64) -> Happened {
+pub fn planned(deletion: &str, steps: u64) -> EventDraft {
     let fields = json!({"steps": steps});
     let words = format!(" planned: {}", counted(steps, "step"));
     of_deletion(EventKind::DeletionPlanned, deletion, words, fields)
 }
 
 /// A deletion's plan was refused. `why`: the first refusal. `note`: the new note of the deletion.
-pub fn refused(deletion: &str, refusals: usize, why: &str, note: &str) -> Happened {
+pub fn refused(deletion: &str, refusals: usize, why: &str, note: &str) -> EventDraft {
     let fields = json!({"state": DeletionState::Refused, "refusals": refusals, "note": note});
     let words = format!(" refused: {why}");
     of_deletion(EventKind::DeletionRefused, deletion, words, fields)
 }
 
 /// A deletion is planned again, because a cloud did not answer.
-pub fn delayed(deletion: &str, note: &str) -> Happened {
+pub fn delayed(deletion: &str, note: &str) -> EventDraft {
     let fields = json!({"state": DeletionState::Planning});
     let words = format!(": {note}");
     of_deletion(EventKind::DeletionState, deletion, words, fields)
 }
 
-pub fn deletion_moved(deletion: &str, state: DeletionState) -> Happened {
+pub fn deletion_moved(deletion: &str, state: DeletionState) -> EventDraft {
     let fields = json!({"state": state});
     let words = format!(": {}", state.as_str());
     of_deletion(EventKind::DeletionState, deletion, words, fields)
@@ -92,7 +92,7 @@ pub fn deletion_moved(deletion: &str, state: DeletionState) -> Happened {
 
 /// The outcome of a call or an observation. Only an outcome with an error has the fields from which a replay shows
 /// why a step is not gone; the many other events stay small.
-pub fn answered(from: StepState, to: StepState, change: &StepChange) -> Happened {
+pub fn answered(from: StepState, to: StepState, change: &StepChange) -> EventDraft {
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| {
         if !value.is_null() {
@@ -123,12 +123,12 @@ pub fn answered(from: StepState, to: StepState, change: &StepChange) -> Happened
         StepState::Running => EventKind::Attempt,
         _ => EventKind::StepState,
     };
-    happened(kind, &change.message, Value::Object(fields))
+    draft(kind, &change.message, Value::Object(fields))
 }
 
 /// A step that prepared a resource is sent again, for a step that is retried. `owner`: the step to which it
 /// was left.
-pub fn repeated(owner: Option<i64>) -> Happened {
+pub fn repeated(owner: Option<i64>) -> EventDraft {
     let mut fields = json!({"state": StepState::Ready});
     if let Some(owner) = owner {
         fields["was_left_to"] = json!(owner);
@@ -138,7 +138,7 @@ pub fn repeated(owner: Option<i64>) -> Happened {
 }
 
 /// A stuck step makes others stuck. The field `held` tells this event from one that moves the step itself.
-pub fn holds_others(held: u64) -> Happened {
+pub fn makes_others_stuck(held: u64) -> EventDraft {
     let fields = json!({"state": StepState::Stuck, "held": held});
     let words = match held {
         1 => "1 step waits for it, and is stuck too".to_owned(),
@@ -147,7 +147,7 @@ pub fn holds_others(held: u64) -> Happened {
     of_step(words, fields)
 }
 
-pub fn abandoned() -> Happened {
+pub fn abandoned() -> EventDraft {
     let fields = json!({"state": StepState::Purged});
     of_step(
         "abandoned: if the resource still exists, it is left behind",
@@ -156,26 +156,26 @@ pub fn abandoned() -> Happened {
 }
 
 /// The deletion `by`, to which the step was left, deleted the resource.
-pub fn owner_gone(by: &str) -> Happened {
+pub fn owner_gone(by: &str) -> EventDraft {
     let fields = json!({"state": StepState::Gone});
     of_step(format!("gone: deletion {by} deleted it"), fields)
 }
 
 /// The deletion `by`, to which the step is left, is no longer stuck.
-pub fn owner_continues(by: &str) -> Happened {
+pub fn owner_continues(by: &str) -> EventDraft {
     let fields = json!({"state": StepState::Waiting});
     of_step(format!("deletion {by} continues to delete it"), fields)
 }
 
 /// A step that is, or was, left to another deletion is stuck in its own right. `taken_from`: the step of that
 /// deletion, if this one takes the resource over from it.
-pub fn left_step_stuck(error: &StepError, taken_from: Option<i64>) -> Happened {
+pub fn left_step_stuck(error: &StepError, taken_from: Option<i64>) -> EventDraft {
     let fields = json!({"state": StepState::Stuck, "error": error});
     of_step(&error.message, taken_over(fields, taken_from))
 }
 
 /// The deletion `by` no longer deletes the resource, so the step's own deletion does.
-pub fn left_step_taken_over(by: &str, to: StepState, taken_from: i64) -> Happened {
+pub fn left_step_taken_over(by: &str, to: StepState, taken_from: i64) -> EventDraft {
     let fields = taken_over(json!({"state": to}), Some(taken_from));
     let words = format!("deletion {by} no longer deletes it: this deletion does");
     of_step(words, fields)
@@ -191,7 +191,7 @@ fn taken_over(mut fields: Value, from: Option<i64>) -> Value {
 }
 
 /// Another deletion, `by`, has taken the resource over: the step is left to it now.
-pub fn left_step_passed_on(by: &str, was_left_to: i64) -> Happened {
+pub fn left_step_passed_on(by: &str, was_left_to: i64) -> EventDraft {
     let fields = json!({"was_left_to": was_left_to});
     of_step(format!("left to deletion {by}"), fields)
 }
@@ -202,7 +202,7 @@ pub fn person_needed(
     key: &ResourceKey,
     name: &str,
     error: Option<&StepError>,
-) -> Happened {
+) -> EventDraft {
     let called = if name.is_empty() { &key.id } else { name };
     let why = error.map_or("", |error| &error.message);
     let mut fields = of(key, json!({"state": StepState::Stuck}));
@@ -218,81 +218,81 @@ pub fn recreated(
     key: &ResourceKey,
     copy: Option<&ResourceKey>,
     times: u32,
-    stuck: Option<StuckAgain>,
-) -> (Happened, Option<String>) {
+    stuck: Option<RecreationReason>,
+) -> (EventDraft, Option<String>) {
     let plural = if times == 1 { "" } else { "s" };
     let counted = format!("re-created {times} time{plural}");
     let words = match (copy, stuck) {
         (None, _) => format!("{counted}: {key} exists again"),
-        (Some(copy), Some(StuckAgain::NameAlone)) => {
+        (Some(copy), Some(RecreationReason::NameAlone)) => {
             format!("{counted}, as it seems: {copy} has the name and project of {key}")
         }
         (Some(copy), _) => format!("{counted}: {copy}, a copy of {key}"),
     };
     let back = copy.unwrap_or(key);
     let why = stuck.map(|stuck| match stuck {
-        StuckAgain::TooOften => format!(
+        RecreationReason::TooOften => format!(
             "{words}, more often than allowed; find out who re-creates it, remove it, and retry"
         ),
-        StuckAgain::NameAlone => format!(
+        RecreationReason::NameAlone => format!(
             "{words}; that does not prove that it is a copy, so gone does not remove it. If it is \
              one: gone delete {back}, then retry. If it is not: gone purge, with the rung forget"
         ),
     });
     let fields = of(back, json!({"recreated": times}));
-    (happened(EventKind::Recreated, words, fields), why)
+    (draft(EventKind::Recreated, words, fields), why)
 }
 
 /// A person took a rung of the purge ladder. `of`: the deletion or step, in words.
-pub fn rung_taken(of: &str, rung: &str, by: &str) -> Happened {
+pub fn rung_taken(of: &str, rung: &str, by: &str) -> EventDraft {
     let fields = json!({"rung": rung});
     let words = format!("purge of {of}: {rung}, by {by}");
-    happened(EventKind::Purge, words, fields)
+    draft(EventKind::Purge, words, fields)
 }
 
-pub fn tombstone_released(key: &ResourceKey, by: &str) -> Happened {
+pub fn tombstone_released(key: &ResourceKey, by: &str) -> EventDraft {
     let fields = of(key, json!({"phase": "released"}));
     let words = format!("tombstone of {key} released by {by}");
-    happened(EventKind::Purge, words, fields)
+    draft(EventKind::Purge, words, fields)
 }
 
-pub fn revived(key: &ResourceKey, by: &str, incarnation: u32) -> Happened {
+pub fn revived(key: &ResourceKey, by: &str, incarnation: u32) -> EventDraft {
     let words = format!("{key} was revived by {by}: incarnation {incarnation}");
     let mut fields = of(key, json!({"phase": "released"}));
     fields["incarnation"] = json!(incarnation);
-    happened(EventKind::Revived, words, fields)
+    draft(EventKind::Revived, words, fields)
 }
 
-pub fn site_paused(site: &Site, paused: bool, by: &str, reason: &str) -> Happened {
+pub fn site_paused(site: &Site, paused: bool, by: &str, reason: &str) -> EventDraft {
     let did = if paused { "paused" } else { "resumed" };
     let colon = if reason.is_empty() { "" } else { ": " };
     let fields = json!({"site": site, "paused": paused});
     let words = format!("{site} {did} by {by}{colon}{reason}");
-    happened(EventKind::Site, words, fields)
+    draft(EventKind::Site, words, fields)
 }
 
 /// A person answered drift. `answer`: `accepted` or `refused`. `note`: which resources stay, and why.
-pub fn drift_answered(deletion: &str, answer: &str, by: &str, note: Option<&str>) -> Happened {
+pub fn drift_answered(deletion: &str, answer: &str, by: &str, note: Option<&str>) -> EventDraft {
     let deletion = short_id(deletion);
     let note = note.map_or_else(String::new, |note| format!(": {note}"));
     let words = format!("drift of deletion {deletion} {answer} by {by}{note}");
     let fields = json!({"answer": answer});
-    happened(EventKind::Drift, words, fields)
+    draft(EventKind::Drift, words, fields)
 }
 
-pub fn options_set(deletion: &str, options: &PlanOptions, by: &str) -> Happened {
+pub fn options_set(deletion: &str, options: &PlanOptions, by: &str) -> EventDraft {
     let words = format!("options of deletion {} set by {by}", short_id(deletion));
     let fields = json!({"options": options});
-    happened(EventKind::Drift, words, fields)
+    draft(EventKind::Drift, words, fields)
 }
 
 /// A registry resource was written. `what`: `created` or `updated`.
-pub fn registry_written(key: &ResourceKey, what: &str, by: &str) -> Happened {
+pub fn registry_written(key: &ResourceKey, what: &str, by: &str) -> EventDraft {
     let fields = of(key, json!({"what": what}));
-    happened(EventKind::Registry, format!("{key} {what} by {by}"), fields)
+    draft(EventKind::Registry, format!("{key} {what} by {by}"), fields)
 }
 
-pub fn importer_recorded(importer: &Deployment) -> Happened {
+pub fn importer_recorded(importer: &Deployment) -> EventDraft {
     let Deployment {
         name,
         service,
@@ -300,18 +300,18 @@ pub fn importer_recorded(importer: &Deployment) -> Happened {
     } = importer;
     let words = format!("deployment {name} ({service}/{region}) refers to resources of this one");
     let fields = json!({"deployment": name});
-    happened(EventKind::Deployment, words, fields)
+    draft(EventKind::Deployment, words, fields)
 }
 
-pub fn importer_released(name: &str, by: &str, steps: usize) -> Happened {
+pub fn importer_released(name: &str, by: &str, steps: usize) -> EventDraft {
     let words = format!(
         "deployment {name} was released by {by}; steps that no longer wait for it: {steps}"
     );
-    happened(EventKind::Deployment, words, json!({"deployment": name}))
+    draft(EventKind::Deployment, words, json!({"deployment": name}))
 }
 
-pub fn owner_replaced(name: &str) -> Happened {
+pub fn owner_replaced(name: &str) -> EventDraft {
     let words = format!("the ledger of deployment {name} was replaced, or restored from a backup");
     let fields = json!({"deployment": name});
-    happened(EventKind::Deployment, words, fields)
+    draft(EventKind::Deployment, words, fields)
 }

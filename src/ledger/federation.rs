@@ -35,7 +35,7 @@ pub trait Federation: Send + Sync {
 
     /// Lists the steps after `after` that wait for this importer's clearance, and returns the newest sequence of
     /// a notice to importers about any of them.
-    async fn awaited(
+    async fn steps_awaiting_clearance(
         &self,
         home: Site,
         importer: &str,
@@ -58,7 +58,7 @@ pub trait Federation: Send + Sync {
     async fn handled_by_deletion(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError>;
 
     /// Lists the deployments that, by their notices, are deleting a resource.
-    async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError>;
+    async fn deleting_owners(&self) -> Result<BTreeSet<String>, LedgerError>;
 
     /// Returns the live step of each of these resources, if it is being deleted or loses a reference.
     async fn live_steps(
@@ -68,7 +68,7 @@ pub trait Federation: Send + Sync {
     ) -> Result<Vec<Option<LiveStep>>, LedgerError>;
 
     /// Lists the resources whose live steps, in the same deletion, this step waits for.
-    async fn waited_for(&self, step: i64) -> Result<Vec<Target>, LedgerError>;
+    async fn live_dependencies(&self, step: i64) -> Result<Vec<Target>, LedgerError>;
 }
 
 /// An importer on record (G12): a deployment whose kinds refer to ours.
@@ -79,7 +79,7 @@ pub struct Importer {
     pub kinds: BTreeSet<KindName>,
     pub since: DateTime<Utc>,
     /// Number of steps that wait for its clearance.
-    pub awaited: u64,
+    pub pending_clearances: u64,
 }
 
 /// How far we have read the notices of a deployment from which we import.

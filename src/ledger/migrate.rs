@@ -34,7 +34,7 @@ pub enum NotCopied {
     #[error("an engine has already used the ledger at {name}")]
     InUse { name: String },
     #[error("{name} is the interrupted copy of another ledger ({ledger})")]
-    OfAnother { name: String, ledger: String },
+    AnotherSource { name: String, ledger: String },
     #[error("the audit of {name} is not what was written: {why}")]
     Audit { name: String, why: String },
     #[error("the table {table} of {name} differs from what was copied")]
@@ -99,7 +99,7 @@ pub fn migrate(
     match target.copy_of()? {
         Some(begun) if begun == origin => {}
         Some(begun) if begun.ledger != origin.ledger => {
-            return Err(NotCopied::OfAnother {
+            return Err(NotCopied::AnotherSource {
                 name: to.to_string(),
                 ledger: begun.ledger,
             });

@@ -54,16 +54,16 @@ pub mod working_set;
 
 pub use changes::{
     Applied, AuditEntry, Change, Commit, DriftAnswer, KeyedRequest, NewDeletion, NewDriftAnswer,
-    NewEvent, NewNative, NewOptions, NewPurge, PurgeAction, RetryBy, Selection, StepChange,
-    StuckAgain,
+    NewEvent, NewNative, NewOptions, NewPurge, PurgeAction, RecreationReason, RetryBy, Selection,
+    StepChange,
 };
-pub use drive::{Drive, Job, Outcome, answer, fails_alone, steps_of_outcomes};
+pub use drive::{Drive, Outcome, WriteRequest, answer, fails_alone, steps_of_outcomes};
 pub use engines::{EngineTerms, Engines, Membership};
 pub use error::LedgerError;
 pub use federation::{Federation, Importer, LiveStep, UnhandledDeletion, WatchCursor};
 pub use location::{Hold, Holder, Location, NoLocation};
 pub use native_resources::{NativeBy, NativeFilter, NativeResources, Referrer, Referrers};
-pub use open::{Opened, can_write_at_server, holder, open, open_reader, remove_unless_held};
+pub use open::{Opened, can_write_at_server, holder, open, open_reader, remove_if_unused};
 pub use views::{
     AbandonedStep, AuditRow, Cursor, DeletionFilter, EventFilter, EventPage, KeptRequest,
     StepFilter, Summary, TombstoneFilter, Views,

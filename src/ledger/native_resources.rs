@@ -21,7 +21,7 @@ pub trait NativeResources: Send + Sync {
 
     /// Finds the registry resources that refer to each of these resources from one of `fields`, each given as
     /// kind and field. Names the first `named_max` of them, and counts all.
-    async fn pointed_at(
+    async fn referrers(
         &self,
         to: Vec<ResourceKey>,
         fields: Arc<[(KindName, String)]>,
@@ -47,7 +47,7 @@ pub enum NativeBy {
         values: Vec<String>,
     },
     /// A field refers to one of these resources.
-    PointsAt {
+    RefersTo {
         field: String,
         to: Vec<ResourceKey>,
     },
@@ -59,7 +59,7 @@ impl NativeBy {
     pub fn of(kind: &Kind, field: &str, values: Vec<String>, home: &Site) -> Self {
         let field = field.to_owned();
         match native::refers_to(kind, &field) {
-            Some(to) => Self::PointsAt {
+            Some(to) => Self::RefersTo {
                 to: values
                     .iter()
                     .map(|value| native::key_of(value, to, home))

@@ -84,9 +84,9 @@ pub fn holder(location: &Location) -> Option<Holder> {
 ///
 /// # Errors
 /// A file cannot be removed; or the ledger is on a server, where others may need it.
-pub fn remove_unless_held(location: &Location) -> Result<(), LedgerError> {
+pub fn remove_if_unused(location: &Location) -> Result<(), LedgerError> {
     match location {
-        Location::File(path) => sqlite::remove_unless_held(path),
+        Location::File(path) => sqlite::remove_if_unused(path),
         #[cfg(feature = "postgres")]
         Location::Postgres(address) => Err(LedgerError::Io {
             name: address.to_string(),

@@ -1,5 +1,5 @@
 //! The traits of the ledger, for every store with [`Drive`]: each read calls a function on the rows of one
-//! snapshot, and each write sends a [`Job`] to the writer.
+//! snapshot, and each write sends a [`WriteRequest`] to the writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::store::{
 };
 use super::{
     AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,
-    DeletionFilter, Drive, Due, EventFilter, EventPage, Federation, Importer, Job, KeptRequest,
+    DeletionFilter, Drive, Due, EventFilter, EventPage, Federation, Importer, KeptRequest,
     LedgerError, LiveStep, NativeFilter, NativeResources, ObservationsDue, Original, OriginalName,
     Outcome, Referrers, StepFilter, Summary, TombstoneFilter, UnhandledDeletion, Views,
-    WatchCursor, WorkQueue,
+    WatchCursor, WorkQueue, WriteRequest,
 };
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::{Gantt, Upcoming};
@@ -67,7 +67,7 @@ macro_rules! port {
 #[async_trait]
 impl<D: Drive> Commit for D {
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
-        match self.write(Job::Commit(changes)).await? {
+        match self.write(WriteRequest::Commit(changes)).await? {
             Outcome::Applied(applied) => Ok(applied),
             Outcome::Claimed(_) => Err(LedgerError::Closed),
         }
@@ -79,8 +79,8 @@ port! {
     reads {
         observations_due(now: DateTime<Utc>) -> Vec<ObservationsDue> =
             |db| db.find_observations_due(now);
-        verifying(of: Vec<ObservationsDue>, now: DateTime<Utc>, limit: usize) -> Vec<ClaimedStep> =
-            |db| due::verifying(db, &of, now, limit);
+        steps_to_observe(of: Vec<ObservationsDue>, now: DateTime<Utc>, limit: usize) -> Vec<ClaimedStep> =
+            |db| due::steps_to_observe(db, &of, now, limit);
         next_due(now: DateTime<Utc>) -> Due = |db| due::next_due(db, now);
         held_down(since: DateTime<Utc>, after_record: i64, limit: usize) -> Vec<Tombstone> =
             |db| tombstones::held_down(db, since, after_record, page_limit(limit));
@@ -98,7 +98,7 @@ port! {
         capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        match self.write(Job::Claim { capacities, now }).await? {
+        match self.write(WriteRequest::Claim { capacities, now }).await? {
             Outcome::Claimed(claimed) => Ok(claimed),
             Outcome::Applied(_) => Err(LedgerError::Closed),
         }
@@ -109,8 +109,8 @@ port! {
     impl Views
     reads {
         deletion(id: &str) -> Option<Deletion> = |db| deletions::deletion(db, &id);
-        frozen(deletion_id: &str, with_steps: bool) -> Option<Arc<Plan>> =
-            |db| deletions::frozen(db, &deletion_id, with_steps);
+        frozen_plan(deletion_id: &str, with_steps: bool) -> Option<Arc<Plan>> =
+            |db| deletions::frozen_plan(db, &deletion_id, with_steps);
         identities(deletion_id: &str) -> BTreeMap<String, Identity> =
             |db| deletions::identities(db, &deletion_id);
         progress(deletion_id: &str) -> Vec<(Site, Counts)> = |db| deletions::progress(db, &deletion_id);
@@ -167,7 +167,7 @@ port! {
 port! {
     impl NativeResources
     reads {
-        pointed_at(to: Vec<ResourceKey>, fields: Arc<[(KindName, String)]>, named_max: usize)
+        referrers(to: Vec<ResourceKey>, fields: Arc<[(KindName, String)]>, named_max: usize)
             -> Vec<Referrers> =
             |db| db.find_referrers(&to, &fields, named_max);
     }
@@ -184,19 +184,19 @@ port! {
         importers_cursor() -> (String, i64) = |db| Ok((db.ledger_id()?, db.newest_notice()?));
         notices(from: Deployment, since: (String, i64), kinds: BTreeSet<KindName>, limit: usize) -> DeletionNotices =
             |db| peers::notices(db, &from, (&since.0, since.1), &kinds, limit);
-        awaited(home: Site, importer: &str, after: i64, limit: usize)
+        steps_awaiting_clearance(home: Site, importer: &str, after: i64, limit: usize)
             -> (Vec<(i64, ClearanceRequest)>, i64) =
-            |db| peers::awaited(db, &home, &importer, after, limit);
+            |db| peers::steps_awaiting_clearance(db, &home, &importer, after, limit);
         pending_clearances(step: i64) -> Vec<PendingClearance> =
             |db| db.load_pending(step);
         unhandled_deletions(limit: usize) -> Option<UnhandledDeletion> =
             |db| db.find_unhandled(limit);
         handled_by_deletion(key: ResourceKey) -> Option<Deletion> =
             |db| peers::handled_by(db, &key);
-        owners_going() -> BTreeSet<String> = |db| db.load_owners_going();
+        deleting_owners() -> BTreeSet<String> = |db| db.load_deleting_owners();
         live_steps(home: Site, keys: Vec<ResourceKey>) -> Vec<Option<LiveStep>> =
             |db| peers::live_steps(db, &home, &keys);
-        waited_for(step: i64) -> Vec<Target> = |db| peers::waited_for(db, step);
+        live_dependencies(step: i64) -> Vec<Target> = |db| peers::live_dependencies(db, step);
     }
     pages {}
 }

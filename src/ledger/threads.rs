@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::{Job, LedgerError, Outcome};
+use super::{LedgerError, Outcome, WriteRequest};
 
 /// Maximum number of requests that wait for the writer: as many as one transaction takes if each is one change,
 /// so that a request waits for at most one commit before its own.
@@ -22,20 +22,20 @@ const READERS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Writer {
     /// None once the ledger is closed.
-    queue: Mutex<Option<mpsc::Sender<Request>>>,
+    queue: Mutex<Option<mpsc::Sender<QueuedRequest>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
-struct Request {
-    job: Job,
+struct QueuedRequest {
+    request: WriteRequest,
     answer: oneshot::Sender<Result<Outcome, LedgerError>>,
 }
 
 impl Writer {
     /// Starts the thread; `group` applies each group of requests, in one transaction.
     pub(super) fn start(
-        group: impl FnMut(&[Job]) -> Result<Vec<Outcome>, LedgerError> + Send + 'static,
+        group: impl FnMut(&[WriteRequest]) -> Result<Vec<Outcome>, LedgerError> + Send + 'static,
     ) -> std::io::Result<Self> {
         let (queue, requests) = mpsc::channel(QUEUE_MAX);
         let thread = std::thread::Builder::new()
@@ -48,11 +48,11 @@ impl Writer {
     }
 
     /// Sends a request to the thread, which answers when the changes are durable.
-    pub(super) async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
+    pub(super) async fn write(&self, request: WriteRequest) -> Result<Outcome, LedgerError> {
         let queue = locked(&self.queue).clone().ok_or(LedgerError::Closed)?;
         let (answer, outcome) = oneshot::channel();
         queue
-            .send(Request { job, answer })
+            .send(QueuedRequest { request, answer })
             .await
             .map_err(|_| LedgerError::Closed)?;
         outcome.await.map_err(|_| LedgerError::Closed)?
@@ -64,9 +64,9 @@ impl Writer {
     pub(super) fn nudge(&self) {
         if let Some(queue) = &*locked(&self.queue) {
             let (answer, _) = oneshot::channel();
-            let job = Job::Commit(Vec::new());
+            let request = WriteRequest::Commit(Vec::new());
             // If the queue is full, its requests cause a transaction anyway.
-            let _ = queue.try_send(Request { job, answer });
+            let _ = queue.try_send(QueuedRequest { request, answer });
         }
     }
 
@@ -85,24 +85,24 @@ impl Writer {
 /// The writer's loop: takes one request and all that have queued up meanwhile, commits, and answers them all.
 /// There is no timer: a lone request does not wait for others.
 fn run(
-    mut requests: mpsc::Receiver<Request>,
-    mut group_commit: impl FnMut(&[Job]) -> Result<Vec<Outcome>, LedgerError>,
+    mut requests: mpsc::Receiver<QueuedRequest>,
+    mut group_commit: impl FnMut(&[WriteRequest]) -> Result<Vec<Outcome>, LedgerError>,
 ) {
     while let Some(first) = requests.blocking_recv() {
-        let mut weight = weight(&first.job);
+        let mut weight = weight(&first.request);
         let mut group = vec![first];
         while weight < CHANGES_MAX {
             let Ok(next) = requests.try_recv() else {
                 break;
             };
-            weight += self::weight(&next.job);
+            weight += self::weight(&next.request);
             group.push(next);
         }
-        let (jobs, answers): (Vec<Job>, Vec<_>) = group
+        let (group, answers): (Vec<WriteRequest>, Vec<_>) = group
             .into_iter()
-            .map(|request| (request.job, request.answer))
+            .map(|queued| (queued.request, queued.answer))
             .unzip();
-        let outcomes = group_commit(&jobs);
+        let outcomes = group_commit(&group);
         // A requester that no longer waits needs no answer.
         match outcomes {
             Ok(outcomes) => answers
@@ -118,10 +118,10 @@ fn run(
     }
 }
 
-fn weight(job: &Job) -> usize {
-    match job {
-        Job::Commit(changes) => changes.len(),
-        Job::Claim { .. } => 1,
+fn weight(request: &WriteRequest) -> usize {
+    match request {
+        WriteRequest::Commit(changes) => changes.len(),
+        WriteRequest::Claim { .. } => 1,
     }
 }
 

@@ -35,7 +35,7 @@ struct KindTombstones {
     by_uuid: HashMap<[u8; 16], Phase>,
     by_text: HashMap<Box<str>, Phase>,
     /// Number of tombstones in `checking` or `deleting`.
-    going: usize,
+    under_way: usize,
 }
 
 impl KindTombstones {
@@ -51,8 +51,8 @@ impl KindTombstones {
             Id::Uuid(id) => self.by_uuid.insert(id, phase),
             Id::Text(id) => self.by_text.insert(id, phase),
         };
-        self.going += usize::from(is_going(phase));
-        self.going -= usize::from(before.is_some_and(is_going));
+        self.under_way += usize::from(is_under_way(phase));
+        self.under_way -= usize::from(before.is_some_and(is_under_way));
     }
 
     fn remove(&mut self, id: &Id) {
@@ -60,7 +60,7 @@ impl KindTombstones {
             Id::Uuid(id) => self.by_uuid.remove(id),
             Id::Text(id) => self.by_text.remove(id),
         };
-        self.going -= usize::from(before.is_some_and(is_going));
+        self.under_way -= usize::from(before.is_some_and(is_under_way));
     }
 
     fn len(&self) -> usize {
@@ -68,7 +68,7 @@ impl KindTombstones {
     }
 }
 
-fn is_going(phase: Phase) -> bool {
+fn is_under_way(phase: Phase) -> bool {
     matches!(phase, Phase::Checking | Phase::Deleting)
 }
 
@@ -113,10 +113,10 @@ impl Tombstones {
     }
 
     /// Whether any resource of the kind is being checked or deleted, and not yet gone.
-    pub fn any_going(&self, site: &Site, kind: &KindName) -> bool {
+    pub fn is_any_under_way(&self, site: &Site, kind: &KindName) -> bool {
         let by_site = self.read();
         let of_kind = by_site.get(site).and_then(|kinds| kinds.get(kind));
-        of_kind.is_some_and(|of_kind| of_kind.going > 0)
+        of_kind.is_some_and(|of_kind| of_kind.under_way > 0)
     }
 
     /// Whether any resource at the site has a tombstone.

@@ -34,7 +34,7 @@ pub trait Views: Send + Sync {
     /// Returns the frozen plan of a deletion, even after the 24 h for which saved plans are kept: with
     /// identities and endpoints by site, and with each step's `depends_on` sorted. Without its steps the plan
     /// is small, however many it has.
-    async fn frozen(
+    async fn frozen_plan(
         &self,
         deletion_id: &str,
         with_steps: bool,
@@ -263,6 +263,6 @@ pub struct Summary {
     /// stuck step with id 0. At most 200 in all.
     pub attention: Vec<Step>,
     /// Steps whose delete was accepted but is delayed, the longest delayed first: at most 50.
-    pub settling: Vec<Step>,
+    pub delayed: Vec<Step>,
     pub last_event: i64,
 }

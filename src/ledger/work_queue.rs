@@ -9,7 +9,7 @@ use super::LedgerError;
 use crate::domain::model::{
     Action, Blocker, KindName, ResourceKey, Site, StepError, StepState, Tombstone,
 };
-use crate::domain::policy::Gathered;
+use crate::domain::policy::PendingObservations;
 
 /// The work of the engine's reconcilers.
 #[async_trait]
@@ -32,7 +32,7 @@ pub trait WorkQueue: Send + Sync {
     ) -> Result<Vec<ObservationsDue>, LedgerError>;
 
     /// Lists the due steps of these groups, the longest due of each group first: at most `limit`.
-    async fn verifying(
+    async fn steps_to_observe(
         &self,
         of: Vec<ObservationsDue>,
         now: DateTime<Utc>,
@@ -127,14 +127,14 @@ pub struct ObservationsDue {
     pub deletion: i64,
     pub site: Site,
     pub kind: KindName,
-    pub gathered: Gathered,
+    pub gathered: PendingObservations,
 }
 
 /// When steps next fall due; none if no step waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     pub attempt: Option<DateTime<Utc>>,
-    pub look: Option<DateTime<Utc>>,
+    pub observation: Option<DateTime<Utc>>,
 }
 
 /// The tombstone of a resource that has copies at other sites.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use chrono::{DateTime, Utc};
 
 use super::AuditEntry;
-use super::events::Happened;
+use super::events::EventDraft;
 use super::store::{
     EndedTombstone, Fallible, OutcomeSteps, RowStore, Stop, StoredDeletion, StoredRequest,
     StoredStep, StoredTombstone, Unsaved, UnsavedEvent,
@@ -22,7 +22,7 @@ use crate::domain::model::{Phase, ResourceKey, StepState};
 pub type Changing<S, T = ()> = Result<T, Stop<<S as Fallible>::Error>>;
 
 /// Maximum number of steps in memory during a change that moves all steps of a deletion.
-pub const TOGETHER: usize = 2_000;
+pub const STEPS_IN_MEMORY_MAX: usize = 2_000;
 
 struct KeptStep {
     /// The row as it is saved, if it may differ from how it is now.
@@ -193,7 +193,7 @@ impl<S: RowStore> WorkingSet<S> {
         ids: &[i64],
         mut change: impl FnMut(&mut Self, i64) -> Changing<S>,
     ) -> Changing<S> {
-        for part in ids.chunks(TOGETHER) {
+        for part in ids.chunks(STEPS_IN_MEMORY_MAX) {
             self.forget_steps();
             self.load_steps(part)?;
             for id in part {
@@ -265,13 +265,13 @@ impl<S: RowStore> WorkingSet<S> {
         &mut self,
         deletion: Option<i64>,
         step: Option<i64>,
-        happened: Happened,
+        draft: EventDraft,
         at: DateTime<Utc>,
     ) {
         self.events.push(UnsavedEvent {
             deletion,
             step,
-            happened,
+            draft,
             at,
         });
     }

@@ -106,7 +106,10 @@ async fn points_at(
     request: Request,
 ) -> Result<Json<Answers>, Problem> {
     let question: Question = calls.message(request).await?;
-    let answers = calls.control.ask(query::PointsAt { question }).await?;
+    let answers = calls
+        .control
+        .ask(query::ClearanceAnswers { question })
+        .await?;
     Ok(Json(answers))
 }
 

@@ -19,7 +19,9 @@ use super::calls::{Caller, Calls, router};
 use super::tls::{TlsError, server_config};
 use crate::control::Control;
 use crate::system::config::DeploymentSettings;
-use crate::system::listener::{self, Bounds, Crowd, Guest, Http, accept_each};
+use crate::system::listener::{
+    self, AdmittedConnection, Bounds, ConnectionTable, Http, accept_each,
+};
 
 const BOUNDS: Bounds = Bounds {
     // 250 peers (5 services in 50 regions, G4), each with a watch, a question, a hint and an idle connection
@@ -134,18 +136,23 @@ struct Server {
 impl Server {
     async fn run(self, listener: TcpListener) {
         let connections = TaskTracker::new();
-        let crowd = Crowd::new(BOUNDS);
+        let table = ConnectionTable::new(BOUNDS);
         let stop = self.stop.clone();
-        let serve = |(stream, address), _, guest| {
-            connections.spawn(self.clone().connection(stream, address, guest));
+        let serve = |(stream, address), _, admitted| {
+            connections.spawn(self.clone().connection(stream, address, admitted));
         };
-        accept_each(listener, crowd, stop, serve).await;
+        accept_each(listener, table, stop, serve).await;
         connections.close();
         // Connections that take longer end with the engine.
         let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
     }
 
-    async fn connection(self, stream: TcpStream, address: SocketAddr, guest: Guest<IpAddr>) {
+    async fn connection(
+        self,
+        stream: TcpStream,
+        address: SocketAddr,
+        admitted: AdmittedConnection<IpAddr>,
+    ) {
         let ended = match &self.tls {
             None => {
                 let certificate = None;
@@ -153,12 +160,12 @@ impl Server {
                     address,
                     certificate,
                 };
-                self.serve(stream, caller, &guest).await
+                self.serve(stream, caller, &admitted).await
             }
             Some(acceptor) => {
                 let handshake = tokio::select! {
                     handshake = handshake(acceptor, stream) => handshake,
-                    () = guest.gives_way() => return,
+                    () = admitted.gives_way() => return,
                 };
                 match handshake {
                     Ok((stream, certificate)) => {
@@ -166,7 +173,7 @@ impl Server {
                             address,
                             certificate,
                         };
-                        self.serve(stream, caller, &guest).await
+                        self.serve(stream, caller, &admitted).await
                     }
                     Err(error) => {
                         tracing::debug!(%address, %error, "a TLS handshake failed");
@@ -184,14 +191,14 @@ impl Server {
         &self,
         stream: S,
         caller: Caller,
-        guest: &Guest<IpAddr>,
+        admitted: &AdmittedConnection<IpAddr>,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = self.router.clone().layer(Extension(caller));
         let service = TowerToHyperService::new(service);
-        listener::serve(stream, guest, HTTP, service, &self.stop).await
+        listener::serve(stream, admitted, HTTP, service, &self.stop).await
     }
 }
 

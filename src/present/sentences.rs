@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::words::{count, kind_words, range_words, resource_words, thousands, time};
 use crate::domain::attention::Cause;
-use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
+use crate::domain::awaiting::{deployment_of, fate_words, silent_deployment};
 use crate::domain::estimate::{Outlook, is_blocked, outlook};
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
@@ -26,8 +26,8 @@ pub fn blocker_words(blocker: &Blocker) -> String {
         name => name,
     };
     let words = format!("{} {name}", kind_words(&blocker.kind));
-    if let (Some(at), Some(becomes)) = (deployment_of(blocker), becomes(blocker)) {
-        return format!("{words} at {at} ({becomes})");
+    if let (Some(at), Some(fate)) = (deployment_of(blocker), fate_words(blocker)) {
+        return format!("{words} at {at} ({fate})");
     }
     let owner = match blocker.owner.is_empty() {
         true => "owner unknown".to_owned(),
@@ -53,7 +53,7 @@ pub fn blocker_words_in_full(blocker: &Blocker) -> String {
     let owner = (!blocker.owner.is_empty()).then(|| blocker.owner_shown());
     let owner = owner.map(|owner| format!("project {owner}"));
     let since = blocker.since.map(|at| format!("since {}", time(at)));
-    let fate = becomes(blocker).unwrap_or(match blocker.in_plan {
+    let fate = fate_words(blocker).unwrap_or(match blocker.in_plan {
         true => "in this plan",
         false => "not in this plan",
     });

@@ -92,7 +92,7 @@ enum RecreateAs {
 }
 
 /// The properties of a call that rules match.
-pub(super) struct Subject<'a> {
+pub(super) struct CallFacts<'a> {
     region: Option<&'a str>,
     method: &'a str,
     /// As sent, without the query.
@@ -111,7 +111,7 @@ const EDGES: [(&str, &str); 5] = [
     ("server_interface", "os-interface"),
 ];
 
-impl<'a> Subject<'a> {
+impl<'a> CallFacts<'a> {
     /// `path` is that of the request; `api` is `None` for Keystone.
     pub(super) fn of(
         call: &'a Call<'_>,
@@ -184,11 +184,11 @@ impl Faults {
     }
 
     /// Returns the action for a call, and counts the hit.
-    pub(super) fn hit(&mut self, subject: &Subject<'_>) -> Option<Action> {
+    pub(super) fn hit(&mut self, facts: &CallFacts<'_>) -> Option<Action> {
         let rule = self
             .rules
             .iter_mut()
-            .find(|rule| rule.times != Some(0) && rule.condition.fits(subject))?;
+            .find(|rule| rule.times != Some(0) && rule.condition.fits(facts))?;
         if let Some(times) = &mut rule.times {
             *times -= 1;
         }
@@ -197,16 +197,16 @@ impl Faults {
 }
 
 impl Match {
-    fn fits(&self, subject: &Subject<'_>) -> bool {
+    fn fits(&self, facts: &CallFacts<'_>) -> bool {
         fn all(condition: &Option<String>, fits: impl Fn(&str) -> bool) -> bool {
             condition.as_deref().is_none_or(fits)
         }
-        let (kinds, ids) = (&subject.kinds, &subject.ids);
-        all(&self.region, |region| subject.region == Some(region))
+        let (kinds, ids) = (&facts.kinds, &facts.ids);
+        all(&self.region, |region| facts.region == Some(region))
             && all(&self.method, |method| {
-                method.eq_ignore_ascii_case(subject.method)
+                method.eq_ignore_ascii_case(facts.method)
             })
-            && all(&self.path, |path| found_in(path, subject.path))
+            && all(&self.path, |path| found_in(path, facts.path))
             && all(&self.kind, |kind| {
                 kinds.iter().any(|known| plain(known) == plain(kind))
             })

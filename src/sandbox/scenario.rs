@@ -266,7 +266,7 @@ impl World {
                 }
             }
         }
-        self.forget_calls();
+        self.clear_log();
         for (index, limits) in scenario.limits.iter().enumerate() {
             if self.has(limits.region.as_deref()) {
                 let set = self.limit(limits.clone());

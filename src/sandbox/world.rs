@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use super::core::{Answer, Api, Call, Course, Ids, Refusal, Region, Settings, Undo, query_pairs};
-use super::faults::{Action, Faults, Subject};
+use super::faults::{Action, CallFacts, Faults};
 use super::keystone::Keystone;
 use super::{cinder, glance, neutron, nova, octavia};
 
@@ -177,8 +177,8 @@ impl World {
         let api = endpoint.map(|(_, api)| api);
         let name = region.and_then(|index| self.regions.get(index));
         let name = name.map(|region| region.name.as_str());
-        let subject = Subject::of(&call, &path, name, api);
-        let action = self.faults.hit(&subject);
+        let facts = CallFacts::of(&call, &path, name, api);
+        let action = self.faults.hit(&facts);
         let answer = match &action {
             None => self.perform(&call, endpoint, None, now).0,
             Some(action) => self.apply_fault(&call, endpoint, action, now),
@@ -357,7 +357,7 @@ impl World {
     }
 
     /// Empties the log and restarts its numbering at 1.
-    pub fn forget_calls(&mut self) {
+    pub fn clear_log(&mut self) {
         self.log.clear();
         self.calls = 0;
     }

@@ -16,8 +16,8 @@ use gone::domain::ladder::{Ladder, PurgeScope, Rung};
 use gone::domain::last_day::LastDay;
 use gone::domain::last_hour::{LastHour, SiteMinute};
 use gone::domain::model::*;
-use gone::domain::notification::{Mark, NotificationCursor};
-use gone::domain::outline::{Branch, BranchRead, Outline, Place};
+use gone::domain::notification::{CursorPosition, NotificationCursor};
+use gone::domain::outline::{Branch, BranchRead, Outline, StepPosition};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -457,17 +457,17 @@ pub fn deployment() -> DeploymentStatus {
         watch: Some(WatchStatus {
             kinds: vec![KindName::new("rx")],
             seq: 7,
-            heard_at: Some(noon()),
+            answered_at: Some(noon()),
             fresh: true,
             reason: String::new(),
         }),
         importer: Some(ImporterStatus {
             kinds: vec![KindName::new("network")],
             since: Some(noon()),
-            seen_at: Some(noon()),
+            last_contact_at: Some(noon()),
             seq: 5,
             lag: 2,
-            awaited: 1,
+            pending_clearances: 1,
             reason: "it does not answer".into(),
         }),
     }
@@ -714,10 +714,10 @@ pub fn pages() -> Vec<Page> {
         Page::NotificationCursor(NotificationCursor {
             ledger_id: "9f86".into(),
             newest: 9,
-            mark: Some(Mark {
+            position: Some(CursorPosition {
                 through: 7,
-                telling: Some(8),
-                failing: "no answer in time".into(),
+                sending_through: Some(8),
+                last_error: "no answer in time".into(),
             }),
         }),
         Page::Ladder(Box::new(ladder())),
@@ -863,7 +863,7 @@ fn outline() -> Outline {
         leaf: true,
         counts: Counts::default(),
     };
-    let place = Place {
+    let place = StepPosition {
         branch: 4,
         index: 12,
         step: step.clone(),

@@ -49,7 +49,7 @@ fn an_unreachable_cloud_exits_with_5_and_names_its_address() {
         stage
             .gone(&format!("{verb} network/web"))
             .ends_with(5)
-            .complains(&[
+            .stderr_has(&[
                 "network/web",
                 &format!("127.0.0.1:{port}"),
                 "refused",
@@ -69,7 +69,7 @@ fn an_untrusted_certificate_exits_with_5_and_names_cacert() {
         "RegionOne",
         "",
     );
-    stage.gone("plan network/web").ends_with(5).complains(&[
+    stage.gone("plan network/web").ends_with(5).stderr_has(&[
         "network/web",
         "https://localhost",
         "certificate",
@@ -266,7 +266,7 @@ fn i07_a_delete_that_is_accepted_each_time_without_effect_ends_stuck() {
         "{}",
         ran.out
     );
-    ran.complains(&["needs a person", "gone show", "gone retry"]);
+    ran.stderr_has(&["needs a person", "gone show", "gone retry"]);
     assert_eq!(stage.deletes_of(&port).len(), 3, "max_attempts");
     assert_eq!(stage.ids("networks"), [network]);
 }
@@ -316,7 +316,7 @@ fn i13_lost_rights_pause_the_site_until_they_are_restored() {
     stage
         .gone("delete network/web-net-0 --yes --wait")
         .ends_with(3)
-        .complains(&["login refused", "clouds.yaml", "gone doctor"]);
+        .stderr_has(&["login refused", "clouds.yaml", "gone doctor"]);
     assert!(text(&sites()[0]["reason"]).contains("login refused"));
     let paused = stage.show(&id);
     assert_eq!(paused["state"], "running");

@@ -120,9 +120,9 @@ fn p04_a_protect_rule_accepts_kind_aliases_and_an_unknown_kind_is_an_error() {
         let file = file.to_str().unwrap();
         let words = [file, at, "unknown kind", "did you mean \"network\""];
         for verb in [line, "list", "--engine", "check kinds"] {
-            stage.gone(verb).ends_with(2).complains(&words);
+            stage.gone(verb).ends_with(2).stderr_has(&words);
         }
-        stage.gone("doctor").ends_with(2).prints(&words);
+        stage.gone("doctor").ends_with(2).stdout_has(&words);
     }
     assert!(stage.writes().is_empty());
 }
@@ -193,16 +193,16 @@ fn p01_a_changed_truncated_or_missing_plan_file_exits_with_2() {
     stage
         .gone("delete --plan plan.json --yes")
         .ends_with(2)
-        .complains(&["plan.json", "changed after it was frozen", "gone plan"]);
+        .stderr_has(&["plan.json", "changed after it was frozen", "gone plan"]);
     std::fs::write(&file, &frozen[..frozen.len() / 2]).unwrap();
     stage
         .gone("delete --plan plan.json --yes")
         .ends_with(2)
-        .complains(&["plan.json", "not a plan of this version"]);
+        .stderr_has(&["plan.json", "not a plan of this version"]);
     stage
         .gone("delete --plan none.json --yes")
         .ends_with(2)
-        .complains(&["none.json", "No such file"]);
+        .stderr_has(&["none.json", "No such file"]);
     assert!(stage.writes().is_empty());
 }
 
@@ -213,10 +213,10 @@ fn without_a_terminal_and_without_yes_nothing_is_deleted() {
     stage
         .gone("delete network/web-net-0 --cascade")
         .ends_with(2)
-        .complains(&["delete network/web-net-0", "no terminal", "--yes"]);
+        .stderr_has(&["delete network/web-net-0", "no terminal", "--yes"]);
     stage
         .gone("")
         .ends_with(2)
-        .complains(&["not a terminal", "--engine"]);
+        .stderr_has(&["not a terminal", "--engine"]);
     assert!(stage.writes().is_empty());
 }

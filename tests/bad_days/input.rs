@@ -11,7 +11,7 @@ fn t02_an_unknown_kind_suggests_the_nearest() {
         stage
             .gone(&format!("{verb} netwrok/web"))
             .ends_with(2)
-            .complains(&["netwrok/web", "unknown kind", "did you mean", "network"]);
+            .stderr_has(&["netwrok/web", "unknown kind", "did you mean", "network"]);
     }
     assert!(stage.writes().is_empty());
 }
@@ -23,7 +23,7 @@ fn an_ambiguous_name_lists_both_resources_and_deletes_neither() {
     stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(2)
-        .complains(&[
+        .stderr_has(&[
             "delete network/web-net-0",
             "2 resources fit",
             &one,
@@ -46,7 +46,7 @@ fn a_missing_target_is_reported_with_the_site_that_was_searched() {
     stage
         .gone("delete network/wbe --yes")
         .ends_with(2)
-        .complains(&[
+        .stderr_has(&[
             "delete network/wbe",
             "no network",
             "\"wbe\"",
@@ -61,7 +61,7 @@ fn a_wrong_setting_is_reported_with_its_file_line_and_key() {
     let file = stage.settings("[engine]\n# calls\nconcurency = 4\n");
     let file = file.to_str().unwrap();
     for verb in ["list", "--engine", "plan network/web"] {
-        stage.gone(verb).ends_with(2).complains(&[
+        stage.gone(verb).ends_with(2).stderr_has(&[
             file,
             "line 3",
             "engine.concurency",
@@ -71,7 +71,7 @@ fn a_wrong_setting_is_reported_with_its_file_line_and_key() {
         ]);
     }
     stage.settings("[engine]\ncall_timeout = \"soon\"\n");
-    stage.gone("list").ends_with(2).complains(&[
+    stage.gone("list").ends_with(2).stderr_has(&[
         "line 2",
         "engine.call_timeout",
         "\"soon\" is not a duration",
@@ -79,15 +79,18 @@ fn a_wrong_setting_is_reported_with_its_file_line_and_key() {
     ]);
     stage.settings("[console]\nkeys.retry = [\"R\"]\nkeys.rety = [\"F\"]\n");
     let wrong = "line 3, console.keys.rety: no such action; did you mean \"retry\"";
-    stage.gone("list").ends_with(2).complains(&[file, wrong]);
+    stage.gone("list").ends_with(2).stderr_has(&[file, wrong]);
     let doctor = stage.gone("doctor").ends_with(2).out;
     assert!(doctor.contains(wrong), "{doctor}");
     stage.settings("[engine\n");
-    stage.gone("list").ends_with(2).complains(&[file, "line 1"]);
+    stage
+        .gone("list")
+        .ends_with(2)
+        .stderr_has(&[file, "line 1"]);
     stage
         .gone("list --config nowhere.toml")
         .ends_with(2)
-        .complains(&["nowhere.toml", "cannot be read"]);
+        .stderr_has(&["nowhere.toml", "cannot be read"]);
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn a_wrong_password_names_its_file_and_is_not_printed() {
         let ran = stage
             .gone(&format!("{verb} network/web-net-0"))
             .ends_with(3)
-            .complains(&[
+            .stderr_has(&[
                 "network/web-net-0",
                 "login refused",
                 "\"prod\"",
@@ -127,7 +130,7 @@ fn an_unknown_target_cloud_deletion_or_ledger_exits_with_2() {
         ("019b0000-0000-7000-8000-000000000000", "gone show ID"),
     ] {
         let ran = stage.gone(&format!("explain {target}"));
-        ran.ends_with(2).complains(&[message]);
+        ran.ends_with(2).stderr_has(&[message]);
     }
     let doctor = stage.gone("doctor --cloud prd").ends_with(2).out;
     assert!(
@@ -155,16 +158,16 @@ fn an_unknown_region_or_cloud_suggests_the_nearest() {
         stage
             .gone(line)
             .ends_with(2)
-            .complains(&["RegionTow", "did you mean", "RegionTwo"]);
+            .stderr_has(&["RegionTow", "did you mean", "RegionTwo"]);
     }
     stage
         .gone("plan network/web --cloud prd")
         .ends_with(2)
-        .complains(&["prd", "did you mean", "prod", "gone doctor"]);
+        .stderr_has(&["prd", "did you mean", "prod", "gone doctor"]);
     // For a region that only the file has, the message lists the regions of the cloud.
     let auth_url = format!("{}/v3", stage.url);
     stage.clouds_yaml(&auth_url, PASSWORD, "RegionThree", "");
-    stage.gone("plan network/web").ends_with(2).complains(&[
+    stage.gone("plan network/web").ends_with(2).stderr_has(&[
         "RegionThree",
         "RegionOne",
         "RegionTwo",
@@ -174,7 +177,7 @@ fn an_unknown_region_or_cloud_suggests_the_nearest() {
 #[test]
 fn an_unknown_deletion_id_or_scenario_exits_with_2() {
     let stage = Stage::new();
-    stage.gone("show 00000000").ends_with(2).complains(&[
+    stage.gone("show 00000000").ends_with(2).stderr_has(&[
         "show 00000000",
         "no deletion",
         "gone list",
@@ -182,7 +185,7 @@ fn an_unknown_deletion_id_or_scenario_exits_with_2() {
     stage
         .gone("sandbox --scenario nowhere")
         .ends_with(2)
-        .complains(&["nowhere", "practice"]);
+        .stderr_has(&["nowhere", "practice"]);
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn i15_a_refused_login_is_retried_once_its_file_changes_and_says_so() {
     stage
         .gone("plan network/none")
         .ends_with(3)
-        .complains(&["does not log in before"]);
+        .stderr_has(&["does not log in before"]);
     let logins = || {
         let calls = stage.calls().into_iter();
         calls.filter(|call| call.path == "/v3/auth/tokens").count()

@@ -41,8 +41,8 @@ fn assert_refused_untouched(stage: &Stage, words: &[&str]) {
     let ledger = stage.ledger();
     for line in ["list", "delete network/web-net-0 --yes", "--engine"] {
         let ran = stage.gone(line).ends_with(2);
-        let ran = ran.complains(&["open the ledger", ledger.to_str().unwrap(), "gone doctor"]);
-        ran.complains(words);
+        let ran = ran.stderr_has(&["open the ledger", ledger.to_str().unwrap(), "gone doctor"]);
+        ran.stderr_has(words);
     }
     let output = stage.gone("doctor").ends_with(2).out;
     for word in words {
@@ -89,7 +89,7 @@ fn a_second_engine_names_the_owner_of_the_ledger_and_verbs_attach_to_the_first()
     let first = stage.engine();
     let socket = stage.path("state/gone/gone.sock");
     let pid = format!("pid {}", first.pid());
-    stage.gone("--engine").ends_with(5).complains(&[
+    stage.gone("--engine").ends_with(5).stderr_has(&[
         "open the ledger",
         stage.ledger().to_str().unwrap(),
         &pid,
@@ -98,7 +98,7 @@ fn a_second_engine_names_the_owner_of_the_ledger_and_verbs_attach_to_the_first()
     stage
         .gone("--engine --socket other.sock")
         .ends_with(5)
-        .complains(&[&pid, socket.to_str().unwrap()]);
+        .stderr_has(&[&pid, socket.to_str().unwrap()]);
     // The first engine is not disturbed. Verbs attach to it, also if they name only its ledger.
     let output = stage.gone("doctor -o json").ok().out;
     assert!(
@@ -222,7 +222,7 @@ fn a_full_disk_stops_the_engine_until_there_is_space_again() {
     let refused = stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(1);
-    refused.complains(&[
+    refused.stderr_has(&[
         "network/web-net-0",
         "cannot read or write the ledger",
         "ledger.db",
@@ -246,11 +246,14 @@ fn a_ledger_that_cannot_be_created_on_a_full_disk_is_reported() {
     let mut command = Command::new("bash");
     command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" list", GONE]);
     stage.at_home(&mut command);
-    Running::start(&mut command).end().ends_with(2).complains(&[
-        "open the ledger",
-        "cannot read or write the ledger",
-        "ledger.db",
-    ]);
+    Running::start(&mut command)
+        .end()
+        .ends_with(2)
+        .stderr_has(&[
+            "open the ledger",
+            "cannot read or write the ledger",
+            "ledger.db",
+        ]);
     // Without the trap, the signal ends the program like a crash, after which the next start works.
     let mut command = Command::new("bash");
     command.args(["-c", "ulimit -c 0; ulimit -f 1; exec \"$0\" list", GONE]);
@@ -267,5 +270,5 @@ fn a_state_folder_that_cannot_be_written_is_named() {
     stage
         .gone("list")
         .ends_with(2)
-        .complains(&[stage.path("state/gone").to_str().unwrap(), "gone doctor"]);
+        .stderr_has(&[stage.path("state/gone").to_str().unwrap(), "gone doctor"]);
 }

@@ -127,7 +127,7 @@ fn notify_test_prints_each_answer_and_exits_with_its_code() {
     stage
         .gone("notify test")
         .ends_with(2)
-        .complains(&["neither a webhook nor mail is configured", "notify.webhook"]);
+        .stderr_has(&["neither a webhook nor mail is configured", "notify.webhook"]);
     stage.settings(&settings(&receiver.url));
     let ran = stage.gone("notify test -o json").ok();
     assert_eq!(ran.json()[0]["health"], "ok");
@@ -149,7 +149,7 @@ fn notify_test_prints_each_answer_and_exits_with_its_code() {
     stage
         .gone("notify test")
         .ends_with(2)
-        .complains(&["notify.webhook.url", "must be https://"]);
+        .stderr_has(&["notify.webhook.url", "must be https://"]);
 }
 
 /// Starts a mail server that takes mail by STARTTLS only. Returns its port, its certificate, and the lines that it

@@ -40,7 +40,7 @@ fn assert_refused(stage: &Stage, ledger: &Path, victim: &Path, words: &[&str]) {
     for line in ["--engine", "plan network/x", "delete network/x --yes"] {
         let ran = stage.gone(&format!("{line} {ledger_option}"));
         assert_eq!(ran.code, Some(2), "{line}: {}{}", ran.out, ran.err);
-        ran.complains(words);
+        ran.stderr_has(words);
         assert_eq!(fs::read(victim).unwrap(), before, "{line} changed the file");
     }
 }
@@ -123,7 +123,7 @@ fn an_engine_that_cannot_serve_its_socket_says_why_once_and_what_to_do() {
         let ran = stage
             .gone(&format!("--engine --socket {socket}"))
             .ends_with(2)
-            .complains(&words);
+            .stderr_has(&words);
         assert_eq!(
             ran.err.matches("cannot serve the socket").count(),
             1,
@@ -140,7 +140,7 @@ fn a_linked_state_folder_that_is_open_or_of_another_user_is_refused() {
     let elsewhere = folder(&stage, "elsewhere", 0o755);
     fs::create_dir(stage.path("state")).unwrap();
     symlink(&elsewhere, stage.path("state/gone")).unwrap();
-    stage.gone("list deletions").ends_with(2).complains(&[
+    stage.gone("list deletions").ends_with(2).stderr_has(&[
         "other users may enter",
         "elsewhere",
         "chmod 700",
@@ -154,7 +154,7 @@ fn a_linked_state_folder_that_is_open_or_of_another_user_is_refused() {
         stage
             .gone("list deletions")
             .ends_with(2)
-            .complains(&["belongs to uid 54321"]);
+            .stderr_has(&["belongs to uid 54321"]);
     }
 }
 
@@ -197,7 +197,7 @@ fn a_socket_named_by_another_users_lock_is_never_called() {
     stage
         .gone(&line)
         .ends_with(2)
-        .complains(&["belongs to uid 54321", "Nothing was sent"]);
+        .stderr_has(&["belongs to uid 54321", "Nothing was sent"]);
     assert!(listener.accept().is_err(), "the socket was called");
 }
 

@@ -24,7 +24,7 @@ fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing()
     stage
         .gone(&backup)
         .ends_with(2)
-        .complains(&["copy.db", "File exists"]);
+        .stderr_has(&["copy.db", "File exists"]);
     assert!(
         before == std::fs::read(&copy).unwrap(),
         "the copy was overwritten"
@@ -48,7 +48,7 @@ fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing()
     stage
         .gone(&format!("delete network/x --yes {of_copy}"))
         .ends_with(2)
-        .complains(&[
+        .stderr_has(&[
             "another engine serves it",
             "End that engine, or choose another socket with --socket.",
         ]);
@@ -98,7 +98,7 @@ fn p06_the_audit_is_listed_verified_and_exported_and_a_removed_last_row_is_found
     stage
         .gone("audit list")
         .ok()
-        .prints(&["delete", "network", "ticket"]);
+        .stdout_has(&["delete", "network", "ticket"]);
     let rows = stage.gone("audit export").ok().out;
     let rows: Vec<Value> = rows
         .lines()
@@ -128,14 +128,14 @@ fn p06_the_audit_is_listed_verified_and_exported_and_a_removed_last_row_is_found
     stage
         .gone("audit verify")
         .ends_with(1)
-        .prints(&["cut from its end"]);
+        .stdout_has(&["cut from its end"]);
     stage.gone("ledger check").ends_with(1);
     stage.gone("audit seal --reason explained").ok();
     stage.gone("audit verify").ok();
     stage
         .gone("audit list --last 1")
         .ok()
-        .prints(&["seal", "explained"]);
+        .stdout_has(&["seal", "explained"]);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_missing_ledger_is_reported_and_not_created() {
         stage
             .gone(line)
             .ends_with(2)
-            .complains(&["ledger.db", "--ledger"]);
+            .stderr_has(&["ledger.db", "--ledger"]);
     }
     assert!(!stage.ledger().exists());
     for line in [
@@ -183,7 +183,7 @@ fn a_missing_ledger_is_reported_and_not_created() {
         stage
             .gone(&format!("{line} --ledger typo.db"))
             .ends_with(2)
-            .complains(&["there is no ledger at", "typo.db"]);
+            .stderr_has(&["there is no ledger at", "typo.db"]);
     }
     for name in ["typo.db", "typo.db.key", "typo.db.lock"] {
         assert!(!stage.path(name).exists(), "{name}");

@@ -24,7 +24,7 @@ fn p02_a_stuck_deletion_exits_with_4_and_names_its_blocker() {
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(4)
-        .complains(&["needs a person", "gone show", "gone retry"]);
+        .stderr_has(&["needs a person", "gone show", "gone retry"]);
     let blocker = stage
         .list("ports")
         .into_iter()
@@ -53,7 +53,7 @@ fn a_wait_that_times_out_exits_with_8_and_the_deletion_continues() {
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes --wait=1s -o json")
         .ends_with(8)
-        .complains(&["Still running", "gone show"]);
+        .stderr_has(&["Still running", "gone show"]);
     let id = text(&ran.json()["id"]);
     stage.limits(json!({}));
     stage.await_state(&id, "gone");
@@ -69,7 +69,7 @@ fn ctrl_c_while_waiting_exits_with_130_and_says_how_the_deletion_continues() {
     let alone = stage.start("delete network/web-net-0 --cascade --yes");
     stage.await_writes(1);
     alone.signal(Signal::INT);
-    alone.end().ends_with(130).complains(&[
+    alone.end().ends_with(130).stderr_has(&[
         "Interrupted",
         "stays in the ledger",
         "gone --engine",
@@ -90,7 +90,7 @@ fn ctrl_c_while_waiting_exits_with_130_and_says_how_the_deletion_continues() {
     waiting
         .end()
         .ends_with(130)
-        .complains(&["Interrupted", "goes on in the engine", "gone show"]);
+        .stderr_has(&["Interrupted", "goes on in the engine", "gone show"]);
     stage.limits(json!({}));
     let rows = stage.gone("list -o json").ok().json();
     stage.await_state(&text(&rows[0]["id"]), "gone");

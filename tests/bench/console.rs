@@ -217,7 +217,7 @@ async fn answer(ledger: &SqliteLedger, query: &Query) -> Option<Result<Page, Con
             Page::Deletion(Box::new(ledger.deletion(id).await.unwrap()?))
         }
         Query::FrozenPlan(query::FrozenPlan { deletion_id, .. }) => {
-            Page::FrozenPlan(ledger.frozen(deletion_id, false).await.unwrap()?)
+            Page::FrozenPlan(ledger.frozen_plan(deletion_id, false).await.unwrap()?)
         }
         Query::Chart(query::Chart {
             deletion_id,

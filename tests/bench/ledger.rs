@@ -34,7 +34,8 @@ use gone::domain::policy::Decision;
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{Options, SqliteLedger, Store};
 use gone::ledger::{
-    Applied, Capacity, Change, ClaimedStep, Commit, Job, StepChange, Views as _, WorkQueue as _,
+    Applied, Capacity, Change, ClaimedStep, Commit, StepChange, Views as _, WorkQueue as _,
+    WriteRequest,
 };
 
 const BATCH: usize = 1024;
@@ -253,7 +254,7 @@ fn transitions_in_groups(n: usize) -> f64 {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let slow = |store: &mut Store, jobs: &[Job]| {
+        let slow = |store: &mut Store, jobs: &[WriteRequest]| {
             std::thread::sleep(Duration::from_millis(5));
             store.group(jobs)
         };

@@ -29,7 +29,7 @@ use chrono::DateTime;
 use futures_util::{StreamExt as _, stream};
 use gone::domain::model::{Actor, KindName, Origin, ResourceKey, Site};
 use gone::domain::native::NativeReference;
-use gone::domain::peers::{ASKED_TOGETHER, Deployment, HOLDERS_MAX, Watch};
+use gone::domain::peers::{Deployment, REFERRERS_NAMED_MAX, RESOURCES_PER_QUESTION_MAX, Watch};
 use gone::ledger::sqlite::{Options, SqliteLedger, Store};
 use gone::ledger::{Applied, AuditEntry, Change, NativeResources as _, NewNative};
 use gone::peers::{HttpPeers, Limits, Peer, Peers as _};
@@ -259,10 +259,10 @@ fn index_of_references(references: usize) {
     let fields: Arc<[(KindName, String)]> = [(KindName::new("lease"), "rx".to_owned())].into();
     let mut dice = fastrand::Rng::with_seed(7);
     let mut query = |first: usize, each: usize| {
-        let keys = (0..ASKED_TOGETHER).map(|_| rx(first + dice.usize(0..targets)));
+        let keys = (0..RESOURCES_PER_QUESTION_MAX).map(|_| rx(first + dice.usize(0..targets)));
         let keys: Vec<ResourceKey> = keys.collect();
         let before = Instant::now();
-        let pointed = ledger.pointed_at(keys, fields.clone(), HOLDERS_MAX + 1);
+        let pointed = ledger.referrers(keys, fields.clone(), REFERRERS_NAMED_MAX + 1);
         let pointed = runtime.block_on(pointed).unwrap();
         let took = before.elapsed();
         assert!(pointed.iter().all(|it| it.count == each as u64));
@@ -274,7 +274,7 @@ fn index_of_references(references: usize) {
         ms(times[times.len() / 2])
     };
     println!(
-        "{references} references: a query about {ASKED_TOGETHER} resources with {REFERRERS} referrers each takes \
+        "{references} references: a query about {RESOURCES_PER_QUESTION_MAX} resources with {REFERRERS} referrers each takes \
          {:.1} ms (goal < 50), about as many without referrers {:.1} ms",
         median(0, REFERRERS),
         median(targets, 0)

@@ -77,7 +77,10 @@ fn longest_path(fixture: &Fixture, id: &str) -> usize {
     use gone::ledger::Views as _;
     let ledger = gone::ledger::sqlite::SqliteLedger::open_reader(&fixture.ledger()).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let plan = runtime.block_on(ledger.frozen(id, true)).unwrap().unwrap();
+    let plan = runtime
+        .block_on(ledger.frozen_plan(id, true))
+        .unwrap()
+        .unwrap();
     let mut lengths: Vec<usize> = Vec::with_capacity(plan.steps.len());
     for step in &plan.steps {
         let before = step.depends_on.iter().map(|id| lengths[*id as usize]);

@@ -321,7 +321,7 @@ impl Runner {
         let typed = self.typed.clone();
         let format = cli.global.output;
         let session = Session {
-            tried: String::new(),
+            action_words: String::new(),
             control: self.fake.clone(),
             embedded: self.embedded,
             actor: Actor {
@@ -390,10 +390,10 @@ pub fn deployments() -> Vec<DeploymentStatus> {
             importer: Some(ImporterStatus {
                 kinds: vec![KindName::new("network")],
                 since: seconds_ago(86_400),
-                seen_at: seconds_ago(42),
+                last_contact_at: seconds_ago(42),
                 seq: 5,
                 lag: 2,
-                awaited: 3,
+                pending_clearances: 3,
                 reason: "it does not answer".into(),
             }),
         },
@@ -404,7 +404,7 @@ pub fn deployments() -> Vec<DeploymentStatus> {
             watch: Some(WatchStatus {
                 kinds: vec![KindName::new("zone")],
                 seq: 7,
-                heard_at: seconds_ago(7_300),
+                answered_at: seconds_ago(7_300),
                 fresh: false,
                 reason: "connection refused".into(),
             }),

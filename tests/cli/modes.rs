@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Command, CommandFactory as _, Parser as _};
 use clap_complete::Shell;
 use gone::app::command_line::{Cli, Local, Verb, command, completions, man};
-use gone::app::{EngineSource, Mode, Places, choose_engine, mode, places};
+use gone::app::{EngineSource, Mode, Paths, choose_engine, mode, paths};
 use gone::domain::mapping::Mapping;
 use gone::domain::model::{CopiedBy, ErrorClass, Site};
 use gone::frontends::cli::args::{Format, Global};
@@ -131,9 +131,9 @@ fn around() -> Surroundings {
     }
 }
 
-fn placed(line: &str, settings: &Settings) -> Places {
+fn placed(line: &str, settings: &Settings) -> Paths {
     let global = parse(line).unwrap().global;
-    places(&global, settings, &around(), |_| false).unwrap()
+    paths(&global, settings, &around(), |_| false).unwrap()
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn the_ledger_and_socket_paths_are_those_of_the_contract() {
         "postgres://h/d?pooler=statement",
     ] {
         let global = parse(&format!("list --ledger {refused}")).unwrap().global;
-        let refused = places(&global, &settings, &around(), |_| false).unwrap_err();
+        let refused = paths(&global, &settings, &around(), |_| false).unwrap_err();
         assert_eq!(refused.exit, Exit::Usage);
         assert!(!format!("{refused:?}").contains("secret"), "{refused:?}");
     }
@@ -181,7 +181,7 @@ fn the_ledger_and_socket_paths_are_those_of_the_contract() {
             (None, url.to_owned())
         );
     }
-    let homeless = places(
+    let homeless = paths(
         &Global::default(),
         &settings,
         &Surroundings::default(),
@@ -406,7 +406,7 @@ fn doctor_rates_each_finding_and_derives_the_exit_code() {
         assert_eq!(check.health, health, "{name}");
         assert!(check.found.contains(word), "{name}: {}", check.found);
         assert_eq!(view::exit(&checks), exit, "{name}");
-        assert_eq!(check.trouble.is_some(), health == Health::Fail, "{name}");
+        assert_eq!(check.failure.is_some(), health == Health::Fail, "{name}");
         if health == Health::Fail {
             assert!(!check.advice.is_empty(), "{name}");
         }

@@ -500,7 +500,7 @@ fn interface_is_one_or_a_list_and_verify_may_be_a_path() {
     ));
     let cloud = folder.load().unwrap().cloud("c", None).unwrap();
     assert_eq!(cloud.interface, Interface::Internal);
-    assert_eq!(cloud.interfaces_else, [Interface::Public]);
+    assert_eq!(cloud.fallback_interfaces, [Interface::Public]);
     assert!(cloud.tls.verify);
     assert_eq!(cloud.tls.cacert.as_deref(), Some("/etc/ca.pem".as_ref()));
 }

@@ -123,24 +123,24 @@ async fn n14_one_listing_serves_a_cloud_for_an_hour() {
     let (keystone, cloud) = cloud();
     keystone.set_projects(&[("a", "demo"), ("b", "shop")]);
     assert_eq!(
-        named(&cloud, "R1", &["a", "b"], NameLookup::Asked).await,
+        named(&cloud, "R1", &["a", "b"], NameLookup::Listed).await,
         "a=demo b=shop"
     );
     assert_eq!(
-        named(&cloud, "R2", &["b"], NameLookup::Asked).await,
+        named(&cloud, "R2", &["b"], NameLookup::Listed).await,
         "b=shop"
     );
     assert_eq!(keystone.take_requests(), [LISTING]);
     keystone.set_projects(&[("a", "renamed")]);
     sleep(HOUR - Duration::from_secs(1)).await;
     assert_eq!(
-        named(&cloud, "R1", &["a"], NameLookup::Asked).await,
+        named(&cloud, "R1", &["a"], NameLookup::Listed).await,
         "a=demo"
     );
     assert_eq!(keystone.take_requests(), NO_REQUESTS);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(
-        named(&cloud, "R1", &["a", "b"], NameLookup::Asked).await,
+        named(&cloud, "R1", &["a", "b"], NameLookup::Listed).await,
         "a=renamed"
     );
     assert_eq!(keystone.take_requests(), [LISTING, "/v3/projects/b"]);
@@ -151,20 +151,20 @@ async fn n14_known_names_and_the_logins_own_project_cost_no_call() {
     let (keystone, cloud) = cloud();
     keystone.set_projects(&[("a", "demo")]);
     assert_eq!(
-        named(&cloud, "R1", &["p-id"], NameLookup::Asked).await,
+        named(&cloud, "R1", &["p-id"], NameLookup::Listed).await,
         "p-id=p"
     );
     assert_eq!(
-        named(&cloud, "R1", &["a", "", "p-id"], NameLookup::Known).await,
+        named(&cloud, "R1", &["a", "", "p-id"], NameLookup::Cached).await,
         "p-id=p"
     );
-    assert_eq!(named(&cloud, "R1", &[""], NameLookup::Asked).await, "");
+    assert_eq!(named(&cloud, "R1", &[""], NameLookup::Listed).await, "");
     assert_eq!(keystone.take_requests(), NO_REQUESTS);
-    named(&cloud, "R1", &["a"], NameLookup::Asked).await;
+    named(&cloud, "R1", &["a"], NameLookup::Listed).await;
     keystone.take_requests();
     sleep(10 * HOUR).await;
     assert_eq!(
-        named(&cloud, "R1", &["a"], NameLookup::Known).await,
+        named(&cloud, "R1", &["a"], NameLookup::Cached).await,
         "a=demo"
     );
     assert_eq!(keystone.take_requests(), NO_REQUESTS);
@@ -179,7 +179,10 @@ async fn n14_a_login_that_may_not_list_reads_at_most_five_projects_by_id_an_hour
     );
     let ids = ["a", "b/../c", "d", "e", "f", "g", "h"];
     for _ in 0..3 {
-        assert_eq!(named(&cloud, "R1", &ids, NameLookup::Asked).await, "d=mine");
+        assert_eq!(
+            named(&cloud, "R1", &ids, NameLookup::Listed).await,
+            "d=mine"
+        );
     }
     let by_id = ["a", "b%2F..%2Fc", "d", "e", "f"].map(|id| format!("/v3/projects/{id}"));
     let mut all = vec![LISTING.to_owned()];
@@ -187,7 +190,7 @@ async fn n14_a_login_that_may_not_list_reads_at_most_five_projects_by_id_an_hour
     assert_eq!(keystone.take_requests(), all);
     sleep(HOUR).await;
     assert_eq!(
-        named(&cloud, "R1", &["d", "g"], NameLookup::Asked).await,
+        named(&cloud, "R1", &["d", "g"], NameLookup::Listed).await,
         "d=mine"
     );
     assert_eq!(
@@ -202,7 +205,7 @@ async fn i12_a_silent_keystone_delays_names_by_three_seconds_in_ten_minutes() {
     keystone.set_answer(LISTING, Value::Null);
     let start = Instant::now();
     // All lookups wait at the same time, and none waits longer.
-    let lookups = (0..100).map(|_| named(&cloud, "R1", &["a"], NameLookup::Asked));
+    let lookups = (0..100).map(|_| named(&cloud, "R1", &["a"], NameLookup::Listed));
     let answers = futures_util::future::join_all(lookups).await;
     assert!(answers.iter().all(String::is_empty));
     assert!(
@@ -211,13 +214,13 @@ async fn i12_a_silent_keystone_delays_names_by_three_seconds_in_ten_minutes() {
         start.elapsed()
     );
     let start = Instant::now();
-    assert_eq!(named(&cloud, "R1", &["a"], NameLookup::Asked).await, "");
+    assert_eq!(named(&cloud, "R1", &["a"], NameLookup::Listed).await, "");
     assert!(start.elapsed() < Duration::from_millis(10));
     assert_eq!(keystone.take_requests(), [LISTING]);
     keystone.set_projects(&[("a", "demo")]);
     sleep(Duration::from_secs(600)).await;
     assert_eq!(
-        named(&cloud, "R1", &["a"], NameLookup::Asked).await,
+        named(&cloud, "R1", &["a"], NameLookup::Listed).await,
         "a=demo"
     );
 }
@@ -226,11 +229,11 @@ async fn i12_a_silent_keystone_delays_names_by_three_seconds_in_ten_minutes() {
 async fn known_names_stay_when_keystone_does_not_answer() {
     let (keystone, cloud) = cloud();
     keystone.set_projects(&[("a", "demo")]);
-    named(&cloud, "R1", &["a"], NameLookup::Asked).await;
+    named(&cloud, "R1", &["a"], NameLookup::Listed).await;
     keystone.set_answer(LISTING, Value::Null);
     sleep(HOUR).await;
     assert_eq!(
-        named(&cloud, "R1", &["a", "b"], NameLookup::Asked).await,
+        named(&cloud, "R1", &["a", "b"], NameLookup::Listed).await,
         "a=demo"
     );
 }
@@ -241,7 +244,7 @@ async fn a_project_name_is_cut_at_64_characters() {
     keystone.set_projects(&[("a", &"名".repeat(10_000))]);
     let expected = format!("a={}", "名".repeat(64));
     assert_eq!(
-        named(&cloud, "R1", &["a"], NameLookup::Asked).await,
+        named(&cloud, "R1", &["a"], NameLookup::Listed).await,
         expected
     );
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use gone::cloud::openstack::{
-    Clock, CloudConfig, CloudsConfig, Environment, HttpTransport, ListRequest, Paging, Session,
-    Uncommon,
+    Clock, CloudConfig, CloudsConfig, Environment, HttpTransport, ListOptions, ListRequest, Paging,
+    Session,
 };
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
@@ -117,7 +117,7 @@ pub fn ports<'a>() -> ListRequest<'a> {
         rows_max: None,
         paging: Paging::Links,
         row_id: "id",
-        uncommon: Uncommon::default(),
+        options: ListOptions::default(),
         deadline: DEADLINE,
     }
 }

@@ -26,9 +26,9 @@ use gone::domain::model::{
     Presence, Refusal, RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource,
     StepState, Target, Tombstone,
 };
-use gone::domain::outline::{self, BY_URGENCY, Branch, BranchRead, Outline, Place};
+use gone::domain::outline::{self, BY_URGENCY, Branch, BranchRead, Outline, StepPosition};
 use gone::domain::peers::{
-    AWAITED, Answered, ClearanceRequest, Holder, PendingClearance, Waits, awaiting,
+    AWAITED, ClearanceAnswer, ClearanceRequest, NamedReferrer, PendingClearance, Waits, awaiting,
 };
 use gone::frontends::console::{
     ConsoleOptions, Effect, EngineMode, Event, Exit, Keymap, NotWritten, State, render_to_text,
@@ -384,10 +384,10 @@ fn deployments() -> Vec<DeploymentStatus> {
     let importer = ImporterStatus {
         kinds: kinds(&["network", "floating_ip"]),
         since: Some(ago(60 * 24 * 9)),
-        seen_at: seconds_ago(12),
+        last_contact_at: seconds_ago(12),
         seq: 4_711,
         lag: 0,
-        awaited: 0,
+        pending_clearances: 0,
         reason: String::new(),
     };
     let unreachable =
@@ -401,17 +401,17 @@ fn deployments() -> Vec<DeploymentStatus> {
             watch: Some(WatchStatus {
                 kinds: kinds(&["zone"]),
                 seq: 88,
-                heard_at: seconds_ago(312),
+                answered_at: seconds_ago(312),
                 fresh: false,
                 reason: unreachable
                     .replace("asking", "watching")
                     .replace("asks", "watches"),
             }),
             importer: Some(ImporterStatus {
-                seen_at: seconds_ago(330),
+                last_contact_at: seconds_ago(330),
                 seq: 4_697,
                 lag: 14,
-                awaited: 1_203,
+                pending_clearances: 1_203,
                 reason: unreachable.to_owned(),
                 ..importer
             }),
@@ -435,7 +435,7 @@ pub fn pending_clearances() -> World {
         name: "d0-1".into(),
     };
     let key = |kind: &str, id: &str| testkit::key(importer.clone(), kind, id);
-    let holder = Holder {
+    let holder = NamedReferrer {
         key: key("record_set", "rs-1"),
         name: "www".to_owned(),
         project_id: String::new(),
@@ -455,7 +455,7 @@ pub fn pending_clearances() -> World {
         importer: importer.to_owned(),
         said,
     };
-    let answered = Answered::of(request, vec![holder], 1);
+    let answered = ClearanceAnswer::of(request, vec![holder], 1);
     let (message, blockers) = awaiting(&[pending("d0-1", Some(answered)), pending("d0-2", None)]);
     zone.attempts = 0;
     zone.blockers = blockers;
@@ -879,12 +879,12 @@ impl World {
                 }
             })
             .collect();
-        let mut planted = outline::plant(&planned);
-        let mut members = vec![Vec::new(); planted.branches.len()];
-        for (step, branch) in steps.iter().zip(&planted.branch_of) {
+        let mut tree = outline::build_tree(&planned);
+        let mut members = vec![Vec::new(); tree.branches.len()];
+        for (step, branch) in steps.iter().zip(&tree.branch_of) {
             members[*branch as usize].push(*step);
         }
-        for (branch, members) in planted.branches.iter_mut().zip(&mut members) {
+        for (branch, members) in tree.branches.iter_mut().zip(&mut members) {
             let below = branch
                 .below
                 .map(|at| steps[usize::try_from(at).unwrap()].id);
@@ -897,7 +897,7 @@ impl World {
                 members.sort_by_key(|s| urgency(s));
             }
         }
-        (planted.branches, members)
+        (tree.branches, members)
     }
 
     fn outline(&self, below: &[Option<i64>]) -> Outline {
@@ -914,11 +914,13 @@ impl World {
             }
             let places = (0..).zip(members);
             let places = places.filter(|(_, s)| is_long && below.contains(&Some(s.id)));
-            outline.places.extend(places.map(|(index, step)| Place {
-                branch: branch.id,
-                index,
-                step: (*step).clone(),
-            }));
+            outline
+                .places
+                .extend(places.map(|(index, step)| StepPosition {
+                    branch: branch.id,
+                    index,
+                    step: (*step).clone(),
+                }));
         }
         outline
     }

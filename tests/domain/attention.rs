@@ -1,7 +1,7 @@
 //! Steps and refused deletions that need a person, and whether the person is asked about newcomers.
 
 use gone::domain::attention::refused_step;
-use gone::domain::drift::waits_for_an_answer;
+use gone::domain::drift::waits_for_drift_answer;
 use gone::domain::model::{DeletionState, Origin, Refusal, RefusalRule, Site, Step, Target};
 
 use crate::testkit;
@@ -22,7 +22,7 @@ fn p11_a_plan_that_is_refused_because_the_cloud_changed_asks_about_no_newcomers(
         changes: Vec::new(),
     }];
     let refused = refused_step(&deletion).unwrap();
-    assert!(!waits_for_an_answer(&refused));
+    assert!(!waits_for_drift_answer(&refused));
     let stuck = Step { id: 1, ..refused };
-    assert!(waits_for_an_answer(&stuck));
+    assert!(waits_for_drift_answer(&stuck));
 }

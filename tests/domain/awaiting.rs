@@ -4,7 +4,7 @@ use chrono::DateTime;
 use gone::domain::awaiting::{next_action, tree_of};
 use gone::domain::model::{Blocker, ErrorClass, KindName, Site, Step, StepState};
 use gone::domain::peers::{
-    AWAITED, Answered, ClearanceRequest, Holder, PendingClearance, Waits, awaiting,
+    AWAITED, ClearanceAnswer, ClearanceRequest, NamedReferrer, PendingClearance, Waits, awaiting,
 };
 
 use crate::testkit;
@@ -144,7 +144,7 @@ fn g11_blockers_in_a_cycle_are_listed_once_and_without_the_resource_itself() {
         incarnation: 1,
         root: "own/x".to_owned(),
     };
-    let holder = Holder {
+    let referrer = NamedReferrer {
         key: blocker_at("a").key(),
         name: String::new(),
         project_id: String::new(),
@@ -161,7 +161,7 @@ fn g11_blockers_in_a_cycle_are_listed_once_and_without_the_resource_itself() {
     };
     let pending = PendingClearance {
         importer: "a".to_owned(),
-        said: Some(Answered::of(request, vec![holder], 1)),
+        said: Some(ClearanceAnswer::of(request, vec![referrer], 1)),
     };
     let (_, blockers) = awaiting(&[pending]);
     assert_eq!(blockers, [below("a", None), below("b", Some("a"))]);

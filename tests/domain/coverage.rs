@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gone::domain::kinds::{Offer, Source, not_looked_at};
+use gone::domain::kinds::{Offer, Source, unlisted_warning};
 
 fn texts(words: &[&str]) -> BTreeSet<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -59,7 +59,7 @@ fn n19_services_and_extensions_with_kinds_or_without_resources_are_not_named() {
         not_covered(&extensions, &["placement"]),
         Vec::<String>::new()
     );
-    assert_eq!(not_looked_at(&[], "prod/R1"), None);
+    assert_eq!(unlisted_warning(&[], "prod/R1"), None);
 }
 
 #[test]
@@ -99,14 +99,14 @@ fn n19_a_users_kind_covers_the_extension_that_it_requires() {
 fn n19_the_warning_is_one_short_line_without_control_characters() {
     let many: Vec<String> = (0..500).map(|nth| format!("service-{nth:03}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let line = not_looked_at(&not_covered(&[], &many), "prod/R1").unwrap();
+    let line = unlisted_warning(&not_covered(&[], &many), "prod/R1").unwrap();
     assert!(line.starts_with("not looked at: service-000 ("), "{line}");
     let end = "and 480 more; gone has no kinds for these, so those of the project at prod/R1 are not deleted";
     assert!(line.ends_with(end), "{line}");
     assert!(line.len() < 2_000, "{}", line.len());
 
     let hostile = format!("evil\u{1b}[2J\n{}", "x".repeat(10_000));
-    let line = not_looked_at(&not_covered(&[], &[&hostile]), "prod/R1").unwrap();
+    let line = unlisted_warning(&not_covered(&[], &[&hostile]), "prod/R1").unwrap();
     assert!(
         line.len() < 300 && !line.contains(['\u{1b}', '\n']),
         "{line:?}"

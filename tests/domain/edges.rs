@@ -85,7 +85,7 @@ fn n17_an_interface_whose_port_has_more_subnets_is_removed_by_its_subnet() {
     assert_eq!(ids(&plan.steps), expected.map(str::to_owned).into());
     let kinds = cloud.kinds.clone();
     let kind = kinds.resolve("router_interface").unwrap();
-    assert!(kind.takes_one(interface(&plan, "r,v6-1")));
+    assert!(kind.removes_one_of_row(interface(&plan, "r,v6-1")));
     let calls: &RestCalls = kind.calls_of().unwrap();
     let call = calls.delete_one.as_ref().unwrap();
     assert_eq!(call.body, Some(json!({ "subnet_id": "{subnet_id}" })));
@@ -100,7 +100,7 @@ fn n17_an_interface_whose_port_has_more_subnets_is_removed_by_its_subnet() {
     cloud.change("port", "if", "fixed_ips", alone["fixed_ips"].clone());
     cloud.lookups.clear();
     let plan = cloud.plan("subnet", "v6-1", cascade());
-    assert!(!kind.takes_one(interface(&plan, "r,v6-1")));
+    assert!(!kind.removes_one_of_row(interface(&plan, "r,v6-1")));
 }
 
 #[test]

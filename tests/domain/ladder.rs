@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::kinds::{Kinds, Source};
 use gone::domain::ladder::{
-    DEPENDENCY_STUCK, Facts, Ladder, Rung, Shown, of_deletion, of_step, runbook,
+    CurrentRow, DEPENDENCY_STUCK, Facts, Ladder, Rung, of_deletion, of_step, runbook,
 };
 use gone::domain::model::{
     Counts, Deletion, DeletionState, ErrorClass, KindName, Origin, Site, Step, StepError, StepState,
@@ -76,7 +76,7 @@ fn facts<'f>(kinds: &'f Kinds, step: &'f Step) -> Facts<'f> {
         pending_max: LIMIT,
         guarded: None,
         read_only: false,
-        pins: Err("nothing pins it".to_owned()),
+        unpin_calls: Err("nothing pins it".to_owned()),
         shown: Err("its state is not known".to_owned()),
         waiting: 0,
     }
@@ -193,7 +193,7 @@ fn p03_the_offered_rungs_depend_on_the_steps_kind_state_error_and_age() {
         let step = step(kind, state, error, minutes);
         let ladder = of(&step, |facts| {
             if pinned {
-                facts.pins = Ok(vec![
+                facts.unpin_calls = Ok(vec![
                     "PUT /v2.0/routers/r/remove_router_interface".to_owned(),
                 ]);
             }
@@ -227,7 +227,7 @@ fn p03_p05_no_rung_is_offered_at_a_read_only_site() {
     let step = step("port", StepState::Stuck, None, 5);
     let ladder = of(&step, |facts| {
         facts.read_only = true;
-        facts.pins = Ok(vec!["PUT".to_owned()]);
+        facts.unpin_calls = Ok(vec!["PUT".to_owned()]);
     });
     assert_eq!(offered(&ladder), []);
 }
@@ -242,7 +242,7 @@ fn p03_p04_only_forget_is_offered_for_a_protected_resource() {
     );
     let ladder = of(&step, |facts| {
         facts.guarded = Some("it is protected: tag keep".to_owned());
-        facts.pins = Ok(vec!["PUT".to_owned()]);
+        facts.unpin_calls = Ok(vec!["PUT".to_owned()]);
     });
     assert_eq!(offered(&ladder), [Rung::Forget]);
     let why = ladder.offer(Rung::Retry).unwrap().why_not.clone();
@@ -353,7 +353,7 @@ fn offers_for(status: &str, roles: &[&str]) -> Ladder {
     );
     let step = step("volume", StepState::Blocked, Some(failed), 5);
     let facts = Facts {
-        shown: Ok(Shown {
+        shown: Ok(CurrentRow {
             row: json!({ "id": "v1", "status": status }),
             roles: roles.iter().map(|role| (*role).to_owned()).collect(),
         }),

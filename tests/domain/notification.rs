@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{Deletion, DeletionState, Event, EventKind, Origin, Site};
 use gone::domain::notification::{
-    Gathered, LOOKED_ON, Pace, STEPS_MAX, Subject, nobody_waits, wait_after,
+    Pace, PendingTopics, REQUESTER_WAITS_MAX, STEPS_MAX, Subject, nobody_waits, wait_after,
 };
 use serde_json::json;
 
@@ -42,8 +42,8 @@ fn site(seq: i64, state: &str) -> Event {
     }
 }
 
-fn gathered(events: &[Event]) -> Gathered {
-    let mut gathered = Gathered::default();
+fn gathered(events: &[Event]) -> PendingTopics {
+    let mut gathered = PendingTopics::default();
     events.iter().for_each(|event| gathered.take(event, None));
     gathered
 }
@@ -90,13 +90,16 @@ fn events_that_need_no_person_make_no_topic() {
 fn i07_a_refusal_counts_unless_its_requester_still_waits() {
     let moment = TimeDelta::seconds(1);
     for origin in [Origin::Console, Origin::Cli] {
-        assert!(!nobody_waits(&refused(origin, LOOKED_ON - moment), at(7)));
-        assert!(nobody_waits(&refused(origin, LOOKED_ON), at(7)));
+        assert!(!nobody_waits(
+            &refused(origin, REQUESTER_WAITS_MAX - moment),
+            at(7)
+        ));
+        assert!(nobody_waits(&refused(origin, REQUESTER_WAITS_MAX), at(7)));
     }
     for origin in [Origin::Api, Origin::Gate, Origin::Peer, Origin::Engine] {
         assert!(nobody_waits(&refused(origin, TimeDelta::zero()), at(7)));
     }
-    let mut found = Gathered::default();
+    let mut found = PendingTopics::default();
     let event = event(7, EventKind::DeletionRefused);
     found.take(&event, Some(&refused(Origin::Cli, moment)));
     found.take(&event, None);

@@ -1,7 +1,7 @@
 //! The tree of a plan's steps, and its branches.
 
 use gone::domain::model::{PlanStep, Site};
-use gone::domain::outline::{Planted, plant};
+use gone::domain::outline::{PlanTree, build_tree};
 use proptest::prelude::*;
 
 use crate::testkit;
@@ -11,18 +11,18 @@ fn step(id: usize, kind: &str, depends_on: &[u32]) -> PlanStep {
     testkit::plan_step(u32::try_from(id).unwrap(), key, depends_on)
 }
 
-fn parent(planted: &Planted, step: usize) -> Option<usize> {
-    let branch = &planted.branches[planted.branch_of[step] as usize];
+fn parent(tree: &PlanTree, step: usize) -> Option<usize> {
+    let branch = &tree.branches[tree.branch_of[step] as usize];
     branch.below.map(|at| usize::try_from(at).unwrap())
 }
 
-fn depth(planted: &Planted, step: usize) -> usize {
-    parent(planted, step).map_or(0, |above| depth(planted, above) + 1)
+fn depth(tree: &PlanTree, step: usize) -> usize {
+    parent(tree, step).map_or(0, |above| depth(tree, above) + 1)
 }
 
 #[test]
 fn equal_siblings_are_one_branch() {
-    let planted = plant(&[
+    let tree = build_tree(&[
         step(0, "port", &[]),
         step(1, "port", &[]),
         // A port with a step below it is in another branch than ports without one.
@@ -30,9 +30,9 @@ fn equal_siblings_are_one_branch() {
         step(3, "floating_ip", &[]),
         step(4, "network", &[0, 1, 2, 3]),
     ]);
-    assert_eq!(planted.branch_of, [0, 0, 1, 2, 3]);
+    assert_eq!(tree.branch_of, [0, 0, 1, 2, 3]);
     let of = |at: usize| {
-        let branch = &planted.branches[at];
+        let branch = &tree.branches[at];
         (
             branch.below,
             branch.kind.as_str(),
@@ -44,18 +44,18 @@ fn equal_siblings_are_one_branch() {
     assert_eq!(of(1), (Some(4), "port", false, 1));
     assert_eq!(of(2), (Some(2), "floating_ip", true, 1));
     assert_eq!(of(3), (None, "network", false, 1));
-    assert_eq!(planted.waves, [1, 1, 2, 1, 3]);
+    assert_eq!(tree.waves, [1, 1, 2, 1, 3]);
 }
 
 #[test]
 fn steps_in_a_cycle_are_at_the_top_and_have_no_wave() {
-    let planted = plant(&[
+    let tree = build_tree(&[
         step(0, "port", &[1]),
         step(1, "port", &[0]),
         step(2, "network", &[7]),
     ]);
-    assert!((0..3).all(|step| parent(&planted, step).is_none()));
-    assert_eq!(planted.waves, [0, 0, 1]);
+    assert!((0..3).all(|step| parent(&tree, step).is_none()));
+    assert_eq!(tree.waves, [0, 0, 1]);
 }
 
 proptest! {
@@ -73,26 +73,26 @@ proptest! {
                 .collect();
             step(id, KINDS[kinds[id]], &before)
         }).collect();
-        let planted = plant(&steps);
-        prop_assert_eq!(planted.branch_of.len(), steps.len());
-        for (at, branch) in planted.branches.iter().enumerate() {
-            let members = planted.branch_of.iter().filter(|of| **of as usize == at);
+        let tree = build_tree(&steps);
+        prop_assert_eq!(tree.branch_of.len(), steps.len());
+        for (at, branch) in tree.branches.iter().enumerate() {
+            let members = tree.branch_of.iter().filter(|of| **of as usize == at);
             prop_assert_eq!(members.count() as u64, branch.counts.total);
         }
         for (at, own) in steps.iter().enumerate() {
             let waiting: Vec<usize> = (0..steps.len())
                 .filter(|other| steps[*other].depends_on.contains(&own.id))
                 .collect();
-            let deepest = waiting.iter().map(|other| depth(&planted, *other)).max();
-            prop_assert_eq!(depth(&planted, at), deepest.map_or(0, |deepest| deepest + 1));
-            let above = parent(&planted, at);
+            let deepest = waiting.iter().map(|other| depth(&tree, *other)).max();
+            prop_assert_eq!(depth(&tree, at), deepest.map_or(0, |deepest| deepest + 1));
+            let above = parent(&tree, at);
             prop_assert!(above.is_none_or(|above| waiting.contains(&above)));
-            let branch = &planted.branches[planted.branch_of[at] as usize];
+            let branch = &tree.branches[tree.branch_of[at] as usize];
             prop_assert_eq!((&branch.kind, &branch.site), (&own.kind, &own.site));
-            let has_below = (0..steps.len()).any(|other| parent(&planted, other) == Some(at));
+            let has_below = (0..steps.len()).any(|other| parent(&tree, other) == Some(at));
             prop_assert_eq!(branch.leaf, !has_below);
-            let before = own.depends_on.iter().map(|it| planted.waves[*it as usize]);
-            prop_assert_eq!(planted.waves[at], before.max().unwrap_or(0) + 1);
+            let before = own.depends_on.iter().map(|it| tree.waves[*it as usize]);
+            prop_assert_eq!(tree.waves[at], before.max().unwrap_or(0) + 1);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use gone::domain::model::{KindName, Phase, ResourceKey, Site};
 use gone::domain::peers::{
-    Answered, Answers, ClearanceRequest, DeletionNotice, DeletionNotices, Deployment, Holder,
-    PeerScope, Question, Waits,
+    Answers, ClearanceAnswer, ClearanceRequest, DeletionNotice, DeletionNotices, Deployment,
+    NamedReferrer, PeerScope, Question, Waits,
 };
 
 const ROOT: &str = "d1/x";
@@ -18,12 +18,12 @@ fn key(id: &str) -> ResourceKey {
 
 /// The referrer `a` with this root. `waits` lists resources, each with the resources that it waits for: `[("a",
 /// ["rx"]), …]`.
-fn holder(root: Option<&str>, waits: &[(&str, &[&str])]) -> Holder {
+fn referrer(root: Option<&str>, waits: &[(&str, &[&str])]) -> NamedReferrer {
     let mut known = Waits::default();
     for (id, on) in waits {
         known.add(key(id), on.iter().map(|id| key(id)).collect());
     }
-    Holder {
+    NamedReferrer {
         key: key("a"),
         name: String::new(),
         project_id: String::new(),
@@ -47,37 +47,37 @@ fn request(id: &str) -> ClearanceRequest {
 #[test]
 fn g13_a_referrer_that_waits_for_the_resource_in_a_cycle_and_for_nothing_else_is_clear() {
     let root = Some(ROOT);
-    for (holder, clear) in [
-        (holder(root, &[("a", &["rx"])]), true),
-        (holder(root, &[("a", &["b"]), ("b", &["rx"])]), true),
+    for (referrer, clear) in [
+        (referrer(root, &[("a", &["rx"])]), true),
+        (referrer(root, &[("a", &["b"]), ("b", &["rx"])]), true),
         (
-            holder(root, &[("a", &["b", "c"]), ("b", &["rx"]), ("c", &["a"])]),
+            referrer(root, &[("a", &["b", "c"]), ("b", &["rx"]), ("c", &["a"])]),
             true,
         ),
         // `a` waits for nothing, so it goes without help.
-        (holder(root, &[("a", &[])]), false),
+        (referrer(root, &[("a", &[])]), false),
         // The relations of `a`, or of something that it waits for, are not known, or one of those waits for nothing.
-        (holder(root, &[]), false),
-        (holder(root, &[("a", &["b", "rx"])]), false),
-        (holder(root, &[("a", &["b", "rx"]), ("b", &[])]), false),
+        (referrer(root, &[]), false),
+        (referrer(root, &[("a", &["b", "rx"])]), false),
+        (referrer(root, &[("a", &["b", "rx"]), ("b", &[])]), false),
         // `a` waits for another cycle, which ends without it.
         (
-            holder(root, &[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]),
+            referrer(root, &[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]),
             false,
         ),
         (
-            holder(root, &[("a", &["b", "rx"]), ("b", &["c"]), ("c", &["b"])]),
+            referrer(root, &[("a", &["b", "rx"]), ("b", &["c"]), ("c", &["b"])]),
             false,
         ),
         // Another cascade deletes `a`, or none does.
-        (holder(Some("d1/y"), &[("a", &["rx"])]), false),
-        (holder(None, &[("a", &["rx"])]), false),
+        (referrer(Some("d1/y"), &[("a", &["rx"])]), false),
+        (referrer(None, &[("a", &["rx"])]), false),
     ] {
-        let answered = Answered::of(request("rx"), vec![holder.clone()], 1);
-        assert_eq!(answered.clear, clear, "{holder:?}");
+        let answered = ClearanceAnswer::of(request("rx"), vec![referrer.clone()], 1);
+        assert_eq!(answered.clear, clear, "{referrer:?}");
     }
-    assert!(Answered::of(request("rx"), Vec::new(), 0).clear);
-    let unnamed = Answered::of(request("rx"), vec![holder(root, &[("a", &["rx"])])], 2);
+    assert!(ClearanceAnswer::of(request("rx"), Vec::new(), 0).clear);
+    let unnamed = ClearanceAnswer::of(request("rx"), vec![referrer(root, &[("a", &["rx"])])], 2);
     assert!(!unnamed.clear);
 }
 
@@ -99,7 +99,7 @@ fn g07_an_answer_counts_only_if_complete_late_enough_and_about_the_question() {
         ledger: "l".into(),
         seq: 5,
         about: answers
-            .map(|request| Answered::of(request.clone(), Vec::new(), 0))
+            .map(|request| ClearanceAnswer::of(request.clone(), Vec::new(), 0))
             .collect(),
     };
     assert_eq!(right.check(&question), Ok(()));
@@ -135,7 +135,7 @@ fn g13_waits_from_nearer_deployments_win_and_waits_are_dropped_after_64_hops() {
     let pass_on = |mut passed: Waits, deployments: usize| {
         for _ in 0..deployments {
             let mut next = Waits::default();
-            next.hear(&home, &passed);
+            next.merge_reported(&home, &passed);
             passed = next;
         }
         passed
@@ -145,7 +145,7 @@ fn g13_waits_from_nearer_deployments_win_and_waits_are_dropped_after_64_hops() {
         let (far, near) = (pass_on(waits_of("a", "old"), 2), waits_of("a", "new"));
         let mut waits = Waits::default();
         for nth in [first, then] {
-            waits.hear(&home, if nth == 2 { &far } else { &near });
+            waits.merge_reported(&home, if nth == 2 { &far } else { &near });
         }
         assert_eq!(on(&waits), Some([key("new")].into()));
     }
@@ -153,7 +153,7 @@ fn g13_waits_from_nearer_deployments_win_and_waits_are_dropped_after_64_hops() {
     assert_eq!(on(&pass_on(waits_of("a", "b"), 70)), None);
     // A deployment ignores what others report about its own resources.
     let mut own = Waits::default();
-    own.hear(&key("a").site, &waits_of("a", "b"));
+    own.merge_reported(&key("a").site, &waits_of("a", "b"));
     assert_eq!(on(&own), None);
 }
 
@@ -177,30 +177,30 @@ fn p13_an_importer_may_report_only_its_own_referrers_and_their_waits() {
         seq: 1,
         about: vec![request("rx")],
     };
-    let answers = |holder: Holder| Answers {
+    let answers = |referrer: NamedReferrer| Answers {
         from: from.clone(),
         ledger: "l".to_owned(),
         seq: 1,
-        about: vec![Answered {
+        about: vec![ClearanceAnswer {
             asked: request("rx"),
             clear: true,
-            holders: vec![holder],
+            referrers: vec![referrer],
             count: 1,
         }],
     };
-    let own = holder(Some(ROOT), &[("a", &["rx"])]);
+    let own = referrer(Some(ROOT), &[("a", &["rx"])]);
     assert_eq!(answers(own.clone()).check(&question), Ok(()));
     // Relations that another deployment reported to it may be passed on.
     let mut passed_on = own.clone();
     let mut others = Waits::default();
     others.add(elsewhere("z"), [key("a")].into());
-    passed_on.waits.hear(&from.site(), &others);
+    passed_on.waits.merge_reported(&from.site(), &others);
     assert_eq!(answers(passed_on).check(&question), Ok(()));
     // It may not report the relations of another deployment's resource as its own.
     let mut lie = own.clone();
     lie.waits.add(elsewhere("z"), [key("a")].into());
     assert!(answers(lie).check(&question).is_err());
-    let lie = Holder {
+    let lie = NamedReferrer {
         key: elsewhere("a"),
         ..own
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{Blocker, ErrorClass, KindName, Site, StepError, StepState};
 use gone::domain::policy::{
-    Decision, Failure, Gathered, Observed, Outcome, Repeats, Retry, Schedule, StepFacts,
+    Decision, Failure, Observed, Outcome, PendingObservations, Repeats, Retry, Schedule, StepFacts,
     after_call, after_observation, observation_wait,
 };
 
@@ -357,7 +357,7 @@ fn i13_an_accepted_delete_whose_resource_stays_becomes_a_refused_attempt() {
 
 #[test]
 fn t14_a_re_created_resource_is_deleted_again_at_once_while_attempts_are_left() {
-    let anew = || Observed::Anew(error(ErrorClass::Blocked));
+    let anew = || Observed::Recreated(error(ErrorClass::Blocked));
     let decide = |attempts| {
         let step = StepFacts {
             attempts,
@@ -497,8 +497,8 @@ fn i07_a_failure_keeps_its_blockers_and_since_when_the_step_is_blocked() {
 }
 
 /// Accepted deletes of ports, the oldest from 4 s ago, of a deletion that has taken 100 s and has nothing else to do.
-fn gathered(verifying: u64) -> Gathered {
-    Gathered {
+fn gathered(verifying: u64) -> PendingObservations {
+    PendingObservations {
         fills_a_list: verifying >= 139,
         verifying,
         oldest: now() - Duration::from_secs(4),
@@ -512,9 +512,9 @@ fn gathered(verifying: u64) -> Gathered {
 
 #[test]
 fn n14_observations_wait_until_nothing_else_is_to_do_or_many_have_gathered() {
-    let waits = |gathered: Gathered| observation_wait(&gathered, false, now()).as_secs();
+    let waits = |gathered: PendingObservations| observation_wait(&gathered, false, now()).as_secs();
     assert_eq!(waits(gathered(1)), 0, "nothing else to do");
-    let sending = |verifying: u64, unsent: u64| Gathered {
+    let sending = |verifying: u64, unsent: u64| PendingObservations {
         ready: Some(1),
         running: Some(1),
         unsent,
@@ -532,7 +532,7 @@ fn n14_observations_wait_until_nothing_else_is_to_do_or_many_have_gathered() {
         46,
         "the steps to be sent do not fill a list"
     );
-    let mostly_others = Gathered {
+    let mostly_others = PendingObservations {
         fills_a_list: false,
         ..sending(300, 150)
     };
@@ -541,7 +541,7 @@ fn n14_observations_wait_until_nothing_else_is_to_do_or_many_have_gathered() {
         46,
         "the deletes of this kind do not fill a list"
     );
-    let young = Gathered {
+    let young = PendingObservations {
         since: now() - Duration::from_secs(4),
         ..sending(1, 500)
     };
@@ -551,7 +551,7 @@ fn n14_observations_wait_until_nothing_else_is_to_do_or_many_have_gathered() {
 #[test]
 fn n14_an_observation_that_the_longest_path_waits_for_is_made_at_once() {
     let waits = |ready, running| {
-        let trunks = Gathered {
+        let trunks = PendingObservations {
             rank: 2,
             ready,
             running,
@@ -568,13 +568,13 @@ fn n14_an_observation_that_the_longest_path_waits_for_is_made_at_once() {
 
 #[test]
 fn i12_observations_wait_only_briefly_for_calls_that_hang() {
-    let hanging = Gathered {
+    let hanging = PendingObservations {
         running: Some(1),
         unsent: 1,
         ..gathered(1)
     };
     assert_eq!(observation_wait(&hanging, false, now()).as_secs(), 6);
-    let late = Gathered {
+    let late = PendingObservations {
         oldest: now() - Duration::from_secs(11),
         ..hanging
     };
@@ -604,7 +604,7 @@ fn n14_an_asynchronous_delete_is_first_observed_at_an_even_second_after_it_can_h
 
 #[test]
 fn n14_observations_of_asynchronous_deletes_wait_only_in_a_long_deletion() {
-    let after = |seconds: u64| Gathered {
+    let after = |seconds: u64| PendingObservations {
         oldest: now(),
         ready: Some(9),
         running: Some(9),
@@ -617,14 +617,14 @@ fn n14_observations_of_asynchronous_deletes_wait_only_in_a_long_deletion() {
     // The wait is a multiple of 2 s, so that deletes that fall due at even seconds are observed at even seconds.
     assert_eq!([waits(32), waits(63), waits(64), waits(640)], [2, 2, 4, 40]);
     // A call that hangs delays these observations no longer than others (I12).
-    let hanging = Gathered {
+    let hanging = PendingObservations {
         ready: None,
         ..after(3600)
     };
     assert_eq!(observation_wait(&hanging, true, now()).as_secs(), 10);
     assert_eq!(observation_wait(&hanging, false, now()).as_secs(), 10);
     // Deletes that the longest path waits for are observed at once, like others.
-    let first = Gathered {
+    let first = PendingObservations {
         rank: 10,
         ..after(640)
     };

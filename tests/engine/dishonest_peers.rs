@@ -281,7 +281,9 @@ fn p13_a_peer_may_ask_only_about_its_own_resources() {
             };
             let control = all.at("d0-1").control;
             control
-                .query(Query::PointsAt(query::PointsAt { question }))
+                .query(Query::ClearanceAnswers(query::ClearanceAnswers {
+                    question,
+                }))
                 .await
         };
         let from = watch("d1-2", "s1", "r2").from;
@@ -311,7 +313,7 @@ fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted() {
             .await;
         all.mesh.forged.lock().unwrap().answers = Some(Box::new(|_, answers| {
             for answered in &mut answers.about {
-                for holder in &mut answered.holders {
+                for holder in &mut answered.referrers {
                     holder.key = key_at("d1-2", "rx", "x");
                     holder.blocks = true;
                 }

@@ -12,7 +12,7 @@ use gone::cloud::{Cloud, CloudRouter, OpenStack, Registry};
 use gone::domain::kinds::{Home, Kinds, Source};
 use gone::domain::model::{Deletion, Site, Tombstone};
 use gone::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch};
-use gone::engine::{Engine, Neighbours, Parts};
+use gone::engine::{Engine, EngineParts, Neighbours};
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{Cursor, DeletionFilter, Ledger, TombstoneFilter};
@@ -499,7 +499,7 @@ impl Bench {
             );
             clouds.push(Arc::new(registry));
         }
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             neighbours: self.kinds.home().map(|home| Neighbours {
                 home: Deployment {
                     name: home.site.to_string(),

@@ -17,7 +17,7 @@ use gone::control::{
 use gone::domain::kinds::{Home, Kinds, Source};
 use gone::domain::model::{Actor, Deletion, Origin, Paged};
 use gone::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch};
-use gone::engine::{Engine, Neighbours, Parts};
+use gone::engine::{Engine, EngineParts, Neighbours};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::peers::{Peer, PeerFailure, Peers};
 use gone::system::clock::Clock;
@@ -173,7 +173,7 @@ impl Peers for InProcessPeers {
             return Ok(stale.clone());
         }
         let call = || {
-            there.query(Query::PointsAt(query::PointsAt {
+            there.query(Query::ClearanceAnswers(query::ClearanceAnswers {
                 question: question.clone(),
             }))
         };
@@ -183,7 +183,7 @@ impl Peers for InProcessPeers {
         let answer = tokio::time::timeout(Duration::from_secs(10), call()).await;
         let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
         match self.mesh.deliver_answer(peer, answer).await? {
-            Page::PointsAt(mut answers) => {
+            Page::ClearanceAnswers(mut answers) => {
                 if let Some(forge) = &self.mesh.forged.lock().unwrap().answers {
                     forge(peer, &mut answers);
                 }
@@ -339,7 +339,7 @@ impl Deployments {
             member.clock.clone(),
         );
         let cloud: Arc<dyn Cloud> = Arc::new(registry);
-        let engine = Engine::new(Parts {
+        let engine = Engine::new(EngineParts {
             neighbours: Some(Neighbours {
                 home: member.deployment.clone(),
                 peers: Arc::new(InProcessPeers {

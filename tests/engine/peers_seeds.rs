@@ -71,7 +71,9 @@ impl PeerSimulation {
             for status in self.all.statuses(&name).await {
                 let peer = format!("{}/{}", status.service, status.region);
                 let watch = status.watch.map(|it| (it.seq, it.reason));
-                let importer = status.importer.map(|it| (it.awaited, it.lag, it.reason));
+                let importer = status
+                    .importer
+                    .map(|it| (it.pending_clearances, it.lag, it.reason));
                 write!(report, "\n{name} {peer}: {watch:?} {importer:?}").unwrap();
             }
             for step in rows {

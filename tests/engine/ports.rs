@@ -613,13 +613,13 @@ impl WorkQueue for FaultyLedger {
     ) -> Result<Vec<ObservationsDue>, LedgerError> {
         self.inner.observations_due(now).await
     }
-    async fn verifying(
+    async fn steps_to_observe(
         &self,
         of: Vec<ObservationsDue>,
         now: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        let due = self.inner.verifying(of, now, limit).await?;
+        let due = self.inner.steps_to_observe(of, now, limit).await?;
         self.record_fences(&due);
         Ok(due)
     }
@@ -667,12 +667,12 @@ impl Views for FaultyLedger {
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError> {
         self.inner.deletion(id).await
     }
-    async fn frozen(
+    async fn frozen_plan(
         &self,
         deletion_id: &str,
         with_steps: bool,
     ) -> Result<Option<Arc<Plan>>, LedgerError> {
-        self.inner.frozen(deletion_id, with_steps).await
+        self.inner.frozen_plan(deletion_id, with_steps).await
     }
     async fn identities(
         &self,
@@ -812,13 +812,13 @@ impl NativeResources for FaultyLedger {
     ) -> Result<Paged<Native>, LedgerError> {
         self.inner.native(filter, page).await
     }
-    async fn pointed_at(
+    async fn referrers(
         &self,
         to: Vec<ResourceKey>,
         fields: Arc<[(KindName, String)]>,
         named_max: usize,
     ) -> Result<Vec<Referrers>, LedgerError> {
-        self.inner.pointed_at(to, fields, named_max).await
+        self.inner.referrers(to, fields, named_max).await
     }
 }
 
@@ -858,14 +858,16 @@ impl Federation for FaultyLedger {
     ) -> Result<DeletionNotices, LedgerError> {
         self.inner.notices(from, since, kinds, limit).await
     }
-    async fn awaited(
+    async fn steps_awaiting_clearance(
         &self,
         home: Site,
         importer: &str,
         after: i64,
         limit: usize,
     ) -> Result<(Vec<(i64, ClearanceRequest)>, i64), LedgerError> {
-        self.inner.awaited(home, importer, after, limit).await
+        self.inner
+            .steps_awaiting_clearance(home, importer, after, limit)
+            .await
     }
     async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError> {
         self.inner.pending_clearances(step).await
@@ -879,8 +881,8 @@ impl Federation for FaultyLedger {
     async fn handled_by_deletion(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError> {
         self.inner.handled_by_deletion(key).await
     }
-    async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError> {
-        self.inner.owners_going().await
+    async fn deleting_owners(&self) -> Result<BTreeSet<String>, LedgerError> {
+        self.inner.deleting_owners().await
     }
     async fn live_steps(
         &self,
@@ -889,7 +891,10 @@ impl Federation for FaultyLedger {
     ) -> Result<Vec<Option<LiveStep>>, LedgerError> {
         self.inner.live_steps(home, keys).await
     }
-    async fn waited_for(&self, step: i64) -> Result<Vec<gone::domain::model::Target>, LedgerError> {
-        self.inner.waited_for(step).await
+    async fn live_dependencies(
+        &self,
+        step: i64,
+    ) -> Result<Vec<gone::domain::model::Target>, LedgerError> {
+        self.inner.live_dependencies(step).await
     }
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use gone::domain::model::{Phase, ResourceKey};
 use gone::ledger::engines::{
-    Beat, EngineTerms, GATE_LEASE, Heartbeat, Member, MemberRow, READ_EVERY, REST, Roster,
+    BEAT_WAIT_MIN, Beat, EngineTerms, GATE_LEASE, Heartbeat, Member, MemberRow, READ_EVERY, Roster,
 };
 use gone::ledger::store::{Stored, StoredStep};
 use gone::ledger::tombstones::{Changed, Tombstones};
 use gone::ledger::transitions::Rotation;
-use gone::ledger::{Change, Drive, Engines, Fence, Job, LedgerError, Membership, Outcome};
+use gone::ledger::{Change, Drive, Engines, Fence, LedgerError, Membership, Outcome, WriteRequest};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -222,7 +222,7 @@ impl SharedLedger {
         loop {
             let wait = self.beat(&mut heartbeat).await;
             let _ = timeout(wait, woken.notified()).await;
-            sleep(REST).await;
+            sleep(BEAT_WAIT_MIN).await;
         }
     }
 
@@ -263,7 +263,7 @@ impl SharedLedger {
     /// Runs an empty transaction, which joins if necessary and brings the tombstones up to date.
     fn nudge(&self) {
         let ledger = self.clone();
-        tokio::spawn(async move { ledger.0.transact(Job::Commit(Vec::new())).await });
+        tokio::spawn(async move { ledger.0.transact(WriteRequest::Commit(Vec::new())).await });
     }
 }
 
@@ -296,7 +296,7 @@ impl Shared {
         self.server.notify(member);
     }
 
-    async fn transact(&self, job: Job) -> Result<Outcome, LedgerError> {
+    async fn transact(&self, request: WriteRequest) -> Result<Outcome, LedgerError> {
         let rotation = &mut *self.rotation.lock().await;
         loop {
             if let Err(lost) = self.connection.transmit().await {
@@ -308,7 +308,7 @@ impl Shared {
                 self.join();
             }
             let epoch = self.member.epoch();
-            let Some(committed) = self.attempt(epoch, &job, rotation).map_err(failed)? else {
+            let Some(committed) = self.attempt(epoch, &request, rotation).map_err(failed)? else {
                 self.member.lose_epoch(epoch);
                 continue;
             };
@@ -334,7 +334,7 @@ impl Shared {
     fn attempt(
         &self,
         epoch: i64,
-        job: &Job,
+        request: &WriteRequest,
         rotation: &mut Rotation,
     ) -> Result<Option<Committed>, String> {
         let rows = self.server.rows.of_epoch(epoch);
@@ -351,12 +351,12 @@ impl Shared {
             let others_have_gates = living.any(|it| it.epoch != epoch && it.has_gates);
             (changed, phases(&tables), others_have_gates)
         };
-        let steps_of_others = steps_of_others(job, &rows.tables());
-        let job = match self.planted_fault {
-            PlantedFault::IgnoresFencing => with_current_fences(job, &rows.tables()),
-            _ => job.clone(),
+        let steps_of_others = steps_of_others(request, &rows.tables());
+        let request = match self.planted_fault {
+            PlantedFault::IgnoresFencing => with_current_fences(request, &rows.tables()),
+            _ => request.clone(),
         };
-        let outcome = rows.transact(rotation, job)?;
+        let outcome = rows.transact(rotation, request)?;
         let mut tables = rows.tables();
         for before in steps_of_others {
             if tables.steps.get(&before.id) != Some(&before) {
@@ -378,8 +378,8 @@ impl Shared {
 }
 
 /// Returns the steps whose outcomes are in a request although another engine has claimed them since.
-fn steps_of_others(job: &Job, tables: &Tables) -> Vec<StoredStep> {
-    let Job::Commit(changes) = job else {
+fn steps_of_others(request: &WriteRequest, tables: &Tables) -> Vec<StoredStep> {
+    let WriteRequest::Commit(changes) = request else {
         return Vec::new();
     };
     let of_other = |change: &Change| match change {
@@ -395,9 +395,9 @@ fn steps_of_others(job: &Job, tables: &Tables) -> Vec<StoredStep> {
 
 /// Gives outcomes the current fencing tokens of their steps: a ledger that ignores fencing accepts them from a worker
 /// that was taken for dead.
-fn with_current_fences(job: &Job, tables: &Tables) -> Job {
-    let mut job = job.clone();
-    if let Job::Commit(changes) = &mut job {
+fn with_current_fences(request: &WriteRequest, tables: &Tables) -> WriteRequest {
+    let mut request = request.clone();
+    if let WriteRequest::Commit(changes) = &mut request {
         for change in changes {
             if let Change::Step(change) = change
                 && let Some(step) = tables.steps.get(&change.step_id)
@@ -410,7 +410,7 @@ fn with_current_fences(job: &Job, tables: &Tables) -> Job {
             }
         }
     }
-    job
+    request
 }
 
 /// Renews a lease if that is due, and reads the rows of the engines. Returns none if the lease has been ended.
@@ -515,10 +515,10 @@ impl Engines for SharedLedger {
 impl Drive for SharedLedger {
     type Reader = MemoryRows;
 
-    async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
-        let request = self.0.member.begin(&job);
-        let outcome = self.0.transact(job).await?;
-        self.0.member.end(request).await;
+    async fn write(&self, request: WriteRequest) -> Result<Outcome, LedgerError> {
+        let effects = self.0.member.begin(&request);
+        let outcome = self.0.transact(request).await?;
+        self.0.member.end(effects).await;
         Ok(outcome)
     }
 

@@ -354,7 +354,7 @@ fn plans() {
                 assert_eq!(plan_file::read(&again).unwrap(), plan);
             }
             Err(failure) => {
-                assert!(failure.tried.contains("p.json"), "{failure:?}");
+                assert!(failure.action_words.contains("p.json"), "{failure:?}");
                 assert!(!failure.message.is_empty(), "{failure:?}");
             }
         }

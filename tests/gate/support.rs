@@ -16,7 +16,7 @@ use gone::domain::kinds::Kinds;
 use gone::domain::model::{
     Actor, Counts, Deletion, DeletionState, Event, KindName, Origin, Phase, PlanOptions, Site,
 };
-use gone::engine::{Engine, Parts};
+use gone::engine::{Engine, EngineParts};
 use gone::frontends::gate::{self, Budget, GateHandle, KeyLocks, Threads};
 use gone::ledger::sqlite::{Options, SqliteLedger};
 use gone::ledger::tombstones::Tombstones;
@@ -54,7 +54,7 @@ pub struct Stage {
     /// The token of a member of the project `demo`.
     pub demo: String,
     gates: HashMap<(Site, GateSource, &'static str), GateHandle>,
-    parts: Box<dyn Fn(GateSettings, Arc<Session>) -> gate::Parts + Send + Sync>,
+    parts: Box<dyn Fn(GateSettings, Arc<Session>) -> gate::GateParts + Send + Sync>,
     logins: BTreeMap<Site, openstack::CloudConfig>,
     clock: Clock,
     /// Path of each service's endpoint, by region.
@@ -154,7 +154,7 @@ impl Stage {
         let parts = {
             let (kinds, tombstones) = (kinds.clone(), tombstones.clone());
             let (control, clock) = (control.clone(), clock.clone());
-            move |settings, session| gate::Parts {
+            move |settings, session| gate::GateParts {
                 settings,
                 kinds: kinds.clone(),
                 mapping: mapping.clone(),
@@ -235,7 +235,7 @@ impl Stage {
         gate::serve(parts).await.unwrap()
     }
 
-    fn parts_for_service(&self, service: &str, auth_url: &str, limits: &str) -> gate::Parts {
+    fn parts_for_service(&self, service: &str, auth_url: &str, limits: &str) -> gate::GateParts {
         let text = format!(
             "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'sandbox', region = \
              'RegionOne', service = '{service}' }}\nlimits = {{ {limits} }}\n"
@@ -487,7 +487,7 @@ fn start_engine(
     let cloud = OpenStack::new(logins, Box::new(transport), clock.clone(), DEADLINE);
     assert_eq!(cloud.sites(), sites);
     let epoch = ledger.epoch();
-    let engine = Engine::new(Parts {
+    let engine = Engine::new(EngineParts {
         neighbours: None,
         ledger: Arc::new(ledger),
         cloud: Arc::new(cloud),

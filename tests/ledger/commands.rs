@@ -12,18 +12,24 @@ use crate::support::*;
 
 #[test]
 fn event_messages_use_the_singular_for_one_step() {
-    use gone::ledger::events::{handles_referrers, holds_others, planned};
-    for (happened, words) in [
+    use gone::ledger::events::{handles_referrers, makes_others_stuck, planned};
+    for (draft, words) in [
         (planned("d1", 1), "deletion d1 planned: 1 step"),
         (planned("d1", 2), "deletion d1 planned: 2 steps"),
-        (holds_others(1), "1 step waits for it, and is stuck too"),
-        (holds_others(2), "2 steps wait for it, and are stuck too"),
+        (
+            makes_others_stuck(1),
+            "1 step waits for it, and is stuck too",
+        ),
+        (
+            makes_others_stuck(2),
+            "2 steps wait for it, and are stuck too",
+        ),
         (
             handles_referrers("d1", 1, "d0-1"),
             "deletion d1 handles the referrers of 1 resource that d0-1 deletes",
         ),
     ] {
-        assert_eq!(happened.words, words);
+        assert_eq!(draft.words, words);
     }
 }
 

@@ -2,7 +2,7 @@
 //! time.
 
 use chrono::TimeDelta;
-use gone::domain::gantt::{DUE_WITHIN, GanttCell, Mark};
+use gone::domain::gantt::{CellState, DUE_WITHIN, GanttCell};
 use gone::domain::last_hour::SiteMinute;
 use gone::domain::model::{Action, ErrorClass, StepState};
 use gone::ledger::sqlite::rewind::Rewind;
@@ -52,7 +52,7 @@ async fn a_gantt_chart_shows_the_calls_of_a_deletion_and_the_step_it_waited_for(
         assert_eq!(port.last.name, "name-a");
         assert_eq!(port.last.ended_at, None);
         let network = &half.rows[1];
-        assert_eq!(network.marks(10, 10), [Mark::Waits; 10]);
+        assert_eq!(network.cell_states(10, 10), [CellState::Waits; 10]);
         let waits = network.last.waited_for.as_ref().unwrap();
         assert_eq!((waits.name.as_str(), waits.ended_at), ("name-a", None));
 

@@ -13,7 +13,7 @@ use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
     Applied, Capacity, Change, ClaimedStep, DeletionFilter, EventFilter, Ledger, PurgeAction,
-    Selection, StepFilter, StuckAgain, TombstoneFilter, Views as _, WorkQueue as _, audit,
+    RecreationReason, Selection, StepFilter, TombstoneFilter, Views as _, WorkQueue as _, audit,
 };
 use proptest::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -252,7 +252,7 @@ fn change(op: &Op, claims: &[ClaimedStep], due: &[ClaimedStep], now: i64) -> Opt
         Op::Recreated { resource } => Change::Recreated {
             key: key("port", &resource_id(*resource)),
             copy: None,
-            stuck: (resource % 2 == 0).then_some(StuckAgain::TooOften),
+            stuck: (resource % 2 == 0).then_some(RecreationReason::TooOften),
             now,
         },
         Op::Forget { deletion, step } => {
@@ -283,7 +283,7 @@ fn change(op: &Op, claims: &[ClaimedStep], due: &[ClaimedStep], now: i64) -> Opt
         Op::Release { resource } => release("port", &resource_id(*resource), now),
         Op::Prune { age } => Change::Prune {
             before: now - chrono::TimeDelta::seconds(SECONDS * age),
-            never_again: never_again(),
+            unique_id_kinds: unique_id_kinds(),
             audit: None,
             now,
         },
@@ -379,7 +379,7 @@ async fn check_rows(
     let turn = now.timestamp() / SECONDS % i64::from(DELETIONS);
     let deletion = id(&name(u8::try_from(turn).unwrap()));
     same!(progress(&deletion));
-    same!(frozen(&deletion, true));
+    same!(frozen_plan(&deletion, true));
     let found = ledger.gantt(&deletion, 7, now).await.unwrap();
     let in_memory = memory.gantt(&deletion, 7, now).await.unwrap();
     prop_assert_eq!(

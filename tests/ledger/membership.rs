@@ -48,10 +48,10 @@ fn i11_a_step_claimed_before_the_lease_was_lost_is_not_sent() {
 fn n14_the_shares_of_all_engines_add_up_to_the_limit_and_differ_by_at_most_one() {
     for limit in 0..20 {
         for working in 1..8 {
-            let share_of = |place| {
+            let share_of = |rank| {
                 let membership = Membership {
                     working,
-                    place: Some(place),
+                    rank: Some(rank),
                     ..Membership::alone(1)
                 };
                 membership.share_of(limit)
@@ -63,7 +63,7 @@ fn n14_the_shares_of_all_engines_add_up_to_the_limit_and_differ_by_at_most_one()
         }
     }
     let idle = Membership {
-        place: None,
+        rank: None,
         ..Membership::alone(1)
     };
     assert_eq!(idle.share_of(8), 0);

@@ -284,7 +284,7 @@ fn an_unfinished_copy_of_another_ledger_is_not_overwritten() {
     let to = new_location(&folder, "to.db");
     assert!(copy_interrupted(&one, &to, 8));
     let error = copy(&two, &to).unwrap_err();
-    assert!(matches!(&error, NotCopied::OfAnother { .. }), "{error}");
+    assert!(matches!(&error, NotCopied::AnotherSource { .. }), "{error}");
     copy(&one, &to).unwrap();
     assert_same(&one, &to);
 }
@@ -303,7 +303,7 @@ fn p06_a_ledger_with_a_tampered_audit_is_not_copied_until_it_is_sealed_again() {
     );
     let entry = entry("seal", "audit", Origin::Cli);
     let mut store = Store::open(from.file().unwrap(), Options::default()).unwrap();
-    let sealed = store.seal_anew(from.file().unwrap(), &entry, at(9));
+    let sealed = store.reseal(from.file().unwrap(), &entry, at(9));
     sealed.unwrap().unwrap();
     drop(store);
     copy(&from, &to).unwrap();

@@ -239,7 +239,7 @@ async fn branches_are_pruned_with_their_steps() {
     start_deletion(&ledger, "two", &single_network("two")).await;
     let piece = || Change::Prune {
         before: at(10),
-        never_again: never_again(),
+        unique_id_kinds: unique_id_kinds(),
         audit: None,
         now: at(10),
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use gone::domain::model::{ErrorClass, KindName, Origin, Phase, ResourceKey, Site, StepState};
 use gone::domain::peers::{
-    AWAITED, Answered, DeletionNotice, DeletionNotices, Deployment, Holder, Waits,
+    AWAITED, ClearanceAnswer, DeletionNotice, DeletionNotices, Deployment, NamedReferrer, Waits,
 };
 use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, Selection, StepChange};
 
@@ -21,7 +21,7 @@ fn importer(name: &str) -> Deployment {
 }
 
 fn register_importer(name: &str, kinds: &[&str]) -> Change {
-    Change::Watched {
+    Change::RecordImporter {
         importer: importer(name),
         kinds: kinds.iter().map(|kind| KindName::new(kind)).collect(),
         now: at(1),
@@ -34,9 +34,12 @@ fn home() -> Site {
 
 /// Answers each step that waits for the clearance of this importer: clear, or held by a contract.
 async fn answer_steps(ledger: &dyn Ledger, name: &str, clear: bool) -> Applied {
-    let (asked, _) = ledger.awaited(home(), name, 0, 10).await.unwrap();
+    let (asked, _) = ledger
+        .steps_awaiting_clearance(home(), name, 0, 10)
+        .await
+        .unwrap();
     let answers = asked.into_iter().map(|(step, asked)| {
-        let holder = Holder {
+        let referrer = NamedReferrer {
             key: key("contract", "c"),
             name: String::new(),
             project_id: String::new(),
@@ -46,14 +49,14 @@ async fn answer_steps(ledger: &dyn Ledger, name: &str, clear: bool) -> Applied {
             why: String::new(),
             held_by: Vec::new(),
         };
-        let (holders, count) = if clear {
+        let (referrers, count) = if clear {
             (vec![], 0)
         } else {
-            (vec![holder], 1)
+            (vec![referrer], 1)
         };
-        (step, Answered::of(asked, holders, count))
+        (step, ClearanceAnswer::of(asked, referrers, count))
     });
-    let answered = Change::Answered {
+    let answered = Change::RecordAnswers {
         importer: name.to_owned(),
         answers: answers.collect(),
         now: at(5),
@@ -201,9 +204,9 @@ async fn g12_a_running_deletion_waits_for_an_importer_that_registers_later() {
         start_deletion(ledger, "x", &ports(&[("p1", &[])])).await;
         commit_one(ledger, register_importer("d0", &["port"])).await;
         let importers = ledger.importers().await.unwrap();
-        assert_eq!((importers.len(), importers[0].awaited), (1, 1));
+        assert_eq!((importers.len(), importers[0].pending_clearances), (1, 1));
         // Another deployment cannot register under the same name.
-        let other = Change::Watched {
+        let other = Change::RecordImporter {
             importer: Deployment {
                 region: "elsewhere".into(),
                 ..importer("d0")
@@ -216,7 +219,7 @@ async fn g12_a_running_deletion_waits_for_an_importer_that_registers_later() {
             Applied::Refused(_)
         ));
         commit_one(ledger, cancel("x", at(3))).await;
-        assert_eq!(ledger.importers().await.unwrap()[0].awaited, 0);
+        assert_eq!(ledger.importers().await.unwrap()[0].pending_clearances, 0);
     })
     .await;
 }
@@ -274,7 +277,7 @@ async fn g05_a_repeated_notice_is_handled_once_and_one_of_another_deletion_again
         commit_one(ledger, receive_notice(2, "x", Phase::Deleting, "a")).await;
         assert_eq!(unhandled_deletions().await, None);
         commit_one(ledger, receive_notice(3, "x", Phase::Released, "a")).await;
-        assert_eq!(ledger.owners_going().await.unwrap(), BTreeSet::new());
+        assert_eq!(ledger.deleting_owners().await.unwrap(), BTreeSet::new());
         commit_one(ledger, receive_notice(4, "x", Phase::Deleting, "b")).await;
         assert_eq!(unhandled_deletions().await, Some(1));
         // Its ledger was restored from a backup, so earlier notices no longer count.
@@ -296,7 +299,10 @@ async fn g07_a_step_with_a_forced_delete_waits_for_an_importer_that_registers_la
         let forced = Selection::Steps(vec![claimed[0].id]);
         commit_one(ledger, purge(forced, PurgeAction::Force, at(3))).await;
         commit_one(ledger, register_importer("d1", &["port"])).await;
-        let (awaited, _) = ledger.awaited(home(), "d1", 0, 10).await.unwrap();
+        let (awaited, _) = ledger
+            .steps_awaiting_clearance(home(), "d1", 0, 10)
+            .await
+            .unwrap();
         let steps: Vec<i64> = awaited.iter().map(|(step, _)| *step).collect();
         assert_eq!(steps, [claimed[0].id]);
     })

@@ -14,7 +14,7 @@ async fn prune(ledger: &dyn Ledger, before: i64) -> u64 {
     loop {
         let piece = Change::Prune {
             before: at(before),
-            never_again: never_again(),
+            unique_id_kinds: unique_id_kinds(),
             audit: None,
             now: at(before),
         };
@@ -150,7 +150,7 @@ async fn a_large_deletion_is_pruned_in_pieces_and_its_counts_stay_true() {
         loop {
             let piece = Change::Prune {
                 before: at(1_000),
-                never_again: never_again(),
+                unique_id_kinds: unique_id_kinds(),
                 audit: None,
                 now: at(1_000),
             };

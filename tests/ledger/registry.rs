@@ -216,7 +216,7 @@ async fn g06_the_reference_index_follows_creates_unsets_and_deletes() {
             let fields = [("disk", "a"), ("disk", "b")];
             let fields = fields.map(|(kind, field)| (KindName::new(kind), field.to_owned()));
             let to = vec![registry_key("rack", id)];
-            let found = ledger.pointed_at(to, fields.into(), 10).await.unwrap();
+            let found = ledger.referrers(to, fields.into(), 10).await.unwrap();
             found
                 .into_iter()
                 .flat_map(|it| it.named)

@@ -10,7 +10,7 @@ use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, ClaimedStep, PurgeAction, RetryBy, Selection, StuckAgain,
+    Applied, AuditEntry, Change, ClaimedStep, PurgeAction, RecreationReason, RetryBy, Selection,
     WorkQueue as _,
 };
 use rusqlite::{Connection, Row};
@@ -256,7 +256,7 @@ impl History {
                 copy: None,
                 // Not if a deletion stops at a failure: a replay only guesses which of its steps were in flight.
                 stuck: (self.random.bool() && one_number(&self.db, STOPPING) == 0)
-                    .then_some(StuckAgain::TooOften),
+                    .then_some(RecreationReason::TooOften),
                 now,
             },
             38 => {

@@ -227,7 +227,7 @@ fn p06_a_person_seals_a_ledger_without_its_key_again_and_the_audit_records_it() 
     assert_eq!(broken(&folder), [SEAL]);
     let entry = entry("seal", "audit", Origin::Cli);
     let mut store = open(&folder);
-    let head = store.seal_anew(&folder.ledger(), &entry, at(5)).unwrap();
+    let head = store.reseal(&folder.ledger(), &entry, at(5)).unwrap();
     assert_eq!(head.unwrap().length, 4);
     add_audit_rows(&mut store, &["d"]);
     drop(store);

@@ -5,11 +5,11 @@ use gone::domain::model::{
     Answer, Blocker, DeletionState, ErrorClass, EventKind, KindName, OnFailure, Origin, Phase,
     Site, StepState,
 };
-use gone::domain::notification::Mark;
+use gone::domain::notification::CursorPosition;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
     Applied, Capacity, Change, ClaimedStep, EventFilter, Fence, Ledger, NewEvent, ObservationsDue,
-    Selection, StepChange, StuckAgain,
+    RecreationReason, Selection, StepChange,
 };
 
 use crate::stores::on_each_store;
@@ -212,9 +212,9 @@ async fn i12_an_overdue_observation_does_not_hide_a_later_one() {
             commit_one(ledger, record_outcome(change)).await;
         }
         let next_due = |now| ledger.next_due(now);
-        assert_eq!(next_due(at(59)).await.unwrap().look, Some(at(60)));
-        assert_eq!(next_due(at(60)).await.unwrap().look, Some(at(120)));
-        assert_eq!(next_due(at(120)).await.unwrap().look, None);
+        assert_eq!(next_due(at(59)).await.unwrap().observation, Some(at(60)));
+        assert_eq!(next_due(at(60)).await.unwrap().observation, Some(at(120)));
+        assert_eq!(next_due(at(120)).await.unwrap().observation, None);
     })
     .await;
 }
@@ -241,7 +241,7 @@ async fn waits_that_began_in_the_future_restart_when_an_engine_recovers() {
         }
         commit_one(ledger, Change::Recover { now: at(3) }).await;
         let due = ledger.next_due(at(3)).await.unwrap();
-        assert_eq!((due.look, due.attempt), (Some(at(5)), Some(at(63))));
+        assert_eq!((due.observation, due.attempt), (Some(at(5)), Some(at(63))));
     })
     .await;
 }
@@ -377,29 +377,36 @@ async fn i07_each_channel_has_its_own_notification_cursor() {
     on_each_store(async |ledger| {
         start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let fresh = ledger.notification_cursor("mail").await.unwrap();
-        assert_eq!((fresh.mark, fresh.ledger_id.len()), (None, 32));
+        assert_eq!((fresh.position, fresh.ledger_id.len()), (None, 32));
         let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
         assert_eq!(fresh.newest, page.events.last().unwrap().seq);
-        let mark = Mark {
+        let position = CursorPosition {
             through: 3,
-            telling: Some(9),
-            failing: "no answer".to_owned(),
+            sending_through: Some(9),
+            last_error: "no answer".to_owned(),
         };
-        let move_cursor = |channel: &str, mark| Change::MoveNotificationCursor {
+        let move_cursor = |channel: &str, position| Change::MoveNotificationCursor {
             channel: channel.to_owned(),
-            mark,
+            position,
         };
-        commit_one(ledger, move_cursor("mail", Some(mark.clone()))).await;
+        commit_one(ledger, move_cursor("mail", Some(position.clone()))).await;
         assert_eq!(
-            ledger.notification_cursor("mail").await.unwrap().mark,
-            Some(mark)
+            ledger.notification_cursor("mail").await.unwrap().position,
+            Some(position)
         );
         assert_eq!(
-            ledger.notification_cursor("webhook").await.unwrap().mark,
+            ledger
+                .notification_cursor("webhook")
+                .await
+                .unwrap()
+                .position,
             None
         );
         commit_one(ledger, move_cursor("mail", None)).await;
-        assert_eq!(ledger.notification_cursor("mail").await.unwrap().mark, None);
+        assert_eq!(
+            ledger.notification_cursor("mail").await.unwrap().position,
+            None
+        );
     })
     .await;
 }
@@ -666,7 +673,7 @@ async fn n11_a_recreated_resource_stops_its_deletion_until_it_is_retried() {
         let back = Change::Recreated {
             key: key("port", "a"),
             copy: None,
-            stuck: Some(StuckAgain::TooOften),
+            stuck: Some(RecreationReason::TooOften),
             now: at(3),
         };
         assert_eq!(commit_one(ledger, back).await, Applied::Done);

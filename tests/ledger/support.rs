@@ -80,7 +80,7 @@ pub fn plan_step(position: usize, action: Action, key: ResourceKey, after: &[u32
 }
 
 /// The kinds in these tests whose ids a cloud never uses again.
-pub fn never_again() -> std::sync::Arc<[KindName]> {
+pub fn unique_id_kinds() -> std::sync::Arc<[KindName]> {
     ["network", "port", "root"].map(KindName::new).into()
 }
 
@@ -345,5 +345,5 @@ pub async fn steps_to_observe(
     limit: usize,
 ) -> Result<Vec<ClaimedStep>, LedgerError> {
     let due = ledger.observations_due(now).await?;
-    ledger.verifying(due, now, limit).await
+    ledger.steps_to_observe(due, now, limit).await
 }

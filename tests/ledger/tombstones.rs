@@ -9,8 +9,8 @@ use gone::domain::model::{
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Change, KeyedRequest, Ledger, NewDeletion, PurgeAction, Selection, StepFilter,
-    StuckAgain, TombstoneFilter, Views as _,
+    Applied, Change, KeyedRequest, Ledger, NewDeletion, PurgeAction, RecreationReason, Selection,
+    StepFilter, TombstoneFilter, Views as _,
 };
 
 use crate::stores::on_each_store;
@@ -371,7 +371,7 @@ async fn t14_a_resource_recreated_too_often_is_stuck_and_no_longer_swept() {
         let change = Change::Recreated {
             key: key("port", "a"),
             copy: None,
-            stuck: Some(StuckAgain::TooOften),
+            stuck: Some(RecreationReason::TooOften),
             now: at(5),
         };
         assert_eq!(commit_one(ledger, change).await, Applied::Done);
@@ -566,11 +566,15 @@ async fn p01_a_started_plan_and_a_saved_plan_are_read_back_unchanged() {
         let vars = Arc::make_mut(&mut plan.steps[1].vars);
         vars.insert("router_id".to_owned(), "r".to_owned());
         plan.unset = vec![plan_step(3, Action::Unset, key("floating_ip", "f"), &[])];
-        assert_eq!(ledger.frozen(&id("one"), true).await.unwrap(), None);
+        assert_eq!(ledger.frozen_plan(&id("one"), true).await.unwrap(), None);
         start_deletion(ledger, "one", &plan).await;
         claim_all_and_move_to(ledger, StepState::Gone).await;
         assert_eq!(
-            ledger.frozen(&id("one"), true).await.unwrap().as_deref(),
+            ledger
+                .frozen_plan(&id("one"), true)
+                .await
+                .unwrap()
+                .as_deref(),
             Some(&plan)
         );
 

@@ -11,7 +11,7 @@ const NO: Option<StepState> = None;
 const NONE: Facts = Facts {
     waits: false,
     sent: false,
-    held: false,
+    stuck_by_another: false,
     left: false,
     cancelled: false,
     cleared: false,
@@ -25,7 +25,10 @@ const SENT_WAITS: Facts = Facts {
     waits: true,
     ..SENT
 };
-const HELD: Facts = Facts { held: true, ..NONE };
+const HELD: Facts = Facts {
+    stuck_by_another: true,
+    ..NONE
+};
 const HELD_WAITS: Facts = Facts {
     waits: true,
     ..HELD
@@ -116,21 +119,21 @@ fn rows() -> Vec<Row> {
             [NO, NO, NO, NO, NO, stuck, NO, NO, NO],
         ),
         (
-            T::HolderReleased,
+            T::StuckCauseReleased,
             HELD,
             [NO, NO, NO, NO, NO, ready, NO, NO, NO],
         ),
         (
-            T::HolderReleased,
+            T::StuckCauseReleased,
             HELD_WAITS,
             [NO, NO, NO, NO, NO, waiting, NO, NO, NO],
         ),
         (
-            T::HolderReleased,
+            T::StuckCauseReleased,
             HELD_LEFT,
             [NO, NO, NO, NO, NO, waiting, NO, NO, NO],
         ),
-        (T::HolderReleased, NONE, none),
+        (T::StuckCauseReleased, NONE, none),
         (
             T::DependencyAbandoned,
             NONE,
@@ -266,7 +269,7 @@ fn each_step_trigger_has_a_row_in_the_table() {
         Trigger::DependentRetried => 5,
         Trigger::DependencyStuck => 6,
         Trigger::DeletionStopped => 7,
-        Trigger::HolderReleased => 8,
+        Trigger::StuckCauseReleased => 8,
         Trigger::DependencyAbandoned => 9,
         Trigger::DeletionCancelled => 10,
         Trigger::Abandoned => 11,
@@ -298,7 +301,7 @@ fn each_step_move_has_the_listed_effects() {
         ..Effects::default()
     };
     let releases = Effects {
-        releases_held: true,
+        frees_stuck_steps: true,
         ..Effects::default()
     };
     let nothing = Effects::default();
@@ -325,7 +328,7 @@ fn each_step_move_has_the_listed_effects() {
             Trigger::Answered(Gone),
             NONE,
             Effects {
-                releases_held: true,
+                frees_stuck_steps: true,
                 ..ended(Phase::Gone)
             },
         ),
@@ -350,7 +353,7 @@ fn each_step_move_has_the_listed_effects() {
         // its owner is gone.
         (Stuck, Trigger::Retried, NONE, releases),
         (Blocked, Trigger::Retried, NONE, nothing),
-        (Stuck, Trigger::HolderReleased, HELD, nothing),
+        (Stuck, Trigger::StuckCauseReleased, HELD, nothing),
         (Stuck, Trigger::OwnerContinues, LEFT, releases),
         (Stuck, Trigger::OwnerSkipped, NONE, releases),
         (Stuck, Trigger::OwnerSkipped, HELD, nothing),
@@ -359,7 +362,7 @@ fn each_step_move_has_the_listed_effects() {
             Trigger::OwnerGone,
             HELD_LEFT,
             Effects {
-                releases_held: true,
+                frees_stuck_steps: true,
                 ..ended(Phase::Gone)
             },
         ),
@@ -370,7 +373,7 @@ fn each_step_move_has_the_listed_effects() {
             NONE,
             Effects {
                 tombstone: Some(Phase::Purged),
-                releases_held: true,
+                frees_stuck_steps: true,
                 dependents: Some(Trigger::DependencyAbandoned),
                 notifies: false,
             },

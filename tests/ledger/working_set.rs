@@ -6,7 +6,7 @@ use gone::domain::policy::Decision;
 use gone::ledger::store::{OutcomeSteps, StepPlan, Stop, StoredTombstone};
 use gone::ledger::transitions::Rotation;
 use gone::ledger::working_set::WorkingSet;
-use gone::ledger::{Applied, Change, Fence, Job, Outcome, StepChange, answer};
+use gone::ledger::{Applied, Change, Fence, Outcome, StepChange, WriteRequest, answer};
 
 use StepState::{Gone, Purged, Ready, Stuck, Verifying, Waiting};
 
@@ -87,7 +87,7 @@ fn apply(rows: &MemoryRows, outcomes: &[StepChange]) -> Vec<Applied> {
     .unwrap();
     let applied = outcomes.iter().map(|it| set.record_outcome(it));
     let applied = applied.collect::<Result<_, Stop<String>>>().unwrap();
-    set.settle_left_steps(at(5)).unwrap();
+    set.update_left_steps(at(5)).unwrap();
     set.save().unwrap();
     set.save_deletions().unwrap();
     applied
@@ -117,8 +117,8 @@ fn a_common_dependent_of_a_batch_of_outcomes_is_loaded_and_saved_once() {
 #[test]
 fn the_outcomes_of_several_requests_are_loaded_together() {
     let rows = rows(&[(Verifying, &[][..]); 100]);
-    let request = |id| Job::Commit(vec![Change::Step(Box::new(outcome(id, Gone)))]);
-    let requests: Vec<Job> = (1..=100).map(request).collect();
+    let request = |id| WriteRequest::Commit(vec![Change::Step(Box::new(outcome(id, Gone)))]);
+    let requests: Vec<WriteRequest> = (1..=100).map(request).collect();
     let mut set = WorkingSet::new(rows.clone());
     let answers = answer(&mut set, &requests, &mut Rotation::new(), false).unwrap();
     let is_done =

@@ -20,7 +20,9 @@ use async_trait::async_trait;
 use gone::ledger::store::{Fallible, Stored};
 use gone::ledger::transitions::Rotation;
 use gone::ledger::working_set::WorkingSet;
-use gone::ledger::{Drive, Engines, Job, LedgerError, Membership, Outcome, answer, fails_alone};
+use gone::ledger::{
+    Drive, Engines, LedgerError, Membership, Outcome, WriteRequest, answer, fails_alone,
+};
 
 #[allow(unused_imports)] // Not every target builds rows of its own.
 pub use tables::{EngineRow, Tables, deletion, step};
@@ -75,12 +77,12 @@ impl MemoryRows {
     }
 
     /// Answers a request in a transaction of its own.
-    pub fn transact(&self, rotation: &mut Rotation, job: Job) -> Answer<Outcome> {
+    pub fn transact(&self, rotation: &mut Rotation, request: WriteRequest) -> Answer<Outcome> {
         let before = self.tables().clone();
-        let jobs = [job];
+        let requests = [request];
         let mut attempt = |apart| {
             let mut set = WorkingSet::new(self.clone());
-            let answered = answer(&mut set, &jobs, rotation, apart);
+            let answered = answer(&mut set, &requests, rotation, apart);
             if answered.is_err() {
                 *self.tables() = before.clone();
             }
@@ -145,9 +147,9 @@ impl Engines for MemoryLedger {
 impl Drive for MemoryLedger {
     type Reader = MemoryRows;
 
-    async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
+    async fn write(&self, request: WriteRequest) -> Result<Outcome, LedgerError> {
         let rotation = &mut *self.rotation.lock().unwrap();
-        self.rows.transact(rotation, job).map_err(failed)
+        self.rows.transact(rotation, request).map_err(failed)
     }
 
     async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>

@@ -50,7 +50,7 @@ impl NativeReads for MemoryRows {
                 Some(it) => values.contains(&it.to_string()),
                 None => false,
             },
-            NativeBy::PointsAt { field, to } => to.iter().any(|to| tables.refers(num, field, to)),
+            NativeBy::RefersTo { field, to } => to.iter().any(|to| tables.refers(num, field, to)),
         };
         let found = tables.natives.range(after + 1..).filter(|(num, native)| {
             (&native.key.site, &native.key.kind) == (&filter.site, &filter.kind)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use gone::domain::model::{KindName, Phase, ResourceKey};
-use gone::domain::peers::{Answered, DeletionNotice, Deployment, PendingClearance};
+use gone::domain::peers::{ClearanceAnswer, DeletionNotice, Deployment, PendingClearance};
 use gone::ledger::store::{PeerReads, PeerRows, StoredNotice, TombstoneRow};
 use gone::ledger::{UnhandledDeletion, WatchCursor};
 
@@ -43,11 +43,16 @@ impl PeerReads for MemoryRows {
         Ok(self.tables().importer_kinds.iter().cloned().collect())
     }
 
-    fn count_awaited(&self, importer: &str) -> Answer<u64> {
+    fn count_pending_clearances(&self, importer: &str) -> Answer<u64> {
         Ok(self.tables().steps_awaiting(importer, 0).len() as u64)
     }
 
-    fn find_awaited(&self, importer: &str, after: i64, limit: usize) -> Answer<Vec<(i64, i64)>> {
+    fn find_pending_clearances(
+        &self,
+        importer: &str,
+        after: i64,
+        limit: usize,
+    ) -> Answer<Vec<(i64, i64)>> {
         let tables = self.tables();
         let notified = |step: i64| {
             let record = tables.steps[&step].record;
@@ -111,12 +116,12 @@ impl PeerReads for MemoryRows {
         Ok(handled_by.filter(|num| *num > 0))
     }
 
-    fn load_owners_going(&self) -> Answer<BTreeSet<String>> {
+    fn load_deleting_owners(&self) -> Answer<BTreeSet<String>> {
         let tables = self.tables();
         let going = tables
             .peer_deletions
             .values()
-            .filter(|it| it.notice.is_going());
+            .filter(|it| it.notice.is_under_way());
         Ok(going.map(|it| it.owner.clone()).collect())
     }
 }
@@ -182,7 +187,7 @@ impl PeerRows for MemoryRows {
         Ok(())
     }
 
-    fn save_answer(&self, importer: &str, step: i64, answer: &Answered) -> Answer<bool> {
+    fn save_answer(&self, importer: &str, step: i64, answer: &ClearanceAnswer) -> Answer<bool> {
         let awaited = &mut self.tables().pending_clearances;
         let wait = (importer.to_owned(), step);
         if answer.clear {

@@ -8,7 +8,7 @@ use gone::domain::model::{
     Actor, DeletionState, Event, Identity, KindName, Phase, Plan, ResourceKey, Site, SitePause,
     StepState,
 };
-use gone::domain::notification::Mark;
+use gone::domain::notification::CursorPosition;
 use gone::ledger::store::{
     DeletionReads, EventRange, EventsOf, LogReads, OriginalCopies, OriginalReads, RequestReads,
     StoredDeletion, StoredRequest, StoredTombstone, TombstoneReads, TombstoneRow, Totals,
@@ -260,9 +260,9 @@ impl LogReads for MemoryRows {
                 .deletion
                 .and_then(|num| Some(tables.deletions.get(&num)?.id.clone())),
             step_id: it.step,
-            kind: it.happened.kind,
-            message: it.happened.words.clone(),
-            data: it.happened.fields.clone(),
+            kind: it.draft.kind,
+            message: it.draft.words.clone(),
+            data: it.draft.fields.clone(),
         });
         Ok(shown.collect())
     }
@@ -283,7 +283,7 @@ impl LogReads for MemoryRows {
         Ok(rows.take(limit).cloned().collect())
     }
 
-    fn load_mark(&self, channel: &str) -> Answer<Option<Mark>> {
+    fn load_cursor_position(&self, channel: &str) -> Answer<Option<CursorPosition>> {
         Ok(self.tables().notification_cursors.get(channel).cloned())
     }
 

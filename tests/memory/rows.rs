@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use gone::domain::model::{
     Action, DeletionState, KindName, Phase, ResourceKey, Site, SitePause, StepState,
 };
-use gone::domain::notification::Mark;
+use gone::domain::notification::CursorPosition;
 use gone::ledger::store::{
     NewTombstone, PruneRows, RowStore, SiteRows, StepFinds, StepReads, StepRow, StoredDeletion,
     StoredStep, StoredTombstone, Unsaved,
@@ -126,10 +126,10 @@ impl SiteRows for MemoryRows {
         })
     }
 
-    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Answer {
+    fn save_notification_cursor(&self, channel: &str, position: Option<&CursorPosition>) -> Answer {
         let cursors = &mut self.tables().notification_cursors;
-        match mark {
-            Some(mark) => cursors.insert(channel.to_owned(), mark.clone()),
+        match position {
+            Some(position) => cursors.insert(channel.to_owned(), position.clone()),
             None => cursors.remove(channel),
         };
         Ok(())
@@ -151,7 +151,7 @@ impl RowStore for MemoryRows {
         self.epoch
     }
 
-    fn is_of_the_change(_: &String) -> bool {
+    fn is_caused_by_change(_: &String) -> bool {
         true
     }
 
@@ -360,7 +360,7 @@ impl PruneRows for MemoryRows {
         deletion: i64,
         state: StepState,
         before: DateTime<Utc>,
-        never_again: &[KindName],
+        unique_id_kinds: &[KindName],
         limit: usize,
     ) -> Answer<u64> {
         let mut steps = self.find_in_state(deletion, state)?;
@@ -376,7 +376,7 @@ impl PruneRows for MemoryRows {
                 row.now.deletion == deletion
                     && matches!(row.now.phase, Phase::Gone | Phase::Released)
                     && row.now.gone_at.is_none_or(|gone| gone < before)
-                    && never_again.contains(&row.key.kind)
+                    && unique_id_kinds.contains(&row.key.kind)
             });
             if is_old {
                 tables.remove_tombstone(record);
@@ -385,7 +385,7 @@ impl PruneRows for MemoryRows {
         Ok(steps.len() as u64)
     }
 
-    fn prune_deletion(&self, deletion: i64, never_again: &[KindName]) -> Answer {
+    fn prune_deletion(&self, deletion: i64, unique_id_kinds: &[KindName]) -> Answer {
         let tables = &mut *self.tables();
         let request = tables.requests.remove(&deletion).ok_or("no request")?;
         let targets = request.targets.iter().map(|target| &target.key);
@@ -393,7 +393,7 @@ impl PruneRows for MemoryRows {
         let released = tables.records_where(|key, row| {
             row.deletion == deletion
                 && row.phase == Phase::Released
-                && never_again.contains(&key.kind)
+                && unique_id_kinds.contains(&key.kind)
                 && keys.contains(key)
         });
         for row in released {

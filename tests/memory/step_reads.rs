@@ -9,7 +9,7 @@ use gone::domain::gantt::GanttCell;
 use gone::domain::last_hour::SiteMinute;
 use gone::domain::model::{Counts, EventKind, ResourceKey, Site, StepState};
 use gone::domain::outline::Branch;
-use gone::domain::policy::{Gathered, WORTH_A_LIST};
+use gone::domain::policy::{PendingObservations, WORTH_A_LIST};
 use gone::ledger::ObservationsDue;
 use gone::ledger::store::{
     BranchRange, DueCount, GroupProgress, SearchedStep, StepGroup, StepRange, StepReads, StepRow,
@@ -178,13 +178,13 @@ impl StepReads for MemoryRows {
         Ok(stuck)
     }
 
-    fn find_settling(&self, limit: usize) -> Answer<Vec<i64>> {
+    fn find_delayed(&self, limit: usize) -> Answer<Vec<i64>> {
         let tables = self.tables();
-        let mut settling =
+        let mut delayed =
             tables.steps_where(|it| it.state == StepState::Verifying && it.blocked_since.is_some());
-        settling.sort_by_key(|id| tables.steps[id].blocked_since);
-        settling.truncate(limit);
-        Ok(settling)
+        delayed.sort_by_key(|id| tables.steps[id].blocked_since);
+        delayed.truncate(limit);
+        Ok(delayed)
     }
 
     fn find_abandoned(&self, after: Option<(i64, i64)>, limit: usize) -> Answer<Vec<(i64, i64)>> {
@@ -272,7 +272,7 @@ impl StepReads for MemoryRows {
                 let ready = tables
                     .highest_rank(num, &site, StepState::Ready)
                     .filter(|_| !deletion.paused && !deletion.cancelled);
-                let gathered = Gathered {
+                let gathered = PendingObservations {
                     oldest,
                     fills_a_list: times.iter().filter(|at| **at <= now).count() >= WORTH_A_LIST,
                     rank,
@@ -413,8 +413,8 @@ impl StepReads for MemoryRows {
                     },
                 )
             });
-            let state = event.happened.fields["state"].as_str().unwrap_or_default();
-            cell.1.sent += u64::from(event.happened.kind == EventKind::Attempt);
+            let state = event.draft.fields["state"].as_str().unwrap_or_default();
+            cell.1.sent += u64::from(event.draft.kind == EventKind::Attempt);
             cell.1.refused += u64::from(["blocked", "stuck"].contains(&state));
             cell.1.ended += u64::from(["gone", "skipped", "purged"].contains(&state));
         }
@@ -430,8 +430,8 @@ impl StepReads for MemoryRows {
         let tables = self.tables();
         let kinds = [EventKind::Attempt, EventKind::StepState];
         let answers = tables.events.range(after + 1..).filter(|(_, event)| {
-            let fields = &event.happened.fields;
-            kinds.contains(&event.happened.kind) && !fields["attempts"].is_null()
+            let fields = &event.draft.fields;
+            kinds.contains(&event.draft.kind) && !fields["attempts"].is_null()
         });
         let mut counted: BTreeMap<(String, u32), SiteMinute> = BTreeMap::new();
         for (_, event) in answers {
@@ -444,8 +444,8 @@ impl StepReads for MemoryRows {
             let (Some(step), Some(minute)) = (step, minute) else {
                 continue;
             };
-            let state = event.happened.fields["state"].as_str().unwrap_or_default();
-            let calls = u64::from(event.happened.kind == EventKind::Attempt);
+            let state = event.draft.fields["state"].as_str().unwrap_or_default();
+            let calls = u64::from(event.draft.kind == EventKind::Attempt);
             let refused = u64::from(["blocked", "stuck"].contains(&state));
             if calls + refused > 0 {
                 let site = step.key.site.clone();

@@ -8,9 +8,9 @@ use gone::domain::model::{
     Action, Counts, DeletionState, KindName, Plan, ResourceKey, Site, SitePause, StepState,
 };
 use gone::domain::native::Native;
-use gone::domain::notification::Mark;
+use gone::domain::notification::CursorPosition;
 use gone::domain::outline::Branch;
-use gone::domain::peers::{Answered, DeletionNotice, Deployment};
+use gone::domain::peers::{ClearanceAnswer, DeletionNotice, Deployment};
 use gone::ledger::store::{
     OriginalCopies, Pace, StepPlan, StepRow, StoredDeletion, StoredRequest, StoredStep,
     StoredTombstone, TombstoneRow, UnsavedEvent,
@@ -91,11 +91,11 @@ pub struct Tables {
     pub(super) copies: BTreeMap<i64, OriginalCopies>,
     pub(super) sites: BTreeMap<String, String>,
     pub(super) pauses: BTreeMap<Site, SitePause>,
-    pub(super) notification_cursors: BTreeMap<String, Mark>,
+    pub(super) notification_cursors: BTreeMap<String, CursorPosition>,
     pub(super) importers: BTreeMap<String, (Deployment, DateTime<Utc>)>,
     pub(super) importer_kinds: BTreeSet<(KindName, String)>,
     /// By importer and step, with the importer's last answer.
-    pub(super) pending_clearances: BTreeMap<(String, i64), Option<Answered>>,
+    pub(super) pending_clearances: BTreeMap<(String, i64), Option<ClearanceAnswer>>,
     /// The records of the notices to importers, by their sequences.
     pub(super) notices: BTreeMap<i64, i64>,
     pub(super) last_notice: i64,

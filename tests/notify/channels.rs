@@ -1,8 +1,8 @@
 //! The channels, webhook and mail: what each sends, which servers it trusts, and which secrets it never shows.
 
 use gone::control::Command;
-use gone::domain::notification::Mark;
-use gone::frontends::notify::{self, DeliveryErrorKind, Notifier, StartError, Tried};
+use gone::domain::notification::CursorPosition;
+use gone::frontends::notify::{self, ChannelTest, DeliveryErrorKind, Notifier, StartError};
 use gone::system::clock::Clock;
 use gone::system::config::{MailTls, NotifySettings};
 use serde_json::json;
@@ -10,14 +10,14 @@ use serde_json::json;
 use super::harness::Harness;
 use super::receivers::{MailServer, WebServer};
 
-async fn test(settings: &NotifySettings) -> Vec<Tried> {
+async fn test(settings: &NotifySettings) -> Vec<ChannelTest> {
     notify::test(settings, &Clock::system()).await
 }
 
 /// Sends a test message by the first channel. Returns why it failed.
 async fn failure(settings: &NotifySettings) -> (DeliveryErrorKind, String) {
     let error = test(settings).await.remove(0).answer.unwrap_err();
-    (error.trouble, error.why)
+    (error.kind, error.why)
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn an_empty_secret_file_prevents_the_start() {
 fn a_command_that_moves_a_notification_cursor_cannot_be_serialized() {
     let command = Command::MoveNotificationCursor {
         channel: "mail".to_owned(),
-        mark: Some(Mark::default()),
+        position: Some(CursorPosition::default()),
     };
     assert!(serde_json::to_string(&command).is_err());
     let parse = |name: &str| {

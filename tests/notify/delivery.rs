@@ -63,7 +63,7 @@ async fn i07_a_crash_between_sending_and_recording_repeats_one_message_under_its
     notifier.stop().await;
     // All is recorded: a third engine only notifies new events.
     harness
-        .wait_for_cursor("webhook", |mark| mark.telling.is_none())
+        .wait_for_cursor("webhook", |position| position.sending_through.is_none())
         .await;
     let notifier = harness.start().await;
     harness.stuck("three").await;
@@ -80,7 +80,7 @@ async fn i07_an_engine_that_shuts_down_normally_repeats_no_notification() {
         let notifier = harness.start().await;
         harness.stuck(name).await;
         harness
-            .wait_for_cursor("webhook", |mark| mark.telling.is_some())
+            .wait_for_cursor("webhook", |position| position.sending_through.is_some())
             .await;
         notifier.stop().await;
     }
@@ -103,10 +103,10 @@ async fn i07_a_failing_channel_gets_its_notification_later_and_delays_no_other()
     web.inbox.answer_next_with(503, "later");
     harness.stuck("one").await;
     mail.inbox.wait_for(1).await;
-    let failing = harness
-        .wait_for_cursor("webhook", |mark| !mark.failing.is_empty())
+    let cursor = harness
+        .wait_for_cursor("webhook", |position| !position.last_error.is_empty())
         .await;
-    assert!(failing.failing.contains("503"), "{failing:?}");
+    assert!(cursor.last_error.contains("503"), "{cursor:?}");
     // While the webhook fails, mail gets the next event at once.
     harness.stuck("two").await;
     mail.inbox.wait_for(2).await;
@@ -115,7 +115,10 @@ async fn i07_a_failing_channel_gets_its_notification_later_and_delays_no_other()
     assert_eq!(posted[2].body["news"][0]["deletion_id"], json!(id("two")));
     notifier.stop().await;
     let cursor = harness.control.cursor("webhook").await.unwrap();
-    assert_eq!((cursor.failing.as_str(), cursor.telling), ("", None));
+    assert_eq!(
+        (cursor.last_error.as_str(), cursor.sending_through),
+        ("", None)
+    );
     assert_eq!(mail.inbox.all().len(), 2);
 }
 
@@ -174,7 +177,7 @@ async fn i07_a_paused_site_is_notified_once_until_it_works_again() {
         json!(["prod/RegionOne"])
     );
     harness
-        .wait_for_cursor("webhook", |mark| mark.telling.is_none())
+        .wait_for_cursor("webhook", |position| position.sending_through.is_none())
         .await;
     notifier.stop().await;
     // The next engine finds the same site paused, and another.

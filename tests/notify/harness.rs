@@ -14,7 +14,7 @@ use gone::domain::model::{
     Blocker, ErrorClass, Event, EventKind, Left, Origin, Plan, PlanStep, Refusal, RefusalRule,
     ResourceKey, Site, StepError, StepState, Target,
 };
-use gone::domain::notification::Mark;
+use gone::domain::notification::CursorPosition;
 use gone::domain::policy::Decision;
 use gone::frontends::notify::Notifier;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
@@ -48,22 +48,28 @@ impl FakeControl {
         applied
     }
 
-    pub async fn cursor(&self, channel: &str) -> Option<Mark> {
-        self.ledger.notification_cursor(channel).await.unwrap().mark
+    pub async fn cursor(&self, channel: &str) -> Option<CursorPosition> {
+        self.ledger
+            .notification_cursor(channel)
+            .await
+            .unwrap()
+            .position
     }
 }
 
 #[async_trait]
 impl Control for FakeControl {
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
-        let Command::MoveNotificationCursor { channel, mark } = envelope.command else {
+        let Command::MoveNotificationCursor { channel, position } = envelope.command else {
             panic!("the notifier may only move its cursors: {envelope:?}");
         };
-        let is_delivered = mark.as_ref().is_some_and(|mark| mark.telling.is_none());
+        let is_delivered = position
+            .as_ref()
+            .is_some_and(|position| position.sending_through.is_none());
         if is_delivered && self.hangs_when_recording.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        self.commit(vec![Change::MoveNotificationCursor { channel, mark }])
+        self.commit(vec![Change::MoveNotificationCursor { channel, position }])
             .await;
         Ok(Receipt::Done { moved: 0 })
     }
@@ -84,7 +90,7 @@ impl Control for FakeControl {
                 deletion_id,
                 without_steps: true,
             }) => {
-                let plan = self.ledger.frozen(&deletion_id, false).await.unwrap();
+                let plan = self.ledger.frozen_plan(&deletion_id, false).await.unwrap();
                 Ok(Page::FrozenPlan(plan.ok_or_else(nothing)?))
             }
             Query::Step(query::Step { id }) => {
@@ -176,13 +182,17 @@ impl Harness {
     }
 
     /// Waits until the channel has a cursor for which `wanted` is true, and returns it.
-    pub async fn wait_for_cursor(&self, channel: &str, wanted: impl Fn(&Mark) -> bool) -> Mark {
+    pub async fn wait_for_cursor(
+        &self,
+        channel: &str,
+        wanted: impl Fn(&CursorPosition) -> bool,
+    ) -> CursorPosition {
         let mut committed = self.control.committed.subscribe();
         let waiting = async {
             loop {
                 committed.mark_unchanged();
-                if let Some(mark) = self.control.cursor(channel).await.filter(&wanted) {
-                    return mark;
+                if let Some(position) = self.control.cursor(channel).await.filter(&wanted) {
+                    return position;
                 }
                 committed.changed().await.unwrap();
             }

@@ -120,9 +120,9 @@ impl Control for FakeEngine {
 
     async fn query(&self, query: Query) -> Result<Page, ControlError> {
         match query {
-            Query::PointsAt(query::PointsAt { question }) => {
+            Query::ClearanceAnswers(query::ClearanceAnswers { question }) => {
                 let answers = answers(&question);
-                let page = Page::PointsAt(answers);
+                let page = Page::ClearanceAnswers(answers);
                 self.record_and_reply(ReceivedCall::Question(question), page)
                     .await
             }
@@ -152,7 +152,7 @@ pub fn notices(watch: &Watch) -> DeletionNotices {
 
 /// The answer to a question: nothing refers to the resources.
 pub fn answers(question: &Question) -> Answers {
-    let clear = |request: &ClearanceRequest| Answered::of(request.clone(), Vec::new(), 0);
+    let clear = |request: &ClearanceRequest| ClearanceAnswer::of(request.clone(), Vec::new(), 0);
     Answers {
         from: deployment("s1"),
         ledger: question.ledger.clone(),

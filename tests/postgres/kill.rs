@@ -54,7 +54,7 @@ fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
         engine.err().contains("cannot read or write the ledger")
     });
     let refused = stage.gone(&format!("pause {id} --reason later"));
-    refused.complains(&["cannot read or write the ledger"]);
+    refused.stderr_has(&["cannot read or write the ledger"]);
     wait_for("the calls in flight end", || {
         let calls = stage.calls();
         calls.iter().all(|call| call.status.is_some())

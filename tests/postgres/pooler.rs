@@ -212,7 +212,7 @@ fn the_error_of_a_statement_behind_an_undeclared_pooler_names_the_url_option() {
     let stage = Stage::new();
     stage.settings(&format!("[ledger]\npath = '{url}'\n"));
     let checked = stage.gone("ledger check");
-    checked.complains(&["add ?pooler=transaction to the URL"]);
+    checked.stderr_has(&["add ?pooler=transaction to the URL"]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn the_backup_command_names_the_server_and_says_that_a_pooler_does_not_work() {
     let url = "postgres://gone@db.example:6432/gone?pooler=transaction";
     stage.settings(&format!("[ledger]\npath = '{url}'\n"));
     let copied = stage.gone("ledger backup /backup/gone.dump").ends_with(2);
-    copied.complains(&["db.example:6432/gone?sslmode=", "not its pooler"]);
+    copied.stderr_has(&["db.example:6432/gone?sslmode=", "not its pooler"]);
 }
 
 /// A copy needs a session of its own. The refusal says what to do.

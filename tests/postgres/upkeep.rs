@@ -35,7 +35,10 @@ fn p06_check_audit_export_and_replay_work_on_a_ledger_on_a_server() {
 
     let checked = stage.gone("ledger check -o json").ok().json();
     assert!(checked.as_array().unwrap().len() > 20, "{checked}");
-    stage.gone("audit list").ok().prints(&["delete", "ticket"]);
+    stage
+        .gone("audit list")
+        .ok()
+        .stdout_has(&["delete", "ticket"]);
     let whole = stage.gone("audit verify -o json").ok().json();
     let head = text(&whole["head"]);
     stage.gone(&format!("audit verify --head {head}")).ok();
@@ -46,18 +49,18 @@ fn p06_check_audit_export_and_replay_work_on_a_ledger_on_a_server() {
     let replayed = format!("replay {address} -o json");
     let replayed = stage.gone(&replayed).ok().json();
     assert_eq!(replayed[0]["state"], "gone", "{replayed}");
-    stage.gone("doctor").prints(&["can be written"]);
+    stage.gone("doctor").stdout_has(&["can be written"]);
 
     // Commands that work only for a file, or only with the programs of the server, say what to do instead.
     let backup = stage.gone("ledger backup /backup/gone.dump").ends_with(2);
-    backup.complains(&[
+    backup.stderr_has(&[
         "pg_dump --format=custom --schema=practice --file='/backup/gone.dump'",
         "pg_restore",
     ]);
     stage
         .gone("audit seal --reason lost")
         .ends_with(2)
-        .complains(&["has a chain and no seal"]);
+        .stderr_has(&["has a chain and no seal"]);
 
     server.run_sql(
         "UPDATE practice.deletions SET gone = gone + 1, total = total + 1;
@@ -75,7 +78,7 @@ fn p06_check_audit_export_and_replay_work_on_a_ledger_on_a_server() {
     stage
         .gone("audit verify")
         .ends_with(1)
-        .prints(&["broken at row 1"]);
+        .stdout_has(&["broken at row 1"]);
 }
 
 /// The dump command that `ledger backup` suggests works as it is, and so does the restore command.
@@ -166,7 +169,7 @@ fn n13_a_killed_copy_is_resumed_and_no_engine_opens_it_before() {
     stage
         .gone(&format!("list --ledger {address}"))
         .ends_with(2)
-        .complains(&["gone ledger migrate"]);
+        .stderr_has(&["gone ledger migrate"]);
 
     let copied = stage.gone(&migrate).ok().json();
     assert_eq!(rows(&copied, "steps"), STEPS as u64);
@@ -179,7 +182,7 @@ fn n13_a_killed_copy_is_resumed_and_no_engine_opens_it_before() {
     stage
         .gone(&migrate)
         .ends_with(2)
-        .complains(&["already", "?schema=NAME"]);
+        .stderr_has(&["already", "?schema=NAME"]);
 }
 
 fn rows(report: &Value, table: &str) -> u64 {

@@ -38,7 +38,7 @@ fn verbs_attach_to_the_running_engine() {
     world
         .gone("--engine")
         .ends_with(5)
-        .complains(&["held by another engine"]);
+        .stderr_has(&["held by another engine"]);
 
     let pid = engine.0.id().to_string();
     Command::new("kill").args(["-TERM", &pid]).status().unwrap();
@@ -63,14 +63,14 @@ fn the_doctor_names_the_next_steps_on_a_machine_without_clouds() {
     };
     empty("doctor")
         .ends_with(2)
-        .prints(&["clouds.yaml", "gone --sandbox"]);
+        .stdout_has(&["clouds.yaml", "gone --sandbox"]);
     assert!(
         !home.path().join("s").exists(),
         "the doctor creates no files"
     );
 
     let well = world.gone("doctor").ok();
-    well.prints(&["login sandbox/RegionOne"]);
+    well.stdout_has(&["login sandbox/RegionOne"]);
     assert!(world.sandbox_pid() > 0);
 }
 
@@ -85,7 +85,7 @@ fn a_gate_before_an_unknown_cloud_stops_an_engine_unless_it_runs_the_practice_cl
 
     RunResult::of(world.command_for_all_clouds().arg("--engine"))
         .ends_with(2)
-        .complains(&["gate[0].upstream names real/RegionOne", "sandbox"]);
+        .stderr_has(&["gate[0].upstream names real/RegionOne", "sandbox"]);
     // The choice of another cloud does not help. The practice cloud ignores gates.
     RunResult::of(world.command().arg("--engine")).ends_with(2);
     let mut practice = world.command_for_all_clouds();
@@ -100,7 +100,7 @@ fn a_verb_for_another_scenario_than_that_of_the_running_engine_is_refused() {
     for other in ["--sandbox=practice", "--sandbox=default"] {
         home.gone(&["list", "network", other])
             .ends_with(2)
-            .complains(&["\"practice\"", "has the scenario \"quiet\""]);
+            .stderr_has(&["\"practice\"", "has the scenario \"quiet\""]);
     }
     // The name of the running scenario and no name are both accepted.
     let listed = home.json(&["list", "network", "--sandbox=quiet"]);
@@ -112,14 +112,14 @@ fn the_doctor_examines_the_running_practice_cloud_and_says_if_none_runs() {
     let mut home = Home::new();
     home.gone(&["--sandbox", "doctor"])
         .ends_with(2)
-        .complains(&[
+        .stderr_has(&[
             "cannot examine the practice cloud",
             "Start `gone --sandbox` in another terminal first",
         ]);
     home.start_engine(&["--sandbox=quiet"]);
     home.gone(&["--sandbox", "doctor"])
         .ok()
-        .prints(&["cloud sandbox", "login sandbox/RegionOne"]);
+        .stdout_has(&["cloud sandbox", "login sandbox/RegionOne"]);
     home.gone(&["--sandbox=practice", "doctor"]).ends_with(2);
 }
 
@@ -175,8 +175,8 @@ fn an_engine_serves_the_regions_of_its_mappings_and_gates_or_does_not_start() {
     );
     world
         .gone("doctor")
-        .prints(&["mapping[0].locals names elsewhere/RegionOne"]);
+        .stdout_has(&["mapping[0].locals names elsewhere/RegionOne"]);
     RunResult::of(world.command_for_all_clouds().arg("--engine"))
         .ends_with(2)
-        .complains(&["mapping[0].locals names elsewhere/RegionOne"]);
+        .stderr_has(&["mapping[0].locals names elsewhere/RegionOne"]);
 }

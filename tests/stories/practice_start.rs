@@ -89,5 +89,5 @@ fn a_past_that_names_an_unknown_network_is_refused_and_names_it() {
     let scenario = home.write("scenario.toml", scenario);
     home.gone(&[&format!("--sandbox={scenario}"), "list"])
         .ends_with(2)
-        .complains(&["the past of the scenario", "network/nowhere"]);
+        .stderr_has(&["the past of the scenario", "network/nowhere"]);
 }

@@ -99,6 +99,6 @@ fn a_replay_without_a_terminal_lists_the_deletions_at_a_time() {
             "is outside of the time that the ledger covers",
         ),
     ] {
-        home.gone(&arguments).ends_with(2).complains(&[expected]);
+        home.gone(&arguments).ends_with(2).stderr_has(&[expected]);
     }
 }

@@ -103,7 +103,7 @@ fn delete_project_by_name(home: &Home, cloud: &Cloud) {
     let appliance = home.variation.name("appliance");
     home.gone(&["plan", "project/demo", "--cascade", "--check"])
         .ends_with(6)
-        .prints(&[appliance]);
+        .stdout_has(&[appliance]);
     let port = cloud.id_of("ports", appliance);
     cloud.call("admin", "DELETE", &format!("/ports/{port}"), Value::Null);
     home.stdout_of(&["delete", "project/demo", "--cascade", "--yes", "--wait=1m"]);

@@ -175,7 +175,7 @@ impl RunResult {
 
     /// Asserts that standard error contains each of these words.
     #[track_caller]
-    pub fn complains(self, words: &[&str]) -> Self {
+    pub fn stderr_has(self, words: &[&str]) -> Self {
         for word in words {
             assert!(self.err.contains(word), "no {word:?} in: {}", self.err);
         }
@@ -184,7 +184,7 @@ impl RunResult {
 
     /// Asserts that standard output contains each of these words.
     #[track_caller]
-    pub fn prints(self, words: &[&str]) -> Self {
+    pub fn stdout_has(self, words: &[&str]) -> Self {
         for word in words {
             assert!(self.out.contains(word), "no {word:?} in: {}", self.out);
         }

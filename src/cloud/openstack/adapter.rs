@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::answers::{
-    absent, failure, frozen, named, not_logged_in, not_shown, other_project, shown_nothing, unread,
-    write_outcome,
+    absent, failure, named, not_logged_in, not_shown, other_project, plan_identity, shown_nothing,
+    unread, write_outcome,
 };
 use super::keystone::logs_in_alike;
 use super::kinds::{OpenStackKinds, RestCalls, calls_of, microversion, service_of};
@@ -29,10 +29,10 @@ use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
 
 /// Makes the transport of a new session. The error is a message for people.
-pub type TransportFor = dyn Fn(&CloudConfig) -> Result<Arc<dyn Transport>, String> + Send + Sync;
+pub type MakeTransport = dyn Fn(&CloudConfig) -> Result<Arc<dyn Transport>, String> + Send + Sync;
 
 /// Reads the configuration of this cloud again. None if it cannot be used now.
-pub type ReadAnew = dyn Fn(&CloudConfig) -> Option<CloudConfig> + Send + Sync;
+pub type RereadConfig = dyn Fn(&CloudConfig) -> Option<CloudConfig> + Send + Sync;
 
 /// The configured OpenStack clouds.
 pub struct OpenStack {
@@ -41,9 +41,9 @@ pub struct OpenStack {
     configured: HashMap<Site, CloudConfig>,
     /// The clouds whose login has changed since they were read.
     changed: std::sync::Mutex<HashMap<Site, CloudConfig>>,
-    read_anew: Option<Box<ReadAnew>>,
+    reread_config: Option<Box<RereadConfig>>,
     connected: Mutex<HashMap<Site, Arc<Connection>>>,
-    transport: Box<TransportFor>,
+    transport: Box<MakeTransport>,
     project_names: ProjectNames,
     clock: Clock,
     call_timeout: Duration,
@@ -71,7 +71,7 @@ type Microversion = (u32, u32);
 impl OpenStack {
     pub fn new(
         clouds: Vec<(Site, CloudConfig)>,
-        transport: Box<TransportFor>,
+        transport: Box<MakeTransport>,
         clock: Clock,
         call_timeout: Duration,
     ) -> Self {
@@ -79,7 +79,7 @@ impl OpenStack {
             sites: clouds.iter().map(|(site, _)| site.clone()).collect(),
             configured: clouds.into_iter().collect(),
             changed: std::sync::Mutex::default(),
-            read_anew: None,
+            reread_config: None,
             connected: Mutex::default(),
             transport,
             project_names: ProjectNames::default(),
@@ -91,9 +91,9 @@ impl OpenStack {
     /// Sets how the configuration of a refused login is read again, so that a changed login is used at once
     /// (I15).
     #[must_use]
-    pub fn reading_anew(self, read_anew: Box<ReadAnew>) -> Self {
+    pub fn rereading_config(self, reread_config: Box<RereadConfig>) -> Self {
         Self {
-            read_anew: Some(read_anew),
+            reread_config: Some(reread_config),
             ..self
         }
     }
@@ -108,7 +108,7 @@ impl OpenStack {
     /// Returns the cloud as it is configured now, if its login has changed.
     fn other_login(&self, site: &Site) -> Option<CloudConfig> {
         let before = self.configured(site)?;
-        let now = self.read_anew.as_ref()?(&before)?;
+        let now = self.reread_config.as_ref()?(&before)?;
         (!logs_in_alike(&now, &before)).then_some(now)
     }
 
@@ -262,7 +262,7 @@ impl OpenStack {
             rows_max,
             paging: list.call.paging,
             row_id: list.call.row_id(),
-            uncommon: list.call.uncommon(),
+            options: list.call.options(),
             deadline: self.call_timeout,
         });
         listed(Listed::Part);
@@ -294,7 +294,7 @@ impl OpenStack {
                 }
             }
             listed(Listed::Rows(page.items));
-            identity = Some(frozen(&page.identity));
+            identity = Some(plan_identity(&page.identity));
         }
         Ok(identity)
     }
@@ -390,7 +390,7 @@ impl OpenStack {
         };
         listed(Listed::Part);
         listed(Listed::Rows(row.into_iter().filter(fits).collect()));
-        Ok(Some(frozen(&identity)))
+        Ok(Some(plan_identity(&identity)))
     }
 }
 
@@ -448,7 +448,7 @@ impl Cloud for OpenStack {
             .unwrap_or(&identity.domain);
         Ok(SignedIn {
             shown: format!("{} in {account}", identity.user_name),
-            identity: frozen(&identity),
+            identity: plan_identity(&identity),
         })
     }
 
@@ -579,7 +579,10 @@ impl Cloud for OpenStack {
             Ok(answer) if method == Method::HEAD => {
                 let mut row = list.row_of_headers(&variables, &answer.headers);
                 list.complete(&mut row, &variables, &answer.identity);
-                Ok(Row::answered(Some(row), Some(frozen(&answer.identity))))
+                Ok(Row::answered(
+                    Some(row),
+                    Some(plan_identity(&answer.identity)),
+                ))
             }
             Ok(answer) => match list.row_in(&answer.json) {
                 Some(row @ Value::Object(_)) => {
@@ -589,7 +592,7 @@ impl Cloud for OpenStack {
                         list.complete(&mut row, &variables, &answer.identity);
                         row
                     });
-                    Ok(Row::answered(row, Some(frozen(&answer.identity))))
+                    Ok(Row::answered(row, Some(plan_identity(&answer.identity))))
                 }
                 _ => {
                     let item = list.call.item.as_deref().unwrap_or("id");

@@ -10,7 +10,7 @@ use super::{AuthError, CallError, Identity as TokenIdentity, Reason, RemoteError
 use crate::cloud::{Call, CloudFailure};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{ErrorClass, Identity, KindName, Site};
-use crate::domain::policy::{Outcome, Retry, taken_up};
+use crate::domain::policy::{Outcome, Retry, retry_and_class};
 
 /// Maximum length of a message in the ledger, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
@@ -32,7 +32,7 @@ pub(super) fn absent(
     let said = (remote.status, error_type, remote.message.as_str());
     let calls = calls_of(kind).ok()?;
     let known = remote.own && calls.is_not_found(said, variables);
-    known.then(|| (remote.status, remote.identity.as_deref().map(frozen)))
+    known.then(|| (remote.status, remote.identity.as_deref().map(plan_identity)))
 }
 
 /// Returns the ids that a refusal names, each with the kind that the matching rule says. These are all UUIDs
@@ -240,7 +240,7 @@ fn rule_for<'k>(remote: &RemoteError, kind: &'k Kind) -> Option<&'k AnswerRule> 
 
 fn refused(remote: &RemoteError, kind: Option<&Kind>) -> (Retry, ErrorClass) {
     match kind.and_then(|kind| rule_for(remote, kind)) {
-        Some(rule) => taken_up(rule.class),
+        Some(rule) => retry_and_class(rule.class),
         None if remote.status >= 500 => (Retry::Unavailable, ErrorClass::Unavailable),
         None => (Retry::Never, ErrorClass::Fatal),
     }
@@ -254,7 +254,7 @@ fn capped(message: &str) -> String {
     message.get(..end).unwrap_or_default().to_owned()
 }
 
-pub(super) fn frozen(identity: &TokenIdentity) -> Identity {
+pub(super) fn plan_identity(identity: &TokenIdentity) -> Identity {
     Identity {
         user_id: identity.user_id.clone(),
         project_id: identity.project_id.clone().unwrap_or_default(),

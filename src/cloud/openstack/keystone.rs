@@ -23,7 +23,7 @@ const MARGIN_PART: i32 = 4;
 
 /// A client's token, as Keystone describes it now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vouched {
+pub struct TokenDescription {
     pub identity: Identity,
     pub expires_at: DateTime<Utc>,
     /// Whether access rules of an application credential restrict the token to some paths of some services.
@@ -195,14 +195,14 @@ pub(super) async fn check(
 
 /// Asks Keystone about a token that a client shows. None if Keystone does not know the token, or if it has
 /// expired.
-pub(super) async fn vouch(
+pub(super) async fn describe_token(
     cloud: &CloudConfig,
     transport: &dyn Transport,
     ours: &Token,
     theirs: &SecretString,
     now: DateTime<Utc>,
     deadline: Duration,
-) -> Result<Option<Vouched>, AuthError> {
+) -> Result<Option<TokenDescription>, AuthError> {
     let Ok(mut subject) = HeaderValue::from_str(theirs.expose_secret()) else {
         return Ok(None);
     };
@@ -211,7 +211,7 @@ pub(super) async fn vouch(
     match response.status() {
         StatusCode::OK => {
             let token = description(cloud, &response)?;
-            Ok(Some(Vouched {
+            Ok(Some(TokenDescription {
                 identity: token.identity(),
                 expires_at: token.expires_at,
                 restricted: token.restricted_by().is_some(),

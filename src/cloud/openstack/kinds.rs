@@ -56,7 +56,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::list::{Paging, Uncommon};
+use super::list::{ListOptions, Paging};
 use super::session::Service;
 use crate::cloud::CloudFailure;
 use crate::domain::kinds::{
@@ -661,7 +661,7 @@ impl KindCalls for RestCalls {
         self.call_for(action).is_some()
     }
 
-    fn takes_one(&self) -> bool {
+    fn removes_one_of_row(&self) -> bool {
         self.delete_one.is_some()
     }
 
@@ -681,7 +681,7 @@ impl KindCalls for RestCalls {
         !self.service.account
     }
 
-    fn values_a_list(&self, filter: &str) -> usize {
+    fn values_per_list(&self, filter: &str) -> usize {
         match self.values_of(filter) {
             FilterValues::Single => 1,
             _ => IDS_A_LIST_MAX,
@@ -841,9 +841,9 @@ impl ListCall {
     }
 
     /// Returns the options that the lists of few services need.
-    pub fn uncommon(&self) -> Uncommon<'_> {
+    pub fn options(&self) -> ListOptions<'_> {
         let some = |map: &'_ BTreeMap<String, String>| !map.is_empty();
-        Uncommon {
+        ListOptions {
             markers: Some(&self.markers).filter(|it| some(it)),
             otherwise: Some(&self.otherwise).filter(|it| some(it)),
             none_if_absent: self.none_if_absent,

@@ -59,14 +59,14 @@ pub struct ListRequest<'a> {
     pub paging: Paging,
     /// The field that identifies a row.
     pub row_id: &'a str,
-    pub uncommon: Uncommon<'a>,
+    pub options: ListOptions<'a>,
     /// The deadline of each page.
     pub deadline: Duration,
 }
 
 /// Options that the lists of few services need.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Uncommon<'a> {
+pub struct ListOptions<'a> {
     /// The parameters that ask for the page after a row, each with the row's field, if `marker` with the row's id
     /// does not.
     pub markers: Option<&'a BTreeMap<String, String>>,
@@ -207,7 +207,7 @@ impl Pages<'_> {
                 }
                 Ok(answer) => break answer,
                 Err(error) if self.marker_vanished(&error) => self.restart(),
-                Err(error) if self.request.uncommon.none_if_absent && is_absent(&error) => {
+                Err(error) if self.request.options.none_if_absent && is_absent(&error) => {
                     return self.nothing(error);
                 }
                 Err(error) => return Err(error),
@@ -264,7 +264,7 @@ impl Pages<'_> {
             items.remove(0);
         }
         for row in items.iter_mut().filter_map(Value::as_object_mut) {
-            for (field, value) in self.request.uncommon.otherwise.into_iter().flatten() {
+            for (field, value) in self.request.options.otherwise.into_iter().flatten() {
                 row.entry(field).or_insert_with(|| value.as_str().into());
             }
         }
@@ -318,7 +318,7 @@ impl Pages<'_> {
         };
         let mut query = form_urlencoded::Serializer::new(String::new());
         if paging == Paging::Marker
-            && let Some(markers) = self.request.uncommon.markers
+            && let Some(markers) = self.request.options.markers
         {
             for (parameter, field) in markers {
                 query.append_pair(parameter, text_of(field)?);

@@ -33,15 +33,15 @@ mod session;
 mod tls;
 mod transport;
 
-pub use adapter::{OpenStack, ReadAnew, TransportFor};
+pub use adapter::{MakeTransport, OpenStack, RereadConfig};
 pub use call::{Answer, Attempt, CallError, Reason};
 pub use catalog::{Catalog, CatalogError, Endpoint, root_of, service_type};
 pub use config::{CloudConfig, CloudsConfig, ConfigError, Environment, Interface, Warning};
 pub use http::{HttpTransport, StreamingClient, streaming_client};
 pub use identity::Identity;
-pub use keystone::{AuthError, TokenScope, Vouched};
+pub use keystone::{AuthError, TokenDescription, TokenScope};
 pub use kinds::{Created, EMBEDDED, FilterValues, OpenStackKinds, RestCalls, item_in, service_of};
-pub use list::{ListRequest, Listing, Page, Pages, Paging, Uncommon};
+pub use list::{ListOptions, ListRequest, Listing, Page, Pages, Paging};
 pub use remote::RemoteError;
 pub use session::{Clock, Service, Session};
 pub use transport::{Transport, TransportError};

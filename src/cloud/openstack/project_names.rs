@@ -61,7 +61,7 @@ impl ProjectNames {
             let mut ids = ids.clone();
             ids.retain(|id| !id.is_empty() && !is_own(id));
             let mut found = match lookup {
-                NameLookup::Asked if !ids.is_empty() => {
+                NameLookup::Listed if !ids.is_empty() => {
                     let mut known = known.lock().await;
                     known.ask(session, &ids, now).await;
                     known.of(&ids)

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::call::CallError;
-use super::list::{ListRequest, Paging, Uncommon};
+use super::list::{ListOptions, ListRequest, Paging};
 use super::session::Session;
 
 const SERVICE: &str = "identity";
@@ -32,7 +32,7 @@ impl Session {
             rows_max: Some(PROJECTS_MAX),
             paging: Paging::Links,
             row_id: "id",
-            uncommon: Uncommon::default(),
+            options: ListOptions::default(),
             deadline,
         };
         let listing = self.list(request).await?;

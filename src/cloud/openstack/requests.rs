@@ -368,7 +368,7 @@ pub(super) fn rendered(
     // A kind without a call for the action is an error, and no other call is sent instead (P1).
     let template: Option<&CallTemplate> = match call.action {
         // A call that would take more than the planned resource is never sent (N17).
-        Action::Delete | Action::Detach if call.kind.takes_one(call.vars) => {
+        Action::Delete | Action::Detach if call.kind.removes_one_of_row(call.vars) => {
             calls.delete_one.as_ref()
         }
         action => calls.call_for(action),

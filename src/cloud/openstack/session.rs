@@ -17,7 +17,7 @@ use super::call::{Answer, Attempt, CallError, Reason, parse};
 use super::catalog::{Catalog, CatalogError, join, join_in_account, overridden, service_type};
 use super::config::{CloudConfig, Interface};
 use super::identity::Identity;
-use super::keystone::{AuthError, Token, Vouched, check, login, vouch};
+use super::keystone::{AuthError, Token, TokenDescription, check, describe_token, login};
 use super::remote::{RemoteError, request_id, retry_after};
 use super::transport::{Transport, TransportError, USER_AGENT};
 
@@ -224,16 +224,19 @@ impl Session {
     ///
     /// # Errors
     /// Keystone cannot be asked, or refuses the login.
-    pub async fn vouch(&self, theirs: &SecretString) -> Result<Option<Vouched>, AuthError> {
+    pub async fn describe_token(
+        &self,
+        theirs: &SecretString,
+    ) -> Result<Option<TokenDescription>, AuthError> {
         let token = self.token(None).await?;
         let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
         let now = (self.clock)();
-        let asked = vouch(&self.cloud, &*self.transport, &token, theirs, now, deadline);
+        let asked = describe_token(&self.cloud, &*self.transport, &token, theirs, now, deadline);
         match asked.await {
             // The session's own token is no longer valid.
             Err(error) if error.rejected() => {
                 let token = self.token(Some(token.number)).await?;
-                vouch(&self.cloud, &*self.transport, &token, theirs, now, deadline).await
+                describe_token(&self.cloud, &*self.transport, &token, theirs, now, deadline).await
             }
             answered => answered,
         }
@@ -505,7 +508,7 @@ impl Session {
         }
         let (wanted, otherwise) = match interface {
             Some(interface) => (interface, &[][..]),
-            None => (self.cloud.interface, &*self.cloud.interfaces_else),
+            None => (self.cloud.interface, &*self.cloud.fallback_interfaces),
         };
         let found = catalog.endpoint(service, region, wanted);
         let Err(CatalogError::NoSuchInterface { .. }) = found else {

@@ -41,7 +41,7 @@ pub trait KindCalls: Any + Debug + Send + Sync {
     fn can(&self, action: Action) -> bool;
 
     /// Whether there is a call that takes one resource out of a row that holds several of its kind (N17).
-    fn takes_one(&self) -> bool {
+    fn removes_one_of_row(&self) -> bool {
         false
     }
 
@@ -56,11 +56,11 @@ pub trait KindCalls: Any + Debug + Send + Sync {
     }
 
     /// Returns how many values of this filter one list takes, at least 1.
-    fn values_a_list(&self, filter: &str) -> usize;
+    fn values_per_list(&self, filter: &str) -> usize;
 
     /// Whether one list finds the resources with any of several values of this filter.
     fn takes_several(&self, filter: &str) -> bool {
-        self.values_a_list(filter) > 1
+        self.values_per_list(filter) > 1
     }
 
     /// Whether one list shows all rows, so that a row that the list lacks does not exist.

@@ -155,7 +155,7 @@ impl Kinds {
 
 /// Returns the warning of a project's plan at a site about everything that no kind covers; none if the kinds cover
 /// everything.
-pub fn not_looked_at(not_covered: &[String], site: &str) -> Option<String> {
+pub fn unlisted_warning(not_covered: &[String], site: &str) -> Option<String> {
     if not_covered.is_empty() {
         return None;
     }

@@ -77,7 +77,7 @@ use serde_json::Value;
 
 pub use calls::{AnswerClass, KindCalls, Provider};
 pub use columns::FieldMeanings;
-pub use coverage::{Offer, not_looked_at};
+pub use coverage::{Offer, unlisted_warning};
 pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use source::{KindsError, Source};
 pub use spec::{
@@ -207,7 +207,7 @@ impl Kinds {
     }
 
     /// Returns the kinds whose ids are never used again, so that the records of their resources may be pruned (M1).
-    pub fn never_again(&self) -> Arc<[KindName]> {
+    pub fn unique_id_kinds(&self) -> Arc<[KindName]> {
         let kinds = self.kinds.values().filter(|kind| !kind.has_natural_key());
         kinds.map(|kind| kind.name.clone()).collect()
     }
@@ -338,8 +338,8 @@ impl Kind {
     }
 
     /// Whether a call must take this resource alone out of a row that holds several of its kind (N17).
-    pub fn takes_one(&self, variables: &BTreeMap<String, String>) -> bool {
-        self.calls.takes_one() && variables.contains_key(ONE_OF_SEVERAL)
+    pub fn removes_one_of_row(&self, variables: &BTreeMap<String, String>) -> bool {
+        self.calls.removes_one_of_row() && variables.contains_key(ONE_OF_SEVERAL)
     }
 
     /// Returns the names of the parts of the kind's ids, in order.
@@ -548,7 +548,7 @@ impl Kind {
             parts.map(|parts| parts.join(","))
         };
         let ids: BTreeSet<String> = elements.iter().filter_map(id_of).collect();
-        let several = self.calls.takes_one() && ids.len() > 1;
+        let several = self.calls.removes_one_of_row() && ids.len() > 1;
         elements
             .iter()
             .filter_map(|element| {

@@ -70,7 +70,7 @@ impl Kinds {
     /// Returns the fields of native kinds whose references block their targets in the same registry. Asynchronous
     /// references are not among them: another deletion handles these, and their deployment gives its clearance
     /// before the target goes.
-    pub fn holding(&self, to: &KindName) -> Arc<[(KindName, String)]> {
+    pub fn blocking_fields(&self, to: &KindName) -> Arc<[(KindName, String)]> {
         let holding = self.referrers(to).filter(|(kind, reference)| {
             kind.is_native() && reference.on_delete != OnDelete::Dangling && !reference.asynchronous
         });
@@ -142,7 +142,7 @@ impl KindCalls for RegistryCalls {
         matches!(action, Action::Delete | Action::Unset)
     }
 
-    fn values_a_list(&self, _: &str) -> usize {
+    fn values_per_list(&self, _: &str) -> usize {
         VALUES_A_LIST
     }
 

@@ -182,7 +182,7 @@ impl Planner<'_> {
         let makers = self.makers(&index);
         // Each maker, with the steps after which nothing blocks a resource that it takes along.
         let mut before_makers: BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> = BTreeMap::new();
-        for (key, resource) in &self.seen {
+        for (key, resource) in &self.listed_rows {
             let going = self.going.get(key);
             // The steps after which this resource no longer blocks: its own step, or the steps that remove or
             // unset it.
@@ -291,7 +291,7 @@ impl Planner<'_> {
         let mut makers: BTreeMap<&ResourceKey, Vec<&ResourceKey>> = BTreeMap::new();
         for key in self.going.keys() {
             let links = self
-                .seen
+                .listed_rows
                 .get(key)
                 .map(|resource| self.links(key, resource, index));
             let links = links.unwrap_or_default();
@@ -375,7 +375,7 @@ impl Planner<'_> {
     fn refusals(&self) -> Vec<Refusal> {
         let index = self.index();
         let mut refused = Vec::new();
-        for (key, resource) in &self.seen {
+        for (key, resource) in &self.listed_rows {
             match self.going.get(key) {
                 Some(going) => self.guard(key, resource, going, &mut refused),
                 None => {
@@ -452,7 +452,7 @@ impl Planner<'_> {
         };
         let mut wholes = going.links.iter().filter(|link| link.to.kind == *of);
         !wholes.any(|link| {
-            let whole = self.seen.get(&link.to);
+            let whole = self.listed_rows.get(&link.to);
             whole.is_some_and(|whole| !whole.facts.hold(&guard.left_while))
         })
     }
@@ -558,7 +558,7 @@ impl Planner<'_> {
         Target {
             key: key.clone(),
             name: self
-                .seen
+                .listed_rows
                 .get(key)
                 .map(|resource| resource.name.to_string())
                 .unwrap_or_default(),
@@ -567,7 +567,7 @@ impl Planner<'_> {
 
     /// Writes kind, name and id for a person, escaped: `port web-1 (3f2a…)`.
     pub(super) fn called(&self, key: &ResourceKey) -> String {
-        let name = self.seen.get(key).map(|resource| &*resource.name);
+        let name = self.listed_rows.get(key).map(|resource| &*resource.name);
         key.called(name.unwrap_or_default())
     }
 
@@ -592,7 +592,10 @@ impl Planner<'_> {
             }
             let (target, called) = (self.called(first), self.called(key));
             let reason = format!("{target} would not be empty: {called} stays: {}", stays.why);
-            let blocker = self.seen.get(key).map(|seen| self.blocker(key, seen));
+            let blocker = self
+                .listed_rows
+                .get(key)
+                .map(|seen| self.blocker(key, seen));
             Some(self.refusal(first, RefusalRule::InUse, reason, blocker))
         })
     }
@@ -601,7 +604,7 @@ impl Planner<'_> {
         let left = self.left.iter().map(|(key, stays)| Left {
             resource: self.target(key),
             project_id: self
-                .seen
+                .listed_rows
                 .get(key)
                 .map_or_else(String::new, |seen| seen.project_id.to_string()),
             reason: stays.why.clone(),
@@ -640,7 +643,7 @@ impl Planner<'_> {
         remarks.filter_map(|(kind, remark)| {
             let mut of = self.going.keys().filter(|key| {
                 key.kind == kind.name
-                    && (self.seen.get(*key)).is_some_and(|row| row.facts.hold(&remark.when))
+                    && (self.listed_rows.get(*key)).is_some_and(|row| row.facts.hold(&remark.when))
             });
             let first = self.called(of.next()?);
             let others = match of.count() {
@@ -662,9 +665,9 @@ impl Planner<'_> {
             format!("{} is skipped: {}; it stays", self.called(key), stays.why)
         });
         let mut warnings: Vec<String> = stays.chain(left).collect();
-        warnings.extend(self.not_looked_at());
+        warnings.extend(self.unlisted_warnings());
         warnings.extend(self.targets.iter().filter_map(|key| {
-            let original = original_of(&self.seen.get(key)?.tags)?;
+            let original = original_of(&self.listed_rows.get(key)?.tags)?;
             Some(format!(
                 "{} is a copy of {}: while the original exists, the copy may be re-created",
                 self.called(key),

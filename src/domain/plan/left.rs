@@ -34,7 +34,7 @@ impl<'k> Planner<'k> {
     /// Returns the resources that a guard keeps, and everything that stays with them.
     pub(super) fn what_is_left(&self) -> BTreeMap<Arc<ResourceKey>, Stays<'k>> {
         let mut left = BTreeMap::new();
-        for (key, resource) in &self.seen {
+        for (key, resource) in &self.listed_rows {
             let Some(kind) = self.kind(&key.kind).filter(|_| !self.is_target(key)) else {
                 continue;
             };
@@ -65,7 +65,7 @@ impl<'k> Planner<'k> {
             .keys()
             .filter(|it| it.kind == *of && it.site == key.site);
         going.any(|it| {
-            let whole = self.seen.get(it);
+            let whole = self.listed_rows.get(it);
             whole.is_some_and(|whole| whole.facts.hold(&guard.left_while))
         })
     }
@@ -83,7 +83,7 @@ impl<'k> Planner<'k> {
         let kinds: BTreeSet<&KindName> = left.keys().map(|key| &key.kind).collect();
         let has_parts = |kind: &Kind| kind.bonds(Bond::Part).any(|it| kinds.contains(&it.to));
         let mut parts = Vec::new();
-        for (key, resource) in &self.seen {
+        for (key, resource) in &self.listed_rows {
             let Some(kind) = self.kind(&key.kind).filter(|kind| has_parts(kind)) else {
                 continue;
             };
@@ -117,7 +117,7 @@ impl<'k> Planner<'k> {
             };
             let holds = |on_delete| matches!(on_delete, OnDelete::Block | OnDelete::Cascade);
             for (reference, other) in referred(key, resource, kind, holds) {
-                if let Some((other, _)) = self.seen.get_key_value(&other)
+                if let Some((other, _)) = self.listed_rows.get_key_value(&other)
                     && !left.contains_key(other)
                     && !self.is_target(other)
                     && self

@@ -72,7 +72,7 @@ impl<'k> Planner<'k> {
             let mut references = kind.spec.references.iter();
             references.find(|it| it.to == *unseen && resource.facts.hold(&it.when))
         };
-        let seen = self.seen.iter();
+        let seen = self.listed_rows.iter();
         seen.filter(move |(key, _)| key.site == *site && shown_by(&key.kind))
             .filter_map(move |(key, resource)| {
                 let kind = self.kind(&key.kind)?;
@@ -120,7 +120,7 @@ impl<'k> Planner<'k> {
 
     /// Returns the warnings about kinds that could not be listed, in one line for all kinds that are hidden for the
     /// same reason.
-    pub(super) fn not_looked_at(&self) -> impl Iterator<Item = String> {
+    pub(super) fn unlisted_warnings(&self) -> impl Iterator<Item = String> {
         let none_shows = |site, unseen| self.shows_unseen(site, unseen).next().is_none();
         let mut hidden: BTreeMap<(&str, bool), Vec<&str>> = BTreeMap::new();
         for ((site, unseen), why) in &self.not_shown {

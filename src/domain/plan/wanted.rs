@@ -141,7 +141,7 @@ impl Planner<'_> {
     fn want_joins(&self, wanted: &mut Wanted) {
         for key in self.going.keys() {
             let Some((_, other)) = self
-                .seen
+                .listed_rows
                 .get(key)
                 .and_then(|resource| self.join_of(key, resource))
             else {
@@ -162,7 +162,7 @@ impl Planner<'_> {
         let fresh: Vec<Arc<ResourceKey>> = self.fresh().cloned().collect();
         let mut in_scopes = Vec::new();
         for key in fresh {
-            if let Some(resource) = self.seen.get(&key) {
+            if let Some(resource) = self.listed_rows.get(&key) {
                 self.want_referrers(&key, resource, wanted, &mut in_scopes);
                 self.want_taken(&key, resource, wanted);
             }
@@ -268,7 +268,7 @@ impl Planner<'_> {
 
     /// Whether a list showed the row of this id already, so that a filter by the id finds nothing more.
     fn is_listed(&self, site: &Site, listed: &KindName, id: &str) -> bool {
-        let row = self.seen.get(&ResourceKey {
+        let row = self.listed_rows.get(&ResourceKey {
             site: site.clone(),
             kind: listed.clone(),
             id: id.to_owned(),
@@ -280,7 +280,7 @@ impl Planner<'_> {
         let takes = self.kind(&key.kind).map(|kind| kind.spec.takes.as_slice());
         for takes in takes.unwrap_or_default() {
             let missing = taken_keys(key, resource, takes)
-                .filter(|other| !self.seen.contains_key(other))
+                .filter(|other| !self.listed_rows.contains_key(other))
                 .map(|other| other.id);
             wanted
                 .entry((key.site.clone(), takes.kind.clone(), Some("id".to_owned())))

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::owner::OwnerSide;
-use super::points_at::BackReferences;
+use super::referrers::BackReferences;
 use super::{Deployments, Watching, peer_failure};
 use crate::control::ControlError;
 use crate::domain::kinds::Kinds;
@@ -153,7 +153,7 @@ impl ImporterSide {
             watching.owner = Some(notices.from.clone());
             watching.ledger.clone_from(&notices.ledger);
             watching.seq = notices.seq;
-            watching.heard_at = Some(self.clock.now());
+            watching.answered_at = Some(self.clock.now());
         }
         deployments.arrived.notify_waiters();
         if !notices.changes.is_empty() {
@@ -197,7 +197,7 @@ impl ImporterSide {
         while let Some(next) = self.ledger.unhandled_deletions(HANDLED_AT_ONCE).await? {
             let UnhandledDeletion { owner, root, keys } = next;
             let fields = self.references.pointing_fields();
-            let pointed = self.ledger.pointed_at(keys.clone(), fields, 1).await?;
+            let pointed = self.ledger.referrers(keys.clone(), fields, 1).await?;
             let targets: Vec<Target> = keys
                 .iter()
                 .zip(&pointed)
@@ -270,7 +270,7 @@ impl ImporterSide {
         let (importer, run) = (self.clone(), self.hinting.begin(""));
         tasks.spawn(async move {
             tokio::time::sleep(HINT_EVERY).await;
-            let deleting = importer.ledger.owners_going().await.unwrap_or_default();
+            let deleting = importer.ledger.deleting_owners().await.unwrap_or_default();
             let hinted = owners.iter().filter(|peer| {
                 let watching = importer.deployments.watching();
                 let owner = watching.get(*peer).and_then(|it| it.owner.as_ref());

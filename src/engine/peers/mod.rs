@@ -6,7 +6,7 @@
 
 mod importer;
 mod owner;
-mod points_at;
+mod referrers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -30,7 +30,7 @@ use crate::peers::{Peer, PeerFailure, Peers};
 use crate::system::clock::Clock;
 pub(super) use importer::ImporterSide;
 pub(super) use owner::OwnerSide;
-pub(super) use points_at::BackReferences;
+pub(super) use referrers::BackReferences;
 
 /// An engine's own deployment, and the peers that it can reach.
 pub struct Neighbours {
@@ -76,7 +76,7 @@ struct Watching {
     owner: Option<Deployment>,
     ledger: String,
     seq: i64,
-    heard_at: Option<DateTime<Utc>>,
+    answered_at: Option<DateTime<Utc>>,
     reason: String,
 }
 
@@ -85,7 +85,7 @@ struct Watching {
 struct Importing {
     deployment: Deployment,
     kinds: BTreeSet<KindName>,
-    seen_at: Option<DateTime<Utc>>,
+    last_contact_at: Option<DateTime<Utc>>,
     seq: i64,
     asked_at: Option<DateTime<Utc>>,
     asking: bool,
@@ -193,7 +193,7 @@ impl Deployments {
         let limit = heartbeat
             .checked_mul(STALE_HEARTBEATS)
             .unwrap_or(TimeDelta::MAX);
-        watching.heard_at.is_some_and(|at| now - at <= limit)
+        watching.answered_at.is_some_and(|at| now - at <= limit)
     }
 
     /// Makes all importers due to be asked, because something new may wait for their clearances.
@@ -288,7 +288,7 @@ impl Federation {
                 fresh: deployments.is_fresh(&watching, now),
                 kinds: watching.kinds.into_iter().collect(),
                 seq: watching.seq,
-                heard_at: watching.heard_at,
+                answered_at: watching.answered_at,
                 reason: watching.reason,
             });
         }
@@ -346,18 +346,18 @@ fn row(peer: Peer) -> DeploymentStatus {
 }
 
 fn importer_status(importer: Importer, seen: Option<&Importing>, newest: i64) -> ImporterStatus {
-    let seen_at = seen.and_then(|it| it.seen_at);
+    let last_contact_at = seen.and_then(|it| it.last_contact_at);
     let seq = seen.map_or(0, |it| it.seq);
     ImporterStatus {
         kinds: importer.kinds.into_iter().collect(),
         since: Some(importer.since),
-        seen_at,
+        last_contact_at,
         seq,
-        lag: match seen_at {
+        lag: match last_contact_at {
             Some(_) => (newest - seq).max(0),
             None => newest,
         },
-        awaited: importer.awaited,
+        pending_clearances: importer.pending_clearances,
         reason: seen.map(|it| it.reason.clone()).unwrap_or_default(),
     }
 }
@@ -367,7 +367,7 @@ impl Importing {
         Self {
             deployment,
             kinds,
-            seen_at: None,
+            last_contact_at: None,
             seq: 0,
             asked_at: None,
             asking: false,

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
-use super::points_at::{BackReferences, blocker_message};
+use super::referrers::{BackReferences, blocker_message};
 use super::{Deployments, Importing, not_allowed, peer_failure};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::kinds::Kinds;
@@ -17,8 +17,8 @@ use crate::domain::model::{
     Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
 };
 use crate::domain::peers::{
-    ASKED_TOGETHER, AWAITED, Answered, Answers, ClearanceRequest, DeletionNotices, Deployment,
-    Holder, Question, Watch, awaiting,
+    AWAITED, Answers, ClearanceAnswer, ClearanceRequest, DeletionNotices, Deployment,
+    NamedReferrer, Question, RESOURCES_PER_QUESTION_MAX, Watch, awaiting,
 };
 use crate::domain::policy::{Failure, Outcome, Retry, after_call};
 use crate::domain::text::escape;
@@ -75,7 +75,7 @@ impl OwnerSide {
             .imported(&self.kinds)
             .remove(&deployments.home_peer());
         if let Some(kinds) = own {
-            let watched = Change::Watched {
+            let watched = Change::RecordImporter {
                 importer: deployments.home.clone(),
                 kinds,
                 now: self.clock.now(),
@@ -136,7 +136,7 @@ impl OwnerSide {
             .get(name)
             .is_some_and(|it| it.deployment == watch.from && it.kinds == watch.kinds);
         if !as_recorded {
-            let watched = Change::Watched {
+            let watched = Change::RecordImporter {
                 importer: watch.from.clone(),
                 kinds: watch.kinds.clone(),
                 now: self.clock.now(),
@@ -154,7 +154,7 @@ impl OwnerSide {
         let recorded = || Importing::of(watch.from.clone(), watch.kinds.clone());
         let seen = importing.entry(name.clone()).or_insert_with(recorded);
         seen.kinds.clone_from(&watch.kinds);
-        seen.seen_at = Some(self.clock.now());
+        seen.last_contact_at = Some(self.clock.now());
         // Notices that the importer has received since it was last asked may change its answer.
         let begins = watch.ledger.is_empty() || watch.wait_ms == 0;
         seen.hinted |= seen.seq != watch.after || begins;
@@ -205,16 +205,19 @@ impl OwnerSide {
         let mut refused = Vec::new();
         let mut named = Vec::new();
         let mut references = 0;
-        for steps in steps.chunks(ASKED_TOGETHER) {
+        for steps in steps.chunks(RESOURCES_PER_QUESTION_MAX) {
             match self.ask_about_steps(importer, steps).await {
                 Ok(answers) => {
                     for (step, answered) in steps.iter().zip(answers) {
                         refused.extend(blocking(step, &answered));
                         let blocking = answered.blocking().count() as u64;
                         references += answered.count.saturating_sub(blocking);
-                        let others = answered.holders.iter().filter(|holder| !holder.blocks);
+                        let others = answered
+                            .referrers
+                            .iter()
+                            .filter(|referrer| !referrer.blocks);
                         let others = others.take(NAMED_MAX - named.len());
-                        let others = others.map(|holder| holder.key.called(&holder.name));
+                        let others = others.map(|referrer| referrer.key.called(&referrer.name));
                         named.extend(others);
                     }
                 }
@@ -231,7 +234,7 @@ impl OwnerSide {
         &self,
         importer: &Deployment,
         steps: &[&PlanStep],
-    ) -> Result<Vec<Answered>, String> {
+    ) -> Result<Vec<ClearanceAnswer>, String> {
         let cursor = self.ledger.importers_cursor().await;
         let (ledger, seq) = cursor.map_err(|error| error.to_string())?;
         let about = steps.iter().map(|step| ClearanceRequest {
@@ -259,7 +262,7 @@ impl OwnerSide {
         importer: &Deployment,
         (ledger, seq): (String, i64),
         about: Vec<ClearanceRequest>,
-    ) -> Result<Vec<Answered>, String> {
+    ) -> Result<Vec<ClearanceAnswer>, String> {
         let name = &importer.name;
         let question = Question {
             from: self.deployments.home.clone(),
@@ -391,9 +394,12 @@ impl OwnerSide {
         let (ledger, _) = self.ledger.importers_cursor().await.map_err(said)?;
         let mut after = 0;
         loop {
-            let page = self
-                .ledger
-                .awaited(home.clone(), name, after, ASKED_TOGETHER);
+            let page = self.ledger.steps_awaiting_clearance(
+                home.clone(),
+                name,
+                after,
+                RESOURCES_PER_QUESTION_MAX,
+            );
             let (steps, seq) = page.await.map_err(said)?;
             let Some((last, _)) = steps.last() else {
                 return Ok(());
@@ -401,7 +407,7 @@ impl OwnerSide {
             after = *last;
             let (ids, about): (Vec<i64>, Vec<ClearanceRequest>) = steps.into_iter().unzip();
             let answers = self.answers(importer, (ledger.clone(), seq), about).await?;
-            let answered = Change::Answered {
+            let answered = Change::RecordAnswers {
                 importer: name.clone(),
                 answers: ids.into_iter().zip(answers).collect(),
                 now: self.clock.now(),
@@ -489,21 +495,21 @@ fn goes_first(importer: &str, references: u64, mut named: Vec<String>) -> Option
     })
 }
 
-fn blocking(step: &PlanStep, answered: &Answered) -> Vec<Refusal> {
+fn blocking(step: &PlanStep, answered: &ClearanceAnswer) -> Vec<Refusal> {
     let resource = Target {
         key: step.key(),
         name: step.name.clone(),
     };
-    let refusal = |holder: &Holder| Refusal {
+    let refusal = |referrer: &NamedReferrer| Refusal {
         resource: resource.clone(),
         rule: RefusalRule::InUse,
         reason: format!(
             "{} is in use: {} of deployment {} refers to it, and must be deleted separately",
             step.key().called(&step.name),
-            holder.key.called(&holder.name),
-            holder.key.site,
+            referrer.key.called(&referrer.name),
+            referrer.key.site,
         ),
-        blocker: Some(holder.blocker()),
+        blocker: Some(referrer.blocker()),
         changes: Vec::new(),
     };
     answered.blocking().map(refusal).collect()

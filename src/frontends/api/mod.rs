@@ -48,7 +48,9 @@ use utoipa_axum::routes;
 use crate::control::{Command, Control, Receipt, Request};
 use crate::domain::model::{Paged, Scope};
 use crate::system::clock::Clock;
-use crate::system::listener::{self, Bounds, Crowd, Guest, Http, accept_each};
+use crate::system::listener::{
+    self, AdmittedConnection, Bounds, ConnectionTable, Http, accept_each,
+};
 use caller::{Admission, Caller, Peer};
 pub use described::description;
 use problem::Problem;
@@ -145,17 +147,17 @@ pub async fn serve(
 async fn run(listener: SocketListener, router: Router, shutdown: CancellationToken) {
     let connections = TaskTracker::new();
     let stop = shutdown.clone();
-    let serve = |stream, uid, guest: Guest<u32>| {
+    let serve = |stream, uid, admitted: AdmittedConnection<u32>| {
         let service = router.clone().layer(Extension(Peer { uid }));
         let service = TowerToHyperService::new(service);
         let shutdown = shutdown.clone();
         connections.spawn(async move {
-            if let Err(error) = listener::serve(stream, &guest, HTTP, service, &shutdown).await {
+            if let Err(error) = listener::serve(stream, &admitted, HTTP, service, &shutdown).await {
                 tracing::debug!(uid, %error, "a connection to the API ended");
             }
         });
     };
-    accept_each(listener, Crowd::new(BOUNDS), stop, serve).await;
+    accept_each(listener, ConnectionTable::new(BOUNDS), stop, serve).await;
     connections.close();
     connections.wait().await;
 }

@@ -144,7 +144,7 @@ impl Act {
         let (Some(name), Some(on_engine)) = (on.engine, self.on_engine) else {
             return self.run(session, &on.ids, &on.why.reason).await;
         };
-        session.tried = format!("{} the engine {name}", self.verb);
+        session.action_words = format!("{} the engine {name}", self.verb);
         let command = on_engine(name.clone());
         session.submit(command, &on.why.reason, None, Ok).await?;
         let done = Done {
@@ -164,7 +164,7 @@ impl Act {
         ids: &[String],
         reason: &str,
     ) -> Result<Exit, Failure> {
-        session.tried = self.verb.to_owned();
+        session.action_words = self.verb.to_owned();
         if self.sends {
             session.refuse_if_read_only()?;
         }

@@ -143,12 +143,12 @@ columns! {
     /// clearance.
     pub(super) DEPLOYMENTS: (DeploymentStatus, DateTime<Utc>), |row|
     "NAME" 9 => row.0.name.clone().unwrap_or_default();
-    "SERVICE/REGION" 9 => row.0.place();
+    "SERVICE/REGION" 9 => row.0.service_and_region();
     "WE WATCH" 6 => match &row.0.watch {
         None => "no".to_owned(),
         Some(watch) => {
             let word = if watch.fresh { "yes" } else { "stale" };
-            let answered = watch.heard_at.map(|at| format!("answered {}", ago(at, row.1)));
+            let answered = watch.answered_at.map(|at| format!("answered {}", ago(at, row.1)));
             format!("{word}, {}", answered.as_deref().unwrap_or("no answer"))
         }
     };
@@ -156,12 +156,12 @@ columns! {
         None => "no".to_owned(),
         Some(importer) => {
             let since = importer.since.map(|at| format!("since {}, ", time(at)));
-            let seen = importer.seen_at.map(|at| format!("seen {}", ago(at, row.1)));
+            let seen = importer.last_contact_at.map(|at| format!("seen {}", ago(at, row.1)));
             let seen = seen.as_deref().unwrap_or("not seen");
             format!("{}{seen}, lag {}", since.unwrap_or_default(), importer.lag)
         }
     };
-    "CLEARANCES" 8 => or_empty(row.0.importer.as_ref().map(|importer| importer.awaited));
+    "CLEARANCES" 8 => or_empty(row.0.importer.as_ref().map(|importer| importer.pending_clearances));
     "REASON" 7 => row.0.reasons().join("; ");
 }
 

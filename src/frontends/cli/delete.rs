@@ -69,7 +69,7 @@ impl Verb for Delete {
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = match &self.plan {
+        session.action_words = match &self.plan {
             Some(path) => format!("delete the plan {}", path.display()),
             None => format!("delete {}", self.targets.join(" ")),
         };
@@ -161,8 +161,8 @@ impl Delete {
         let set = session.submit(command, reason, None, |_| Ok(())).await;
         set.map_err(|failure| {
             let id = short_id(deletion_id);
-            let tried = &session.tried;
-            failure.trying(format!("{tried}, which deletion {id} does already"))
+            let action_words = &session.action_words;
+            failure.with_action(format!("{action_words}, which deletion {id} does already"))
         })
     }
 }

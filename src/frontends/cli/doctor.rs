@@ -47,7 +47,7 @@ pub fn report(out: &mut Printer<'_>, checks: &[Check], next: &str) -> io::Result
 
 /// Returns the exit code, which is 0 unless a check failed.
 pub fn exit(checks: &[Check]) -> Exit {
-    let exit = |check: &Check| match (check.health, check.trouble) {
+    let exit = |check: &Check| match (check.health, check.failure) {
         (Health::Ok | Health::Warn, _) => Exit::Done,
         (Health::Fail, Some(CheckFailure::Auth)) => Exit::Auth,
         (Health::Fail, Some(CheckFailure::Unreachable)) => Exit::Unreachable,

@@ -43,7 +43,7 @@ struct Answered<'a> {
 
 impl Verb for Drift {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = format!("answer the drift of {}", self.id);
+        session.action_words = format!("answer the drift of {}", self.id);
         session.refuse_if_read_only()?;
         let deletion_id = session.deletion(&self.id).await?.id;
         let id = deletion_id.clone();

@@ -38,7 +38,7 @@ impl Verb for Explain {
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = format!("explain {}", self.target);
+        session.action_words = format!("explain {}", self.target);
         let mut found = Vec::new();
         // Several sites may have been chosen; each needs its own query.
         for target in session.targets(self.targets()).await? {

@@ -18,7 +18,8 @@ pub struct Failure {
     pub error: &'static str,
     /// The failed action and its object: `delete network/web`. While it is empty, the action is the verb
     /// that runs.
-    pub tried: String,
+    #[serde(rename = "tried")]
+    pub action_words: String,
     pub message: String,
     /// What to do about it.
     pub advice: String,
@@ -43,13 +44,13 @@ impl Failure {
     pub fn new(
         exit: Exit,
         error: &'static str,
-        tried: impl Into<String>,
+        action_words: impl Into<String>,
         message: impl Into<String>,
         advice: impl Into<String>,
     ) -> Self {
         Self {
             error,
-            tried: tried.into(),
+            action_words: action_words.into(),
             message: message.into(),
             advice: advice.into(),
             exit,
@@ -58,11 +59,11 @@ impl Failure {
     }
 
     pub fn usage(
-        tried: impl Into<String>,
+        action_words: impl Into<String>,
         message: impl Into<String>,
         advice: impl Into<String>,
     ) -> Self {
-        Self::new(Exit::Usage, "usage", tried, message, advice)
+        Self::new(Exit::Usage, "usage", action_words, message, advice)
     }
 
     /// Returns the failure of the verb that runs: its arguments are wrong.
@@ -76,26 +77,26 @@ impl Failure {
     }
 
     /// Returns the failure of a verb that ctrl-c interrupted.
-    pub fn interrupted(tried: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub fn interrupted(action_words: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(
             Exit::Interrupted,
             "interrupted",
-            tried,
+            action_words,
             "interrupted",
             advice,
         )
     }
 
     /// Returns the failure for an engine's error.
-    pub fn of(tried: impl Into<String>, error: ControlError) -> Self {
-        Self::from(error).trying(tried)
+    pub fn of(action_words: impl Into<String>, error: ControlError) -> Self {
+        Self::from(error).with_action(action_words)
     }
 
     /// Names the failed action, unless a part of it was named already.
     #[must_use]
-    pub(super) fn trying(mut self, tried: impl Into<String>) -> Self {
-        if self.tried.is_empty() {
-            self.tried = tried.into();
+    pub(super) fn with_action(mut self, action_words: impl Into<String>) -> Self {
+        if self.action_words.is_empty() {
+            self.action_words = action_words.into();
         }
         self
     }
@@ -114,7 +115,7 @@ impl Failure {
             return Ok(());
         }
         let message = with_options(&self.message);
-        err.say(format!("gone: cannot {}: {message}", self.tried))?;
+        err.say(format!("gone: cannot {}: {message}", self.action_words))?;
         for candidate in &self.details.candidates {
             err.say(format!("  {}  {}", candidate.key, candidate.name))?;
         }
@@ -132,8 +133,14 @@ impl Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let advice = "Check the disk or the program that reads the output.";
-        let tried = "write the output";
-        Self::new(Exit::Internal, "internal", tried, error.to_string(), advice)
+        let action_words = "write the output";
+        Self::new(
+            Exit::Internal,
+            "internal",
+            action_words,
+            error.to_string(),
+            advice,
+        )
     }
 }
 

@@ -86,7 +86,7 @@ impl Verb for List {
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = format!("list {}", self.what);
+        session.action_words = format!("list {}", self.what);
         let now = session.clock.now();
         let before = self.older_than.map(|age| now - age);
         let names_sites = session.global.cloud.is_some() || !session.global.region.is_empty();
@@ -275,8 +275,8 @@ async fn resources(
     let mut exits = Vec::new();
     for listing in &listings {
         if let Some(error) = &listing.error {
-            let (tried, site) = (&session.tried, &listing.site);
-            let line = format!("gone: cannot {tried} at {site}: {error}");
+            let (action_words, site) = (&session.action_words, &listing.site);
+            let line = format!("gone: cannot {action_words} at {site}: {error}");
             session.err.say(line)?;
             exits.push(Exit::of_listing(listing.class));
         }

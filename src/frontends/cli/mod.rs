@@ -67,7 +67,7 @@ pub trait Verb: Sized {
         !self.only_reads()
     }
 
-    /// Carries the verb out, and sets [`Session::tried`] for its messages.
+    /// Carries the verb out, and sets [`Session::action_words`] for its messages.
     fn run(self, session: &mut Session<'_>) -> impl Future<Output = Result<Exit, Failure>>;
 }
 
@@ -135,7 +135,7 @@ pub async fn run(mut session: Session<'_>, verb: impl Verb) -> Exit {
     match done.and_then(|exit| flushed.map(|()| exit)) {
         Ok(exit) => exit,
         Err(failure) => {
-            let failure = failure.trying(session.tried);
+            let failure = failure.with_action(session.action_words);
             // Standard error is the last place to report; if it is gone too, the exit code remains.
             let _ = failure.write(&mut session.err);
             failure.exit

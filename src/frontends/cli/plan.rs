@@ -108,10 +108,10 @@ impl Verb for Plan {
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = format!("plan {}", self.targets.join(" "));
+        session.action_words = format!("plan {}", self.targets.join(" "));
         if session.out.format == Format::Svg {
             return Err(Failure::usage(
-                session.tried.clone(),
+                session.action_words.clone(),
                 "svg draws trees of deletions only",
                 "Draw the plan with: -o dot | dot -Tsvg",
             ));
@@ -120,8 +120,12 @@ impl Verb for Plan {
         let plan = make(session, targets, self.options, None).await?;
         if let Some(path) = &self.out {
             plan_file::write(path, &plan).map_err(|error| {
-                let tried = format!("write the plan to {}", path.display());
-                Failure::usage(tried, error.to_string(), "Choose another file or folder.")
+                let action_words = format!("write the plan to {}", path.display());
+                Failure::usage(
+                    action_words,
+                    error.to_string(),
+                    "Choose another file or folder.",
+                )
             })?;
         }
         write_plan(&mut session.out, &plan)?;

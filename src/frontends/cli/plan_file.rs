@@ -27,9 +27,9 @@ pub fn write(path: &Path, plan: &Plan) -> io::Result<()> {
 /// # Errors
 /// The file cannot be read, is not a plan, or its content does not match its hash.
 pub fn read(path: &Path) -> Result<Plan, Failure> {
-    let tried = format!("read the plan {}", path.display());
+    let action_words = format!("read the plan {}", path.display());
     let advice = "Write it with `gone plan TARGET… --out FILE`.";
-    let refuse = |message: String| Failure::usage(tried.clone(), message, advice);
+    let refuse = |message: String| Failure::usage(action_words.clone(), message, advice);
     let size = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
     if size.len() > FILE_BYTES_MAX {
         return Err(refuse("it is too large to be a plan".to_owned()));

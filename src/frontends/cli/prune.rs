@@ -21,7 +21,7 @@ pub struct Prune {
 
 impl Verb for Prune {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = "ledger prune".to_owned();
+        session.action_words = "ledger prune".to_owned();
         let before = self.older_than.map(|age| session.clock.now() - age);
         let command = Command::Prune { before };
         let rows = session

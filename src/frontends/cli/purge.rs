@@ -74,12 +74,12 @@ impl Verb for Purge {
                 if at > 0 {
                     session.out.say("")?;
                 }
-                session.tried = format!("show the ladder of {id}");
+                session.action_words = format!("show the ladder of {id}");
                 show(session, id).await?;
             }
             return Ok(Exit::Done);
         };
-        session.tried = "purge".to_owned();
+        session.action_words = "purge".to_owned();
         session.refuse_if_read_only()?;
         let take = async |session: &mut Session<'_>, id: &str| {
             let command = Command::Purge {

@@ -41,14 +41,14 @@ impl Verb for Release {
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = "release".to_owned();
+        session.action_words = "release".to_owned();
         let release = async |session: &mut Session<'_>, word: &str| {
             // A tombstone is written KIND/ID, and no deployment's name has a slash.
             let (what, command) = match word.contains('/') {
                 true => tombstone(session, word).await?,
                 false => {
                     let released = deployment(session, word, self.yes).await;
-                    released.map_err(|it| it.trying(format!("release deployment {word}")))?
+                    released.map_err(|it| it.with_action(format!("release deployment {word}")))?
                 }
             };
             session.submit(command, &self.why.reason, None, Ok).await?;
@@ -158,11 +158,11 @@ fn describe(
 ) -> String {
     let since = importer.since.map(time);
     let since = since.map(|at| format!("on record since {at}, "));
-    let seen = match importer.seen_at {
+    let seen = match importer.last_contact_at {
         Some(at) => format!("seen {}", ago(at, now)),
         None => "not seen since the engine began".to_owned(),
     };
-    let waiting = waiting_words(importer.awaited);
-    let (place, since) = (row.place(), since.unwrap_or_default());
-    format!("Deployment {name} ({place}): {since}{seen}, {waiting} for its clearance")
+    let waiting = waiting_words(importer.pending_clearances);
+    let (region, since) = (row.service_and_region(), since.unwrap_or_default());
+    format!("Deployment {name} ({region}): {since}{seen}, {waiting} for its clearance")
 }

@@ -45,7 +45,7 @@ impl Verb for Report {
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = format!("report {}", self.id);
+        session.action_words = format!("report {}", self.id);
         let deletion = session.deletion(&self.id).await?;
         if self.html.is_none() && !session.out.format.is_table() {
             write_for_programs(session, &deletion).await?;
@@ -62,8 +62,12 @@ impl Verb for Report {
                     return Ok(Exit::Done);
                 }
                 private::replace(&path, page.as_bytes()).map_err(|error| {
-                    let tried = format!("write the report to {}", path.display());
-                    Failure::usage(tried, error.to_string(), "Choose another file or folder.")
+                    let action_words = format!("write the report to {}", path.display());
+                    Failure::usage(
+                        action_words,
+                        error.to_string(),
+                        "Choose another file or folder.",
+                    )
                 })?;
                 let written = format!("The report is in {}", path.display());
                 session.err.say(written)?;

@@ -61,7 +61,7 @@ impl Verb for Retry {
         if !self.all {
             return RETRY.run(session, &self.ids, &self.why.reason).await;
         }
-        session.tried = "retry --all".to_owned();
+        session.action_words = "retry --all".to_owned();
         let dry_run = self.dry_run;
         if !dry_run {
             session.refuse_if_read_only()?;

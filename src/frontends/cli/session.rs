@@ -33,7 +33,7 @@ pub type ReadLine = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
 
 pub struct Session<'a> {
     /// The action that runs, and its object, for messages: `plan network/web`.
-    pub tried: String,
+    pub action_words: String,
     pub control: Arc<dyn Control>,
     /// Whether the engine lives only as long as this call, so that the call waits for deletions.
     pub embedded: bool,
@@ -92,9 +92,9 @@ impl Session<'_> {
             let Some(left) = left.filter(|left| !left.is_zero()) else {
                 return Err(error.into());
             };
-            let tried = &self.tried;
+            let action_words = &self.action_words;
             self.err
-                .say(format!("{tried}: {error}; the cloud is asked again"))?;
+                .say(format!("{action_words}: {error}; the cloud is asked again"))?;
             let pause = tokio::time::sleep(left.min(ASK_AGAIN));
             self.or_interrupted("", pause).await?;
         }
@@ -169,7 +169,7 @@ impl Session<'_> {
             match handle(self, word).await {
                 Ok(row) => done.push(row),
                 Err(failure) => {
-                    let failure = failure.trying(format!("{} {word}", self.tried));
+                    let failure = failure.with_action(format!("{} {word}", self.action_words));
                     failure.write(&mut self.err)?;
                     exits.push(failure.exit);
                     if failure.exit == Exit::Interrupted {

@@ -48,7 +48,7 @@ impl Verb for Show {
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = format!("show {}", self.id);
+        session.action_words = format!("show {}", self.id);
         let deletion = session.deletion(&self.id).await?;
         let deletion_id = deletion.id.clone();
         let states = [StepState::Stuck, StepState::Blocked];

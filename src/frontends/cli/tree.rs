@@ -43,7 +43,7 @@ impl Verb for Tree {
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        session.tried = format!("show the tree of {}", self.id);
+        session.action_words = format!("show the tree of {}", self.id);
         let deletion = session.deletion(&self.id).await?;
         let mut steps = session.steps(&deletion.id, &[]).await?;
         let completed = session.control.complete_dependencies(&mut steps);

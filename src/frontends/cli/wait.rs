@@ -52,11 +52,11 @@ const EVENTS_EVERY: Duration = Duration::from_millis(50);
 /// The decision that follows from the present state of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    Settled,
+    Ended,
     /// Nothing can run before the deadline, and something is blocked.
-    Hopeless,
+    NothingRunsInTime,
     OutOfTime,
-    GoOn,
+    Continue,
 }
 
 /// Decides whether to wait longer. `next_attempt_at` is the earliest of the blocked steps; it counts only
@@ -69,7 +69,7 @@ pub fn verdict_of(
     deadline: Option<DateTime<Utc>>,
 ) -> Verdict {
     if deletion.state.is_terminal() {
-        return Verdict::Settled;
+        return Verdict::Ended;
     }
     if deadline.is_some_and(|deadline| now >= deadline) {
         return Verdict::OutOfTime;
@@ -82,13 +82,13 @@ pub fn verdict_of(
     if nothing_moves(deletion) {
         let runs_in_time = next_attempt_at.is_some_and(|at| at <= last) && !waits_for_a_person;
         if deletion.counts.blocked > 0 && !runs_in_time {
-            return Verdict::Hopeless;
+            return Verdict::NothingRunsInTime;
         }
     }
     if waits_for_a_person && deadline.is_none() {
         return Verdict::OutOfTime;
     }
-    Verdict::GoOn
+    Verdict::Continue
 }
 
 /// Whether no step runs or is about to: all that are left are blocked, or wait for blocked steps.
@@ -110,7 +110,9 @@ pub(super) async fn follow(
     if !shown.is_empty() {
         writeln!(session.err.stream)?;
     }
-    ended.map_err(|failure| failure.trying(format!("follow deletion {}", short_id(deletion_id))))
+    ended.map_err(|failure| {
+        failure.with_action(format!("follow deletion {}", short_id(deletion_id)))
+    })
 }
 
 async fn follow_with(
@@ -128,7 +130,7 @@ async fn follow_with(
         let next = first_attempt(session, &deletion, now, horizon).await?;
         let verdict = verdict_of(&deletion, next, now, deadline);
         let stopped = stopped_site(session, &deletion);
-        if verdict != Verdict::GoOn || stopped.is_some() {
+        if verdict != Verdict::Continue || stopped.is_some() {
             let exit = exit_of(session, &deletion, verdict, stopped).await?;
             return Ok((deletion, exit));
         }
@@ -291,7 +293,7 @@ pub(super) async fn exit_of(
         .filter_map(|step| Some(step.last_error.as_ref()?.class));
     let failures: Vec<ErrorClass> = failures.collect();
     let mut exits = vec![Exit::of_deletion(deletion, &failures)];
-    if deletion.counts.stuck > 0 || verdict == Verdict::Hopeless {
+    if deletion.counts.stuck > 0 || verdict == Verdict::NothingRunsInTime {
         exits.push(Exit::Stuck);
     }
     exits.extend(stopped);

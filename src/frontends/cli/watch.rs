@@ -38,7 +38,7 @@ impl Verb for Watch {
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let id = self.id.as_deref().unwrap_or("all deletions");
-        session.tried = format!("watch {id}");
+        session.action_words = format!("watch {id}");
         let format = session.out.format;
         if !format.is_table() && !matches!(format, Format::Json | Format::Jsonl) {
             let advice = "Use -o table, or jsonl for a line of JSON each.";
@@ -66,7 +66,7 @@ impl Verb for Watch {
                 let now = wait::read_deletion(session, id).await?;
                 if now.state.is_terminal() {
                     write_last_events(session, id, after).await?;
-                    return wait::exit_of(session, &now, Verdict::Settled, None).await;
+                    return wait::exit_of(session, &now, Verdict::Ended, None).await;
                 }
             }
             let events = session.control.events(after, EVENTS_WAIT_MS);

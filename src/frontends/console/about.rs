@@ -3,10 +3,10 @@
 use chrono::{DateTime, Utc};
 
 use super::keys::Action;
-use super::look::{Cell, RenderContext, Tone, or_none};
+use super::render_context::{Cell, RenderContext, Tone, or_none};
 use crate::control::{SiteState, SiteStatus, Snapshot};
 use crate::domain::awaiting;
-use crate::domain::drift::waits_for_an_answer;
+use crate::domain::drift::waits_for_drift_answer;
 use crate::domain::estimate::{Outlook, outlook};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{
@@ -137,7 +137,7 @@ pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
             lines.push(Cell::plain(next));
         }
         // The question comes first, because the lines behind it may be cut off.
-        _ if waits_for_an_answer(step) => {
+        _ if waits_for_drift_answer(step) => {
             lines.extend(next_line(step, look));
             lines.extend(blocker_lines(step, look));
         }
@@ -177,7 +177,7 @@ fn blocker_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
 
 fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
     let next = match step.state {
-        StepState::Stuck if waits_for_an_answer(step) => {
+        StepState::Stuck if waits_for_drift_answer(step) => {
             "{accept_drift} deletes the newcomers too; {refuse_drift} leaves them and ends the deletion"
         }
         StepState::Stuck => {

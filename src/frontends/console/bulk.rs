@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::event::Outbox;
-use super::look::Tone;
 use super::prompt::Confirm;
+use super::render_context::Tone;
 use crate::control::{Command, ControlError, Receipt};
 use crate::present::thousands;
 
@@ -13,7 +13,7 @@ const AT_ONCE: usize = 8;
 /// Maximum number of reasons that are reported.
 const REASONS_MAX: usize = 4;
 
-pub(super) struct Bulk {
+pub(super) struct BulkCommands {
     /// What is done, such as `retry 12 steps`.
     what: String,
     reason: String,
@@ -27,7 +27,7 @@ pub(super) struct Bulk {
     refused: BTreeMap<String, usize>,
 }
 
-impl Bulk {
+impl BulkCommands {
     pub(super) fn of(confirm: Confirm) -> Self {
         Self {
             reason: confirm.reason().to_owned(),

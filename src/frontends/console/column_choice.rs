@@ -4,9 +4,9 @@
 
 use super::command::DEFAULT;
 use super::event::Effect;
-use super::look::Tone;
 use super::panes::kit::{Choosable, ColumnOffer, columns_owner};
 use super::panes::{Route, open};
+use super::render_context::Tone;
 use super::state::State;
 use crate::domain::text::did_you_mean;
 use crate::system::config::{Choice, ChoiceTable};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::panes::kit::column_name;
 use super::panes::{NAMED_PANES, NamedPane};
-use super::scope::{clouds, places, regions};
+use super::scope::{clouds, regions, site_names};
 use crate::control::{KindInfo, SiteStatus};
 use crate::domain::text;
 
@@ -17,7 +17,7 @@ pub(crate) const DEFAULT: &str = "default";
 const BEFORE_NAMES: [&str; 5] = ["cloud", "region", "project", "view", COLUMNS];
 
 /// The meaning of a word typed after `:`.
-pub(crate) enum Place {
+pub(crate) enum Destination {
     Pane(&'static NamedPane),
     Kind(KindInfo),
     Quit,
@@ -26,18 +26,18 @@ pub(crate) enum Place {
 }
 
 /// Finds the pane or the kind that a word names. As on the command line, case does not matter, and a kind may be written with `-` for `_`.
-pub(crate) fn place(typed: &str, kinds: &[KindInfo]) -> Place {
+pub(crate) fn find_destination(typed: &str, kinds: &[KindInfo]) -> Destination {
     let lower = typed.trim().to_lowercase();
     let word = match lower.as_str() {
-        "q" | QUIT => return Place::Quit,
+        "q" | QUIT => return Destination::Quit,
         "gc" => "retrying",
         word => word,
     };
     if let Some(pane) = NAMED_PANES.iter().find(|pane| pane.word == word) {
-        return Place::Pane(pane);
+        return Destination::Pane(pane);
     }
     if let Ok(kind) = KindInfo::find(kinds, word) {
-        return Place::Kind(kind.clone());
+        return Destination::Kind(kind.clone());
     }
     let near = text::did_you_mean(word, words(kinds));
     let hint = match near.as_str() {
@@ -46,7 +46,7 @@ pub(crate) fn place(typed: &str, kinds: &[KindInfo]) -> Place {
         near => near,
     };
     let typed = typed.trim();
-    Place::Unknown(format!("there is no pane or kind \"{typed}\"{hint}"))
+    Destination::Unknown(format!("there is no pane or kind \"{typed}\"{hint}"))
 }
 
 fn words(kinds: &[KindInfo]) -> impl Iterator<Item = &str> {
@@ -77,8 +77,8 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
     let typed = typed.trim_start();
     if let Some((words, filter)) = typed.split_once(" /") {
         let word = words.split_whitespace().next().unwrap_or_default();
-        let columns = match place(word, known.kinds) {
-            Place::Kind(kind) => kind
+        let columns = match find_destination(word, known.kinds) {
+            Destination::Kind(kind) => kind
                 .columns
                 .iter()
                 .map(|(name, _)| column_name(name))
@@ -109,8 +109,8 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
             names.map(|name| named(&format!("{first}{name}"))).collect()
         }
         (_, last) if last.starts_with('@') => {
-            let places = places(known.sites).into_iter();
-            places.map(|name| named(&format!("@{name}"))).collect()
+            let names = site_names(known.sites).into_iter();
+            names.map(|name| named(&format!("@{name}"))).collect()
         }
         (_, last) if last.starts_with("project=") => {
             let names = known.projects.values();
@@ -175,14 +175,19 @@ mod tests {
     #[test]
     fn a_word_means_a_pane_a_kind_or_its_alias() {
         for (word, meant) in [("stuck", "stuck"), ("gc", "retrying")] {
-            assert!(matches!(place(word, &kinds()), Place::Pane(pane) if pane.word == meant));
+            assert!(
+                matches!(find_destination(word, &kinds()), Destination::Pane(pane) if pane.word == meant)
+            );
         }
         for word in ["q", "quit"] {
-            assert!(matches!(place(word, &kinds()), Place::Quit));
+            assert!(matches!(
+                find_destination(word, &kinds()),
+                Destination::Quit
+            ));
         }
         for word in ["network", "networks", "net", " network ", "Network", "NET"] {
             assert!(
-                matches!(place(word, &kinds()), Place::Kind(k) if k.name.as_str() == "network")
+                matches!(find_destination(word, &kinds()), Destination::Kind(k) if k.name.as_str() == "network")
             );
         }
     }
@@ -190,17 +195,24 @@ mod tests {
     #[test]
     fn words_match_regardless_of_case_hyphens_and_plural() {
         for word in ["Floating_IP", "floating-ip", "Floating-IPs", "FIP"] {
-            let found = place(word, &kinds());
-            assert!(matches!(found, Place::Kind(kind) if kind.name.as_str() == "floating_ip"));
+            let found = find_destination(word, &kinds());
+            assert!(
+                matches!(found, Destination::Kind(kind) if kind.name.as_str() == "floating_ip")
+            );
         }
-        assert!(matches!(place("Stuck", &kinds()), Place::Pane(pane) if pane.word == "stuck"));
-        assert!(matches!(place("QUIT", &kinds()), Place::Quit));
+        assert!(
+            matches!(find_destination("Stuck", &kinds()), Destination::Pane(pane) if pane.word == "stuck")
+        );
+        assert!(matches!(
+            find_destination("QUIT", &kinds()),
+            Destination::Quit
+        ));
     }
 
     #[test]
     fn an_unknown_word_gets_a_suggestion() {
         for typed in ["netwrok", "NETWROK"] {
-            let Place::Unknown(text) = place(typed, &kinds()) else {
+            let Destination::Unknown(text) = find_destination(typed, &kinds()) else {
                 panic!("{typed} is known");
             };
             assert_eq!(

@@ -414,8 +414,8 @@ impl Keymap {
                 let Some(key) = both else { continue };
                 let moves = |b: &Binding| matches!(b.action, Action::First | Action::Last);
                 let hides = other.scope == Scope::Everywhere && !moves(other)
-                    || binding.scope.shares(other.scope)
-                    || other.scope.shares(binding.scope)
+                    || binding.scope.has_keys_of(other.scope)
+                    || other.scope.has_keys_of(binding.scope)
                     || binding.scope == Scope::Replay
                     || other.scope == Scope::Replay;
                 if binding.scope == other.scope || hides {
@@ -438,7 +438,7 @@ impl Keymap {
         offered.filter(move |b| match b.scope {
             Scope::Replay => replays,
             Scope::Everywhere => true,
-            Scope::Marks | Scope::Sorts => scope.shares(b.scope),
+            Scope::Marks | Scope::Sorts => scope.has_keys_of(b.scope),
             own => own == scope && !(replays && b.action.changes_a_cloud()),
         })
     }
@@ -453,7 +453,7 @@ impl Keymap {
             found.map(|b| b.action)
         };
         let of_replay = || replays.then(|| find(Scope::Replay)).flatten();
-        let shared = |of: Scope| scope.shares(of).then(|| find(of)).flatten();
+        let shared = |of: Scope| scope.has_keys_of(of).then(|| find(of)).flatten();
         find(scope)
             .or_else(|| shared(Scope::Marks))
             .or_else(|| shared(Scope::Sorts))
@@ -503,7 +503,7 @@ impl Action {
     }
 
     /// Whether the action is available even in a modal pane.
-    pub(crate) fn leaves(self) -> bool {
+    pub(crate) fn works_in_modal_pane(self) -> bool {
         matches!(
             self,
             Self::Quit | Self::Suspend | Self::Repaint | Self::Back | Self::Previous
@@ -602,7 +602,7 @@ pub(crate) fn key_names(binding: &Binding) -> String {
 
 impl Scope {
     /// Whether the keys of [`Scope::Marks`] or [`Scope::Sorts`] have a meaning in this pane too.
-    pub(crate) fn shares(self, of: Self) -> bool {
+    pub(crate) fn has_keys_of(self, of: Self) -> bool {
         let marks = matches!(
             self,
             Self::Browse | Self::Deletions | Self::Attention | Self::Causes | Self::Columns

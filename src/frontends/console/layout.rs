@@ -2,8 +2,8 @@
 
 use ratatui::layout::Rect;
 
-use super::look::{Cell, RenderContext};
 use super::panes::kit::Pane;
+use super::render_context::{Cell, RenderContext};
 
 /// On a smaller screen the console only says that it is too small.
 pub(super) const COLUMNS_MIN: u16 = 40;

@@ -16,10 +16,10 @@ use crate::control::Control;
 
 use super::event::Event;
 use super::keys::{self, Keymap};
-use super::look::Tone;
 use super::prompt::Prompt;
 use super::question;
 use super::render::{news, render_lines};
+use super::render_context::Tone;
 use super::runtime::{Asker, TICK};
 use super::state::State;
 use super::update::update;

@@ -4,7 +4,7 @@
 use termina::event::KeyCode;
 
 use super::about::deletions_in;
-use super::bulk::Bulk;
+use super::bulk::BulkCommands;
 use super::event::Effect;
 use super::prompt::Prompt;
 use super::state::State;
@@ -116,6 +116,10 @@ fn work_words(state: &State) -> String {
 /// Says which commands were confirmed and would not be sent.
 fn unsent_words(state: &State) -> String {
     let unsent = count(state.unsent(), "command");
-    let what = state.bulks.iter().map(Bulk::what).collect::<Vec<_>>();
+    let what = state
+        .bulks
+        .iter()
+        .map(BulkCommands::what)
+        .collect::<Vec<_>>();
     format!("{unsent} not sent yet: {}.", what.join("; "))
 }

@@ -9,7 +9,7 @@ use crate::domain::moment;
 
 use super::Replayed;
 use super::keys::Action;
-use super::look::Tone;
+use super::render_context::Tone;
 use super::state::State;
 
 /// Number of jumps from the first time of a replay to the last.

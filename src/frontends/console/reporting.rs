@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use chrono::Utc;
 
 use super::event::{Effect, NotWritten};
-use super::look::Tone;
 use super::prompt::Prompt;
+use super::render_context::Tone;
 use super::state::State;
 use crate::control::{Control, query};
 use crate::frontends::report;

@@ -34,7 +34,7 @@ pub(crate) struct Line<'l> {
     /// The words after the first one, without `@`, `project=` and the filter.
     pub(crate) rest: Vec<&'l str>,
     /// The text after `@`: a site, a cloud or a region.
-    pub(crate) place: Option<&'l str>,
+    pub(crate) site: Option<&'l str>,
     pub(crate) project: Option<&'l str>,
     pub(crate) filter: Option<&'l str>,
 }
@@ -50,8 +50,8 @@ impl<'l> Line<'l> {
             ..Self::default()
         };
         for word in words.split_whitespace() {
-            if let Some(place) = word.strip_prefix('@') {
-                line.place = Some(place);
+            if let Some(site) = word.strip_prefix('@') {
+                line.site = Some(site);
             } else if let Some(project) = word.strip_prefix("project=") {
                 line.project = Some(project);
             } else if line.word.is_empty() {
@@ -79,12 +79,12 @@ pub(crate) fn regions(sites: &[SiteStatus]) -> BTreeSet<String> {
 }
 
 /// All names that may follow `@`: clouds, regions and sites.
-pub(crate) fn places(sites: &[SiteStatus]) -> BTreeSet<String> {
+pub(crate) fn site_names(sites: &[SiteStatus]) -> BTreeSet<String> {
     let whole = sites.iter().map(|it| it.site.to_string());
-    let mut places = clouds(sites);
-    places.extend(regions(sites));
-    places.extend(whole);
-    places
+    let mut names = clouds(sites);
+    names.extend(regions(sites));
+    names.extend(whole);
+    names
 }
 
 fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
@@ -155,7 +155,7 @@ impl EstateScope {
     ///
     /// # Errors
     /// No site, cloud or region has that name; the message names the nearest one.
-    pub(crate) fn set_place(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
+    pub(crate) fn set_site(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
         if sites.iter().any(|it| it.site.parts().0 == name) {
             self.region = None;
             return self.set_cloud(name, sites);
@@ -173,7 +173,7 @@ impl EstateScope {
             (self.cloud, self.region) = (Some(cloud.to_owned()), region);
             return Ok(());
         }
-        let names = places(sites);
+        let names = site_names(sites);
         let names = names.iter().map(String::as_str);
         Err(unknown("cloud, region or site", name, names))
     }
@@ -207,7 +207,7 @@ impl EstateScope {
             let mut within: Vec<String> = within.map(ToString::to_string).collect();
             if within.is_empty() {
                 // The engine no longer serves any site of the scope, so no row may match.
-                within.push(self.place());
+                within.push(self.site_words());
             }
             words.push(exact_word("site", &within));
         }
@@ -224,25 +224,25 @@ impl EstateScope {
     }
 
     /// The cloud and region of the scope, as they are written after `@`.
-    fn place(&self) -> String {
+    fn site_words(&self) -> String {
         let parts = [self.cloud.as_deref(), self.region.as_deref()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("/")
     }
 
     fn words(&self) -> String {
-        let place = Some(self.place()).filter(|place| !place.is_empty());
+        let site = Some(self.site_words()).filter(|site| !site.is_empty());
         let project = self.project.as_ref().map(|name| format!("project {name}"));
-        let words: Vec<String> = place.into_iter().chain(project).collect();
+        let words: Vec<String> = site.into_iter().chain(project).collect();
         words.join(", ")
     }
 
     /// The view of a pane in this scope, as [`Line::parse`] reads it.
     pub(crate) fn view(&self, word: &str, filter: &str) -> String {
-        let place = Some(self.place()).filter(|place| !place.is_empty());
-        let place = place.map(|place| format!("@{place}"));
+        let site = Some(self.site_words()).filter(|site| !site.is_empty());
+        let site = site.map(|site| format!("@{site}"));
         let project = self.project.as_ref().map(|name| format!("project={name}"));
         let filter = (!filter.is_empty()).then(|| format!("/{filter}"));
-        let parts = [Some(word.to_owned()), place, project, filter];
+        let parts = [Some(word.to_owned()), site, project, filter];
         parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 }
@@ -254,14 +254,14 @@ mod tests {
     #[test]
     fn a_command_line_is_parsed_into_its_parts() {
         let line = Line::parse("port @west project=demo /web !lab");
-        assert_eq!((line.word, line.place), ("port", Some("west")));
+        assert_eq!((line.word, line.site), ("port", Some("west")));
         assert_eq!(
             (line.project, line.filter),
             (Some("demo"), Some("web !lab"))
         );
         let saves = Line::parse(" view  save night ");
         assert_eq!((saves.word, saves.rest), ("view", vec!["save", "night"]));
-        assert_eq!(Line::parse("@prod").place, Some("prod"));
+        assert_eq!(Line::parse("@prod").site, Some("prod"));
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
         let view = scope.view("stuck", "timeout");
         assert_eq!(view, "stuck @prod/west project=demo /timeout");
         let line = Line::parse(&view);
-        assert_eq!(line.place, Some("prod/west"));
+        assert_eq!(line.site, Some("prod/west"));
         assert_eq!(EstateScope::default().view("home", ""), "home");
     }
 }

@@ -11,7 +11,7 @@ pub(super) fn set_filter(state: &mut State, filter: String) {
     let now = state.ages_as_of();
     state.with_top(|pane, context| {
         if pane.list().filter.text() != filter {
-            let query = SearchQuery::naming(&filter, &projects, &pane.columns());
+            let query = SearchQuery::parse_with_names(&filter, &projects, &pane.columns());
             show_fitting(pane, query, now, context);
         }
     });
@@ -24,7 +24,7 @@ pub(super) fn show_fitting(
     now: DateTime<Utc>,
     context: &mut Context,
 ) {
-    filter.at(now);
+    filter.set_now(now);
     pane.list_mut().filter = filter;
     pane.filter_changed();
     pane.wake(false, context);

@@ -9,14 +9,14 @@ use crate::control::{KindInfo, SiteState, SiteStatus, Snapshot, query};
 use crate::domain::text::did_you_mean;
 use crate::system::config::Theme;
 
-use super::bulk::Bulk;
-use super::command::{self, Known, Place};
+use super::bulk::BulkCommands;
+use super::command::{self, Destination, Known};
 use super::event::{Effect, Outbox};
 use super::keys::Scope;
-use super::look::{Notice, RenderContext, Tone};
 use super::panes::kit::{Choosable, Context, Pane, PaneRequest, columns_owner};
 use super::panes::{Around, Route, open};
 use super::prompt::{CommandWords, Prompt};
+use super::render_context::{Notice, RenderContext, Tone};
 use super::replay_cursor::ReplayCursor;
 use super::scope::{AppliedScope, EstateScope};
 use super::{ConsoleOptions, EngineMode, Exit, layout};
@@ -74,7 +74,7 @@ pub struct State {
     /// Commands under way by ticket, each with its words for the person.
     pub(super) submitted: HashMap<u64, CommandWords>,
     /// Commands that were confirmed together and are under way.
-    pub(super) bulks: Vec<Bulk>,
+    pub(super) bulks: Vec<BulkCommands>,
     /// Number of reports that are being written.
     pub(super) reports_under_way: usize,
     /// Sequence number of the last event that was followed.
@@ -148,7 +148,8 @@ impl State {
             false => Route::Home(),
         }));
         // Only the word of a kind has to wait until the kinds are known.
-        let opens_now = |word: &String| matches!(command::place(word, &[]), Place::Pane(_));
+        let opens_now =
+            |word: &String| matches!(command::find_destination(word, &[]), Destination::Pane(_));
         if let Some(word) = state.start.take_if(|word| opens_now(word)) {
             state.go(&word);
         }
@@ -357,7 +358,7 @@ impl State {
         let mut requests = Vec::new();
         let (ages_as_of, replays) = (self.ages_as_of(), self.replays());
         let pane = self.panes.get_mut(at)?;
-        pane.list_mut().filter.at(ages_as_of);
+        pane.list_mut().filter.set_now(ages_as_of);
         let mut context = Context {
             keys: &self.options.keys,
             snapshot: &self.snapshot,
@@ -546,14 +547,14 @@ impl State {
 
     /// Opens the pane or kind that was typed after `:`.
     pub(super) fn go(&mut self, word: &str) {
-        let pane = match command::place(word, &self.kinds) {
-            Place::Kind(kind) => open(Route::Browse(kind)),
-            Place::Quit => return self.quit(),
-            Place::Pane(named) => match (named.open)(&self.around()) {
+        let pane = match command::find_destination(word, &self.kinds) {
+            Destination::Kind(kind) => open(Route::Browse(kind)),
+            Destination::Quit => return self.quit(),
+            Destination::Pane(named) => match (named.open)(&self.around()) {
                 Ok(pane) => pane,
                 Err(why) => return self.say(Tone::Warn, why),
             },
-            Place::Unknown(text) => {
+            Destination::Unknown(text) => {
                 self.say(Tone::Warn, text);
                 return self.ask_kinds();
             }
@@ -591,7 +592,7 @@ impl State {
 
     /// Number of commands that were confirmed together and have not been sent yet.
     pub(super) fn unsent(&self) -> usize {
-        self.bulks.iter().map(Bulk::unsent).sum()
+        self.bulks.iter().map(BulkCommands::unsent).sum()
     }
 
     /// Quits, or asks first what happens to unsent commands and to the work of an engine in this process.

@@ -141,7 +141,14 @@ impl Terminal {
         if let Some(slow) = &mut self.slow {
             let carried = slow.refill();
             let room = if wanted { f64::INFINITY } else { carried };
-            is_whole = trickle(&mut out, &mut self.shown, &frame, cursor, self.colour, room);
+            is_whole = write_rows_within_budget(
+                &mut out,
+                &mut self.shown,
+                &frame,
+                cursor,
+                self.colour,
+                room,
+            );
             self.spare = frame;
         } else {
             paint(&mut out, self.shown.diff_iter(&frame), self.colour);
@@ -279,7 +286,7 @@ fn hook_panics() {
 /// Writes as many rows as fit in `room` bytes, but at least one if `room` is positive: first the row where the
 /// person types, then rows whose first cell changes, as it does when the cursor moves. Returns true if no row is
 /// left.
-fn trickle(
+fn write_rows_within_budget(
     out: &mut Vec<u8>,
     shown: &mut Buffer,
     frame: &Buffer,
@@ -459,7 +466,8 @@ mod tests {
         let mut parts = Vec::new();
         loop {
             let mut out = Vec::new();
-            let is_whole = trickle(&mut out, &mut shown, &frame, None, false, 80.0);
+            let is_whole =
+                write_rows_within_budget(&mut out, &mut shown, &frame, None, false, 80.0);
             assert!(out.len() <= 80, "{}", out.len());
             parts.push(String::from_utf8_lossy(&out).into_owned());
             if is_whole {
@@ -472,10 +480,14 @@ mod tests {
         // Without credit nothing is written.
         let mut out = Vec::new();
         let empty = Buffer::empty(area);
-        assert!(!trickle(&mut out, &mut shown, &empty, None, false, -5.0));
+        assert!(!write_rows_within_budget(
+            &mut out, &mut shown, &empty, None, false, -5.0
+        ));
         assert!(out.is_empty());
         // A row that becomes blank takes one sequence.
-        assert!(trickle(&mut out, &mut shown, &empty, None, false, 80.0));
+        assert!(write_rows_within_budget(
+            &mut out, &mut shown, &empty, None, false, 80.0
+        ));
         assert_eq!(out.len(), 6 * "\x1b[1;1H\x1b[K".len());
         assert_eq!(shown, empty);
     }

@@ -9,12 +9,12 @@ use crate::control::{ControlError, Page, Receipt, Request as _, query};
 use crate::domain::filter::SearchQuery;
 use crate::domain::model::Event as LedgerEvent;
 
-use super::bulk::Bulk;
+use super::bulk::BulkCommands;
 use super::event::{Effect, Event};
 use super::keys::{Action, Scope, key_name};
-use super::look::Tone;
 use super::panes::kit::Arrived;
 use super::prompt::{self, CommandWords, Prompt};
+use super::render_context::Tone;
 use super::searching::{set_filter, show_fitting};
 use super::state::State;
 use super::{alert, column_choice, command, layout, question, replaying, reporting, views};
@@ -318,7 +318,11 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
     let (projects, now) = (state.projects.clone(), state.ages_as_of());
     state.with_any(|pane, context| {
         if pane.list().filter.asks_for_projects() {
-            let filter = SearchQuery::naming(pane.list().filter.text(), &projects, &pane.columns());
+            let filter = SearchQuery::parse_with_names(
+                pane.list().filter.text(),
+                &projects,
+                &pane.columns(),
+            );
             show_fitting(pane, filter, now, context);
         }
         false
@@ -420,7 +424,7 @@ fn confirm_entered(state: &mut State, mut confirm: Box<prompt::Confirm>) {
     }
     if confirm.is_of_marked {
         state.with_top(|pane, _| pane.list_mut().marks.clear());
-        state.bulks.push(Bulk::of(*confirm));
+        state.bulks.push(BulkCommands::of(*confirm));
         return state.send_bulks();
     }
     let Some(command) = confirm.commands.first() else {

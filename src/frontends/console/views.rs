@@ -1,9 +1,9 @@
 //! Handles a line that was typed after `:`: opens its pane, sets the scope, or opens or saves a view.
 
 use super::column_choice;
-use super::command::{self, COLUMNS, Place};
+use super::command::{self, COLUMNS, Destination};
 use super::event::Effect;
-use super::look::Tone;
+use super::render_context::Tone;
 use super::scope::{EstateScope, Line};
 use super::searching::set_filter;
 use super::state::State;
@@ -56,13 +56,13 @@ pub(super) fn open_view(state: &mut State, text: &str) {
 fn open(state: &mut State, line: &Line<'_>, mut scope: EstateScope) {
     let word = [&[line.word], line.rest.as_slice()].concat().join(" ");
     if !word.is_empty()
-        && let Place::Unknown(why) = command::place(&word, &state.kinds)
+        && let Destination::Unknown(why) = command::find_destination(&word, &state.kinds)
     {
         state.say(Tone::Warn, why);
         return state.ask_kinds();
     }
-    if let Some(place) = line.place
-        && let Err(why) = scope.set_place(place, &state.snapshot.sites)
+    if let Some(site) = line.site
+        && let Err(why) = scope.set_site(site, &state.snapshot.sites)
     {
         return state.say(Tone::Warn, why);
     }

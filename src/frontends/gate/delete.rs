@@ -20,9 +20,9 @@ use super::pass::{Whole, empty, streamed};
 use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::rights::Caller;
 use super::route::{Named, PathTarget};
-use super::rules::{Asker, Operation, Ruling};
+use super::rules::{Operation, RequestSource, Ruling};
 use super::{Call, Gate, Response};
-use crate::control::traffic::Met;
+use crate::control::traffic::Treatment;
 use crate::control::{Command, Envelope, Receipt, Snapshot, query};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, Step, StepState};
@@ -51,7 +51,7 @@ impl Gate {
                 self.delete_now(call, body, named).await
             }
             Ruling::NotFound => {
-                if call.asker != Asker::Local {
+                if call.asker != RequestSource::Local {
                     self.caller(&call.head).await?;
                 }
                 Err(self.not_found(named).await)
@@ -88,11 +88,11 @@ impl Gate {
             park,
             ..PlanOptions::default()
         };
-        if asker == Asker::User && options.cascade && !by_itself {
+        if asker == RequestSource::User && options.cascade && !by_itself {
             let (caller, id) = self.begin(&head, named, options).await?;
             return self.checked(&caller, &head, named, id).await;
         }
-        if asker == Asker::User
+        if asker == RequestSource::User
             && (park || self.may_have_copies(kind))
             // A service deletes its own resources with its own rights.
             && !self.is_service(&head).await?
@@ -170,7 +170,7 @@ impl Gate {
         if !own && !caller.is_admin {
             return Err(self.in_use(named, "it belongs to another project", None, None));
         }
-        let command = Command::DeleteSeen {
+        let command = Command::DeleteResources {
             resources: vec![resource],
             options,
         };
@@ -322,7 +322,7 @@ impl Gate {
     }
 
     fn no_content(&self, id: &str) -> Response {
-        self.counter.met(Met::Accepted);
+        self.counter.count_treatment(Treatment::Accepted);
         let mut response = Response::new(empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         name_deletion(response.headers_mut(), Some(id));
@@ -330,7 +330,7 @@ impl Gate {
     }
 
     fn accepted(&self, id: &str) -> Response {
-        self.counter.met(Met::Accepted);
+        self.counter.count_treatment(Treatment::Accepted);
         let location = format!("{DELETIONS}{id}");
         let mut response =
             Whole::json_of(&json!({ "deletion": { "id": id, "href": location } })).relay();

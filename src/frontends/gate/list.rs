@@ -11,11 +11,11 @@ use super::page::{Page, PageRequest, Row, with_query};
 use super::pass::Whole;
 use super::read::{fields_of_parts, show_deleting};
 use super::refusal::{Refusal, Result};
-use super::rules::{Asker, Operation, Ruling, ruling};
+use super::rules::{Operation, RequestSource, Ruling, ruling};
 use super::threads::Yielder;
 use super::{Call, Gate, Response, threads};
 use crate::cloud::openstack::RestCalls;
-use crate::control::traffic::Met;
+use crate::control::traffic::Treatment;
 use crate::domain::kinds::{Bond, Kind, Kinds};
 use crate::domain::model::KindName;
 
@@ -34,7 +34,7 @@ impl Gate {
         let wanted = Arc::new(Wanted::of(self, &call, kind));
         let head = call.head;
         let mut first = head.clone();
-        first.uri = wanted.asked.asked_of_the_service(&head.uri);
+        first.uri = wanted.asked.service_uri(&head.uri);
         let first = self.send(first).await?;
         let mut large = None;
         let (answered, page) = self.page(first, &wanted, &mut large).await?;
@@ -63,8 +63,8 @@ impl Gate {
             onward = more.onward(direction);
             page.append(more, direction);
         }
-        if let Some(met) = page.met {
-            self.counter.met(met);
+        if let Some(treatment) = page.treatment {
+            self.counter.count_treatment(treatment);
         } else if !wanted.asked.changes_the_request() {
             return Ok(answered.relay());
         }
@@ -151,11 +151,11 @@ impl Gate {
             let ruling = ruling(own.or_else(of_whole), *asker, Operation::Read);
             let is_deleting = match ruling {
                 Ruling::NotFound => {
-                    page.met = Some(Met::Hidden);
+                    page.treatment = Some(Treatment::Hidden);
                     continue;
                 }
                 Ruling::ShowDeleting => {
-                    page.met.get_or_insert(Met::Deleting);
+                    page.treatment.get_or_insert(Treatment::Deleting);
                     if let Some(row) = row.as_object_mut() {
                         show_deleting(kind, row, asked);
                     }
@@ -180,7 +180,7 @@ impl Gate {
 /// A client's request for a list.
 struct Wanted {
     kind: KindName,
-    asker: Asker,
+    asker: RequestSource,
     asked: PageRequest,
 }
 
@@ -197,8 +197,8 @@ impl Wanted {
             asker,
             asked: match asker {
                 // A central site sees what the service has, so the service applies the filter.
-                Asker::Central => asked.by_the_service(),
-                Asker::User | Asker::Local | Asker::Service => asked,
+                RequestSource::Central => asked.by_the_service(),
+                RequestSource::User | RequestSource::Local | RequestSource::Service => asked,
             },
         }
     }

@@ -65,14 +65,16 @@ use crate::domain::model::{CopiedBy, KindName, Phase, Site};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::{GateSettings, GateSource};
-use crate::system::listener::{self, Arriving, Bounds, Crowd, Guest, Http, accept_each};
+use crate::system::listener::{
+    self, AdmittedConnection, Arriving, Bounds, ConnectionTable, Http, accept_each,
+};
 pub use budget::Budget;
 pub use key_locks::KeyLocks;
 use pass::streamed;
 use refusal::{Refusal, Result};
 use rights::TokenCache;
 use route::{PathTarget, Routes};
-use rules::{Asker, Operation, Ruling, ruling};
+use rules::{Operation, RequestSource, Ruling, ruling};
 pub use threads::Threads;
 
 /// Time that requests in progress have to finish when the engine ends.
@@ -84,7 +86,7 @@ type Out = Either<Arriving, Full<Bytes>>;
 type Response = http::Response<Out>;
 
 /// The parts from which [`serve`] builds a gate.
-pub struct Parts {
+pub struct GateParts {
     pub settings: GateSettings,
     pub kinds: Arc<Kinds>,
     /// The sites that copy resources from other sites.
@@ -132,7 +134,7 @@ struct Gate {
     tombstones: Arc<Tombstones>,
     key_locks: Arc<KeyLocks>,
     budget: Arc<Budget>,
-    crowd: Arc<Crowd<IpAddr>>,
+    table: Arc<ConnectionTable<IpAddr>>,
     counter: Arc<Counter>,
     control: Arc<dyn Control>,
     session: Arc<Session>,
@@ -146,7 +148,7 @@ struct Gate {
 /// A request without its body, and who sends it.
 struct Call {
     head: request::Parts,
-    asker: Asker,
+    asker: RequestSource,
 }
 
 /// The address and the routes of the service.
@@ -181,7 +183,7 @@ impl GateHandle {
 ///
 /// # Errors
 /// The address is taken, or the cloud's certificates cannot be used.
-pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
+pub async fn serve(parts: GateParts) -> Result<GateHandle, ServeError> {
     let wanted = parts.settings.listen;
     let failed = |source| ServeError::Listen {
         address: wanted,
@@ -202,7 +204,7 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     let counters = &parts.counters;
     let counter = counters.open(address.to_string(), source, site.clone(), service.clone());
     let limits = &parts.settings.limits;
-    let crowd = Crowd::new(Bounds {
+    let table = ConnectionTable::new(Bounds {
         all: limits.connections,
         each: limits.connections.div_ceil(2),
         wait: limits.head_timeout,
@@ -223,7 +225,7 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
         tombstones: parts.tombstones,
         key_locks: parts.key_locks,
         budget: parts.budget,
-        crowd,
+        table,
         control: parts.control,
         session: parts.session,
         clock: parts.clock,
@@ -271,13 +273,16 @@ async fn run(
     stop: CancellationToken,
 ) {
     let connections = TaskTracker::new();
-    let crowd = gates[0].crowd.clone();
-    let serve = |(stream, peer): (TcpStream, SocketAddr), _, guest| {
+    let table = gates[0].table.clone();
+    let serve = |(stream, peer): (TcpStream, SocketAddr), _, admitted| {
         let (thread, handle) = threads.next();
         let gate = gates[thread].clone();
-        connections.spawn_on(gate.connection(stream, peer, guest, stop.clone()), handle);
+        connections.spawn_on(
+            gate.connection(stream, peer, admitted, stop.clone()),
+            handle,
+        );
     };
-    accept_each(listener, crowd, stop.clone(), serve).await;
+    accept_each(listener, table, stop.clone(), serve).await;
     connections.close();
     // Connections that take longer end with the engine.
     let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
@@ -288,7 +293,7 @@ impl Gate {
         self: Arc<Self>,
         stream: TcpStream,
         peer: SocketAddr,
-        guest: Guest<IpAddr>,
+        admitted: AdmittedConnection<IpAddr>,
         stop: CancellationToken,
     ) {
         // Registers the stream with the reactor of this thread.
@@ -307,7 +312,7 @@ impl Gate {
             let gate = self.clone();
             async move { Ok::<_, Infallible>(gate.answer(request, peer).await) }
         });
-        if let Err(error) = listener::serve(stream, &guest, http, service, &stop).await {
+        if let Err(error) = listener::serve(stream, &admitted, http, service, &stop).await {
             tracing::debug!(%peer, %error, "a connection ended");
         }
     }
@@ -320,7 +325,7 @@ impl Gate {
         match self.decide(head, body, peer).await {
             Ok(response) => response,
             Err(refusal) => {
-                self.counter.met(refusal.met());
+                self.counter.count_treatment(refusal.treatment());
                 refusal.into_response(&self.service, &accept)
             }
         }
@@ -392,13 +397,13 @@ impl Gate {
     }
 
     /// Returns who asks: the listener decides, a trusted header can only narrow that (T4, T18).
-    fn asker(&self, head: &request::Parts, peer: SocketAddr) -> Asker {
+    fn asker(&self, head: &request::Parts, peer: SocketAddr) -> RequestSource {
         let narrowed = self.settings.trust.as_ref().is_some_and(|trust| {
             trust.from.iter().any(|net| net.contains(&peer.ip()))
                 && text_of(head, &trust.header).eq_ignore_ascii_case("local")
         });
         match self.settings.source {
-            GateSource::User if narrowed => Asker::Local,
+            GateSource::User if narrowed => RequestSource::Local,
             source => source.into(),
         }
     }
@@ -412,7 +417,7 @@ impl Gate {
         (!has_ended || !natural()).then_some(phase)
     }
 
-    fn ruling(&self, named: &route::Named, asker: Asker, operation: Operation) -> Ruling {
+    fn ruling(&self, named: &route::Named, asker: RequestSource, operation: Operation) -> Ruling {
         ruling(self.phase(&named.kind, &named.id), asker, operation)
     }
 
@@ -424,11 +429,11 @@ impl Gate {
         operation: Operation,
     ) -> Result<Ruling> {
         let ruling = self.ruling(named, call.asker, operation);
-        let may_be_service = ruling != Ruling::Pass && call.asker == Asker::User;
+        let may_be_service = ruling != Ruling::Pass && call.asker == RequestSource::User;
         if !may_be_service || !self.is_service(&call.head).await? {
             return Ok(ruling);
         }
-        Ok(self.ruling(named, Asker::Service, operation))
+        Ok(self.ruling(named, RequestSource::Service, operation))
     }
 
     /// Returns the upstream, which the first request looks up in the catalog. After a failure the next

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::rows;
-use crate::control::traffic::Met;
+use crate::control::traffic::Treatment;
 use crate::domain::kinds::Kind;
 
 /// One page of a list.
@@ -22,7 +22,7 @@ pub(super) struct Page {
     /// Number of rows that the service sent.
     pub(super) size: usize,
     /// How the rules changed the page; None if they did not.
-    pub(super) met: Option<Met>,
+    pub(super) treatment: Option<Treatment>,
     /// Path and query of the neighbouring pages.
     next: Option<String>,
     previous: Option<String>,
@@ -65,7 +65,7 @@ impl Page {
             json,
             items: items.to_owned(),
             rows: Vec::with_capacity(rows.len()),
-            met: None,
+            treatment: None,
             next,
             previous,
         };
@@ -74,8 +74,8 @@ impl Page {
 
     /// Appends the rows of the neighbouring page in this direction.
     pub(super) fn append(&mut self, mut beside: Self, direction: Direction) {
-        if self.met != Some(Met::Hidden) {
-            self.met = beside.met.or(self.met);
+        if self.treatment != Some(Treatment::Hidden) {
+            self.treatment = beside.treatment.or(self.treatment);
         }
         match direction {
             Direction::Forward => self.rows.append(&mut beside.rows),
@@ -296,7 +296,7 @@ impl PageRequest {
 
     /// Returns the URI for the service: with the fields that the gate needs, and without the filter that the
     /// gate applies.
-    pub(super) fn asked_of_the_service(&self, uri: &Uri) -> Uri {
+    pub(super) fn service_uri(&self, uri: &Uri) -> Uri {
         let by_gate = self.filter.as_ref().filter(|filter| filter.by_gate);
         if self.missing.is_empty() && by_gate.is_none() {
             return uri.clone();

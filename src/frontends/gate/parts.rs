@@ -41,7 +41,7 @@ impl Gate {
         let mut next: Vec<&Kind> = self.kinds.get(kind).into_iter().collect();
         while let Some(kind) = next.pop() {
             for reference in kind.bonds(bond) {
-                if self.tombstones.any_going(&self.site, &reference.to) {
+                if self.tombstones.is_any_under_way(&self.site, &reference.to) {
                     return true;
                 }
                 if known.insert(&reference.to) {
@@ -298,7 +298,7 @@ impl Gate {
                 rows_max: None,
                 paging: call.paging,
                 row_id: call.row_id(),
-                uncommon: call.uncommon(),
+                options: call.options(),
                 deadline: self.call_timeout,
             });
             match listed.await {

@@ -9,11 +9,11 @@ use super::page::PageRequest;
 use super::pass::Whole;
 use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::route::{Named, PathTarget};
-use super::rules::{Asker, Operation, Ruling};
+use super::rules::{Operation, RequestSource, Ruling};
 use super::{Call, Gate, Out, Response};
 use crate::cloud::openstack::{RestCalls, item_in};
 use crate::control::query;
-use crate::control::traffic::Met;
+use crate::control::traffic::Treatment;
 use crate::domain::kinds::{Bond, Kind, Reference};
 use crate::domain::model::KindName;
 
@@ -62,7 +62,7 @@ impl Gate {
         if self.ruling(named, asker, Operation::Read) == Ruling::NotFound {
             return Ok(true);
         }
-        if asker != Asker::Local || !self.may_be_part(named, asker) {
+        if asker != RequestSource::Local || !self.may_be_part(named, asker) {
             return Ok(false);
         }
         self.authenticate(&call.head).await?;
@@ -71,11 +71,11 @@ impl Gate {
     }
 
     /// Whether resources of this kind may be parts, which are shown as their parent is.
-    pub(super) fn has_parts(&self, kind: &KindName, asker: Asker) -> bool {
-        asker != Asker::Central && self.may_go_along(kind, Bond::Part)
+    pub(super) fn has_parts(&self, kind: &KindName, asker: RequestSource) -> bool {
+        asker != RequestSource::Central && self.may_go_along(kind, Bond::Part)
     }
 
-    fn may_be_part(&self, named: &Named, asker: Asker) -> bool {
+    fn may_be_part(&self, named: &Named, asker: RequestSource) -> bool {
         self.phase(&named.kind, &named.id).is_none() && self.has_parts(&named.kind, asker)
     }
 
@@ -88,7 +88,7 @@ impl Gate {
         let asked = PageRequest::of(&head.uri, kind, &fields_of_parts(kind));
         let is_head = head.method == Method::HEAD;
         let mut first = head;
-        first.uri = asked.asked_of_the_service(&first.uri);
+        first.uri = asked.service_uri(&first.uri);
         let answered = self.fetch(first).await?;
         let json = answered.json().await;
         let mut json = json.filter(|_| answered.head.status == StatusCode::OK);
@@ -110,7 +110,7 @@ impl Gate {
                 return Err(self.not_found(named).await.by(deletion));
             }
             (Some(whole), Some(Ruling::ShowDeleting)) => {
-                self.counter.met(Met::Deleting);
+                self.counter.count_treatment(Treatment::Deleting);
                 deletion = self.deletion_of(&whole).await;
                 if let Some(row) = shown.as_object_mut() {
                     show_deleting(kind, row, &asked);
@@ -131,7 +131,7 @@ impl Gate {
     /// Answers that a resource is not found. A local site learns it at once. For other callers the upstream
     /// checks the token first: its refusal, or its own 404, is the answer.
     pub(super) async fn hidden(&self, call: Call, body: Out, named: &Named) -> Result<Response> {
-        if call.asker != Asker::Local {
+        if call.asker != RequestSource::Local {
             let answered = self.pass(call.head, body).await?;
             if !answered.status().is_success() {
                 return Ok(answered);
@@ -168,7 +168,7 @@ impl Gate {
         if let Some(row) = row {
             show_deleting(kind, row, &fields);
         }
-        self.counter.met(Met::Deleting);
+        self.counter.count_treatment(Treatment::Deleting);
         let mut response = answered.with_json(json).await;
         name_deletion(response.headers_mut(), deletion.as_deref());
         Ok(response)

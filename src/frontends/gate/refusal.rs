@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Response;
 use crate::cloud::openstack::RestCalls;
 use crate::control::ControlError;
-use crate::control::traffic::Met;
+use crate::control::traffic::Treatment;
 use crate::domain::kinds::{Kind, fill};
 use crate::domain::model::KindName;
 use crate::domain::text::escape;
@@ -32,11 +32,11 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn met(&self) -> Met {
+    pub(super) fn treatment(&self) -> Treatment {
         match self.status {
-            StatusCode::NOT_FOUND => Met::Hidden,
-            status if status.is_server_error() => Met::Failed,
-            _ => Met::Refused,
+            StatusCode::NOT_FOUND => Treatment::Hidden,
+            status if status.is_server_error() => Treatment::Failed,
+            _ => Treatment::Refused,
         }
     }
 

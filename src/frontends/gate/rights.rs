@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::refusal::{Refusal, Result};
 use super::{Gate, text_of};
-use crate::cloud::openstack::{Identity, TokenScope, Vouched};
+use crate::cloud::openstack::{Identity, TokenDescription, TokenScope};
 use crate::domain::text::escape;
 
 /// How long an answer of Keystone is valid: a gate notices a revoked role after this time.
@@ -32,7 +32,7 @@ type Known<T> = HashMap<[u8; 32], (T, DateTime<Utc>)>;
 
 /// Keystone's recent answers about tokens.
 pub(super) struct TokenCache {
-    known: Mutex<Known<Vouched>>,
+    known: Mutex<Known<TokenDescription>>,
     /// Tokens that Keystone does not know. Kept apart, so that strangers cannot evict known ones.
     unknown: Mutex<Known<()>>,
     asking: Semaphore,
@@ -50,18 +50,18 @@ impl Default for TokenCache {
 
 impl TokenCache {
     /// Returns the cached answer; `Some(None)`: Keystone does not know the token.
-    fn find(&self, hash: &[u8; 32], now: DateTime<Utc>) -> Option<Option<Vouched>> {
-        if let Some(vouched) = find(&self.known, hash, now) {
-            return Some(Some(vouched));
+    fn find(&self, hash: &[u8; 32], now: DateTime<Utc>) -> Option<Option<TokenDescription>> {
+        if let Some(described) = find(&self.known, hash, now) {
+            return Some(Some(described));
         }
         find(&self.unknown, hash, now).map(|()| None)
     }
 
-    fn keep(&self, hash: [u8; 32], vouched: Option<&Vouched>, now: DateTime<Utc>) {
-        match vouched {
-            Some(vouched) => {
-                let until = vouched.expires_at.min(now + VOUCHED_FOR);
-                keep(&self.known, hash, (vouched.clone(), until), now);
+    fn keep(&self, hash: [u8; 32], described: Option<&TokenDescription>, now: DateTime<Utc>) {
+        match described {
+            Some(described) => {
+                let until = described.expires_at.min(now + VOUCHED_FOR);
+                keep(&self.known, hash, (described.clone(), until), now);
             }
             None => keep(&self.unknown, hash, ((), now + UNKNOWN_FOR), now),
         }
@@ -116,31 +116,31 @@ impl Gate {
     /// 401: no valid token, or one with access rules, which the gate cannot check. 503: Keystone does not
     /// answer.
     pub(super) async fn caller(&self, head: &request::Parts) -> Result<Caller> {
-        let vouched = self.authenticate(head).await?;
-        if vouched.restricted {
+        let described = self.authenticate(head).await?;
+        if described.restricted {
             let message = "the gate cannot check the paths of an application credential with access rules: use one \
                            without access rules";
             return Err(Refusal::unauthorized(message));
         }
         Ok(Caller {
-            is_admin: self.is_admins(&vouched).await?,
-            has_roles_here: matches!(vouched.scope, TokenScope::Project | TokenScope::System),
-            identity: vouched.identity,
+            is_admin: self.is_admins(&described).await?,
+            has_roles_here: matches!(described.scope, TokenScope::Project | TokenScope::System),
+            identity: described.identity,
             address: head.extensions.get().copied(),
         })
     }
 
     /// Whether the token is an admin's at this gate. An admin role in a domain gives no right to the
     /// service's resources, and one in a project of another domain only to those of that project.
-    async fn is_admins(&self, vouched: &Vouched) -> Result<bool> {
-        if !has_role(&vouched.identity, &self.settings.admin_roles) {
+    async fn is_admins(&self, described: &TokenDescription) -> Result<bool> {
+        if !has_role(&described.identity, &self.settings.admin_roles) {
             return Ok(false);
         }
-        match vouched.scope {
+        match described.scope {
             TokenScope::System => Ok(true),
             TokenScope::Domain | TokenScope::Unscoped => Ok(false),
             TokenScope::Project => {
-                let domain = &vouched.identity.domain;
+                let domain = &described.identity.domain;
                 if self.settings.admin_domains.contains(domain) {
                     return Ok(true);
                 }
@@ -155,10 +155,10 @@ impl Gate {
 
     /// Returns what Keystone says of the request's token, whatever its rights. A request without a valid token
     /// is refused before the gate looks anything up.
-    pub(super) async fn authenticate(&self, head: &request::Parts) -> Result<Vouched> {
-        let vouched = self.vouched(text_of(head, "x-auth-token")).await?;
+    pub(super) async fn authenticate(&self, head: &request::Parts) -> Result<TokenDescription> {
+        let described = self.described(text_of(head, "x-auth-token")).await?;
         let message = "the request needs a token that Keystone knows";
-        vouched.ok_or_else(|| Refusal::unauthorized(message))
+        described.ok_or_else(|| Refusal::unauthorized(message))
     }
 
     /// Whether the request has a service's token: a service acts on its own resources.
@@ -167,12 +167,12 @@ impl Gate {
         if token.is_empty() {
             return Ok(false);
         }
-        let vouched = self.vouched(token).await?;
-        let roles = vouched.map(|it| it.identity.roles).unwrap_or_default();
+        let described = self.described(token).await?;
+        let roles = described.map(|it| it.identity.roles).unwrap_or_default();
         Ok(roles.iter().any(|role| role == "service"))
     }
 
-    async fn vouched(&self, token: &str) -> Result<Option<Vouched>> {
+    async fn described(&self, token: &str) -> Result<Option<TokenDescription>> {
         if token.is_empty() {
             return Ok(None);
         }
@@ -187,15 +187,18 @@ impl Gate {
         if let Some(said) = self.tokens.find(&hash, now) {
             return Ok(said);
         }
-        let asked = self.session.vouch(&SecretString::from(token)).await;
-        let vouched = asked.map_err(|error| {
+        let asked = self
+            .session
+            .describe_token(&SecretString::from(token))
+            .await;
+        let described = asked.map_err(|error| {
             tracing::warn!(gate = %self.address, %error, "Keystone does not vouch for tokens now");
             Refusal::unavailable(
                 "Keystone cannot be asked whose token this is; send the request again later",
             )
         })?;
-        self.tokens.keep(hash, vouched.as_ref(), now);
-        Ok(vouched.filter(|vouched| now < vouched.expires_at))
+        self.tokens.keep(hash, described.as_ref(), now);
+        Ok(described.filter(|described| now < described.expires_at))
     }
 
     /// Checks that the caller's roles allow a cascade. The caller's project limits which resources it deletes (P7).

@@ -17,7 +17,7 @@ pub enum Operation {
 
 /// Who asks: the source of the listener, or a service with its own token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub enum RequestSource {
     User,
     Local,
     Central,
@@ -26,7 +26,7 @@ pub enum Asker {
     Service,
 }
 
-impl From<GateSource> for Asker {
+impl From<GateSource> for RequestSource {
     fn from(source: GateSource) -> Self {
         match source {
             GateSource::User => Self::User,
@@ -54,9 +54,9 @@ pub enum Ruling {
 }
 
 /// Returns one cell of the table. A released tombstone counts as none.
-pub fn ruling(phase: Option<Phase>, asker: Asker, operation: Operation) -> Ruling {
-    use Asker::{Central, Local, Service, User};
+pub fn ruling(phase: Option<Phase>, asker: RequestSource, operation: Operation) -> Ruling {
     use Operation::{Create, Delete, Read, Refer};
+    use RequestSource::{Central, Local, Service, User};
     use Ruling::{BeingChecked, Conflict, NotFound, Pass, ShowDeleting, UnderWay};
     match (phase, operation, asker) {
         (None | Some(Phase::Released), _, _) => Pass,

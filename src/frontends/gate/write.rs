@@ -156,7 +156,7 @@ impl Gate {
                 }
                 let mut share = self.budget.body(data.len());
                 if share.is_none() {
-                    self.crowd.relieve_of_bodies();
+                    self.table.relieve_of_bodies();
                     share = self.budget.body_later(data.len()).await;
                 }
                 shares.extend(share);

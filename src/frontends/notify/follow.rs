@@ -9,10 +9,12 @@ use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
 use super::Channel;
-use super::message::{Message, Part, TOPICS_MAX};
+use super::message::{Message, TOPICS_MAX, TopicDetails};
 use crate::control::{Command, Control, ControlError, Envelope, query};
 use crate::domain::model::{Actor, Deletion, Event, EventKind, Left, Origin};
-use crate::domain::notification::{Gathered, Mark, NotificationCursor, Pace, Subject, wait_after};
+use crate::domain::notification::{
+    CursorPosition, NotificationCursor, Pace, PendingTopics, Subject, wait_after,
+};
 use crate::system::clock::Clock;
 
 /// Number of events that [`Control::events`] returns at most; fewer means that there are no more.
@@ -39,7 +41,7 @@ pub(super) struct Follower {
     clock: Clock,
     host: String,
     ledger_id: String,
-    cursor: Mark,
+    cursor: CursorPosition,
     /// Whether the cursor has not been saved in the ledger yet.
     unsaved: bool,
     /// Whether another engine may have moved the ledger's cursor.
@@ -53,7 +55,7 @@ pub(super) struct Follower {
 /// Deletes the cursor of a channel that is no longer configured: if the channel came back, an old cursor would
 /// make it send the whole history.
 pub(super) async fn forget(control: &dyn Control, channel: &str) -> Result<(), ControlError> {
-    match notification_cursor(control, channel).await?.mark {
+    match notification_cursor(control, channel).await?.position {
         Some(_) => save(control, channel, None).await,
         None => Ok(()),
     }
@@ -70,12 +72,12 @@ async fn notification_cursor(
 async fn save(
     control: &dyn Control,
     channel: &str,
-    mark: Option<Mark>,
+    position: Option<CursorPosition>,
 ) -> Result<(), ControlError> {
     let envelope = Envelope {
         command: Command::MoveNotificationCursor {
             channel: channel.to_owned(),
-            mark,
+            position,
         },
         actor: Actor {
             name: "gone".to_owned(),
@@ -105,13 +107,13 @@ impl Follower {
             clock,
             host,
             ledger_id: found.ledger_id,
-            cursor: Mark::default(),
+            cursor: CursorPosition::default(),
             unsaved: false,
             is_behind: false,
             notified: BTreeMap::new(),
         };
-        match found.mark {
-            Some(mark) => follower.cursor = mark,
+        match found.position {
+            Some(position) => follower.cursor = position,
             None => {
                 follower.cursor.through = found.newest;
                 follower.save().await?;
@@ -141,18 +143,18 @@ impl Follower {
     async fn follow(&mut self, stop: &CancellationToken) -> Result<(), ControlError> {
         if self.is_behind {
             let found = notification_cursor(self.control.as_ref(), self.channel.name()).await?;
-            self.cursor = found.mark.unwrap_or_default();
+            self.cursor = found.position.unwrap_or_default();
             (self.is_behind, self.unsaved) = (false, false);
         }
         if self.unsaved {
             self.save().await?;
         }
-        if let Some(through) = self.cursor.telling {
+        if let Some(through) = self.cursor.sending_through {
             // An engine ended between sending and recording: the same message is sent once more.
             let gathered = self.gather_to(through).await?;
             self.notify(gathered, stop).await?;
         }
-        let mut gathered = Gathered::after(self.cursor.through);
+        let mut gathered = PendingTopics::after(self.cursor.through);
         let mut full_pages = 0;
         while !stop.is_cancelled() && self.leads() {
             let wait_ms = self.until_due(&gathered);
@@ -169,7 +171,7 @@ impl Follower {
             match gathered.due(self.pace, &self.notified, self.since) {
                 Some(due) if due <= self.clock.now() => {
                     self.notify(gathered, stop).await?;
-                    gathered = Gathered::after(self.cursor.through);
+                    gathered = PendingTopics::after(self.cursor.through);
                 }
                 None if gathered.through - self.cursor.through >= QUIET_EVENTS => {
                     self.cursor.through = gathered.through;
@@ -187,7 +189,7 @@ impl Follower {
         !self.control.snapshot().borrow().engine.follows
     }
 
-    fn until_due(&self, gathered: &Gathered) -> u64 {
+    fn until_due(&self, gathered: &PendingTopics) -> u64 {
         let Some(due) = gathered.due(self.pace, &self.notified, self.since) else {
             return WAIT_MS_MAX;
         };
@@ -196,8 +198,8 @@ impl Follower {
     }
 
     /// Gathers the topics of a message that covers the events up to this one.
-    async fn gather_to(&self, through: i64) -> Result<Gathered, ControlError> {
-        let mut gathered = Gathered::after(self.cursor.through);
+    async fn gather_to(&self, through: i64) -> Result<PendingTopics, ControlError> {
+        let mut gathered = PendingTopics::after(self.cursor.through);
         while gathered.through < through {
             let mut events = self.events(gathered.through, 0).await?;
             events.retain(|event| event.seq <= through);
@@ -227,7 +229,11 @@ impl Follower {
         }
     }
 
-    async fn take(&self, gathered: &mut Gathered, events: &[Event]) -> Result<(), ControlError> {
+    async fn take(
+        &self,
+        gathered: &mut PendingTopics,
+        events: &[Event],
+    ) -> Result<(), ControlError> {
         for event in events {
             let refused = match (event.kind, &event.deletion_id) {
                 (EventKind::DeletionRefused, Some(id)) => self.deletion(id).await?,
@@ -242,20 +248,20 @@ impl Follower {
     /// between, the next one repeats the message.
     async fn notify(
         &mut self,
-        gathered: Gathered,
+        gathered: PendingTopics,
         stop: &CancellationToken,
     ) -> Result<(), ControlError> {
-        if self.cursor.telling != Some(gathered.through) {
-            self.cursor.telling = Some(gathered.through);
+        if self.cursor.sending_through != Some(gathered.through) {
+            self.cursor.sending_through = Some(gathered.through);
             self.save().await?;
         }
         if !gathered.topics.is_empty() && !self.send(&gathered, stop).await? {
             return Ok(());
         }
-        self.cursor = Mark {
+        self.cursor = CursorPosition {
             through: gathered.through,
-            telling: None,
-            failing: String::new(),
+            sending_through: None,
+            last_error: String::new(),
         };
         self.save().await?;
         let now = self.clock.now();
@@ -268,7 +274,7 @@ impl Follower {
     /// Sends a message. False if it was stopped before the message was accepted.
     async fn send(
         &mut self,
-        gathered: &Gathered,
+        gathered: &PendingTopics,
         stop: &CancellationToken,
     ) -> Result<bool, ControlError> {
         let message = self.message(gathered).await?;
@@ -291,8 +297,8 @@ impl Follower {
                     let wait = wait_after(failures);
                     let again_seconds = wait.as_secs();
                     tracing::warn!(channel, to, id = message.id, %error, again_seconds, "the notification was not delivered; it is retried");
-                    if self.cursor.failing != error.why {
-                        self.cursor.failing = error.why;
+                    if self.cursor.last_error != error.why {
+                        self.cursor.last_error = error.why;
                         self.save().await?;
                     }
                     pause(wait, stop).await;
@@ -302,7 +308,7 @@ impl Follower {
         Ok(false)
     }
 
-    async fn message(&self, gathered: &Gathered) -> Result<Message, ControlError> {
+    async fn message(&self, gathered: &PendingTopics) -> Result<Message, ControlError> {
         let mut parts = Vec::new();
         for (subject, topic) in gathered.topics.iter().take(TOPICS_MAX) {
             let deletion = match subject {
@@ -318,7 +324,7 @@ impl Follower {
                 Subject::Stuck(id) => self.left(id).await?,
                 Subject::Refused(_) | Subject::Paused(_) => Vec::new(),
             };
-            parts.push(Part {
+            parts.push(TopicDetails {
                 subject: subject.clone(),
                 topic: topic.clone(),
                 deletion: deletion.map(|deletion| *deletion),
@@ -355,8 +361,8 @@ impl Follower {
 
     async fn save(&mut self) -> Result<(), ControlError> {
         self.unsaved = true;
-        let mark = Some(self.cursor.clone());
-        save(self.control.as_ref(), self.channel.name(), mark).await?;
+        let position = Some(self.cursor.clone());
+        save(self.control.as_ref(), self.channel.name(), position).await?;
         self.unsaved = false;
         Ok(())
     }

@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::message::{Message, cut};
 use super::webhook::without;
-use super::{DeliveryErrorKind, NotTaken};
+use super::{DeliveryError, DeliveryErrorKind};
 use crate::domain::text::escape;
 use crate::system::config::{MailSettings, MailTls, secret_in};
 
@@ -37,12 +37,12 @@ pub(super) async fn send(
     message: &Message,
     host: &str,
     had: &mut BTreeSet<String>,
-) -> Result<String, NotTaken> {
+) -> Result<String, DeliveryError> {
     let password = settings.password_file.as_deref().map(secret_in);
-    let password = password.transpose().map_err(NotTaken::configuration)?;
+    let password = password.transpose().map_err(DeliveryError::configuration)?;
     let mail = mail(settings, message)?;
     let transport = transport(settings, password.as_ref(), host)
-        .map_err(|error| not_taken(&error, password.as_ref()))?;
+        .map_err(|error| delivery_error(&error, password.as_ref()))?;
     let mut said = String::new();
     let (mut refused, mut later) = (None, None);
     for to in &settings.to {
@@ -55,8 +55,8 @@ pub(super) async fn send(
                 had.insert(to.clone());
             }
             Err(Some(error)) => {
-                let why = not_taken(&error, password.as_ref());
-                match why.trouble {
+                let why = delivery_error(&error, password.as_ref());
+                match why.kind {
                     DeliveryErrorKind::Unreachable if error.is_permanent() => {
                         tracing::warn!(to = %escape(to), error = %why, "a mail server refuses this address");
                         refused = Some(why);
@@ -65,7 +65,7 @@ pub(super) async fn send(
                     _ => return Err(why),
                 }
             }
-            Err(None) => return Err(NotTaken::unreachable("no answer in time")),
+            Err(None) => return Err(DeliveryError::unreachable("no answer in time")),
         }
     }
     match (later, refused) {
@@ -104,8 +104,11 @@ fn answered(answer: &Response, password: Option<&SecretString>) -> String {
 }
 
 /// Builds the mail. Its subject is one line without control characters, whatever a cloud calls its resources.
-fn mail(settings: &MailSettings, message: &Message) -> Result<lettre::Message, NotTaken> {
-    let from: Mailbox = settings.from.parse().map_err(NotTaken::configuration)?;
+fn mail(settings: &MailSettings, message: &Message) -> Result<lettre::Message, DeliveryError> {
+    let from: Mailbox = settings
+        .from
+        .parse()
+        .map_err(DeliveryError::configuration)?;
     let id = format!("<{}@{}>", message.id, from.email.domain());
     let mut mail: MessageBuilder = lettre::Message::builder()
         .from(from)
@@ -115,10 +118,10 @@ fn mail(settings: &MailSettings, message: &Message) -> Result<lettre::Message, N
         .header(AutoSubmitted)
         .header(ContentType::TEXT_PLAIN);
     for to in &settings.to {
-        mail = mail.to(to.parse().map_err(NotTaken::configuration)?);
+        mail = mail.to(to.parse().map_err(DeliveryError::configuration)?);
     }
     mail.body(message.body.clone())
-        .map_err(NotTaken::configuration)
+        .map_err(DeliveryError::configuration)
 }
 
 fn transport(
@@ -146,14 +149,14 @@ fn transport(
     Ok(builder.build())
 }
 
-fn not_taken(error: &Error, password: Option<&SecretString>) -> NotTaken {
-    let trouble = match error.status().map(u16::from) {
+fn delivery_error(error: &Error, password: Option<&SecretString>) -> DeliveryError {
+    let kind = match error.status().map(u16::from) {
         // Credentials are invalid, missing or too weak, or the mechanism is refused.
         Some(530 | 534 | 535 | 538) => DeliveryErrorKind::Auth,
         _ => DeliveryErrorKind::Unreachable,
     };
     let why = without(&error.to_string(), password);
-    NotTaken::new(trouble, escape(&cut(&why, ANSWER_CHARS_MAX)))
+    DeliveryError::new(kind, escape(&cut(&why, ANSWER_CHARS_MAX)))
 }
 
 /// Suppresses automatic replies (RFC 3834).

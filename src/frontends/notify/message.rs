@@ -39,7 +39,7 @@ pub(super) struct Message {
 }
 
 /// A topic, with the current data of the ledger.
-pub(super) struct Part {
+pub(super) struct TopicDetails {
     pub(super) subject: Subject,
     pub(super) topic: Topic,
     pub(super) deletion: Option<Deletion>,
@@ -55,7 +55,7 @@ impl Message {
     pub(super) fn write(
         host: &str,
         id: String,
-        parts: &[Part],
+        parts: &[TopicDetails],
         more: usize,
         at: DateTime<Utc>,
     ) -> Self {
@@ -80,7 +80,7 @@ impl Message {
             "text": format!("gone on {}: {text}", chat(host)),
             "at": time(at),
             "host": host,
-            "news": parts.iter().map(Part::json).collect::<Vec<_>>(),
+            "news": parts.iter().map(TopicDetails::json).collect::<Vec<_>>(),
             "more": more,
         });
         Self {
@@ -114,7 +114,7 @@ impl Message {
     }
 }
 
-impl Part {
+impl TopicDetails {
     fn headline(&self, show: Show) -> String {
         match &self.subject {
             Subject::Paused(site) => format!("{} is paused", show(&site.to_string())),

@@ -1,8 +1,8 @@
 //! Notifies people, by webhook and mail, of the deletions and sites that need them (I7).
 //!
 //! ```text
-//! ledger's events ──▶ Gathered (domain::notification) ──▶ Message ──▶ webhook
-//!        ▲                     one for each channel      └──▶ mail
+//! ledger's events ──▶ PendingTopics (domain::notification) ──▶ Message ──▶ webhook
+//!        ▲                          one for each channel      └──▶ mail
 //!        └── cursor: the last event that the channel has reported, kept in the ledger
 //! ```
 //!
@@ -120,7 +120,7 @@ impl Channel {
         message: &Message,
         host: &str,
         had: &mut BTreeSet<String>,
-    ) -> Result<String, NotTaken> {
+    ) -> Result<String, DeliveryError> {
         match self {
             Self::Webhook(webhook) => webhook::send(webhook, message).await,
             Self::Mail(mail) => mail::send(mail, message, host, had).await,
@@ -131,8 +131,8 @@ impl Channel {
 /// The reason why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub struct NotTaken {
-    pub trouble: DeliveryErrorKind,
+pub struct DeliveryError {
+    pub kind: DeliveryErrorKind,
     /// Without secrets, and escaped.
     pub why: String,
 }
@@ -147,10 +147,10 @@ pub enum DeliveryErrorKind {
     Unreachable,
 }
 
-impl NotTaken {
-    fn new(trouble: DeliveryErrorKind, why: impl Into<String>) -> Self {
+impl DeliveryError {
+    fn new(kind: DeliveryErrorKind, why: impl Into<String>) -> Self {
         let why = why.into();
-        Self { trouble, why }
+        Self { kind, why }
     }
 
     fn unreachable(why: impl Into<String>) -> Self {
@@ -243,20 +243,20 @@ pub fn channels(settings: &NotifySettings) -> Vec<(&'static str, String)> {
 
 /// The outcome of a test of a channel.
 #[derive(Clone, Debug)]
-pub struct Tried {
+pub struct ChannelTest {
     /// The channel and its destination.
     pub channel: String,
     /// Its answer, if it accepted the message.
-    pub answer: Result<String, NotTaken>,
+    pub answer: Result<String, DeliveryError>,
 }
 
 /// Sends a test message by each channel, all at the same time. The list is empty if no channel is configured.
-pub async fn test(settings: &NotifySettings, clock: &Clock) -> Vec<Tried> {
+pub async fn test(settings: &NotifySettings, clock: &Clock) -> Vec<ChannelTest> {
     let host = host();
     let message = Message::test(&host, &clock.new_id(), clock.now());
     let channels = Channel::all(settings);
     let tries = channels.iter().map(|channel| async {
-        Tried {
+        ChannelTest {
             channel: channel.shown(),
             answer: channel.send(&message, &host, &mut BTreeSet::new()).await,
         }

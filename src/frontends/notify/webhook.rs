@@ -7,7 +7,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::message::{Message, cut};
-use super::{DeliveryErrorKind, NotTaken};
+use super::{DeliveryError, DeliveryErrorKind};
 use crate::domain::text::escape;
 use crate::system::config::{WebhookSettings, secret_in};
 
@@ -26,9 +26,9 @@ const BODY_CHARS_MAX: usize = 200;
 pub(super) async fn send(
     settings: &WebhookSettings,
     message: &Message,
-) -> Result<String, NotTaken> {
+) -> Result<String, DeliveryError> {
     let token = settings.token_file.as_deref().map(secret_in).transpose();
-    let token = token.map_err(NotTaken::configuration)?;
+    let token = token.map_err(DeliveryError::configuration)?;
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("gone/", env!("CARGO_PKG_VERSION")))
         .timeout(ANSWER_MAX)
@@ -47,7 +47,7 @@ pub(super) async fn send(
     if let Some(token) = &token {
         let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
         let why = "the token has a character that is not allowed in a header";
-        let mut bearer = bearer.map_err(|_| NotTaken::configuration(why))?;
+        let mut bearer = bearer.map_err(|_| DeliveryError::configuration(why))?;
         bearer.set_sensitive(true);
         request = request.header(reqwest::header::AUTHORIZATION, bearer);
     }
@@ -60,11 +60,11 @@ pub(super) async fn send(
     };
     match status.as_u16() {
         200..=299 => Ok(said),
-        300..=399 => Err(NotTaken::unreachable(format!(
+        300..=399 => Err(DeliveryError::unreachable(format!(
             "{said}; redirects are not followed: set url to where it leads"
         ))),
-        401 | 403 | 407 => Err(NotTaken::new(DeliveryErrorKind::Auth, said)),
-        _ => Err(NotTaken::unreachable(said)),
+        401 | 403 | 407 => Err(DeliveryError::new(DeliveryErrorKind::Auth, said)),
+        _ => Err(DeliveryError::unreachable(said)),
     }
 }
 
@@ -92,15 +92,15 @@ pub(super) fn without(text: &str, secret: Option<&SecretString>) -> String {
 }
 
 /// Reports the innermost cause: the outer ones repeat the address.
-fn unsent(error: &reqwest::Error) -> NotTaken {
+fn unsent(error: &reqwest::Error) -> DeliveryError {
     if error.is_timeout() {
-        return NotTaken::unreachable("no answer in time");
+        return DeliveryError::unreachable("no answer in time");
     }
     let Some(mut innermost) = error.source() else {
-        return NotTaken::unreachable("the request cannot be sent");
+        return DeliveryError::unreachable("the request cannot be sent");
     };
     while let Some(cause) = innermost.source() {
         innermost = cause;
     }
-    NotTaken::unreachable(escape(&innermost.to_string()))
+    DeliveryError::unreachable(escape(&innermost.to_string()))
 }

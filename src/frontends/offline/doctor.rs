@@ -55,7 +55,8 @@ pub struct Check {
     /// What to do; empty if nothing.
     pub advice: String,
     /// Set exactly if the health is `Fail`.
-    pub trouble: Option<CheckFailure>,
+    #[serde(rename = "trouble")]
+    pub failure: Option<CheckFailure>,
 }
 
 /// The facts that were gathered.
@@ -420,14 +421,14 @@ fn warn(name: &str, found: &str, advice: &str) -> Check {
     check(name, Health::Warn, None, found, advice)
 }
 
-pub fn fail(name: &str, trouble: CheckFailure, found: &str, advice: &str) -> Check {
-    check(name, Health::Fail, Some(trouble), found, advice)
+pub fn fail(name: &str, failure: CheckFailure, found: &str, advice: &str) -> Check {
+    check(name, Health::Fail, Some(failure), found, advice)
 }
 
 fn check(
     name: &str,
     health: Health,
-    trouble: Option<CheckFailure>,
+    failure: Option<CheckFailure>,
     found: &str,
     advice: &str,
 ) -> Check {
@@ -436,7 +437,7 @@ fn check(
         health,
         found: found.to_owned(),
         advice: advice.to_owned(),
-        trouble,
+        failure,
     }
 }
 

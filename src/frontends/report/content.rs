@@ -20,7 +20,7 @@ use crate::present::{
 const ROWS_MAX: usize = 1_000;
 
 /// The records that a report is made from.
-pub(super) struct Parts<'p> {
+pub(super) struct ReportRecords<'p> {
     pub(super) deletion: &'p Deletion,
     /// None if the deletion was refused before it had a plan.
     pub(super) plan: Option<&'p Plan>,
@@ -245,7 +245,7 @@ fn target_name(target: &Target) -> String {
 }
 
 impl Report {
-    pub(super) fn new(parts: Parts<'_>) -> Self {
+    pub(super) fn new(parts: ReportRecords<'_>) -> Self {
         let deletion = parts.deletion;
         let id = short_id(&deletion.id);
         let facts = facts(&parts);
@@ -262,7 +262,7 @@ impl Report {
     }
 }
 
-fn facts(parts: &Parts<'_>) -> Vec<(&'static str, String)> {
+fn facts(parts: &ReportRecords<'_>) -> Vec<(&'static str, String)> {
     let deletion = parts.deletion;
     let stopped = deletion.finished_at.map(|at| {
         let took = (at - deletion.requested_at).num_seconds();
@@ -309,7 +309,7 @@ fn actor_words(actor: &Actor) -> String {
     format!("{}, {by}", actor.name)
 }
 
-fn sections(parts: Parts<'_>) -> Vec<Section> {
+fn sections(parts: ReportRecords<'_>) -> Vec<Section> {
     let steps = parts.steps;
     let (kinds, stays, resources) = (kinds(&parts), stays(&parts), resources(&parts));
     let Bounded { rows, left_out } = parts.history.refused;
@@ -402,7 +402,7 @@ fn step_name(step: &Step) -> String {
     resource_words(&key.kind, name, &key.id)
 }
 
-fn kinds(parts: &Parts<'_>) -> Vec<Kind> {
+fn kinds(parts: &ReportRecords<'_>) -> Vec<Kind> {
     let mut kinds: BTreeMap<(&KindName, &Site), Kind> = BTreeMap::new();
     for step in parts.steps {
         let key = &step.resource.key;
@@ -423,7 +423,7 @@ fn kinds(parts: &Parts<'_>) -> Vec<Kind> {
 }
 
 /// The resources that stay: those that the plan keeps, and those whose step was abandoned or skipped.
-fn stays(parts: &Parts<'_>) -> Vec<Stays> {
+fn stays(parts: &ReportRecords<'_>) -> Vec<Stays> {
     let mut all = Vec::new();
     if let Some(plan) = parts.plan.filter(|_| parts.deletion.refused.is_empty()) {
         let kept = |resource: &Target| Stays {
@@ -466,7 +466,7 @@ fn stays(parts: &Parts<'_>) -> Vec<Stays> {
 }
 
 /// The steps with the times of their ends, those that have not ended first.
-fn resources(parts: &Parts<'_>) -> Bounded<(Step, Option<DateTime<Utc>>)> {
+fn resources(parts: &ReportRecords<'_>) -> Bounded<(Step, Option<DateTime<Utc>>)> {
     let ended = |step: &Step| {
         let is_over = !step.state.is_live() && step.state != StepState::Stuck;
         let at = parts.history.ended.get(&step.id);

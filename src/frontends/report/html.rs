@@ -7,7 +7,7 @@ use std::ops::Range;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
 use super::content::{Report, Section, chart_span};
-use crate::domain::gantt::{Gantt, GanttRow, Mark};
+use crate::domain::gantt::{CellState, Gantt, GanttRow};
 use crate::domain::text;
 use crate::present::{chart_facts, chart_words, thousands};
 
@@ -134,21 +134,21 @@ fn drawn(chart: &Gantt) -> Markup {
 }
 
 /// The marks differ in shape, not in colour alone, so that they are told apart on paper.
-const LEGEND: &[(Mark, &str)] = &[
-    (Mark::Gone, "gone"),
-    (Mark::Sent, "sent"),
-    (Mark::Refused, "refused"),
-    (Mark::Rests, "nothing new"),
-    (Mark::Waits, "waits"),
+const LEGEND: &[(CellState, &str)] = &[
+    (CellState::Gone, "gone"),
+    (CellState::Sent, "sent"),
+    (CellState::Refused, "refused"),
+    (CellState::Rests, "nothing new"),
+    (CellState::Waits, "waits"),
 ];
 
 fn row_bar(chart: &Gantt, row: &GanttRow) -> Markup {
-    let marks = row.marks(chart.columns, chart.columns as usize);
+    let marks = row.cell_states(chart.columns, chart.columns as usize);
     bar(&marks, chart.columns.max(1), &chart_facts(row))
 }
 
 /// Draws marks as bars of their own height, from left to right.
-fn bar(marks: &[Mark], columns: u32, means: &str) -> Markup {
+fn bar(marks: &[CellState], columns: u32, means: &str) -> Markup {
     html! {
         svg viewBox=(format!("0 0 {columns} {BAR_HEIGHT}")) preserveAspectRatio="none" role="img"
             aria-label=(Text(means)) {
@@ -163,20 +163,20 @@ fn bar(marks: &[Mark], columns: u32, means: &str) -> Markup {
 }
 
 /// The class and the height of a mark; none if nothing is drawn.
-fn shape(mark: Mark) -> Option<(&'static str, u32)> {
+fn shape(mark: CellState) -> Option<(&'static str, u32)> {
     match mark {
-        Mark::Gone => Some(("gone", 10)),
-        Mark::Refused => Some(("refused", 7)),
-        Mark::Sent => Some(("sent", 5)),
-        Mark::Rests => Some(("rests", 2)),
-        Mark::Waits => Some(("waits", 1)),
-        Mark::Over => None,
+        CellState::Gone => Some(("gone", 10)),
+        CellState::Refused => Some(("refused", 7)),
+        CellState::Sent => Some(("sent", 5)),
+        CellState::Rests => Some(("rests", 2)),
+        CellState::Waits => Some(("waits", 1)),
+        CellState::Over => None,
     }
 }
 
 /// Joins equal neighbours.
-fn runs(marks: &[Mark]) -> Vec<(Mark, Range<usize>)> {
-    let mut runs: Vec<(Mark, Range<usize>)> = Vec::new();
+fn runs(marks: &[CellState]) -> Vec<(CellState, Range<usize>)> {
+    let mut runs: Vec<(CellState, Range<usize>)> = Vec::new();
     for (at, mark) in marks.iter().enumerate() {
         match runs.last_mut() {
             Some((last, columns)) if last == mark => columns.end = at + 1,

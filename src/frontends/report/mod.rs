@@ -10,7 +10,7 @@ pub use html::page;
 use chrono::{DateTime, Utc};
 use futures_util::TryStreamExt as _;
 
-use self::content::{History, Parts};
+use self::content::{History, ReportRecords};
 use crate::control::{Control, ControlError, query};
 use crate::domain::model::Deletion;
 
@@ -36,7 +36,7 @@ pub async fn gather(
         deletion_id: deletion.id.clone(),
         columns: CHART_COLUMNS,
     };
-    Ok(Report::new(Parts {
+    Ok(Report::new(ReportRecords {
         deletion,
         plan: plan.as_deref(),
         steps: &steps,

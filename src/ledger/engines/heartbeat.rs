@@ -15,7 +15,7 @@ use crate::ledger::tombstones::WriteMarks;
 /// Time between two reads of the rows of engines while there are other engines.
 pub const READ_EVERY: Duration = Duration::from_secs(1);
 /// Minimum time between two beats, however often the engine is woken.
-pub const REST: Duration = Duration::from_millis(10);
+pub const BEAT_WAIT_MIN: Duration = Duration::from_millis(10);
 /// Time between two beats while earlier writes through our gates are still in progress.
 const WRITES_EVERY: Duration = Duration::from_millis(50);
 
@@ -190,7 +190,7 @@ impl Heartbeat {
     fn renew_every(&self) -> Duration {
         let terms = &self.member.terms;
         let spare = terms.lease.saturating_sub(terms.call_timeout);
-        let every = (spare / 3).max(REST);
+        let every = (spare / 3).max(BEAT_WAIT_MIN);
         match self.member.index {
             Some(_) => every.min(GATE_LEASE / 3),
             None => every,
@@ -237,7 +237,7 @@ fn membership(rows: &[MemberRow], epoch: i64, until: Option<Instant>) -> Members
     Membership {
         epoch,
         working: working.len(),
-        place: working.iter().position(|other| *other == epoch),
+        rank: working.iter().position(|other| *other == epoch),
         leads: working.first() == Some(&epoch),
         is_takeover_due: rows.iter().any(is_lost),
         until,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{EngineTerms, Membership};
 use crate::ledger::tombstones::{Changed, Tombstones};
-use crate::ledger::{Change, Job};
+use crate::ledger::{Change, WriteRequest};
 
 /// How long a gate answers from its memory after the lease of its engine was last renewed. An engine that accepts a
 /// deletion waits no longer than this for a gate that does not respond.
@@ -42,7 +42,7 @@ struct Gates {
 
 /// What must follow the transaction of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct RequestEffects {
     raises_tombstones: bool,
     takes_over: bool,
     drains: bool,
@@ -141,7 +141,7 @@ impl Member {
         self.change(|membership| {
             *membership = Membership {
                 until: Some(until),
-                place: None,
+                rank: None,
                 leads: false,
                 ..Membership::alone(epoch)
             };
@@ -204,14 +204,14 @@ impl Member {
 /// The calls of a store before and after each transaction.
 impl Member {
     /// Begins a request.
-    pub fn begin(&self, job: &Job) -> Request {
-        let changes = match job {
-            Job::Commit(changes) => changes.as_slice(),
-            Job::Claim { .. } => &[],
+    pub fn begin(&self, request: &WriteRequest) -> RequestEffects {
+        let changes = match request {
+            WriteRequest::Commit(changes) => changes.as_slice(),
+            WriteRequest::Claim { .. } => &[],
         };
         let has = |of: fn(&Change) -> bool| changes.iter().any(of);
-        Request {
-            raises_tombstones: job.raises_tombstones(),
+        RequestEffects {
+            raises_tombstones: request.raises_tombstones(),
             takes_over: has(|change| matches!(change, Change::TakeOver { .. })),
             drains: has(|change| matches!(change, Change::DrainEngines { .. })),
             raised: self.raised(),
@@ -235,15 +235,15 @@ impl Member {
 
     /// Ends a request whose transaction was committed. If it raised tombstones, waits until the gates of the other
     /// engines have them, or may not answer (T3).
-    pub async fn end(&self, request: Request) {
-        if request.takes_over {
+    pub async fn end(&self, effects: RequestEffects) {
+        if effects.takes_over {
             self.change(|membership| membership.is_takeover_due = false);
         }
-        if request.drains {
+        if effects.drains {
             self.wake();
         }
         let raised = self.raised();
-        if request.raises_tombstones && raised > request.raised {
+        if effects.raises_tombstones && raised > effects.raised {
             self.gates_caught_up(raised, false).await;
         }
     }

@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub use heartbeat::{Beat, Heartbeat, MemberRow, Next, READ_EVERY, REST, Roster};
-pub use member::{GATE_LEASE, GateMember, Member, Request};
+pub use heartbeat::{BEAT_WAIT_MIN, Beat, Heartbeat, MemberRow, Next, READ_EVERY, Roster};
+pub use member::{GATE_LEASE, GateMember, Member, RequestEffects};
 
 use super::LedgerError;
 use crate::domain::engines::EngineRow;
@@ -52,7 +52,7 @@ pub struct Membership {
     /// Number of engines that claim steps.
     pub working: usize,
     /// The position of this engine among them, from 0; none if it claims no steps.
-    pub place: Option<usize>,
+    pub rank: Option<usize>,
     /// Whether this engine leads: it alone plans, observes, retries, sweeps, prunes and notifies.
     pub leads: bool,
     /// Whether an engine has ended whose steps nobody has taken over yet.
@@ -70,7 +70,7 @@ impl Membership {
         Self {
             epoch,
             working: 1,
-            place: Some(0),
+            rank: Some(0),
             leads: true,
             is_takeover_due: false,
             until: None,
@@ -114,11 +114,11 @@ impl Membership {
 
     /// This engine's share of a limit for all engines together. The shares of all engines add up to the limit.
     pub fn share_of(&self, limit: usize) -> usize {
-        let Some(place) = self.place else {
+        let Some(rank) = self.rank else {
             return 0;
         };
         let working = self.working.max(1);
-        limit / working + usize::from(place < limit % working)
+        limit / working + usize::from(rank < limit % working)
     }
 }
 

@@ -23,7 +23,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Why a URL names no ledger. The text never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unusable(String);
+pub struct AddressError(String);
 
 /// A schema of a database, and how it is reached. The password is not part of it: it stays in its file.
 #[derive(Clone, PartialEq, Eq)]
@@ -51,8 +51,8 @@ impl Address {
     ///
     /// # Errors
     /// It is not the URL of a database, it has a password, or a parameter has a value that is not allowed.
-    pub fn parse(url: &str) -> Result<Self, Unusable> {
-        let unusable = |why: &str| Unusable(why.to_owned());
+    pub fn parse(url: &str) -> Result<Self, AddressError> {
+        let unusable = |why: &str| AddressError(why.to_owned());
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let pairs = || form_urlencoded::parse(query.as_bytes());
         let authority = base.split_once("://").map_or("", |(_, rest)| rest);
@@ -96,7 +96,8 @@ impl Address {
             ));
         }
         let config = format!("{base}?{}", others.finish()).parse::<Config>();
-        let mut config = config.map_err(|error| Unusable(Failed::Statement(error).to_string()))?;
+        let mut config =
+            config.map_err(|error| AddressError(Failed::Statement(error).to_string()))?;
         match config.get_hosts().len() {
             0 => return Err(unusable("it names no host")),
             1 => {}
@@ -111,7 +112,7 @@ impl Address {
             Some("disable") => false,
             None | Some("require" | "verify-ca" | "verify-full") => !is_socket,
             Some(other) => {
-                return Err(Unusable(format!(
+                return Err(AddressError(format!(
                     "sslmode={other} might connect without TLS: write sslmode=disable, or leave it out, so that \
                      the server's certificate is verified"
                 )));
@@ -121,7 +122,7 @@ impl Address {
             None | Some("session") => false,
             Some("transaction") => true,
             Some(other) => {
-                return Err(Unusable(format!(
+                return Err(AddressError(format!(
                     "pooler={other} is not known: write pooler=transaction if a pooler gives each \
                      transaction a session of the server, and leave it out otherwise"
                 )));

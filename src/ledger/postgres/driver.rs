@@ -10,7 +10,7 @@ use super::address::Address;
 use super::client::Connection;
 use super::engines;
 use super::failed::{Failed, Sql};
-use super::heart::Heart;
+use super::lease_thread::LeaseThread;
 use super::schema::{self, fault};
 use super::store::Store;
 use super::transaction::{PostgresRows, SNAPSHOT};
@@ -19,7 +19,9 @@ use crate::ledger::engines::Member;
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::threads::{Readers, Writer};
 use crate::ledger::tombstones::Tombstones;
-use crate::ledger::{Drive, EngineTerms, Engines, Hold, Job, LedgerError, Membership, Outcome};
+use crate::ledger::{
+    Drive, EngineTerms, Engines, Hold, LedgerError, Membership, Outcome, WriteRequest,
+};
 
 /// A ledger on a server.
 pub struct PostgresLedger {
@@ -33,7 +35,7 @@ pub struct PostgresLedger {
 struct Engine {
     member: Arc<Member>,
     writer: Arc<Writer>,
-    heart: Arc<Heart>,
+    lease_thread: Arc<LeaseThread>,
 }
 
 impl Debug for PostgresLedger {
@@ -63,14 +65,15 @@ impl PostgresLedger {
         let failed = |error| fault(address, &Failed::Io(error));
         let member = Arc::new(Member::new(terms, tombstones));
         let mut store = Store::open(address, member.clone())?;
-        let writer = Arc::new(Writer::start(move |jobs| store.group(jobs)).map_err(failed)?);
-        let heart = Heart::start(address, &member, writer.clone()).map_err(failed)?;
+        let writer =
+            Arc::new(Writer::start(move |requests| store.group(requests)).map_err(failed)?);
+        let lease_thread = LeaseThread::start(address, &member, writer.clone()).map_err(failed)?;
         Ok(Self {
             address: address.clone(),
             engine: Some(Engine {
                 member,
                 writer,
-                heart: Arc::new(heart),
+                lease_thread: Arc::new(lease_thread),
             }),
             readers: Arc::new(Readers::open(&address.to_string(), || Ok(None))?),
         })
@@ -103,14 +106,14 @@ impl PostgresLedger {
         if let Some(Engine {
             member,
             writer,
-            heart,
+            lease_thread,
         }) = &self.engine
         {
             // From here on, no request waits for the gates of other engines, nor for a server that does not answer.
             member.close();
             writer.close().await;
-            let heart = heart.clone();
-            let _ = tokio::task::spawn_blocking(move || heart.stop()).await;
+            let lease_thread = lease_thread.clone();
+            let _ = tokio::task::spawn_blocking(move || lease_thread.stop()).await;
         }
     }
 }
@@ -144,15 +147,15 @@ impl Drive for PostgresLedger {
     type Reader = PostgresRows;
 
     /// Answers a request that raises tombstones only when the gates of the other engines have them, or may not answer.
-    async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
+    async fn write(&self, request: WriteRequest) -> Result<Outcome, LedgerError> {
         let Some(engine) = &self.engine else {
             return Err(LedgerError::ReadOnly {
                 name: self.address.to_string(),
             });
         };
-        let request = engine.member.begin(&job);
-        let outcome = engine.writer.write(job).await?;
-        engine.member.end(request).await;
+        let effects = engine.member.begin(&request);
+        let outcome = engine.writer.write(request).await?;
+        engine.member.end(effects).await;
         Ok(outcome)
     }
 

@@ -6,7 +6,7 @@ use super::client::Connection;
 use super::failed::Sql;
 use super::rows::{limit, micros};
 use crate::domain::model::StepState;
-use crate::domain::policy::{Gathered, WORTH_A_LIST};
+use crate::domain::policy::{PendingObservations, WORTH_A_LIST};
 use crate::ledger::ObservationsDue;
 use crate::ledger::store::decode;
 use crate::ledger::store::sql::ReadColumns as _;
@@ -48,7 +48,7 @@ pub(super) fn observations(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<Obser
                 deletion: row.read(0)?,
                 site: row.read(1)?,
                 kind: row.read(2)?,
-                gathered: Gathered {
+                gathered: PendingObservations {
                     oldest: row.read(4)?,
                     fills_a_list: row.read(5)?,
                     rank: row.read(3)?,

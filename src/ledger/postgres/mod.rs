@@ -3,12 +3,12 @@
 //! ```text
 //! commit, claim ──▶ PostgresLedger: one writer thread with one session ─┐
 //! reads ──────────▶ a few sessions, each read in one snapshot           ├─▶ PostgresRows ─▶ the schema
-//! leases ─────────▶ one thread with one session: `heart` ───────────────┘
+//! leases ─────────▶ one thread with one session: `lease_thread` ────────┘
 //! ```
 //! The files `…_rows`, `row_store`, `save` and `prune` write rows, the files `…_reads` read them, and `native` does
 //! both for the registry. They decide nothing: see [`super::store`]. [`super::engines`] decides what an engine may
-//! do: here `engines` keeps the rows of the engines, `living` reads which engines are alive, `heart` carries renewals
-//! to the server, and a `notice` wakes the other engines.
+//! do: here `engines` keeps the rows of the engines, `living` reads which engines are alive, `lease_thread` carries
+//! renewals to the server, and a `notice` wakes the other engines.
 //!
 //! - A commit that was answered is durable: `synchronous_commit` is on in each session.
 //! - Transactions that write run one after the other, those of all engines together (`lock`). Each begins by reading
@@ -30,7 +30,7 @@ mod driver;
 mod due_reads;
 mod engines;
 mod failed;
-mod heart;
+mod lease_thread;
 mod living;
 mod lock;
 mod native;
@@ -52,7 +52,7 @@ mod tombstone_reads;
 mod transaction;
 pub mod upkeep;
 
-pub use address::{Address, Unusable};
+pub use address::{Address, AddressError};
 pub use driver::PostgresLedger;
 pub use engines::holder;
 pub use failed::Failed;

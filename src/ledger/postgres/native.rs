@@ -148,7 +148,7 @@ impl NativeReads for PostgresRows {
                 field.as_str(),
                 values.clone(),
             ),
-            NativeBy::PointsAt { field, .. } => (
+            NativeBy::RefersTo { field, .. } => (
                 "h.num IN (SELECT r.num FROM unnest($6::text[], $7::text[], $8::text[]) AS
                      k(id, kind, site) JOIN native_references r ON lower(r.id) =
                          lower(k.id COLLATE \"C\") AND r.kind = k.kind AND r.site = k.site
@@ -164,7 +164,7 @@ impl NativeReads for PostgresRows {
         );
         let (site, kind, most) = (site.to_string(), kind.as_str(), limit(most));
         match by {
-            NativeBy::PointsAt { to, .. } => {
+            NativeBy::RefersTo { to, .. } => {
                 let to = rows::Keys::of(to);
                 let values: super::client::Values<'_> = &[
                     &site, &kind, &after, &most, &field, &to.ids, &to.kinds, &to.sites,
@@ -223,9 +223,9 @@ impl NativeReads for PostgresRows {
                 Ok((at, referrer, place, count))
             },
         )?;
-        let mut pointed_at = vec![Referrers::default(); to.len()];
+        let mut referrers = vec![Referrers::default(); to.len()];
         for (at, (key, name, field), place, count) in found {
-            let (Some(of), Some(to)) = (pointed_at.get_mut(at), to.get(at)) else {
+            let (Some(of), Some(to)) = (referrers.get_mut(at), to.get(at)) else {
                 continue;
             };
             of.count = count;
@@ -238,6 +238,6 @@ impl NativeReads for PostgresRows {
                 });
             }
         }
-        Ok(pointed_at)
+        Ok(referrers)
     }
 }

@@ -74,7 +74,7 @@ impl PruneRows for PostgresRows {
         deletion: i64,
         state: StepState,
         before: DateTime<Utc>,
-        never_again: &[KindName],
+        unique_id_kinds: &[KindName],
         most: usize,
     ) -> Sql<u64> {
         let removed = self.db.all(
@@ -96,12 +96,17 @@ impl PruneRows for PostgresRows {
             "DELETE FROM tombstones WHERE record_id = ANY($1) AND deletion = $2
                  AND phase IN ('gone', 'released') AND coalesce(gone_at, 0) < $3 AND kind = ANY($4)
              RETURNING record_id, site, kind, id",
-            &[&records, &deletion, &micros(before), &names(never_again)],
+            &[
+                &records,
+                &deletion,
+                &micros(before),
+                &names(unique_id_kinds),
+            ],
         )?;
         Ok(steps.len() as u64)
     }
 
-    fn prune_deletion(&self, deletion: i64, never_again: &[KindName]) -> Sql<()> {
+    fn prune_deletion(&self, deletion: i64, unique_id_kinds: &[KindName]) -> Sql<()> {
         self.remove_tombstones(
             "DELETE FROM tombstones WHERE deletion = $1 AND phase = 'released' AND kind = ANY($2)
                  AND record_id IN (SELECT t.record_id FROM requests r,
@@ -110,7 +115,7 @@ impl PruneRows for PostgresRows {
                          JOIN tombstones t ON t.id = k.key ->> 'id'
                      WHERE r.num = $1)
              RETURNING record_id, site, kind, id",
-            &[&deletion, &names(never_again)],
+            &[&deletion, &names(unique_id_kinds)],
         )?;
         self.db
             .together(&[

@@ -25,7 +25,7 @@ impl RowStore for PostgresRows {
         self.epoch
     }
 
-    fn is_of_the_change(error: &Failed) -> bool {
+    fn is_caused_by_change(error: &Failed) -> bool {
         match error {
             Failed::Damaged { .. } | Failed::Impossible(_) => true,
             Failed::Io(_) => false,

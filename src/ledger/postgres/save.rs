@@ -259,9 +259,9 @@ impl Events {
             columns.at.push(micros(event.at));
             columns.deletions.push(event.deletion);
             columns.steps.push(event.step);
-            columns.kinds.push(event.happened.kind.as_str());
-            columns.messages.push(event.happened.words.clone());
-            columns.data.push(event.happened.fields.to_string());
+            columns.kinds.push(event.draft.kind.as_str());
+            columns.messages.push(event.draft.words.clone());
+            columns.data.push(event.draft.fields.to_string());
         }
         columns
     }

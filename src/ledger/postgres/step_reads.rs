@@ -99,7 +99,7 @@ impl StepReads for PostgresRows {
         )
     }
 
-    fn find_settling(&self, most: usize) -> Sql<Vec<i64>> {
+    fn find_delayed(&self, most: usize) -> Sql<Vec<i64>> {
         self.db.all(
             "SELECT id FROM steps WHERE state = 'verifying' AND blocked_since IS NOT NULL
              ORDER BY blocked_since, id LIMIT $1",

@@ -19,10 +19,10 @@ use crate::ledger::store::{OutcomeRows, OutcomeSteps, Stop};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::transitions::Rotation;
 use crate::ledger::working_set::WorkingSet;
-use crate::ledger::{Job, LedgerError, Outcome, answer, fails_alone, steps_of_outcomes};
+use crate::ledger::{LedgerError, Outcome, WriteRequest, answer, fails_alone, steps_of_outcomes};
 
 /// Time between two attempts of the writer to find out whether a transaction was committed.
-const LOOK_UP: Duration = Duration::from_secs(1);
+const COMMIT_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The writing side of an engine.
 pub(super) struct Store {
@@ -93,14 +93,14 @@ impl Store {
 
     /// Applies several requests in one transaction, and returns their outcomes in the same order. After an error,
     /// nothing of them was written.
-    pub(super) fn group(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, LedgerError> {
+    pub(super) fn group(&mut self, requests: &[WriteRequest]) -> Result<Vec<Outcome>, LedgerError> {
         loop {
             if self.member.must_join() {
                 self.join()?;
             }
             let db = self.connected()?;
             let attempt = self
-                .attempt(&db, jobs)
+                .attempt(&db, requests)
                 .map_err(|stop| self.lost(&db, &unrefused(stop)))?;
             let committed = match attempt {
                 Attempt::Committed(committed) => committed,
@@ -136,9 +136,15 @@ impl Store {
         fault(&self.address, error)
     }
 
-    fn attempt(&mut self, db: &Arc<Connection>, jobs: &[Job]) -> Result<Attempt, Stop<Failed>> {
-        match self.attempt_once(db, jobs, false) {
-            Err(stop) if fails_alone::<PostgresRows>(&stop) => self.attempt_once(db, jobs, true),
+    fn attempt(
+        &mut self,
+        db: &Arc<Connection>,
+        requests: &[WriteRequest],
+    ) -> Result<Attempt, Stop<Failed>> {
+        match self.attempt_once(db, requests, false) {
+            Err(stop) if fails_alone::<PostgresRows>(&stop) => {
+                self.attempt_once(db, requests, true)
+            }
             done => done,
         }
     }
@@ -147,11 +153,11 @@ impl Store {
     fn attempt_once(
         &mut self,
         db: &Arc<Connection>,
-        jobs: &[Job],
+        requests: &[WriteRequest],
         apart: bool,
     ) -> Result<Attempt, Stop<Failed>> {
         let epoch = self.member.epoch();
-        let steps = steps_of_outcomes(jobs);
+        let steps = steps_of_outcomes(requests);
         let answered = self.begin(db, &steps).and_then(|begun| {
             let Some(mut begun) = begun else {
                 return Ok(None);
@@ -161,7 +167,7 @@ impl Store {
                 rows.give(steps, loaded);
             }
             let mut set = WorkingSet::new(rows);
-            let outcomes = answer(&mut set, jobs, &mut self.rotation, apart)?;
+            let outcomes = answer(&mut set, requests, &mut self.rotation, apart)?;
             let (own, last) = (set.store().take_changed(), set.store().take_last());
             Ok(Some((outcomes, begun, own, last)))
         });
@@ -178,7 +184,7 @@ impl Store {
         self.groups += 1;
         let notice = begun.is_shared.then(|| Notice {
             epoch,
-            is_urgent: jobs.iter().any(Job::raises_tombstones),
+            is_urgent: requests.iter().any(WriteRequest::raises_tombstones),
         });
         match self.commit(db, epoch, notice, last.as_ref()) {
             Ok(applied) => Ok(Attempt::Committed(Committed {
@@ -321,7 +327,7 @@ impl Store {
                     }
                     tracing::warn!(%error, "it is still not known whether the transaction was committed");
                     self.db = None;
-                    std::thread::sleep(LOOK_UP);
+                    std::thread::sleep(COMMIT_CHECK_EVERY);
                 }
                 Err(error) => return Err(error),
             }

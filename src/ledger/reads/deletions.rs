@@ -13,7 +13,7 @@ use crate::domain::model::{
 use crate::ledger::store::{
     DeletionReads, KEPT, LedgerReads, Stored, StoredDeletion, StoredRequest,
 };
-use crate::ledger::working_set::TOGETHER;
+use crate::ledger::working_set::STEPS_IN_MEMORY_MAX;
 use crate::ledger::{DeletionFilter, KeptRequest};
 
 /// Maximum number of blocked steps among which the next attempt is searched for, because each snapshot does so.
@@ -158,7 +158,7 @@ pub fn identities<R: LedgerReads>(rows: &R, id: &str) -> Stored<R, BTreeMap<Stri
 }
 
 /// The plan that has started, from its header and its steps.
-pub fn frozen<R: LedgerReads>(
+pub fn frozen_plan<R: LedgerReads>(
     rows: &R,
     id: &str,
     with_steps: bool,
@@ -183,7 +183,7 @@ fn planned_steps<R: LedgerReads>(rows: &R, num: i64) -> Stored<R, Vec<PlanStep>>
     }
     ids.sort_unstable();
     let mut steps = Vec::with_capacity(ids.len());
-    for part in ids.chunks(TOGETHER) {
+    for part in ids.chunks(STEPS_IN_MEMORY_MAX) {
         let mut before: HashMap<i64, Vec<i64>> = HashMap::new();
         for (dependency, dependent) in rows.load_dependencies(part, None)? {
             before.entry(dependent).or_default().push(dependency);

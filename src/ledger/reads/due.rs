@@ -8,7 +8,7 @@ use crate::ledger::store::{LedgerReads, StepReads, StepRow, Stored};
 use crate::ledger::{ClaimedStep, Due, ObservationsDue};
 
 /// The due steps of these groups, as an engine claims them.
-pub fn verifying<R: LedgerReads>(
+pub fn steps_to_observe<R: LedgerReads>(
     rows: &R,
     of: &[ObservationsDue],
     now: DateTime<Utc>,
@@ -26,6 +26,6 @@ pub fn verifying<R: LedgerReads>(
 pub fn next_due<R: StepReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, Due> {
     Ok(Due {
         attempt: rows.find_first_due(StepState::Blocked, None)?,
-        look: rows.find_first_due(StepState::Verifying, Some(now))?,
+        observation: rows.find_first_due(StepState::Verifying, Some(now))?,
     })
 }

@@ -31,6 +31,6 @@ pub fn notification_cursor<R: LogReads>(rows: &R, channel: &str) -> Stored<R, No
     Ok(NotificationCursor {
         ledger_id: rows.ledger_id()?,
         newest: rows.event_range()?.newest,
-        mark: rows.load_mark(channel)?,
+        position: rows.load_cursor_position(channel)?,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::steps::shown;
 use crate::domain::model::{Counts, Step, StepState};
-use crate::domain::outline::{BY_URGENCY, Branch, BranchRead, FOLD_FROM, Outline, Place};
+use crate::domain::outline::{BY_URGENCY, Branch, BranchRead, FOLD_FROM, Outline, StepPosition};
 use crate::ledger::store::{BranchRange, LedgerReads, Stored};
 
 /// The branches of a deletion below these steps.
@@ -16,7 +16,7 @@ pub fn outline<R: LedgerReads>(rows: &R, id: &str, below: &[Option<i64>]) -> Sto
             outline.branches.extend(counted(rows, branch)?);
         }
         if let Some(step) = below {
-            outline.places.extend(place(rows, num, *step)?);
+            outline.places.extend(step_position(rows, num, *step)?);
         }
     }
     Ok(outline)
@@ -88,7 +88,7 @@ fn of_state<R: LedgerReads>(
 }
 
 /// The index of a step in its branch, if the branch is long. All steps of a short branch are read anyway.
-fn place<R: LedgerReads>(rows: &R, num: i64, id: i64) -> Stored<R, Option<Place>> {
+fn step_position<R: LedgerReads>(rows: &R, num: i64, id: i64) -> Stored<R, Option<StepPosition>> {
     let found = rows.load_step_rows(&[id])?.pop();
     let Some(row) = found.filter(|row| row.now.deletion == num) else {
         return Ok(None);
@@ -102,7 +102,7 @@ fn place<R: LedgerReads>(rows: &R, num: i64, id: i64) -> Stored<R, Option<Place>
     let before: u64 = before.map(|state| counts.of(state)).sum();
     let beside = rows.count_before(branch, state, id)?;
     let step = shown(rows, &[id], Some(0))?.pop();
-    Ok(step.map(|step| Place {
+    Ok(step.map(|step| StepPosition {
         branch,
         index: before + beside,
         step,

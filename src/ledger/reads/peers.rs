@@ -20,7 +20,7 @@ pub fn importers<R: PeerReads>(rows: &R) -> Stored<R, Vec<Importer>> {
     for (deployment, since) in rows.load_importers()? {
         importers.push(Importer {
             kinds: kinds.remove(&deployment.name).unwrap_or_default(),
-            awaited: rows.count_awaited(&deployment.name)?,
+            pending_clearances: rows.count_pending_clearances(&deployment.name)?,
             deployment,
             since,
         });
@@ -89,14 +89,14 @@ pub fn notices<R: LedgerReads>(
 
 /// The steps after `after` that wait for an importer's clearance, and the newest sequence of a notice to importers
 /// about any of them.
-pub fn awaited<R: LedgerReads>(
+pub fn steps_awaiting_clearance<R: LedgerReads>(
     rows: &R,
     home: &Site,
     importer: &str,
     after: i64,
     limit: usize,
 ) -> Stored<R, (Vec<(i64, ClearanceRequest)>, i64)> {
-    let found = rows.find_awaited(importer, after, limit)?;
+    let found = rows.find_pending_clearances(importer, after, limit)?;
     let seq = found.iter().map(|(_, seq)| *seq).max().unwrap_or(0);
     let ids: Vec<i64> = found.iter().map(|(step, _)| *step).collect();
     let steps = rows.load_step_rows(&ids)?;
@@ -153,7 +153,7 @@ pub fn live_steps<R: LedgerReads>(
 }
 
 /// The resources of the live steps that a step waits for.
-pub fn waited_for<R: LedgerReads>(rows: &R, step: i64) -> Stored<R, Vec<Target>> {
+pub fn live_dependencies<R: LedgerReads>(rows: &R, step: i64) -> Stored<R, Vec<Target>> {
     let before = rows.load_dependencies(&[step], None)?.into_iter();
     let before: Vec<i64> = before.map(|(dependency, _)| dependency).collect();
     let steps = rows.load_step_rows(&before)?.into_iter();

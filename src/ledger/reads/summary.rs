@@ -10,7 +10,7 @@ const UNFINISHED_MAX: usize = 50;
 const ATTENTION_MAX: usize = 200;
 /// Refused deletions stay refused, so the newest are enough.
 const REFUSED_MAX: usize = 50;
-const SETTLING_MAX: usize = 50;
+const DELAYED_MAX: usize = 50;
 
 pub fn summary<R: LedgerReads>(rows: &R) -> Stored<R, Summary> {
     let totals = rows.load_totals()?;
@@ -22,7 +22,7 @@ pub fn summary<R: LedgerReads>(rows: &R) -> Stored<R, Summary> {
             .collect(),
         ..DeletionFilter::default()
     };
-    let settling = rows.find_settling(SETTLING_MAX)?;
+    let delayed = rows.find_delayed(DELAYED_MAX)?;
     Ok(Summary {
         deletions_by_state: DeletionState::ALL
             .into_iter()
@@ -31,7 +31,7 @@ pub fn summary<R: LedgerReads>(rows: &R) -> Stored<R, Summary> {
         steps: totals.steps,
         deletions: deletions::page(rows, &unfinished, None, UNFINISHED_MAX)?.rows,
         attention: needs_person(rows)?,
-        settling: steps::shown(rows, &settling, Some(PAGE_MAX))?,
+        delayed: steps::shown(rows, &delayed, Some(PAGE_MAX))?,
         last_event: rows.event_range()?.newest,
     })
 }

@@ -12,7 +12,7 @@ use super::lock::Lock;
 use super::sql::Sql;
 use super::store::Store;
 use crate::ledger::threads::{Readers, Writer, locked};
-use crate::ledger::{Drive, Engines, Hold, Job, LedgerError, Membership, Outcome};
+use crate::ledger::{Drive, Engines, Hold, LedgerError, Membership, Outcome, WriteRequest};
 
 /// The ledger in production. One thread writes, and groups the requests that queued up while it wrote; a few
 /// connections read at the same time.
@@ -44,12 +44,14 @@ impl SqliteLedger {
     pub fn open_with(
         path: &Path,
         options: Options,
-        mut group: impl FnMut(&mut Store, &[Job]) -> Result<Vec<Outcome>, LedgerError> + Send + 'static,
+        mut group: impl FnMut(&mut Store, &[WriteRequest]) -> Result<Vec<Outcome>, LedgerError>
+        + Send
+        + 'static,
     ) -> Result<Self, LedgerError> {
         let mut store = Store::open(path, options)?;
         let (name, epoch, lock) = (store.path().to_owned(), store.epoch(), store.lock());
         let readers = Arc::new(open_readers(path)?);
-        let writer = Writer::start(move |jobs| group(&mut store, jobs));
+        let writer = Writer::start(move |requests| group(&mut store, requests));
         let writer = writer.map_err(|error| LedgerError::Io {
             name: name.clone(),
             detail: error.to_string(),
@@ -96,7 +98,7 @@ impl Hold for SqliteLedger {
     /// Writes the socket into the lock file.
     fn announce(&self, socket: Option<&str>) -> Result<(), LedgerError> {
         let lock = self.lock.upgrade().ok_or(LedgerError::Closed)?;
-        lock.say(socket).map_err(|error| LedgerError::Io {
+        lock.write_holder(socket).map_err(|error| LedgerError::Io {
             name: self.name.clone(),
             detail: error.to_string(),
         })
@@ -117,9 +119,9 @@ impl Engines for SqliteLedger {
 impl Drive for SqliteLedger {
     type Reader = Connection;
 
-    async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
+    async fn write(&self, request: WriteRequest) -> Result<Outcome, LedgerError> {
         match &self.writer {
-            Some(writer) => writer.write(job).await,
+            Some(writer) => writer.write(request).await,
             None => Err(LedgerError::ReadOnly {
                 name: self.name.clone(),
             }),
@@ -179,8 +181,8 @@ impl Engines for InlineLedger {
 impl Drive for InlineLedger {
     type Reader = Connection;
 
-    async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
-        let mut outcomes = locked(&self.store).group(&[job])?;
+    async fn write(&self, request: WriteRequest) -> Result<Outcome, LedgerError> {
+        let mut outcomes = locked(&self.store).group(&[request])?;
         outcomes.pop().ok_or(LedgerError::Closed)
     }
 

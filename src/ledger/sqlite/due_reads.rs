@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::model::{KindName, StepState};
-use crate::domain::policy::{Gathered, WORTH_A_LIST};
+use crate::domain::policy::{PendingObservations, WORTH_A_LIST};
 use crate::ledger::ObservationsDue;
 use crate::ledger::store::decode;
 use crate::ledger::store::sql::ReadColumns as _;
@@ -50,7 +50,7 @@ pub(super) fn observations(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<Obser
         let values = params![deletion, site, kind, rank, rows::micros(now), full];
         let gathered = of_group
             .query_row(values, |row| {
-                Ok(Gathered {
+                Ok(PendingObservations {
                     oldest: row.read(0)?,
                     fills_a_list: row.get(1)?,
                     rank: *rank,

@@ -36,7 +36,7 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {
                     let lock = Self { file };
-                    lock.say(None).map_err(failed)?;
+                    lock.write_holder(None).map_err(failed)?;
                     return Ok(lock);
                 }
                 Err(TryLockError::WouldBlock) => {
@@ -60,7 +60,7 @@ impl Lock {
         })
     }
 
-    pub(super) fn say(&self, socket: Option<&str>) -> std::io::Result<()> {
+    pub(super) fn write_holder(&self, socket: Option<&str>) -> std::io::Result<()> {
         let text = serde_json::to_vec(&Holder {
             pid: std::process::id(),
             socket: socket.map(str::to_owned),
@@ -117,7 +117,7 @@ fn read(file: &File) -> Option<Holder> {
 }
 
 /// Removes a ledger with the files beside it, unless a process holds it. No process can take it meanwhile.
-pub(in crate::ledger) fn remove_unless_held(ledger: &Path) -> Result<(), LedgerError> {
+pub(in crate::ledger) fn remove_if_unused(ledger: &Path) -> Result<(), LedgerError> {
     prepare_folder(ledger).map_err(|error| LedgerError::Io {
         name: ledger.display().to_string(),
         detail: error.to_string(),

@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 pub use driver::{InlineLedger, SqliteLedger};
 pub use lock::holder;
-pub(super) use lock::remove_unless_held;
+pub(super) use lock::remove_if_unused;
 pub use seal::key_path as seal_key;
 pub use store::Store;
 pub use tables::FileTables;

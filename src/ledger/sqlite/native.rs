@@ -148,7 +148,7 @@ fn find(
             field.as_str(),
             rows::json(values)?,
         ),
-        NativeBy::PointsAt { field, to } => (
+        NativeBy::RefersTo { field, to } => (
             "h.num IN (SELECT r.num FROM json_each(?5) j CROSS JOIN native_references r
                  ON r.id = j.value ->> 'id' AND r.kind = j.value ->> 'kind'
                      AND r.site = j.value ->> 'site' AND r.field = ?6)",

@@ -38,7 +38,7 @@ pub(super) fn insert(
 }
 
 /// Writes the branches of all deletions, in a ledger of a version that had none.
-pub(super) fn plant_all(db: &Connection) -> Sql<()> {
+pub(super) fn write_all_outlines(db: &Connection) -> Sql<()> {
     let deletions: Vec<i64> = db
         .prepare("SELECT num FROM deletions")?
         .query_map((), |row| row.get(0))?
@@ -53,10 +53,10 @@ pub(super) fn plant_all(db: &Connection) -> Sql<()> {
             let left = left.filter_map(|position| positions.binary_search(position).ok());
             step.depends_on = left.filter_map(|at| u32::try_from(at).ok()).collect();
         }
-        let planted = outline::plant(&steps);
+        let tree = outline::build_tree(&steps);
         let id_of = |at| ids.get(usize::try_from(at).ok()?).copied();
-        let first = insert(db, num, &planted.branches, id_of)?;
-        for (id, branch) in ids.iter().zip(planted.branch_of) {
+        let first = insert(db, num, &tree.branches, id_of)?;
+        for (id, branch) in ids.iter().zip(tree.branch_of) {
             place.execute(params![id, first + i64::from(branch)])?;
         }
     }

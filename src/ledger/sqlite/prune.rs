@@ -66,7 +66,7 @@ impl PruneRows for SqliteRows<'_> {
         deletion: i64,
         state: StepState,
         before: DateTime<Utc>,
-        never_again: &[KindName],
+        unique_id_kinds: &[KindName],
         limit: usize,
     ) -> Sql<u64> {
         let steps: Vec<(i64, Option<i64>)> = self.all(
@@ -75,7 +75,7 @@ impl PruneRows for SqliteRows<'_> {
             params![state.as_str(), deletion, limit as i64],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?;
-        let kinds = rows::json(never_again)?;
+        let kinds = rows::json(unique_id_kinds)?;
         for (id, record) in &steps {
             // Both ends of an edge are in the same deletion.
             self.run("DELETE FROM edges WHERE dependent = ?1", [*id])?;
@@ -87,7 +87,7 @@ impl PruneRows for SqliteRows<'_> {
         Ok(steps.len() as u64)
     }
 
-    fn prune_deletion(&self, deletion: i64, never_again: &[KindName]) -> Sql<()> {
+    fn prune_deletion(&self, deletion: i64, unique_id_kinds: &[KindName]) -> Sql<()> {
         self.run(
             "DELETE FROM tombstones WHERE deletion = ?1 AND phase = 'released'
                  AND kind IN (SELECT value FROM json_each(?2))
@@ -96,7 +96,7 @@ impl PruneRows for SqliteRows<'_> {
                          json_each(list.value) AS key
                          JOIN tombstones t ON t.id = key.value ->> 'id'
                      WHERE r.num = ?1)",
-            params![deletion, rows::json(never_again)?],
+            params![deletion, rows::json(unique_id_kinds)?],
         )?;
         self.run(
             "UPDATE counters SET n = n - 1

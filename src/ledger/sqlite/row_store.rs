@@ -108,9 +108,9 @@ impl SqliteRows<'_> {
                 rows::micros(event.at),
                 event.deletion,
                 event.step,
-                event.happened.kind.as_str(),
-                event.happened.words,
-                event.happened.fields.to_string()
+                event.draft.kind.as_str(),
+                event.draft.words,
+                event.draft.fields.to_string()
             ],
         )
         .map(drop)
@@ -122,7 +122,7 @@ impl RowStore for SqliteRows<'_> {
         self.epoch
     }
 
-    fn is_of_the_change(error: &rusqlite::Error) -> bool {
+    fn is_caused_by_change(error: &rusqlite::Error) -> bool {
         match error.sqlite_error_code() {
             // A column holds a malformed value.
             None => true,

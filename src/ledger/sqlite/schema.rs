@@ -294,7 +294,7 @@ CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase 
 ";
 
 /// The branches of each deletion's tree ([`crate::domain::outline`]): `below` is a step.
-/// [`super::outline::plant_all`] writes those of an older ledger.
+/// [`super::outline::write_all_outlines`] writes those of an older ledger.
 const OUTLINE: &str = "
 CREATE TABLE branches(
     id INTEGER PRIMARY KEY,
@@ -570,7 +570,7 @@ pub(super) fn migrate(db: &mut Connection) -> rusqlite::Result<()> {
         let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
         tx.execute_batch(sql)?;
         if next == WITH_BRANCHES {
-            outline::plant_all(&tx)?;
+            outline::write_all_outlines(&tx)?;
         }
         tx.pragma_update(None, "user_version", next)?;
         tx.commit()?;

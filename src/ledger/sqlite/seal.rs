@@ -195,7 +195,7 @@ pub(super) fn prepare(
     };
     if seal.is_none() && !key.has_sealed {
         let tx = db.transaction().map_err(failed)?;
-        let first = seal_anew(&tx, &key).map_err(failed)?;
+        let first = reseal(&tx, &key).map_err(failed)?;
         tx.commit().map_err(failed)?;
         if let Err(broken) = first {
             tracing::error!(ledger = name, %broken, "the audit was not sealed, because its chain is broken");
@@ -219,7 +219,7 @@ pub(super) fn own_key(ledger: &Path) -> Result<Key, LedgerError> {
 }
 
 /// Renames the key of an earlier ledger: a new ledger has a new key, and the old backups still need the old one.
-pub(super) fn put_key_aside(ledger: &Path) -> io::Result<()> {
+pub(super) fn rename_old_key(ledger: &Path) -> io::Result<()> {
     let key = key_path(ledger);
     let mut aside = key.as_os_str().to_owned();
     aside.push(".old");
@@ -230,7 +230,7 @@ pub(super) fn put_key_aside(ledger: &Path) -> io::Result<()> {
 }
 
 /// Seals the audit as it is, if its chain is whole.
-pub(super) fn seal_anew(db: &Connection, key: &Key) -> Sql<Result<Head, audit::Broken>> {
+pub(super) fn reseal(db: &Connection, key: &Key) -> Sql<Result<Head, audit::Broken>> {
     let chain = audit::chain(db)?;
     if let Ok(head) = &chain {
         write(db, key, head)?;

@@ -91,7 +91,7 @@ impl<R: Run> StepReads for R {
         )
     }
 
-    fn find_settling(&self, limit: usize) -> Sql<Vec<i64>> {
+    fn find_delayed(&self, limit: usize) -> Sql<Vec<i64>> {
         self.all(
             "SELECT id FROM steps INDEXED BY steps_settling
              WHERE state = 'verifying' AND blocked_since IS NOT NULL

@@ -17,7 +17,7 @@ use crate::ledger::audit::{self, Head};
 use crate::ledger::transitions::Rotation;
 use crate::ledger::working_set::WorkingSet;
 use crate::ledger::{
-    Applied, AuditEntry, Capacity, Change, ClaimedStep, Job, LedgerError, Outcome, answer,
+    Applied, AuditEntry, Capacity, Change, ClaimedStep, LedgerError, Outcome, WriteRequest, answer,
     fails_alone,
 };
 use crate::system::private;
@@ -137,7 +137,7 @@ impl Store {
 
     /// Applies the changes in order, in one transaction; see [`crate::ledger::Ledger::commit`].
     pub fn apply(&mut self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
-        match self.group(&[Job::Commit(changes)])?.pop() {
+        match self.group(&[WriteRequest::Commit(changes)])?.pop() {
             Some(Outcome::Applied(applied)) => Ok(applied),
             _ => Ok(Vec::new()),
         }
@@ -149,7 +149,10 @@ impl Store {
         capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        match self.group(&[Job::Claim { capacities, now }])?.pop() {
+        match self
+            .group(&[WriteRequest::Claim { capacities, now }])?
+            .pop()
+        {
             Some(Outcome::Claimed(claimed)) => Ok(claimed),
             _ => Ok(Vec::new()),
         }
@@ -157,27 +160,27 @@ impl Store {
 
     /// Applies several requests in one transaction, and returns their outcomes in the same order. After an error,
     /// nothing of them was written.
-    pub fn group(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, LedgerError> {
-        self.transact(jobs).map_err(|e| fault(&self.path, &e))
+    pub fn group(&mut self, requests: &[WriteRequest]) -> Result<Vec<Outcome>, LedgerError> {
+        self.transact(requests).map_err(|e| fault(&self.path, &e))
     }
 
-    fn transact(&mut self, jobs: &[Job]) -> Sql<Vec<Outcome>> {
-        match self.attempt(jobs, false) {
+    fn transact(&mut self, requests: &[WriteRequest]) -> Sql<Vec<Outcome>> {
+        match self.attempt(requests, false) {
             Err(stop) if fails_alone::<SqliteRows<'_>>(&stop) => {
-                unrefused(self.attempt(jobs, true))
+                unrefused(self.attempt(requests, true))
             }
             done => unrefused(done),
         }
     }
 
     /// `apart`: see [`answer`].
-    fn attempt(&mut self, jobs: &[Job], apart: bool) -> Result<Vec<Outcome>, Stop> {
+    fn attempt(&mut self, requests: &[WriteRequest], apart: bool) -> Result<Vec<Outcome>, Stop> {
         if let Some(mirror) = &self.mirror {
             mirror.undo();
         }
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate)?;
         let mut set = WorkingSet::new(SqliteRows::new(&tx, self.epoch, self.seal.as_ref()));
-        let outcomes = answer(&mut set, jobs, &mut self.rotation, apart)?;
+        let outcomes = answer(&mut set, requests, &mut self.rotation, apart)?;
         let removed = set.store().removed.take();
         drop(set);
         tx.commit()?;
@@ -189,7 +192,7 @@ impl Store {
 
     /// Seals the audit as it is, with this entry as its last row: after a person has found out why its seal
     /// does not hold, or when the key is lost. Refused while the chain itself is broken.
-    pub fn seal_anew(
+    pub fn reseal(
         &mut self,
         ledger: &Path,
         entry: &AuditEntry,
@@ -200,7 +203,7 @@ impl Store {
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate).map_err(failed)?;
         let rows = SqliteRows::new(&tx, self.epoch, None);
         rows.save_audit(entry, now).map_err(failed)?;
-        let sealed = seal::seal_anew(&tx, &key).map_err(failed)?;
+        let sealed = seal::reseal(&tx, &key).map_err(failed)?;
         if sealed.is_ok() {
             tx.commit().map_err(failed)?;
             key.mark_sealed()
@@ -247,7 +250,7 @@ pub(super) fn create(path: &Path) -> Result<(), LedgerError> {
     write_tables(new).map_err(|error| fault(&name, &error))?;
     let file = std::fs::File::open(new).map_err(failed)?;
     file.sync_all().map_err(failed)?;
-    seal::put_key_aside(path).map_err(failed)?;
+    seal::rename_old_key(path).map_err(failed)?;
     std::fs::rename(new, path).map_err(failed)
 }
 

@@ -21,16 +21,16 @@
 //! | `claim` | `transitions/claims`: the order of deletions, quotas | the next deletions with ready steps, and the first ready steps of a deletion: along an index |
 //! | `commit` | `transitions` | see the table there |
 //! | `observations_due` | [`domain::policy`](crate::domain::policy) | the whole query: it jumps from group to group along an index, and counts within each |
-//! | `verifying`, `next_due`, `upcoming` | `reads` | due steps by group; the first due step; counts of due steps |
-//! | `deletion`, `deletions`, `frozen`, `plan`, `kept_request` | `reads`: short ids, rates, ends of pages, 24 h | numbers by filter; the identities of a plan, whose other fields may be long |
+//! | `steps_to_observe`, `next_due`, `upcoming` | `reads` | due steps by group; the first due step; counts of due steps |
+//! | `deletion`, `deletions`, `frozen_plan`, `plan`, `kept_request` | `reads`: short ids, rates, ends of pages, 24 h | numbers by filter; the identities of a plan, whose other fields may be long |
 //! | `steps`, `count_steps`, `step`, `orphans` | `reads`: the merge of states, text search, ends of pages | keys of one state by filter; texts of one state, which are passed on and not kept |
 //! | `causes`, `progress`, `gantt`, `summary` | `reads`, except the groups of `causes` | counts by group, because many rows have a small answer; maintained sums |
 //! | `outline`, `branch_steps` | `reads`: which branches are folded, positions | counts of a branch, and a part of it from either end: from the index alone |
 //! | `tombstones`, `tombstones_of`, `held_down`, `originals`, `whole_of`, `namesakes`, `shown_before` | `reads`: which phases count | rows by filter; by `gone_at`; with copies; by part or name |
 //! | `events`, `audit`, `notification_cursor`, `site_pauses` | `reads` | rows after a number; the range of numbers |
-//! | `native`, `pointed_at` | `reads`: ends of pages | rows by field or reference; referrers, named and counted |
-//! | `importers`, `notices`, `awaited`, `live_steps`, `waited_for`, `handled_by_deletion` | `reads`: roots, the first notice, which live step counts | rows after a sequence; steps that wait for an importer |
-//! | `unhandled_deletions`, `owners_going`, `watches`, `pending_clearances` | – | the whole query: rows of one small table |
+//! | `native`, `referrers` | `reads`: ends of pages | rows by field or reference; referrers, named and counted |
+//! | `importers`, `notices`, `steps_awaiting_clearance`, `live_steps`, `live_dependencies`, `handled_by_deletion` | `reads`: roots, the first notice, which live step counts | rows after a sequence; steps that wait for an importer |
+//! | `unhandled_deletions`, `deleting_owners`, `watches`, `pending_clearances` | – | the whole query: rows of one small table |
 //!
 //! # To add a store
 //! Implement these traits for its rows, and [`Drive`](super::Drive) for what opens them: a transaction answers
@@ -74,12 +74,12 @@ pub use reads::{
 pub use steps::{StepPlan, StepRow};
 
 use super::AuditEntry;
-use super::events::Happened;
+use super::events::EventDraft;
 use crate::domain::model::{
     Action, Blocker, Counts, DeletionState, Phase, ResourceKey, Site, SitePause, StepError,
     StepState,
 };
-use crate::domain::notification::Mark;
+use crate::domain::notification::CursorPosition;
 
 /// Why a change was not applied.
 #[derive(Debug, thiserror::Error)]
@@ -233,7 +233,7 @@ pub struct UnsavedEvent {
     /// Number of the deletion.
     pub deletion: Option<i64>,
     pub step: Option<i64>,
-    pub happened: Happened,
+    pub draft: EventDraft,
     pub at: DateTime<Utc>,
 }
 
@@ -349,7 +349,11 @@ pub trait SiteRows: Fallible {
     fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Stored<Self, bool>;
 
     /// Saves how far a channel has been notified (I7); none: removes the channel.
-    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Stored<Self>;
+    fn save_notification_cursor(
+        &self,
+        channel: &str,
+        position: Option<&CursorPosition>,
+    ) -> Stored<Self>;
 
     /// Loads the state of a site that an engine wrote last.
     fn load_site_state(&self, site: &str) -> Stored<Self, Option<String>>;
@@ -366,7 +370,7 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
 
     /// Whether a change itself caused the error (it breaks a rule of the tables, or needs a row that cannot be
     /// read), and not the store.
-    fn is_of_the_change(error: &Self::Error) -> bool;
+    fn is_caused_by_change(error: &Self::Error) -> bool;
 
     /// Opens a savepoint. Savepoints nest: keeping or undoing ends the latest one. Open them rarely: while one is open,
     /// a store may copy each page that it writes, again for each statement.

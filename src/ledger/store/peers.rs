@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Fallible, Stored, TombstoneRow};
 use crate::domain::model::{KindName, ResourceKey};
-use crate::domain::peers::{Answered, DeletionNotice, Deployment, PendingClearance};
+use crate::domain::peers::{ClearanceAnswer, DeletionNotice, Deployment, PendingClearance};
 use crate::ledger::{UnhandledDeletion, WatchCursor};
 
 /// The notice of another deployment's deletion of a resource.
@@ -26,11 +26,11 @@ pub trait PeerReads: Fallible {
     fn load_importer_kinds(&self) -> Stored<Self, Vec<(KindName, String)>>;
 
     /// Counts the steps that have not ended and wait for the clearance of an importer.
-    fn count_awaited(&self, importer: &str) -> Stored<Self, u64>;
+    fn count_pending_clearances(&self, importer: &str) -> Stored<Self, u64>;
 
     /// Finds the steps that have not ended and wait for the clearance of an importer, in the order of their ids from
     /// the one after `after` on: each with the sequence under which importers were notified of it, or 0.
-    fn find_awaited(
+    fn find_pending_clearances(
         &self,
         importer: &str,
         after: i64,
@@ -62,7 +62,7 @@ pub trait PeerReads: Fallible {
     fn find_handler(&self, key: &ResourceKey) -> Stored<Self, Option<i64>>;
 
     /// Loads the names of the deployments that are deleting a resource.
-    fn load_owners_going(&self) -> Stored<Self, BTreeSet<String>>;
+    fn load_deleting_owners(&self) -> Stored<Self, BTreeSet<String>>;
 }
 
 /// The rows about other deployments.
@@ -81,7 +81,12 @@ pub trait PeerRows: Fallible {
 
     /// Saves an importer's answer about a step that waits for it. A clearance ends the wait. Returns whether the answer
     /// changed anything.
-    fn save_answer(&self, importer: &str, step: i64, answer: &Answered) -> Stored<Self, bool>;
+    fn save_answer(
+        &self,
+        importer: &str,
+        step: i64,
+        answer: &ClearanceAnswer,
+    ) -> Stored<Self, bool>;
 
     /// Saves how far a watch has read, by its service and region.
     fn save_watch(&self, watch: &WatchCursor) -> Stored<Self>;

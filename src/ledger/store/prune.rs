@@ -19,16 +19,16 @@ pub trait PruneRows: Fallible {
     fn find_prunable(&self, before: DateTime<Utc>) -> Stored<Self, Option<i64>>;
 
     /// Removes steps of a deletion in this state, at most `limit`, with their tombstones that ended, if their
-    /// kinds are among `never_again`. Returns the number of steps.
+    /// kinds are among `unique_id_kinds`. Returns the number of steps.
     fn prune_steps(
         &self,
         deletion: i64,
         state: StepState,
         before: DateTime<Utc>,
-        never_again: &[KindName],
+        unique_id_kinds: &[KindName],
         limit: usize,
     ) -> Stored<Self, u64>;
 
     /// Removes a deletion that has no steps (any more), with the released tombstones of its targets.
-    fn prune_deletion(&self, deletion: i64, never_again: &[KindName]) -> Stored<Self>;
+    fn prune_deletion(&self, deletion: i64, unique_id_kinds: &[KindName]) -> Stored<Self>;
 }

@@ -23,7 +23,7 @@ use crate::domain::model::{
     Action, Actor, Blocker, Counts, DeletionState, Event, Identity, KindName, Plan, ResourceKey,
     Site, SitePause, StepError, StepState,
 };
-use crate::domain::notification::Mark;
+use crate::domain::notification::CursorPosition;
 use crate::domain::outline::Branch;
 use crate::ledger::{
     AuditRow, DeletionFilter, KeptRequest, ObservationsDue, StepFilter, TombstoneFilter,
@@ -250,7 +250,7 @@ pub trait StepReads: Fallible {
     fn find_stuck(&self, limit: usize) -> Stored<Self, Vec<i64>>;
 
     /// Finds the verifying steps whose delete is delayed (with `blocked_since`), the longest delayed first.
-    fn find_settling(&self, limit: usize) -> Stored<Self, Vec<i64>>;
+    fn find_delayed(&self, limit: usize) -> Stored<Self, Vec<i64>>;
 
     /// Finds abandoned steps whose tombstone is still theirs and `purged`, as (deletion, id), in this order.
     fn find_abandoned(
@@ -388,7 +388,7 @@ pub trait LogReads: Fallible {
     fn load_audit(&self, after: i64, limit: usize) -> Stored<Self, Vec<AuditRow>>;
 
     /// Loads how far a channel has been notified (I7).
-    fn load_mark(&self, channel: &str) -> Stored<Self, Option<Mark>>;
+    fn load_cursor_position(&self, channel: &str) -> Stored<Self, Option<CursorPosition>>;
 
     /// Loads the sites that a person paused, in the order of their names.
     fn load_site_pauses(&self) -> Stored<Self, Vec<SitePause>>;

@@ -5,7 +5,7 @@ use super::decode;
 use super::reads::{EventRange, EventsOf, LogReads};
 use super::sql::{ReadColumns as _, SqlValue, Statements};
 use crate::domain::model::{Event, SitePause};
-use crate::domain::notification::Mark;
+use crate::domain::notification::CursorPosition;
 use crate::ledger::AuditRow;
 
 impl<S: Statements> LogReads for S {
@@ -52,7 +52,7 @@ impl<S: Statements> LogReads for S {
         self.read_all(sql, &[after.into(), limit.into()], decode::audit_row)
     }
 
-    fn load_mark(&self, channel: &str) -> Stored<Self, Option<Mark>> {
+    fn load_cursor_position(&self, channel: &str) -> Stored<Self, Option<CursorPosition>> {
         let sql = "SELECT mark FROM told WHERE channel = $1";
         self.read_first(sql, &[channel.into()], |row| row.json(0))
     }

@@ -7,7 +7,7 @@ use super::Stored;
 use super::peers::{PeerRows, StoredNotice};
 use super::sql::{ReadColumns as _, Writes, json, key_values, takes_away};
 use crate::domain::model::{KindName, Phase, ResourceKey};
-use crate::domain::peers::{Answered, DeletionNotice, Deployment};
+use crate::domain::peers::{ClearanceAnswer, DeletionNotice, Deployment};
 use crate::ledger::WatchCursor;
 
 impl<S: Writes> PeerRows for S {
@@ -57,7 +57,12 @@ impl<S: Writes> PeerRows for S {
         self.write(sql, &[kind.into(), importer.into()]).map(drop)
     }
 
-    fn save_answer(&self, importer: &str, step: i64, answer: &Answered) -> Stored<Self, bool> {
+    fn save_answer(
+        &self,
+        importer: &str,
+        step: i64,
+        answer: &ClearanceAnswer,
+    ) -> Stored<Self, bool> {
         let changed = match answer.clear {
             true => {
                 let sql = "DELETE FROM awaited WHERE importer = $1 AND step = $2";

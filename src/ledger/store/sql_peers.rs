@@ -25,13 +25,13 @@ impl<S: Statements> PeerReads for S {
         self.read_all(sql, &[], |row| Ok((row.read(0)?, row.read(1)?)))
     }
 
-    fn count_awaited(&self, importer: &str) -> Stored<Self, u64> {
+    fn count_pending_clearances(&self, importer: &str) -> Stored<Self, u64> {
         let sql = "SELECT count(*) FROM awaited a JOIN steps s ON s.id = a.step
              WHERE a.importer = $1 AND s.ended_at IS NULL";
         self.read_one(sql, &[importer.into()], |row| row.read(0))
     }
 
-    fn find_awaited(
+    fn find_pending_clearances(
         &self,
         importer: &str,
         after: i64,
@@ -101,7 +101,7 @@ impl<S: Statements> PeerReads for S {
         self.read_first(sql, &key_values(key), |row| row.read(0))
     }
 
-    fn load_owners_going(&self) -> Stored<Self, BTreeSet<String>> {
+    fn load_deleting_owners(&self) -> Stored<Self, BTreeSet<String>> {
         let sql =
             "SELECT DISTINCT owner FROM foreign_going WHERE phase IN ('checking', 'deleting')";
         let owners = self.read_all(sql, &[], |row| row.read(0))?;

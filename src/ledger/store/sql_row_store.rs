@@ -7,7 +7,7 @@ use super::decode::{self, select_steps};
 use super::sql::{ReadColumns as _, Statements, Writes, json};
 use super::{SiteRows, StepFinds, StepRow, Stored};
 use crate::domain::model::{Site, SitePause};
-use crate::domain::notification::Mark;
+use crate::domain::notification::CursorPosition;
 
 impl<S: Statements> StepFinds for S {
     fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Stored<Self, Vec<StepRow>> {
@@ -105,12 +105,16 @@ impl<S: Writes> SiteRows for S {
         Ok(changed > 0)
     }
 
-    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Stored<Self> {
-        let done = match mark {
-            Some(mark) => {
+    fn save_notification_cursor(
+        &self,
+        channel: &str,
+        position: Option<&CursorPosition>,
+    ) -> Stored<Self> {
+        let done = match position {
+            Some(position) => {
                 let sql = "INSERT INTO told(channel, mark) VALUES($1, $2)
                      ON CONFLICT(channel) DO UPDATE SET mark = excluded.mark";
-                self.write(sql, &[channel.into(), json(mark)?.into()])
+                self.write(sql, &[channel.into(), json(position)?.into()])
             }
             None => self.write("DELETE FROM told WHERE channel = $1", &[channel.into()]),
         };

@@ -41,8 +41,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         self.keep_shown(wanted)?;
         self.keep_key(wanted, &wanted.id)?;
         self.audit(&wanted.audit, wanted.now);
-        let happened = events::accepted(&wanted.id, wanted.targets.len());
-        self.event(Some(num), None, happened, wanted.now);
+        let draft = events::accepted(&wanted.id, wanted.targets.len());
+        self.event(Some(num), None, draft, wanted.now);
         Ok(Applied::Accepted {
             deletion_id: wanted.id.clone(),
             existing: false,
@@ -172,8 +172,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         self.release_checking(num, now)?;
         self.store().save_refusals(num, refused)?;
         let why = refused.first().map_or(note, |first| first.reason.as_str());
-        let happened = events::refused(deletion_id, refused.len(), why, note);
-        self.event(Some(num), None, happened, now);
+        let draft = events::refused(deletion_id, refused.len(), why, note);
+        self.event(Some(num), None, draft, now);
         note.clone_into(&mut self.deletion(num)?.note);
         self.move_deletion(num, deletion::Trigger::PlanRefused, now)?;
         Ok(Applied::Done)

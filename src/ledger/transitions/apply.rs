@@ -25,7 +25,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     /// Updates the steps that are left to others, and saves the rows in memory.
     pub fn flush(&mut self) -> Changing<S> {
         if let Some(now) = self.moved_at {
-            self.settle_left_steps(now)?;
+            self.update_left_steps(now)?;
         }
         self.save()?;
         Ok(self.save_deletions()?)
@@ -63,20 +63,20 @@ impl<S: LedgerRows> WorkingSet<S> {
             C::Recreated { key, copy, stuck, now } =>
                 self.recreated(key, copy.as_ref(), *stuck, *now),
             C::Note { event, now } => self.note(event, *now),
-            C::MoveNotificationCursor { channel, mark } =>
-                self.write(|store| store.save_notification_cursor(channel, mark.as_ref())),
+            C::MoveNotificationCursor { channel, position } =>
+                self.write(|store| store.save_notification_cursor(channel, position.as_ref())),
             C::Add(new) => self.add_native(new),
             C::Amend { new, read_at } => self.amend_native(new, *read_at),
             C::DeleteNative { key, incarnation, unless, now } =>
                 self.delete_native(key, *incarnation, unless, *now),
             C::Unset { key, references, now } => self.unset_native(key, references, *now),
-            C::Prune { before, never_again, audit, now } =>
-                self.prune(*before, never_again, audit.as_ref(), *now),
-            C::Watched { importer, kinds, now } => self.watched(importer, kinds, *now),
+            C::Prune { before, unique_id_kinds, audit, now } =>
+                self.prune(*before, unique_id_kinds, audit.as_ref(), *now),
+            C::RecordImporter { importer, kinds, now } => self.record_importer(importer, kinds, *now),
             C::AdvanceWatch { service, region, notices, now } =>
                 self.advance_watch((service, region), notices, *now),
             C::MarkHandled { keys, deletion } => self.mark_handled(keys, deletion.as_deref()),
-            C::Answered { importer, answers, now } => self.answered(importer, answers, *now),
+            C::RecordAnswers { importer, answers, now } => self.answered(importer, answers, *now),
             C::ReleaseImporter { name, audit, now } => self.release_importer(name, audit, *now),
             C::Recover { now } => self.recover(false, *now),
             C::TakeOver { now } => self.recover(true, *now),

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::{own_error, refuse};
 use crate::domain::model::{ErrorClass, KindName, StepState};
-use crate::domain::peers::{AWAITED, Answered, Deployment, awaiting};
+use crate::domain::peers::{AWAITED, ClearanceAnswer, Deployment, awaiting};
 use crate::ledger::events;
 use crate::ledger::store::{LedgerRows, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
@@ -15,7 +15,7 @@ use crate::ledger::{Applied, AuditEntry};
 impl<S: LedgerRows> WorkingSet<S> {
     /// Puts an importer on record from its first watch on (G12). For a kind to which it did not refer before, it
     /// is notified of all resources that are being deleted or gone, and steps wait for its clearance.
-    pub fn watched(
+    pub fn record_importer(
         &mut self,
         importer: &Deployment,
         kinds: &BTreeSet<KindName>,
@@ -76,7 +76,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     pub fn answered(
         &mut self,
         importer: &str,
-        answers: &[(i64, Answered)],
+        answers: &[(i64, ClearanceAnswer)],
         now: DateTime<Utc>,
     ) -> Changing<S, Applied> {
         let mut changed = Vec::new();
@@ -103,8 +103,8 @@ impl<S: LedgerRows> WorkingSet<S> {
             ));
         };
         self.audit(audit, now);
-        let happened = events::importer_released(name, &audit.actor.name, waited.len());
-        self.event(None, None, happened, now);
+        let draft = events::importer_released(name, &audit.actor.name, waited.len());
+        self.event(None, None, draft, now);
         self.follow_answers(&waited, now)?;
         Ok(Applied::Done)
     }

@@ -20,8 +20,8 @@ impl<S: LedgerRows> WorkingSet<S> {
                 }
             };
             let by = &answered.audit.actor.name;
-            let happened = events::drift_answered(&answered.deletion_id, answer, by, note);
-            self.event(Some(num), None, happened, now);
+            let draft = events::drift_answered(&answered.deletion_id, answer, by, note);
+            self.event(Some(num), None, draft, now);
         }
         Ok(applied)
     }
@@ -71,8 +71,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         if new.retry.is_empty() {
             self.audit(audit, now);
         }
-        let happened = events::options_set(&new.deletion_id, &options, &audit.actor.name);
-        self.event(Some(num), None, happened, now);
+        let draft = events::options_set(&new.deletion_id, &options, &audit.actor.name);
+        self.event(Some(num), None, draft, now);
         match new.retry.is_empty() {
             true => Ok(Applied::Moved(0)),
             false => {

@@ -11,7 +11,7 @@
 //! 5. the owner was abandoned: the step takes the resource over, but a person decides (stuck).
 //!
 //! The working set notes each owner that ends, becomes stuck or continues, and the owner of each left step that
-//! waits again, whichever change caused it. [`WorkingSet::settle_left_steps`] updates the left steps once per
+//! waits again, whichever change caused it. [`WorkingSet::update_left_steps`] updates the left steps once per
 //! transaction.
 //!
 //! Steps cannot wait in a circle: a step is left only to a deletion that started earlier, and the earliest of
@@ -42,7 +42,7 @@ struct LeftStep {
 impl LeftStep {
     fn facts(&self) -> Facts {
         Facts {
-            held: self.is_held,
+            stuck_by_another: self.is_held,
             left: true,
             ..Facts::default()
         }
@@ -51,7 +51,7 @@ impl LeftStep {
 
 impl<S: RowStore> WorkingSet<S> {
     /// Updates the steps that are left to owners that have moved, and then the steps that are left to those.
-    pub fn settle_left_steps(&mut self, now: DateTime<Utc>) -> Changing<S> {
+    pub fn update_left_steps(&mut self, now: DateTime<Utc>) -> Changing<S> {
         loop {
             let left = self.save_and_find_left()?;
             if left.is_empty() {
@@ -131,7 +131,7 @@ impl<S: RowStore> WorkingSet<S> {
         if next.state == left.state {
             return Ok(());
         }
-        if let Some(root) = self.holder_of(left.deletion, left.id)? {
+        if let Some(root) = self.find_stuck_cause(left.deletion, left.id)? {
             return self.mark_stuck_behind(left.deletion, left.id, root, now);
         }
         let by = self.deletion_of(left.owner)?;
@@ -186,17 +186,17 @@ impl<S: RowStore> WorkingSet<S> {
                 now,
             );
         }
-        let stuck_cause = self.holder_of(left.deletion, left.id)?;
+        let stuck_cause = self.find_stuck_cause(left.deletion, left.id)?;
         let facts = Facts {
             waits: self.step(left.id)?.waits > 0,
-            held: stuck_cause.is_some(),
+            stuck_by_another: stuck_cause.is_some(),
             ..Facts::default()
         };
         let next = Self::next(left.state, Trigger::OwnerSkipped, facts)?;
         let to = next.state;
         self.move_step(left.id, to, None, now)?;
-        let happened = events::left_step_taken_over(&by, to, left.owner);
-        self.event(Some(left.deletion), Some(left.id), happened, now);
+        let draft = events::left_step_taken_over(&by, to, left.owner);
+        self.event(Some(left.deletion), Some(left.id), draft, now);
         match stuck_cause {
             Some(root) => self.mark_stuck_behind(left.deletion, left.id, root, now),
             None => self.follow(left.id, next.effects, now),
@@ -211,8 +211,8 @@ impl<S: RowStore> WorkingSet<S> {
             let step = self.step_mut(id)?;
             step.left_to = Some(left.id);
             let num = step.deletion;
-            let happened = events::left_step_passed_on(&by, left.owner);
-            self.event(Some(num), Some(id), happened, now);
+            let draft = events::left_step_passed_on(&by, left.owner);
+            self.event(Some(num), Some(id), draft, now);
         }
         Ok(())
     }
@@ -246,8 +246,8 @@ impl<S: RowStore> WorkingSet<S> {
         let next = Self::next(left.state, trigger, left.facts())?;
         self.move_step(left.id, next.state, Some(error.clone()), now)?;
         let taken_from = has_ended(left.owner_state).then_some(left.owner);
-        let happened = events::left_step_stuck(&error, taken_from);
-        self.event(Some(left.deletion), Some(left.id), happened, now);
+        let draft = events::left_step_stuck(&error, taken_from);
+        self.event(Some(left.deletion), Some(left.id), draft, now);
         self.follow(left.id, next.effects, now)
     }
 

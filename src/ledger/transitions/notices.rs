@@ -46,7 +46,7 @@ impl<S: LedgerRows> WorkingSet<S> {
                     self.store().remove_notice(owner, &notice.key)?;
                 }
                 Phase::Checking | Phase::Deleting | Phase::Gone => {
-                    let gone_at = (!notice.is_going()).then_some(now);
+                    let gone_at = (!notice.is_under_way()).then_some(now);
                     self.store().save_notice(owner, notice, gone_at)?;
                 }
             }
@@ -71,8 +71,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         let num = self.insert_deletion(wanted)?;
         self.audit(&wanted.audit, wanted.now);
         let (targets, owner) = (wanted.targets.len(), &wanted.actor.name);
-        let happened = events::handles_referrers(&wanted.id, targets, owner);
-        self.event(Some(num), None, happened, wanted.now);
+        let draft = events::handles_referrers(&wanted.id, targets, owner);
+        self.event(Some(num), None, draft, wanted.now);
         self.store().save_handled(keys, Some(num))?;
         Ok(Applied::Accepted {
             deletion_id: wanted.id.clone(),

@@ -86,7 +86,7 @@ impl<S: RowStore> WorkingSet<S> {
     /// Carries out the effects of a step's move on other steps, and notifies people.
     pub fn follow(&mut self, id: i64, effects: step::Effects, now: DateTime<Utc>) -> Changing<S> {
         let num = self.step(id)?.deletion;
-        if effects.releases_held {
+        if effects.frees_stuck_steps {
             self.release_stuck(num, &[id], now)?;
         }
         match effects.dependents {
@@ -112,8 +112,8 @@ impl<S: RowStore> WorkingSet<S> {
         change: &StepChange,
     ) {
         if from != to || change.decision.error.is_some() {
-            let happened = events::answered(from, to, change);
-            self.event(Some(num), Some(change.step_id), happened, change.now);
+            let draft = events::answered(from, to, change);
+            self.event(Some(num), Some(change.step_id), draft, change.now);
         }
     }
 
@@ -128,8 +128,8 @@ impl<S: RowStore> WorkingSet<S> {
         self.step_mut(id)?.notified = true;
         let deletion = self.deletion(num)?.id.clone();
         let step = self.step(id)?;
-        let happened = events::person_needed(&deletion, &step.key, &step.name, step.error.as_ref());
-        self.event(Some(num), Some(id), happened, now);
+        let draft = events::person_needed(&deletion, &step.key, &step.name, step.error.as_ref());
+        self.event(Some(num), Some(id), draft, now);
         Ok(())
     }
 }

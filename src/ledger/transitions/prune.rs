@@ -18,7 +18,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     pub fn prune(
         &mut self,
         before: DateTime<Utc>,
-        never_again: &[KindName],
+        unique_id_kinds: &[KindName],
         audit: Option<&AuditEntry>,
         now: DateTime<Utc>,
     ) -> Changing<S, Applied> {
@@ -41,7 +41,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         for state in [StepState::Gone, StepState::Skipped] {
             let removed = self
                 .store()
-                .prune_steps(num, state, before, never_again, PIECE)?;
+                .prune_steps(num, state, before, unique_id_kinds, PIECE)?;
             if removed > 0 {
                 let counts = &mut self.deletion(num)?.counts;
                 let slot = counts.of_mut(state);
@@ -50,7 +50,7 @@ impl<S: LedgerRows> WorkingSet<S> {
                 return Ok(Applied::Moved(removed));
             }
         }
-        self.store().prune_deletion(num, never_again)?;
+        self.store().prune_deletion(num, unique_id_kinds)?;
         Ok(Applied::Moved(1))
     }
 }

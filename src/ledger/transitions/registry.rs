@@ -162,8 +162,8 @@ impl<S: LedgerRows> WorkingSet<S> {
     fn record_written(&mut self, new: &NewNative, what: &str) -> Changing<S, Applied> {
         let NewNative { key, audit, .. } = new;
         self.audit(audit, new.now);
-        let happened = events::registry_written(key, what, &audit.actor.name);
-        self.event(None, None, happened, new.now);
+        let draft = events::registry_written(key, what, &audit.actor.name);
+        self.event(None, None, draft, new.now);
         Ok(Applied::Done)
     }
 }

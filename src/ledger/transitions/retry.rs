@@ -195,7 +195,7 @@ impl<S: RowStore> WorkingSet<S> {
                 .searched()?
                 .find_stuck_dependency(id)?
                 .map(|(_, root)| root),
-            false => self.holder_of(num, id)?,
+            false => self.find_stuck_cause(num, id)?,
         };
         if let Some(root) = stuck_cause {
             // The step is stuck in its own right, and must wait for another stuck step, too.
@@ -207,7 +207,7 @@ impl<S: RowStore> WorkingSet<S> {
         let next = self.put_to_work(id, by_person, now)?;
         self.moved(num, from, next.state, 1, now)?;
         retried.moved += 1;
-        if next.effects.releases_held {
+        if next.effects.frees_stuck_steps {
             retried.roots.push(id);
         }
         Ok(())

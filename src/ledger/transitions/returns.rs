@@ -9,7 +9,7 @@ use crate::domain::model::{ErrorClass, Phase, ResourceKey, StepState, short_id};
 use crate::ledger::events;
 use crate::ledger::store::{RowStore, StoredTombstone};
 use crate::ledger::working_set::{Changing, WorkingSet};
-use crate::ledger::{Applied, AuditEntry, StuckAgain};
+use crate::ledger::{Applied, AuditEntry, RecreationReason};
 
 impl<S: RowStore> WorkingSet<S> {
     /// Counts that a resource exists again; see [`Change::Recreated`](crate::ledger::Change::Recreated).
@@ -17,7 +17,7 @@ impl<S: RowStore> WorkingSet<S> {
         &mut self,
         key: &ResourceKey,
         copy: Option<&ResourceKey>,
-        stuck: Option<StuckAgain>,
+        stuck: Option<RecreationReason>,
         now: DateTime<Utc>,
     ) -> Changing<S, Applied> {
         let counts = |found: &StoredTombstone| match found.phase {
@@ -39,12 +39,12 @@ impl<S: RowStore> WorkingSet<S> {
         }
         found.recreated += 1;
         let (num, record) = (found.deletion, found.record);
-        let (happened, why) = events::recreated(key, copy, found.recreated, stuck);
+        let (draft, why) = events::recreated(key, copy, found.recreated, stuck);
         self.change_tombstone(found);
         if let Some(why) = why {
             self.mark_recreated(num, record, why, now)?;
         }
-        self.event(Some(num), None, happened, now);
+        self.event(Some(num), None, draft, now);
         Ok(Applied::Done)
     }
 
@@ -103,8 +103,8 @@ impl<S: RowStore> WorkingSet<S> {
         }
         self.release_ended(&found, false);
         self.audit(audit, now);
-        let happened = events::tombstone_released(key, &audit.actor.name);
-        self.event(Some(found.deletion), None, happened, now);
+        let draft = events::tombstone_released(key, &audit.actor.name);
+        self.event(Some(found.deletion), None, draft, now);
         Ok(Applied::Done)
     }
 
@@ -120,8 +120,8 @@ impl<S: RowStore> WorkingSet<S> {
         let revived = found.and_then(|found| self.release_ended(&found, true));
         if let Some(revived) = revived {
             self.audit(audit, now);
-            let happened = events::revived(key, &audit.actor.name, revived.incarnation);
-            self.event(Some(revived.deletion), None, happened, now);
+            let draft = events::revived(key, &audit.actor.name, revived.incarnation);
+            self.event(Some(revived.deletion), None, draft, now);
         }
         Ok(Applied::Done)
     }

@@ -71,8 +71,8 @@ impl<S: LedgerRows> WorkingSet<S> {
                     (None, format!("deletion {deletion}"))
                 }
             };
-            let happened = events::rung_taken(&of, rung, &purge.audit.actor.name);
-            self.event(Some(num), step, happened, purge.now);
+            let draft = events::rung_taken(&of, rung, &purge.audit.actor.name);
+            self.event(Some(num), step, draft, purge.now);
         }
         Ok(())
     }

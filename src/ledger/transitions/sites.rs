@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::refuse;
 use crate::domain::model::{EventKind, Site, SitePause};
-use crate::ledger::events::{self, Happened};
+use crate::ledger::events::{self, EventDraft};
 use crate::ledger::store::RowStore;
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry, NewEvent};
@@ -32,8 +32,8 @@ impl<S: RowStore> WorkingSet<S> {
             });
         }
         self.audit(audit, now);
-        let happened = events::site_paused(site, paused, &audit.actor.name, &audit.reason);
-        self.event(None, None, happened, now);
+        let draft = events::site_paused(site, paused, &audit.actor.name, &audit.reason);
+        self.event(None, None, draft, now);
         Ok(Applied::Done)
     }
 
@@ -61,12 +61,12 @@ impl<S: RowStore> WorkingSet<S> {
             Some(id) => self.store().find_deletion(id)?,
             None => None,
         };
-        let happened = Happened {
+        let draft = EventDraft {
             kind: event.kind,
             words: event.message.clone(),
             fields: event.data.clone(),
         };
-        self.event(num, event.step_id, happened, now);
+        self.event(num, event.step_id, draft, now);
         Ok(Applied::Done)
     }
 

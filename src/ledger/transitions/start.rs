@@ -9,7 +9,7 @@ use super::{deletion, refuse, step, waiting_error};
 use crate::domain::model::{Action, CopiedBy, Phase, Plan, PlanStep, ResourceKey, StepError};
 use crate::domain::outline;
 use crate::ledger::store::{LedgerRows, NewStep, OriginalCopies, StepRow, Stop};
-use crate::ledger::working_set::{Changing, TOGETHER, WorkingSet};
+use crate::ledger::working_set::{Changing, STEPS_IN_MEMORY_MAX, WorkingSet};
 use crate::ledger::{Applied, events};
 
 /// The deletion that executes a planned step.
@@ -52,7 +52,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             now,
         };
         let mut shares = Vec::with_capacity(plan.steps.len());
-        for part in plan.steps.chunks(TOGETHER) {
+        for part in plan.steps.chunks(STEPS_IN_MEMORY_MAX) {
             shares.extend(self.share(num, part, now)?);
         }
         self.store().remember_copies(num, &copies(plan))?;
@@ -123,14 +123,16 @@ impl<S: LedgerRows> WorkingSet<S> {
     fn insert_steps(&mut self, starting: &Starting<'_>, shares: &[Share]) -> Changing<S> {
         let steps = &starting.plan.steps;
         let first = self.store().first_free_step()?;
-        let planted = outline::plant(steps);
+        let tree = outline::build_tree(steps);
         let first_branch = self
             .store()
-            .insert_branches(starting.num, first, &planted.branches)?;
+            .insert_branches(starting.num, first, &tree.branches)?;
         let importers = self.importers_by_kind()?;
         let (num, now) = (starting.num, starting.now);
-        let parts = steps.chunks(TOGETHER).zip(shares.chunks(TOGETHER));
-        for (offset, (part, shares)) in (0..).step_by(TOGETHER).zip(parts) {
+        let parts = steps
+            .chunks(STEPS_IN_MEMORY_MAX)
+            .zip(shares.chunks(STEPS_IN_MEMORY_MAX));
+        for (offset, (part, shares)) in (0..).step_by(STEPS_IN_MEMORY_MAX).zip(parts) {
             let (mut rows, mut edges, mut awaited) = (Vec::new(), Vec::new(), Vec::new());
             for (at, (planned, share)) in (offset..).zip(part.iter().zip(shares)) {
                 let (record, left_to) = match *share {
@@ -154,7 +156,7 @@ impl<S: LedgerRows> WorkingSet<S> {
                     waits: dependencies.len(),
                     rank: starting.ranks[at],
                     max_attempts: starting.max_attempts[at],
-                    branch: first_branch + i64::from(planted.branch_of[at]),
+                    branch: first_branch + i64::from(tree.branch_of[at]),
                     record,
                     left_to,
                     error: left_to

@@ -38,7 +38,7 @@ pub enum Trigger {
     /// Another step is stuck, and its deletion stops at a failure (N11).
     DeletionStopped,
     /// The step because of which it is stuck is no longer stuck.
-    HolderReleased,
+    StuckCauseReleased,
     /// One of its dependencies was abandoned, whose resource may still exist.
     DependencyAbandoned,
     /// Its deletion is cancelled (P8).
@@ -67,7 +67,7 @@ pub struct Facts {
     /// Whether its call was ever sent.
     pub sent: bool,
     /// Whether it is stuck because of another stuck step.
-    pub held: bool,
+    pub stuck_by_another: bool,
     /// Whether it is left to another deletion.
     pub left: bool,
     /// Whether its deletion was cancelled.
@@ -82,7 +82,7 @@ pub struct Effects {
     /// The new phase of its tombstone: tombstone and step end together (T9). None: it stays as it is (T8).
     pub tombstone: Option<Phase>,
     /// Whether the steps that were stuck because of it are released.
-    pub releases_held: bool,
+    pub frees_stuck_steps: bool,
     /// What happens to the steps that wait for it.
     pub dependents: Option<Trigger>,
     /// Whether people are notified that the step needs one of them (I7).
@@ -140,7 +140,7 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
         (T::DependencyStuck, Waiting) => Stuck,
         (T::DeletionStopped, Waiting | Ready) if !facts.sent => Stuck,
         (T::DependencyStuck | T::DeletionStopped, Stuck) => Stuck,
-        (T::HolderReleased, Stuck) if facts.held => freed,
+        (T::StuckCauseReleased, Stuck) if facts.stuck_by_another => freed,
 
         (T::DeletionCancelled, Waiting | Ready | Stuck) if !facts.sent => Skipped,
         // A step that waits until its resource is enabled again is observed then, and one with a call in flight
@@ -157,7 +157,11 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
         (T::OwnerGone, Waiting | Stuck) => Gone,
         (T::OwnerStuck | T::OwnerAbandoned, Waiting | Stuck) => Stuck,
         // It is stuck because of another stuck step of its own deletion.
-        (T::OwnerContinues, Stuck) | (T::OwnerSkipped, Waiting | Stuck) if facts.held => Stuck,
+        (T::OwnerContinues, Stuck) | (T::OwnerSkipped, Waiting | Stuck)
+            if facts.stuck_by_another =>
+        {
+            Stuck
+        }
         (T::OwnerContinues, Waiting | Stuck) => Waiting,
         (T::OwnerSkipped, Waiting | Stuck) => freed,
 
@@ -212,14 +216,14 @@ fn effects(from: StepState, trigger: Trigger, to: StepState, facts: Facts) -> Ef
             _ => None,
         }
         .filter(|_| from != to),
-        releases_held: from == StepState::Stuck
+        frees_stuck_steps: from == StepState::Stuck
             && to != StepState::Stuck
             && match trigger {
                 // Its dependents waited for it, whichever step made them stuck.
                 Trigger::OwnerGone => true,
                 // All steps of the deletion move.
                 Trigger::DeletionCancelled => false,
-                _ => !facts.held,
+                _ => !facts.stuck_by_another,
             },
         dependents: match trigger {
             Trigger::Abandoned => Some(Trigger::DependencyAbandoned),

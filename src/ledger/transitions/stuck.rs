@@ -50,8 +50,8 @@ impl<S: RowStore> WorkingSet<S> {
             (step.state, step.since, step.ended_at) = (to, now, None);
             (step.attempts, step.observations, step.error) = (0, 0, None);
             self.step_mut(id)?.waits += 1;
-            let happened = events::repeated(left_to);
-            self.event(Some(num), Some(*enable), happened, now);
+            let draft = events::repeated(left_to);
+            self.event(Some(num), Some(*enable), draft, now);
         }
         self.moved(num, gone, to, enables.len() as u64, now)
     }
@@ -67,7 +67,7 @@ impl<S: RowStore> WorkingSet<S> {
             }
         }
         if held > 0 {
-            self.event(Some(num), Some(root), events::holds_others(held), now);
+            self.event(Some(num), Some(root), events::makes_others_stuck(held), now);
         }
         Ok(())
     }
@@ -212,16 +212,16 @@ impl<S: RowStore> WorkingSet<S> {
         let facts = Facts {
             waits: step.waits > 0,
             left: step.left_to.is_some(),
-            held: true,
+            stuck_by_another: true,
             ..Facts::default()
         };
-        let to = Self::next(step.state, Trigger::HolderReleased, facts)?.state;
+        let to = Self::next(step.state, Trigger::StuckCauseReleased, facts)?.state;
         self.move_step(id, to, None, now)
     }
 
     /// Finds the stuck step because of which a step that was never sent is stuck: one of its dependencies or, if a
     /// failure stops the deletion, any other stuck step (N11).
-    pub fn holder_of(&mut self, num: i64, step: i64) -> Changing<S, Option<i64>> {
+    pub fn find_stuck_cause(&mut self, num: i64, step: i64) -> Changing<S, Option<i64>> {
         if let Some((_, root)) = self.searched()?.find_stuck_dependency(step)? {
             return Ok(Some(root));
         }

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::own_error;
 use super::step::{Facts, Trigger};
 use crate::domain::model::{ErrorClass, StepState};
-use crate::domain::policy::LOOK_WAIT_MAX;
+use crate::domain::policy::OBSERVATION_WAIT_MAX;
 use crate::ledger::store::{RowStore, StepRange, StoredStep};
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, StepFilter};
@@ -68,7 +68,9 @@ impl<S: RowStore> WorkingSet<S> {
 
     /// Shortens waits that a clock made too long which was set back while no engine ran.
     fn end_waits_in_future(&mut self, now: DateTime<Utc>) -> Changing<S> {
-        let ahead = self.searched()?.find_ahead(now, now + LOOK_WAIT_MAX)?;
+        let ahead = self
+            .searched()?
+            .find_ahead(now, now + OBSERVATION_WAIT_MAX)?;
         self.each_step(&ahead, |set, id| {
             let step = set.step_mut(id)?;
             wait_from(step, now);
@@ -89,6 +91,6 @@ fn wait_from(step: &mut StoredStep, now: DateTime<Utc>) {
     if step.state == StepState::Verifying {
         step.next_attempt_at = step
             .next_attempt_at
-            .map(|next| next.min(now + LOOK_WAIT_MAX));
+            .map(|next| next.min(now + OBSERVATION_WAIT_MAX));
     }
 }

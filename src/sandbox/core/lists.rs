@@ -221,7 +221,7 @@ fn matching<'s, 'w>(
                 .filter(move |id| after.is_none_or(|after| *id > after))
                 .filter_map(|id| store.get(kind.name, id)),
         ),
-        None if query.with_deleted => Box::new(store.with_deleted(kind.name, after)),
+        None if query.with_deleted => Box::new(store.list_with_deleted(kind.name, after)),
         None => Box::new(store.all_after(kind.name, after)),
     };
     Box::new(rows.filter(move |row| {
@@ -249,7 +249,7 @@ fn candidates(view: &View<'_>, kind: &'static Kind, query: &ListQuery) -> Option
         if !is_indexed || keys.clone().any(str::is_empty) {
             return None;
         }
-        let rows = keys.flat_map(|key| view.store.of_text(kind.name, name, key));
+        let rows = keys.flat_map(|key| view.store.list_by_text(kind.name, name, key));
         Some(rows.map(|row| row.id).collect())
     })
 }

@@ -218,7 +218,7 @@ impl Session<'_> {
     pub(crate) fn named(&self, kind: &str, text: &str) -> Result<Row> {
         let kind = self.store.kind(kind);
         let found = if kind.has_text_key() {
-            let rows = self.store.of_text(kind.name, kind.key, text);
+            let rows = self.store.list_by_text(kind.name, kind.key, text);
             let rows = rows.filter(|row| row.text(kind.key).eq_ignore_ascii_case(text));
             // Two users may use one name.
             rows.max_by_key(|row| self.view().sees(row))
@@ -304,7 +304,7 @@ impl Session<'_> {
     }
 
     /// Records a row as it is, so that a revival finds it although the call does not change it.
-    pub(crate) fn touch(&mut self, kind: &str, id: Uuid) {
+    pub(crate) fn record_unchanged(&mut self, kind: &str, id: Uuid) {
         self.edit(kind, id, |_| ());
     }
 

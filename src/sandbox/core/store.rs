@@ -100,12 +100,12 @@ impl Store {
         kind: &str,
         after: Option<Uuid>,
     ) -> impl Iterator<Item = &Row> + use<'_> {
-        let rows = self.with_deleted(kind, after);
+        let rows = self.list_with_deleted(kind, after);
         rows.filter(|row| !row.is_deleted)
     }
 
     /// Lists the rows of a kind with the deleted rows that it keeps, by ascending id, after an id.
-    pub(crate) fn with_deleted(
+    pub(crate) fn list_with_deleted(
         &self,
         kind: &str,
         after: Option<Uuid>,
@@ -133,7 +133,7 @@ impl Store {
     }
 
     /// Lists the rows whose indexed attribute may have a text: a superset.
-    pub(crate) fn of_text(
+    pub(crate) fn list_by_text(
         &self,
         kind: &str,
         attribute: &str,

@@ -43,7 +43,7 @@ fn create_group(session: &mut Session<'_>, group: Row, _: &Body) -> Result<Uuid>
 pub(in crate::sandbox) fn ensure_default(session: &mut Session<'_>, project: &str) -> Uuid {
     let known = session
         .store()
-        .of_text("security_group", "name", DEFAULT)
+        .list_by_text("security_group", "name", DEFAULT)
         .find(|group| group.text("name") == DEFAULT && *group.project == *project)
         .map(|group| group.id);
     if let Some(id) = known {

@@ -162,11 +162,11 @@ pub(super) fn is_root(disk: &Row) -> bool {
 /// Records the ports and volumes of a server, so that a revival finds them.
 pub(super) fn touch_all(session: &mut Session<'_>, server: Uuid) {
     for port in ports_of(session.store(), server) {
-        session.touch("port", port.id);
+        session.record_unchanged("port", port.id);
     }
     for disk in disks_of(session.store(), server) {
-        session.touch("attachment", disk.id);
-        session.touch("volume", disk.id_of("volume_id").unwrap_or_default());
+        session.record_unchanged("attachment", disk.id);
+        session.record_unchanged("volume", disk.id_of("volume_id").unwrap_or_default());
     }
 }
 

@@ -102,7 +102,7 @@ fn show(view: &View<'_>, server: &Row, name: &str) -> Option<Value> {
         },
         "flavor" => {
             let id = server.text("flavorRef");
-            let mut flavors = view.store.of_text("compute_flavor", "id", id);
+            let mut flavors = view.store.list_by_text("compute_flavor", "id", id);
             let flavor = flavors.next()?;
             json!({
                 "original_name": flavor.value("name"),

@@ -189,10 +189,10 @@ fn delete(session: &mut Session<'_>, balancer: &Row, call: &Call<'_>) -> Result<
         return Err(wrong_state(balancer));
     }
     for (kind, id) in tree {
-        session.touch(kind, id);
+        session.record_unchanged(kind, id);
     }
     if let Some(port) = own_port(session.store(), balancer) {
-        session.touch("port", port);
+        session.record_unchanged("port", port);
     }
     begin(session, id, Status::PendingDelete);
     Ok(())

@@ -133,11 +133,11 @@ fn update(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<()> {
 /// Begins to delete a resource with its contents.
 fn delete(session: &mut Session<'_>, row: &Row, _: &Call<'_>) -> Result<()> {
     for (kind, id) in session.store().tree(row) {
-        session.touch(kind, id);
+        session.record_unchanged(kind, id);
     }
     if row.kind.name == "pool" {
         for (kind, id) in listeners_of(session.store(), row) {
-            session.touch(kind, id);
+            session.record_unchanged(kind, id);
         }
     }
     begin_change(session, row, false)?;

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Client;
 use super::body::{Answering, Arriving};
-use super::crowd::{Guest, Slot};
+use super::table::{AdmittedConnection, Slot};
 
 /// How often a silent HTTP/2 client is pinged, and how long it has to answer.
 const PING_EVERY: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ pub struct Http {
 /// The connection broke, or the client broke the protocol.
 pub async fn serve<S, C, H, B>(
     stream: S,
-    guest: &Guest<C>,
+    admitted: &AdmittedConnection<C>,
     http: Http,
     service: H,
     stop: &CancellationToken,
@@ -56,7 +56,7 @@ where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let slot = guest.slot();
+    let slot = admitted.slot();
     let service = Arc::new(service);
     let watched = Watched {
         stream,
@@ -76,7 +76,7 @@ where
         }
     });
     let mut server = auto::Builder::new(TokioExecutor::new());
-    // The crowd limits how long a connection waits for a head, so hyper does not.
+    // The table limits how long a connection waits for a head, so hyper does not.
     server
         .http1()
         .timer(TokioTimer::new())
@@ -97,7 +97,7 @@ where
     tokio::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => ended,
-        () = guest.gives_way() => Ok(()),
+        () = admitted.gives_way() => Ok(()),
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await

@@ -2,9 +2,9 @@
 //! others by idle, slow or many connections (P12).
 //!
 //! ```text
-//!  accept ──▶ crowd     counts connections, and ends one when a limit is reached
+//!  accept ──▶ table     counts connections, and ends one when a limit is reached
 //!               │
-//!               ▼ guest
+//!               ▼ admitted connection
 //!          connection   stream: reports a client that takes nothing of an answer
 //!                       body:   reports a client that sends nothing of a request
 //!                       HTTP:   limits of the protocol itself
@@ -17,7 +17,7 @@
 
 mod body;
 mod connection;
-mod crowd;
+mod table;
 
 use std::hash::Hash;
 use std::io;
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use body::{Answering, Arriving};
 pub use connection::{Http, serve};
-pub use crowd::{Bounds, Crowd, Guest};
+pub use table::{AdmittedConnection, Bounds, ConnectionTable};
 
 /// How long to wait after a failed accept, most likely because no file descriptor is left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -89,12 +89,12 @@ fn client_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Accepts connections until `stop`, and passes each one that the crowd admits to `serve`.
+/// Accepts connections until `stop`, and passes each one that the table admits to `serve`.
 pub async fn accept_each<A: Accept>(
     mut listener: A,
-    crowd: Arc<Crowd<A::Client>>,
+    table: Arc<ConnectionTable<A::Client>>,
     stop: CancellationToken,
-    mut serve: impl FnMut(A::Stream, A::Client, Guest<A::Client>),
+    mut serve: impl FnMut(A::Stream, A::Client, AdmittedConnection<A::Client>),
 ) {
     loop {
         let accepted = tokio::select! {
@@ -104,11 +104,11 @@ pub async fn accept_each<A: Accept>(
         match accepted {
             Ok((stream, client)) => {
                 let admitted = tokio::select! {
-                    admitted = crowd.admit(client) => admitted,
+                    admitted = table.admit(client) => admitted,
                     () = stop.cancelled() => return,
                 };
                 match admitted {
-                    Some(guest) => serve(stream, client, guest),
+                    Some(admitted) => serve(stream, client, admitted),
                     None => tracing::debug!(
                         ?client,
                         "a connection was refused: all connections of its client are being served"
@@ -117,7 +117,7 @@ pub async fn accept_each<A: Accept>(
             }
             Err(error) => {
                 // Most likely no file descriptor is left. Connections that only wait are ended, to free theirs.
-                let gave_way = crowd.relieve();
+                let gave_way = table.relieve();
                 tracing::warn!(%error, gave_way, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_AGAIN).await;
             }

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router, middleware};
-use gone::domain::peers::{Answered, Answers, DeletionNotices, Deployment, Question, Watch};
+use gone::domain::peers::{Answers, ClearanceAnswer, DeletionNotices, Deployment, Question, Watch};
 use gone::peers::{PROTOCOL, PROTOCOL_HEADER};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -98,7 +98,7 @@ async fn points_at(
         ledger: question.ledger,
         seq: question.seq,
         about: about
-            .map(|asked| Answered::of(asked, Vec::new(), 0))
+            .map(|asked| ClearanceAnswer::of(asked, Vec::new(), 0))
             .collect(),
     })
 }

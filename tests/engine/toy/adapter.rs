@@ -11,7 +11,7 @@ use gone::domain::kinds::{
     AnswerClass, Kind, KindCalls, Kinds, KindsError, Offer, Provider, Source,
 };
 use gone::domain::model::{Action, Answer, Identity, KindName, Site, StepError};
-use gone::domain::policy::{Outcome, taken_up};
+use gone::domain::policy::{Outcome, retry_and_class};
 use gone::system::clock::Clock;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ impl KindCalls for ToyCalls {
         action == Action::Delete
     }
 
-    fn values_a_list(&self, _: &str) -> usize {
+    fn values_per_list(&self, _: &str) -> usize {
         100
     }
 
@@ -119,7 +119,7 @@ impl ToyCloud {
         }
         let kind = answer["__type"].as_str().unwrap_or_default();
         Err(StepError {
-            class: taken_up(class_of(kind)).1,
+            class: retry_and_class(class_of(kind)).1,
             status: Some(status),
             kind: kind.to_owned(),
             message: answer["message"].as_str().unwrap_or_default().to_owned(),
@@ -139,7 +139,7 @@ impl ToyCloud {
 
 fn failure(error: StepError) -> CloudFailure {
     CloudFailure {
-        retry: taken_up(class_of(&error.kind)).0,
+        retry: retry_and_class(class_of(&error.kind)).0,
         class: error.class,
         forbidden: false,
         status: error.status,

@@ -137,7 +137,7 @@ pub enum Warning {
     /// `OS_*` variables that would configure a cloud, but `OS_CLOUD` names none.
     VariablesUnused { names: Vec<String> },
     /// A variable without effect, because one of the cloud's own fields takes precedence.
-    VariableOutdone {
+    VariableIgnored {
         name: String,
         cloud: String,
         by: &'static str,
@@ -177,7 +177,7 @@ impl fmt::Display for Warning {
                  are for",
                 names.join(", ")
             ),
-            Self::VariableOutdone { name, cloud, by } => write!(
+            Self::VariableIgnored { name, cloud, by } => write!(
                 f,
                 "{name} is ignored: the {by} of cloud {cloud:?} takes precedence, as in \
                  openstackclient"
@@ -291,8 +291,8 @@ impl CloudsConfig {
         {
             Some(Some(cloud)) => {
                 let cloud_name = environment.variable("OS_CLOUD").unwrap_or_default();
-                let outdone = cloud.choose(beside).into_iter();
-                warnings.extend(outdone.map(|(name, by)| Warning::VariableOutdone {
+                let ignored = cloud.choose(beside).into_iter();
+                warnings.extend(ignored.map(|(name, by)| Warning::VariableIgnored {
                     name,
                     cloud: cloud_name.to_owned(),
                     by,

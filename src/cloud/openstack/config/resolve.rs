@@ -25,7 +25,7 @@ pub struct CloudConfig {
     pub scope: Scope,
     pub interface: Interface,
     /// The other interfaces, in the order of preference, for services without an endpoint of the first.
-    pub interfaces_else: Vec<Interface>,
+    pub fallback_interfaces: Vec<Interface>,
     /// URL by service type, in openstacksdk's spelling with `_` (`load_balancer`).
     pub endpoint_overrides: BTreeMap<String, Url>,
     pub tls: Tls,
@@ -184,7 +184,7 @@ pub(super) fn resolve(
         scope: fields.scope(&credentials)?,
         credentials,
         interface: interfaces.next().unwrap_or_default(),
-        interfaces_else: interfaces.collect(),
+        fallback_interfaces: interfaces.collect(),
         endpoint_overrides: fields.endpoint_overrides()?,
         tls: fields.tls(home)?,
         proxies: proxies.clone(),

@@ -251,10 +251,10 @@ impl ListPane for AttentionPane {
             fixed("SITE", 18).from(130) => Cell::dim(row.either(|it| it.resource.key.site.to_string(), first_site)),
         }
     }
-    fn subject<'r>(&self, row: &'r QueueRow) -> Option<Subject<'r>> {
+    fn marked_item<'r>(&self, row: &'r QueueRow) -> Option<MarkedItem<'r>> {
         Some(match row {
-            QueueRow::Step(step) => Subject::Step(step),
-            QueueRow::Refused(deletion) => Subject::Deletion(deletion),
+            QueueRow::Step(step) => MarkedItem::Step(step),
+            QueueRow::Refused(deletion) => MarkedItem::Deletion(deletion),
         })
     }
     /// With a filter, the engine returns only the rows that fit.
@@ -301,7 +301,7 @@ impl ListPane for AttentionPane {
     }
     fn filter_changed(&mut self, rows: &mut Rows<QueueRow>) {
         rows.keep_marked();
-        rows.feed = self.steps(&rows.list.meant());
+        rows.feed = self.steps(&rows.list.resolved_text());
     }
     /// Takes the slow steps from the snapshot.
     fn update(&mut self, rows: &mut Rows<QueueRow>, snapshot: &Snapshot, _moved: bool) -> bool {

@@ -14,7 +14,7 @@ use crate::control::{KindInfo, SiteListing, Snapshot, query};
 use crate::domain::model::{
     KindName, Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id,
 };
-use crate::frontends::console::look::WIDE;
+use crate::frontends::console::render_context::WIDE;
 use crate::present::{at_path, count, kind_words};
 
 /// Shortest time between two listings by the clock, because each costs calls to the clouds.

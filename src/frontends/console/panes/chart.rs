@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::kit::*;
 use crate::control::query;
-use crate::domain::gantt::{Gantt, GanttRow, Mark};
+use crate::domain::gantt::{CellState, Gantt, GanttRow};
 use crate::domain::model::{Deletion, short_id};
 use crate::present::{
     chart_facts, chart_last_words, chart_words, duration, kind_words, target_words, thousands,
@@ -61,7 +61,7 @@ impl ChartRow {
     }
     fn plot(&self, look: &RenderContext) -> Cell {
         let width = usize::from(self.whole.plot_width(look));
-        let marks = self.row.marks(self.whole.columns, width);
+        let marks = self.row.cell_states(self.whole.columns, width);
         let plot: String = marks.into_iter().map(|mark| sign(mark, look)).collect();
         let has_ended = self.row.ended == self.row.steps;
         Cell::new(plot, if has_ended { Tone::Good } else { Tone::Busy })
@@ -132,14 +132,14 @@ impl Row for ChartRow {
     }
 }
 
-fn sign(mark: Mark, look: &RenderContext) -> &'static str {
+fn sign(mark: CellState, look: &RenderContext) -> &'static str {
     match mark {
-        Mark::Waits => look.pick("·", "-"),
-        Mark::Sent => look.pick("▓", "+"),
-        Mark::Refused => look.pick("✖", "x"),
-        Mark::Gone => look.pick("█", "#"),
-        Mark::Rests => look.pick("░", "."),
-        Mark::Over => " ",
+        CellState::Waits => look.pick("·", "-"),
+        CellState::Sent => look.pick("▓", "+"),
+        CellState::Refused => look.pick("✖", "x"),
+        CellState::Gone => look.pick("█", "#"),
+        CellState::Rests => look.pick("░", "."),
+        CellState::Over => " ",
     }
 }
 
@@ -170,11 +170,11 @@ impl ListPane for ChartPane {
     }
     fn lead(&self, rows: &Rows<ChartRow>, look: &RenderContext) -> Vec<Cell> {
         let signs = [
-            (Mark::Waits, "waits"),
-            (Mark::Sent, "sent"),
-            (Mark::Gone, "gone"),
-            (Mark::Refused, "refused"),
-            (Mark::Rests, "nothing new"),
+            (CellState::Waits, "waits"),
+            (CellState::Sent, "sent"),
+            (CellState::Gone, "gone"),
+            (CellState::Refused, "refused"),
+            (CellState::Rests, "nothing new"),
         ];
         let signs = signs.map(|(mark, means)| format!("{} {means}", sign(mark, look)));
         let first = rows.all().next();

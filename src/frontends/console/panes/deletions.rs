@@ -87,8 +87,8 @@ impl ListPane for DeletionsPane {
         lines.extend(deletion_lines(deletion, look));
         lines
     }
-    fn subject<'r>(&self, deletion: &'r Deletion) -> Option<Subject<'r>> {
-        Some(Subject::Deletion(deletion))
+    fn marked_item<'r>(&self, deletion: &'r Deletion) -> Option<MarkedItem<'r>> {
+        Some(MarkedItem::Deletion(deletion))
     }
     fn copies(&self, _: &Rows<Deletion>, deletion: &Deletion) -> Vec<Copied> {
         deletion_copies(deletion)

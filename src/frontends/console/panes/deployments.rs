@@ -20,13 +20,13 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
 impl Row for DeploymentStatus {
     /// Service and region identify a deployment.
     fn key(&self) -> String {
-        self.place()
+        self.service_and_region()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         let name = self.name.as_deref().unwrap_or_default();
         let reasons = self.reasons().join("; ");
         filter.fits(&Facts {
-            texts: &[name, &self.place(), &reasons],
+            texts: &[name, &self.service_and_region(), &reasons],
             site: name,
             ..Facts::default()
         })
@@ -43,7 +43,7 @@ fn watch_cell(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     let Some(watch) = watch else {
         return Cell::dim(format!("{} no", look.none()));
     };
-    let age = watch.heard_at.map(|at| ago(at, look));
+    let age = watch.answered_at.map(|at| ago(at, look));
     let age = age.unwrap_or_else(|| "no answer".to_owned());
     match watch.fresh {
         true => look.good(format!("yes {age}")),
@@ -56,10 +56,10 @@ fn importer_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
     let Some(importer) = importer else {
         return Cell::dim(format!("{} no", look.none()));
     };
-    let Some(seen_at) = importer.seen_at else {
+    let Some(last_contact_at) = importer.last_contact_at else {
         return look.bad("not seen");
     };
-    let text = format!("{}{}", ago(seen_at, look), lag(importer));
+    let text = format!("{}{}", ago(last_contact_at, look), lag(importer));
     match importer.reason.is_empty() {
         true => look.good(text),
         false => Cell::new(format!("! {text}"), Tone::Warn),
@@ -76,7 +76,7 @@ fn lag(importer: &ImporterStatus) -> String {
 
 /// The number of steps that wait for the clearance of that deployment.
 fn awaited_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell {
-    match importer.map(|it| it.awaited) {
+    match importer.map(|it| it.pending_clearances) {
         None => Cell::dim(look.none()),
         Some(0) => Cell::dim("0"),
         Some(awaited) => Cell::new(thousands(awaited), Tone::Warn),
@@ -99,7 +99,7 @@ fn watch_line(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     let Some(watch) = watch else {
         return Cell::dim("no resource here refers to it");
     };
-    let answered = match watch.heard_at {
+    let answered = match watch.answered_at {
         Some(at) => format!("last answer {}, {}", look.time(at), ago(at, look)),
         None => "no answer since this engine started".to_owned(),
     };
@@ -120,7 +120,7 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
     if let Some(since) = importer.since {
         facts.push(format!("on record since {}", look.time(since)));
     }
-    facts.push(match importer.seen_at {
+    facts.push(match importer.last_contact_at {
         Some(at) => format!("last seen {}, {}", look.time(at), ago(at, look)),
         None => "not seen since this engine began".to_owned(),
     });
@@ -136,14 +136,14 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
 fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
     let name = row.name.as_deref();
     let known = match name {
-        Some(name) => format!("{name} of {}", row.place()),
-        None => format!("{}, no contact yet", row.place()),
+        Some(name) => format!("{name} of {}", row.service_and_region()),
+        None => format!("{}, no contact yet", row.service_and_region()),
     };
     let Some(importer) = &row.importer else {
         return Cell::plain(known);
     };
-    let waits = waiting_words(importer.awaited);
-    let is_idle = importer.awaited == 0;
+    let waits = waiting_words(importer.pending_clearances);
+    let is_idle = importer.pending_clearances == 0;
     let tone = if is_idle { Tone::Plain } else { Tone::Warn };
     let released = name.map(|name| format!("; if it is gone for good: gone release {name}"));
     let (dot, released) = (look.dot(), released.unwrap_or_default());
@@ -172,9 +172,9 @@ impl ListPane for DeploymentsPane {
     fn table(&self, _: &Rows<DeploymentStatus>, _: &RenderContext) -> Table<'_, DeploymentStatus> {
         columns! { row: DeploymentStatus, look;
             flex("NAME", 2) => name_cell(row),
-            flex("SERVICE/REGION", 2).from(50) => Cell::plain(row.place()),
-            fixed("WE WATCH", 17) => watch_cell(row.watch.as_ref(), look); time_key(row.watch.as_ref().and_then(|it| it.heard_at)),
-            fixed("IT WATCHES", 20).from(60) => importer_cell(row.importer.as_ref(), look); time_key(row.importer.as_ref().and_then(|it| it.seen_at)),
+            flex("SERVICE/REGION", 2).from(50) => Cell::plain(row.service_and_region()),
+            fixed("WE WATCH", 17) => watch_cell(row.watch.as_ref(), look); time_key(row.watch.as_ref().and_then(|it| it.answered_at)),
+            fixed("IT WATCHES", 20).from(60) => importer_cell(row.importer.as_ref(), look); time_key(row.importer.as_ref().and_then(|it| it.last_contact_at)),
             fixed("CLEARANCES", 10).right() => awaited_cell(row.importer.as_ref(), look),
             flex("WHY", 3).from(100) => Cell::plain(row.reasons().join("; ")),
         }
@@ -190,7 +190,7 @@ impl ListPane for DeploymentsPane {
         lines
     }
     fn copies(&self, _: &Rows<DeploymentStatus>, row: &DeploymentStatus) -> Vec<Copied> {
-        let name = row.name.clone().unwrap_or_else(|| row.place());
+        let name = row.name.clone().unwrap_or_else(|| row.service_and_region());
         vec![Copied::new("the name", &name)]
     }
 }

@@ -4,7 +4,7 @@
 use super::kit::acts::{act_on_step, step_copies, step_words};
 use super::kit::*;
 use crate::control::query;
-use crate::domain::drift::{called, newcomers, waits_for_an_answer};
+use crate::domain::drift::{newcomer_words, newcomers, waits_for_drift_answer};
 use crate::domain::model::{Paged, Step, StepState, short_id};
 use crate::frontends::console::about::{fits_step, step_lines};
 use crate::present::{count, resource_words};
@@ -24,7 +24,7 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
     let read = |Paged { rows, next }: Paged<Step>| Batch {
         rows: rows
             .into_iter()
-            .filter(waits_for_an_answer)
+            .filter(waits_for_drift_answer)
             .map(DriftRow)
             .collect(),
         next,
@@ -54,7 +54,7 @@ impl Row for DriftRow {
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         let step = &self.0;
-        let named: Vec<String> = newcomers(step).map(called).collect();
+        let named: Vec<String> = newcomers(step).map(newcomer_words).collect();
         let named = named.iter().map(String::as_str);
         let texts: Vec<&str> = named.chain([step.deletion_id.as_str()]).collect();
         fits_step(filter, step, &texts)
@@ -92,7 +92,11 @@ impl ListPane for DriftPane {
             "{} waits: {new} appeared after the plan",
             step_words(step)
         ))];
-        lines.extend(newcomers(step).take(2).map(|it| Cell::plain(called(it))));
+        lines.extend(
+            newcomers(step)
+                .take(2)
+                .map(|it| Cell::plain(newcomer_words(it))),
+        );
         lines.extend(step_lines(step, look));
         lines
     }

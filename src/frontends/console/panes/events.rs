@@ -6,7 +6,7 @@ use super::kit::*;
 use crate::control::query;
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
 use crate::frontends::console::about::{datum, event_tone, message_lines};
-use crate::frontends::console::look::Notice;
+use crate::frontends::console::render_context::Notice;
 use crate::present::event_word;
 
 /// Maximum number of entries, more than a person scrolls through; the ledger has the older events.
@@ -151,6 +151,6 @@ impl ListPane for EventsPane {
     fn followed(&mut self, rows: &mut Rows<Entry>, events: &[LedgerEvent]) {
         let mut entries = std::mem::take(&mut rows.feed.rows);
         entries.extend(events.iter().map(Entry::of_event));
-        rows.feed.stand(sorted(entries));
+        rows.feed.replace_rows(sorted(entries));
     }
 }

@@ -12,9 +12,9 @@ use crate::domain::last_hour::{LastHour, MINUTES, minute_end};
 use crate::domain::model::Site;
 use crate::present::{count, thousands};
 
-/// Shortest time between two queries. A query also waits [`REST`] times as long as the last answer took.
+/// Shortest time between two queries. A query also waits [`PAUSE_FACTOR`] times as long as the last answer took.
 const ASKED_EVERY: TimeDelta = TimeDelta::minutes(1);
-const REST: i32 = 10;
+const PAUSE_FACTOR: i32 = 10;
 
 /// The calls to a site within some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -90,7 +90,7 @@ pub(super) struct HeatMap {
 impl HeatMap {
     /// The last hour of a site as a line of `signs` signs after these words; `None` until it is known. The number of
     /// signs must divide 60. The counts move to earlier signs as time passes, also while nothing happens.
-    pub(super) fn strip(
+    pub(super) fn heat_line(
         &self,
         words: &str,
         site: &Site,
@@ -125,7 +125,7 @@ impl Refreshed for HeatMap {
         self.is_current = false;
     }
     fn ask(&mut self, context: &mut Context) {
-        let pause = ASKED_EVERY.max(self.took * REST);
+        let pause = ASKED_EVERY.max(self.took * PAUSE_FACTOR);
         let has_rested = self.asked_at.is_none_or(|at| context.now - at >= pause);
         // Each time of a replay has its own last hour; a query for each would cost much and be looked at little.
         if self.is_current || self.ticket.is_some() || !has_rested || context.replays {
@@ -193,7 +193,7 @@ mod tests {
             now: now.parse().unwrap(),
             ..*ANY_SCREEN
         };
-        map.strip("", &west(), signs, &screen).unwrap().text
+        map.heat_line("", &west(), signs, &screen).unwrap().text
     }
 
     #[test]

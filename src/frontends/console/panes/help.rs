@@ -69,7 +69,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
     let replays = around.replays;
     let mut scopes = vec![around.scope];
     let shared = [Scope::Marks, Scope::Sorts].into_iter();
-    scopes.extend(shared.filter(|of| around.scope.shares(*of)));
+    scopes.extend(shared.filter(|of| around.scope.has_keys_of(*of)));
     scopes.extend(replays.then_some(Scope::Replay));
     scopes.push(Scope::Everywhere);
     let mut entries = Vec::new();

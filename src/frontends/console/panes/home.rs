@@ -20,7 +20,7 @@ use super::kit::acts::{act_on_deletion, act_on_step, deletion_copies, step_copie
 use super::kit::*;
 use crate::control::{SiteState, SiteStatus, Snapshot, query};
 use crate::domain::attention::CauseGroup;
-use crate::domain::drift::waits_for_an_answer;
+use crate::domain::drift::waits_for_drift_answer;
 use crate::domain::duration;
 use crate::domain::estimate::is_blocked;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
@@ -326,10 +326,10 @@ impl HomePane {
     /// The facts about a site; on a wide screen behind a picture of its last hour.
     fn site_cell(&self, site: &SiteStatus, look: &RenderContext) -> Cell {
         let facts = site_facts(site, look);
-        let strip = self.heat.strip("", &site.site, HEAT_SIGNS, look);
+        let heat_line = self.heat.heat_line("", &site.site, HEAT_SIGNS, look);
         // The reason why a site does not answer needs the width.
         let has_room = look.width >= HEAT_FROM && site.reason.is_empty();
-        match strip.filter(|_| has_room) {
+        match heat_line.filter(|_| has_room) {
             None => Cell::dim(facts),
             Some(Cell { text, tones, .. }) => Cell {
                 text: format!("{text}  {facts}"),
@@ -447,7 +447,7 @@ fn site_facts(site: &SiteStatus, look: &RenderContext) -> String {
 fn next(row: &HomeRow, look: &RenderContext) -> Cell {
     let key = match row {
         HomeRow::Section(_) | HomeRow::LastDay(_) => return Cell::default(),
-        HomeRow::Step(step) if waits_for_an_answer(step) => "{accept_drift} accept",
+        HomeRow::Step(step) if waits_for_drift_answer(step) => "{accept_drift} accept",
         HomeRow::Step(step) if step.state == StepState::Verifying => "{ladder} ladder",
         HomeRow::Step(step) if !step.blockers.is_empty() => "{blockers} blockers",
         HomeRow::Step(_) => "{retry} retry",
@@ -573,7 +573,7 @@ impl ListPane for HomePane {
     }
     others! { refused, causes, upcoming, any, last_day, census, heat }
     fn answered(&mut self, rows: &mut Rows<HomeRow>) {
-        rows.feed.stand(self.rows());
+        rows.feed.replace_rows(self.rows());
         // Until all sections are known, the cursor stays on the first row, whatever that row is.
         let is_counted = self.any.rows.is_empty() || self.excerpt.has_deletions;
         let feeds = [&self.any.pace, &self.last_day.pace, &self.causes.pace];

@@ -40,7 +40,7 @@ use std::collections::VecDeque;
 use chrono::{DateTime, Utc};
 
 use self::kit::{ColumnOffer, Keymap, Pane, Scope};
-use super::look::Notice;
+use super::render_context::Notice;
 use crate::control::{KindInfo, Snapshot};
 use crate::domain::attention::Cause;
 use crate::domain::ladder::PurgeScope;

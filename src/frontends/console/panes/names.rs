@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::kit::*;
 use crate::control::query;
 use crate::domain::model::Site;
-use crate::frontends::console::look::or_none;
+use crate::frontends::console::render_context::or_none;
 
 /// Names by id.
 pub(super) type NamesById = BTreeMap<String, String>;

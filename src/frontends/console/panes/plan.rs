@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::forest::{Forest, Part};
+use super::forest::{Forest, PlanRole};
 use super::kit::acts::{target_spec, words_at};
 use super::kit::*;
 use super::names::{self, NameLookup};
@@ -138,7 +138,8 @@ impl PlanPane {
             Action::ToggleServers => self.ask_with(|it| &mut it.with_servers, context),
             Action::Refresh => self.ask(context),
             Action::Unfold | Action::Fold => {
-                self.forest.turn(action == Action::Unfold, &mut self.list);
+                self.forest
+                    .set_unfolded(action == Action::Unfold, &mut self.list);
             }
             Action::Blockers if plan.refused.is_empty() => {
                 context.say(Tone::Dim, "nothing blocks this plan");
@@ -244,9 +245,9 @@ impl Pane for PlanPane {
             return Vec::new();
         };
         let note = match node.part {
-            Part::Automatic => "automatic: the cloud removes it by itself; costs no call",
-            Part::Unset => "unset: it stays, and only loses its reference",
-            Part::Step => &node.why,
+            PlanRole::Automatic => "automatic: the cloud removes it by itself; costs no call",
+            PlanRole::Unset => "unset: it stays, and only loses its reference",
+            PlanRole::Step => &node.why,
         };
         let head = format!("{} {}{}{note}", node.does(), node.words(), look.dot());
         let (id, site) = (&node.key.id, &node.key.site);

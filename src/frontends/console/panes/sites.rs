@@ -75,12 +75,12 @@ impl SitesPane {
             50..80 | 160..190 => 30,
             _ => 60,
         };
-        let strip = self.heat.strip("last hour ", &site.site, signs, look);
+        let heat_line = self.heat.heat_line("last hour ", &site.site, signs, look);
         let words = self.heat.words(&site.site).map(|words| {
             let none = look.pick("▁ none, █ all", "_ none, # all");
             Cell::dim(format!("{words}{}{none}", look.dot()))
         });
-        strip.into_iter().chain(words).collect()
+        heat_line.into_iter().chain(words).collect()
     }
 }
 
@@ -107,7 +107,7 @@ impl ListPane for SitesPane {
         }
         let is_known = snapshot.at.is_some();
         if is_known {
-            rows.feed.stand(snapshot.sites.clone());
+            rows.feed.replace_rows(snapshot.sites.clone());
         }
         is_known
     }

@@ -151,7 +151,7 @@ impl ListPane for TourPane {
             station,
             is_done: self.deletions.rows.iter().any(|it| station.is_done_by(it)),
         });
-        rows.feed.stand(stops.collect());
+        rows.feed.replace_rows(stops.collect());
         if self.deletions.pace.loaded && !self.is_begun {
             self.is_begun = true;
             let next = rows.all().position(|stop| !stop.is_done);

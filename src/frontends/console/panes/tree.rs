@@ -5,7 +5,7 @@ use std::ops::Range;
 use chrono::{DateTime, Utc};
 
 use super::Record;
-use super::forest::{Forest, Node, Part, RowKey};
+use super::forest::{Forest, Node, PlanRole, RowKey};
 use super::kit::acts::{act, act_on_deletion};
 use super::kit::*;
 use super::search::Search;
@@ -174,7 +174,7 @@ impl TreePane {
     }
 
     fn unfold(&mut self, context: &mut Context) -> bool {
-        let unfolds = self.forest.turn(true, &mut self.list);
+        let unfolds = self.forest.set_unfolded(true, &mut self.list);
         if unfolds {
             self.ask(context);
         }
@@ -182,13 +182,13 @@ impl TreePane {
     }
 
     fn fold(&mut self) {
-        self.forest.turn(false, &mut self.list);
+        self.forest.set_unfolded(false, &mut self.list);
     }
 
     /// Shows the timeline of a step, or opens or folds a line.
     fn open_row(&mut self, context: &mut Context) {
         match self.forest.step(self.list.cursor) {
-            Some(node) if node.part == Part::Step => {
+            Some(node) if node.part == PlanRole::Step => {
                 context.push(Route::InspectStep(node.id, self.id.clone()));
             }
             Some(node) => {
@@ -390,7 +390,7 @@ impl Pane for TreePane {
     }
 
     fn filter_changed(&mut self) {
-        let filter = self.list.filter.meant();
+        let filter = self.list.filter.resolved_text();
         let searches = !self.list.filter.is_empty();
         self.search = searches.then(|| Search::new(&self.id, filter));
         // The rows on the screen stay until something is found.
@@ -457,11 +457,11 @@ impl Pane for TreePane {
             if is_refresh && answer.is_ok() {
                 self.below.arrived(context.now);
             }
-            let learn = |forest: &mut Forest, outline| {
-                forest.learn(&asked, outline);
+            let take_outline = |forest: &mut Forest, outline| {
+                forest.take_outline(&asked, outline);
                 true
             };
-            self.took(answer, learn, context);
+            self.took(answer, take_outline, context);
             return true;
         }
         let members = self.asked_members.clone();
@@ -509,7 +509,7 @@ impl Pane for TreePane {
         let node = self.forest.step(row);
         let of_step = node.filter(|node| match action {
             Action::Retry => matches!(node.state(), Some(StepState::Stuck | StepState::Blocked)),
-            _ => node.part == Part::Step,
+            _ => node.part == PlanRole::Step,
         });
         match (action, of_step, self.deletion()) {
             (Action::Open, ..) => self.open_row(context),

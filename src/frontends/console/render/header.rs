@@ -9,8 +9,8 @@ use crate::control::{SiteState, SiteStatus};
 use crate::domain::model::{DeletionState, StepState};
 
 use super::super::about::{deletions_in, site_state, urgency};
-use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::Confirm;
+use super::super::render_context::{Cell, RenderContext, Tone};
 use super::super::state::State;
 use super::super::{EngineMode, Replayed};
 use super::Canvas;

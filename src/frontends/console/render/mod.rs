@@ -18,10 +18,10 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::keys::{self, Action, Binding};
 use super::layout::{Areas, areas, detail_rows, head_lines, is_beside, is_too_small};
-use super::look::{Cell, RenderContext, Tone};
 use super::panes::kit::Pane;
 use super::prompt::Prompt;
 use super::question;
+use super::render_context::{Cell, RenderContext, Tone};
 use super::state::State;
 use crate::domain::text::split_plain;
 
@@ -173,7 +173,7 @@ fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     let offered = look.keys.offered(pane.scope(), look.replays);
     // A modal pane accepts only the keys that leave it.
-    let offered = offered.filter(|b| !pane.is_modal() || b.action.leaves());
+    let offered = offered.filter(|b| !pane.is_modal() || b.action.works_in_modal_pane());
     let entry = |b: &Binding| (keys::key_name(b.keys[0]), look.safe(b.footer), b.action);
     let is_must = |(.., action): &(_, _, Action)| matches!(action, Action::Quit | Action::Help);
     let (musts, others): (Vec<_>, Vec<_>) = offered.map(entry).partition(is_must);

@@ -7,9 +7,9 @@ use ratatui::widgets::{Block, Clear, Widget as _};
 
 use super::super::keys::Action;
 use super::super::layout::{COLUMNS_MIN, ROWS_MIN};
-use super::super::look::{Cell, Tone};
 use super::super::prompt::Confirm;
 use super::super::question::{self, Question};
+use super::super::render_context::{Cell, Tone};
 use super::super::state::State;
 use super::{Canvas, header};
 

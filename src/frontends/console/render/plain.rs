@@ -1,10 +1,10 @@
 //! Renders the state as lines of text, for screen readers and for terminals that can only print lines.
 
 use super::super::keys::Scope;
-use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::kit::{Column, Pane, Shown, emptiness};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::question::{self, Question};
+use super::super::render_context::{Cell, RenderContext, Tone};
 use super::super::state::State;
 use super::{header, keys};
 use crate::present::thousands;

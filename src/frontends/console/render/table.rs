@@ -3,8 +3,8 @@
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
-use super::super::look::Tone;
 use super::super::panes::kit::{Cell, Column, Pane, Shown, Width, emptiness};
+use super::super::render_context::Tone;
 use super::Canvas;
 
 /// Columns for the sign of the cursor and that of a mark.

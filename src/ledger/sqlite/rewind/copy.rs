@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::super::connection::{check_version, fault};
 use super::super::{lock, schema, upkeep};
-use super::Unplayable;
+use super::ReplayError;
 use crate::system::private;
 
 /// The first bytes of every SQLite file.
@@ -23,7 +23,7 @@ pub(super) fn path(folder: &Path) -> PathBuf {
 
 /// Copies the original. While an engine has it, SQLite copies it as of one moment. Otherwise the files are copied as
 /// they are, so the original may lie where nothing can be written, and nothing is left beside it.
-pub(super) fn take(original: &Path, copy: &Path) -> Result<(), Unplayable> {
+pub(super) fn take(original: &Path, copy: &Path) -> Result<(), ReplayError> {
     check_kind_of_file(original)?;
     if !lock::is_held(original) {
         copy_files(original, copy).map_err(|error| unreadable(original, &error))?;
@@ -64,7 +64,7 @@ fn beside(ledger: &Path) -> PathBuf {
     path.into()
 }
 
-fn check_kind_of_file(original: &Path) -> Result<(), Unplayable> {
+fn check_kind_of_file(original: &Path) -> Result<(), ReplayError> {
     let mut begin = Vec::new();
     let read = File::open(original).and_then(|file| {
         file.take(MAGIC.len() as u64)
@@ -79,7 +79,7 @@ fn check_kind_of_file(original: &Path) -> Result<(), Unplayable> {
 }
 
 /// Checks the copy before any migration, which would turn any file into a ledger.
-fn check_ledger(original: &Path, copy: &Path) -> Result<(), Unplayable> {
+fn check_ledger(original: &Path, copy: &Path) -> Result<(), ReplayError> {
     let name = original.display().to_string();
     let failed = |error: rusqlite::Error| fault(&name, &error);
     // Opened for writing too, because its log may have to be applied.
@@ -95,15 +95,15 @@ fn check_ledger(original: &Path, copy: &Path) -> Result<(), Unplayable> {
     }
 }
 
-fn unreadable(original: &Path, error: &io::Error) -> Unplayable {
-    Unplayable::Unreadable {
+fn unreadable(original: &Path, error: &io::Error) -> ReplayError {
+    ReplayError::Unreadable {
         path: original.display().to_string(),
         detail: error.to_string(),
     }
 }
 
-fn foreign(original: &Path) -> Unplayable {
-    Unplayable::Foreign {
+fn foreign(original: &Path) -> ReplayError {
+    ReplayError::Foreign {
         path: original.display().to_string(),
     }
 }

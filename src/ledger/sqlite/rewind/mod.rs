@@ -19,12 +19,12 @@
 //! - A blocked step whose retry was due shows as `blocked` until the retry is answered.
 //! - A retried step shows as retried from the audit row on. If many steps were retried at once, the audit has
 //!   only their number: those show as retried that were sent again later.
-//! - Events of an older ledger have no errors; these are derived from the messages (`old_words`). Blockers and
+//! - Events of an older ledger have no errors; these are derived from the messages (`old_messages`). Blockers and
 //!   the next attempt are known only if the step has not moved since.
 //! - Moves before the oldest event that is kept are not known, and the incarnations of a record are estimated.
 
 mod copy;
-mod old_words;
+mod old_messages;
 mod prepare;
 mod project_deletions;
 mod project_steps;
@@ -42,7 +42,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 /// Why a ledger cannot be replayed.
 #[derive(Debug, thiserror::Error)]
-pub enum Unplayable {
+pub enum ReplayError {
     #[error("cannot read {path}: {detail}")]
     Unreadable { path: String, detail: String },
     #[error("{path} is not a ledger of gone")]
@@ -69,7 +69,7 @@ impl Rewind {
     ///
     /// # Errors
     /// It cannot be read, is not a ledger or is a newer one, or has no events.
-    pub fn open(original: &Path, folder: &Path) -> Result<Self, Unplayable> {
+    pub fn open(original: &Path, folder: &Path) -> Result<Self, ReplayError> {
         let name = original.display().to_string();
         let path = copy::path(folder);
         copy::take(original, &path)?;
@@ -80,7 +80,7 @@ impl Rewind {
         let mut db = Connection::open_with_flags(&path, flags).map_err(failed)?;
         let span = configure(&db).and_then(|()| prepare::prepare(&mut db));
         let Some((first, last)) = span.map_err(failed)? else {
-            return Err(Unplayable::Empty { path: name });
+            return Err(ReplayError::Empty { path: name });
         };
         Ok(Self {
             db,

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::old_words::TRANSLATED;
+use super::old_messages::TRANSLATED;
 
 use super::super::sql::Sql;
 

@@ -17,17 +17,17 @@ use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Blocker, Counts, Plan, PlanStep, Refusal, StepState};
 use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 
-pub(crate) use node::{Node, Part};
+pub(crate) use node::{Node, PlanRole};
 use spans::Span;
 
 /// Identifies a row while rows come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
-    Node(i64, Part),
+    Node(i64, PlanRole),
     /// A step that is not loaded yet: its branch, and its index there.
     Member(i64, usize),
     Group(i64),
-    Section(Part),
+    Section(PlanRole),
     /// A blocker at another deployment: the blocked step, and the index among its blockers.
     Elsewhere(i64, usize),
     /// One of the plan's refusals.
@@ -39,7 +39,7 @@ enum What {
     /// Steps of a branch, from this index on.
     Run(i64, usize),
     Group(i64),
-    Section(Part),
+    Section(PlanRole),
     /// A blocker at another deployment: branch and index of the blocked step, and the index in its blockers.
     Elsewhere(i64, usize, usize),
     /// The steps that a filter found.
@@ -52,7 +52,7 @@ enum What {
 #[derive(Debug)]
 struct Known {
     branch: Branch,
-    part: Part,
+    part: PlanRole,
     /// The highest of its steps' waves.
     wave: u32,
     /// The indices that were queried last; `nodes` are the steps from its start on.
@@ -65,7 +65,7 @@ struct Known {
 }
 
 impl Known {
-    fn new(branch: Branch, part: Part) -> Self {
+    fn new(branch: Branch, part: PlanRole) -> Self {
         Self {
             branch,
             part,
@@ -94,7 +94,7 @@ impl Known {
 
     /// Whether the step has rows below it.
     fn opens(&self, node: &Node) -> bool {
-        node.part == Part::Step && (!self.branch.leaf || !node.elsewhere().is_empty())
+        node.part == PlanRole::Step && (!self.branch.leaf || !node.elsewhere().is_empty())
     }
 
     fn is_loaded(&self, wanted: &Range<usize>) -> bool {
@@ -108,13 +108,13 @@ pub(crate) struct Forest {
     branches: HashMap<i64, Known>,
     /// The branches below a step; for `None` the roots.
     below: HashMap<Option<i64>, Vec<i64>>,
-    sections: Vec<(Part, Vec<i64>)>,
+    sections: Vec<(PlanRole, Vec<i64>)>,
     /// The refusals of the plan, which are shown above the tree.
     refused: Vec<Refusal>,
     /// Groups that a person opened.
     opened: HashSet<i64>,
     /// Steps that a person opened or closed.
-    turned: HashMap<i64, bool>,
+    unfolded: HashMap<i64, bool>,
     /// The steps that a filter found; they are shown instead of the tree.
     found: Option<Vec<Node>>,
     spans: Vec<Span>,
@@ -133,7 +133,7 @@ impl Forest {
             ..Self::default()
         };
         forest.below.insert(None, Vec::new());
-        forest.add_planned(&plan.steps, Part::Step);
+        forest.add_planned(&plan.steps, PlanRole::Step);
         forest.add_sections(&plan.automatic, &plan.unset);
         forest
     }
@@ -146,7 +146,7 @@ impl Forest {
 
     /// Adds the resources without steps. The cloud chooses their order, so none is below another.
     pub(crate) fn add_sections(&mut self, automatic: &[PlanStep], unset: &[PlanStep]) {
-        for (part, steps) in [(Part::Automatic, automatic), (Part::Unset, unset)] {
+        for (part, steps) in [(PlanRole::Automatic, automatic), (PlanRole::Unset, unset)] {
             let alone = steps.iter().map(|step| PlanStep {
                 depends_on: Vec::new(),
                 ..step.clone()
@@ -159,15 +159,15 @@ impl Forest {
         self.update_many_sites();
     }
 
-    fn add_planned(&mut self, steps: &[PlanStep], part: Part) -> Vec<i64> {
-        let planted = outline::plant(steps);
+    fn add_planned(&mut self, steps: &[PlanStep], part: PlanRole) -> Vec<i64> {
+        let tree = outline::build_tree(steps);
         // Negative ids do not collide with those of the plan's steps and of the engine.
         let id = |id: i64| match part {
-            Part::Step => id,
-            Part::Automatic => -2 * id - 1,
-            Part::Unset => -2 * id - 2,
+            PlanRole::Step => id,
+            PlanRole::Automatic => -2 * id - 1,
+            PlanRole::Unset => -2 * id - 2,
         };
-        let mut added: Vec<Known> = planted
+        let mut added: Vec<Known> = tree
             .branches
             .into_iter()
             .map(|branch| {
@@ -175,10 +175,10 @@ impl Forest {
                 Known::new(Branch { id, ..branch }, part)
             })
             .collect();
-        let waves = planted.waves.iter();
-        for ((step, at), wave) in steps.iter().zip(&planted.branch_of).zip(waves) {
+        let waves = tree.waves.iter();
+        for ((step, at), wave) in steps.iter().zip(&tree.branch_of).zip(waves) {
             // The cloud chooses the order of the others.
-            let wave = if part == Part::Step { *wave } else { 0 };
+            let wave = if part == PlanRole::Step { *wave } else { 0 };
             let known = &mut added[*at as usize];
             known.wave = known.wave.max(wave);
             known.nodes.push(Node::planned(step, part, wave));
@@ -188,7 +188,7 @@ impl Forest {
         for known in added {
             let id = known.branch.id;
             match (part, known.branch.below) {
-                (Part::Step, below) => self.below.entry(below).or_default().push(id),
+                (PlanRole::Step, below) => self.below.entry(below).or_default().push(id),
                 _ => roots.push(id),
             }
             self.branches.insert(id, known);
@@ -197,7 +197,7 @@ impl Forest {
     }
 
     /// Replaces the branches below these steps by those of the engine's answer.
-    pub(crate) fn learn(&mut self, asked: &[Option<i64>], outline: Outline) {
+    pub(crate) fn take_outline(&mut self, asked: &[Option<i64>], outline: Outline) {
         for below in asked {
             // A step without branches gets an empty list, so that it is not queried again.
             self.below.insert(*below, Vec::new());
@@ -208,7 +208,7 @@ impl Forest {
             self.below.entry(branch.below).or_default().push(id);
             let steps: Vec<Node> = read.steps.iter().map(Node::live).collect();
             let known = self.branches.entry(id);
-            let known = known.or_insert_with(|| Known::new(branch.clone(), Part::Step));
+            let known = known.or_insert_with(|| Known::new(branch.clone(), PlanRole::Step));
             known.branch = branch;
             if known.is_group() {
                 known.stale = true;
@@ -394,7 +394,7 @@ impl Forest {
 
     /// Opens or folds the row under the cursor. The cursor stays on the row, or goes to the line that was folded.
     /// Returns false if there was nothing to open or to fold.
-    pub(crate) fn turn(&mut self, unfolds: bool, list: &mut List) -> bool {
+    pub(crate) fn set_unfolded(&mut self, unfolds: bool, list: &mut List) -> bool {
         let row = list.cursor;
         let held = match unfolds {
             true => self.key(row).filter(|_| self.unfold(row)),
@@ -429,7 +429,7 @@ impl Forest {
                     known.places.insert(index, node);
                 }
                 let was_open = self.is_open(id, is_group);
-                self.turned.insert(id, true);
+                self.unfolded.insert(id, true);
                 !was_open
             }
             What::Section(_) | What::Elsewhere(..) | What::Found | What::Refused => false,
@@ -453,8 +453,8 @@ impl Forest {
                 if let Some(id) = node.map(|node| node.id)
                     && self.is_open(id, is_group)
                 {
-                    self.turned.insert(id, false);
-                    return Some(RowKey::Node(id, Part::Step));
+                    self.unfolded.insert(id, false);
+                    return Some(RowKey::Node(id, PlanRole::Step));
                 }
             }
             _ => {}
@@ -465,8 +465,8 @@ impl Forest {
         let key = self.key(above)?;
         if let RowKey::Group(branch) = key {
             self.opened.remove(&branch);
-        } else if let RowKey::Node(id, Part::Step) = key {
-            self.turned.insert(id, false);
+        } else if let RowKey::Node(id, PlanRole::Step) = key {
+            self.unfolded.insert(id, false);
         }
         Some(key)
     }
@@ -474,8 +474,8 @@ impl Forest {
     /// Whether the rows below a step are shown: among few steps once they are known, among many only after a
     /// person opens them.
     fn is_open(&self, id: i64, in_group: bool) -> bool {
-        let turned = self.turned.get(&id).copied();
-        turned.unwrap_or(!in_group && self.below.contains_key(&Some(id)))
+        let unfolded = self.unfolded.get(&id).copied();
+        unfolded.unwrap_or(!in_group && self.below.contains_key(&Some(id)))
     }
 
     /// Takes a step's new state from an event; returns false if the step is not loaded.

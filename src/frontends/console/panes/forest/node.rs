@@ -9,7 +9,7 @@ use crate::present::{blocker_words, resource_words};
 
 /// The part that a resource has in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum PlanRole {
     Step,
     /// The cloud removes the resource itself.
     Automatic,
@@ -17,7 +17,7 @@ pub(crate) enum Part {
     Unset,
 }
 
-impl Part {
+impl PlanRole {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Step => "",
@@ -36,7 +36,7 @@ pub(crate) struct Node {
     pub(crate) project: String,
     pub(crate) action: Action,
     pub(crate) why: String,
-    pub(crate) part: Part,
+    pub(crate) part: PlanRole,
     /// 1 goes first; 0 if there is no order, or it is not known.
     pub(super) wave: u32,
     pub(crate) live: Option<Live>,
@@ -59,7 +59,7 @@ pub(crate) struct Live {
 }
 
 impl Node {
-    pub(super) fn planned(step: &PlanStep, part: Part, wave: u32) -> Self {
+    pub(super) fn planned(step: &PlanStep, part: PlanRole, wave: u32) -> Self {
         Self {
             id: i64::from(step.id),
             key: step.key(),
@@ -93,7 +93,7 @@ impl Node {
             project: step.project_id.clone(),
             action: step.action,
             why: step.why.clone(),
-            part: Part::Step,
+            part: PlanRole::Step,
             wave: 0,
             live: Some(Live {
                 state: step.state,
@@ -115,7 +115,7 @@ impl Node {
     /// The action on the resource, in a word.
     pub(crate) fn does(&self) -> &'static str {
         match self.part {
-            Part::Step => self.action.as_str(),
+            PlanRole::Step => self.action.as_str(),
             part => part.word(),
         }
     }

@@ -187,7 +187,7 @@ impl Forest {
         let nodes = nodes.filter(|(_, node)| known.opens(node));
         let mut ids = nodes.map(|(index, node)| (index, node.id));
         ids.find(|(index, id)| {
-            let by_itself = self.len + index < OPEN_ROWS_MAX && !self.turned.contains_key(id);
+            let by_itself = self.len + index < OPEN_ROWS_MAX && !self.unfolded.contains_key(id);
             self.is_open(*id, false) || by_itself
         })
     }

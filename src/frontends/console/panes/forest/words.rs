@@ -5,7 +5,7 @@ use crate::domain::model::{Counts, Site, StepState, Target, short_id};
 use crate::domain::outline::BY_URGENCY;
 
 use super::super::kit::{Cell, RenderContext, Tone};
-use super::{Forest, Known, Node, Part, Span, What};
+use super::{Forest, Known, Node, PlanRole, Span, What};
 use crate::present::{
     counts_words, kind_words, progress_words, resource_words, rule_words, thousands,
 };
@@ -54,9 +54,9 @@ impl Forest {
             }),
             What::Section(part) => Cell::new(
                 match part {
-                    Part::Automatic => "removed by the cloud itself, no call of ours",
-                    Part::Unset => "stays, and loses a reference",
-                    Part::Step => "",
+                    PlanRole::Automatic => "removed by the cloud itself, no call of ours",
+                    PlanRole::Unset => "stays, and loses a reference",
+                    PlanRole::Step => "",
                 },
                 Tone::Strong,
             ),
@@ -99,7 +99,7 @@ impl Forest {
             Some(What::Refused) => return Cell::new("refused", Tone::Bad),
             Some(What::Run(branch, _) | What::Group(branch)) => {
                 self.known(branch).map_or("", |known| match known.part {
-                    Part::Step => known.branch.action.as_str(),
+                    PlanRole::Step => known.branch.action.as_str(),
                     part => part.word(),
                 })
             }

@@ -2,7 +2,7 @@
 
 use super::{Action, CommandWords, Confirm, Context, Copied, PaneRequest, Tone};
 use crate::control::{Command, SiteSpec, TargetSpec};
-use crate::domain::drift::{called, newcomers, waits_for_an_answer};
+use crate::domain::drift::{newcomer_words, newcomers, waits_for_drift_answer};
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, DeletionState, ResourceKey, Step, Target, short_id};
 use crate::frontends::console::panes::{Record, Route};
@@ -172,7 +172,7 @@ fn ask_about_drift(step: &Step, accept: bool, context: &mut Context) {
 }
 
 fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm> {
-    if !waits_for_an_answer(step) {
+    if !waits_for_drift_answer(step) {
         return None;
     }
     let id = short_id(&step.deletion_id);
@@ -181,7 +181,12 @@ fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm>
         "{} appeared after the plan:",
         count(newcomers.len(), "resource")
     )];
-    lines.extend(newcomers.iter().take(NAMED_MAX).map(|it| called(it)));
+    lines.extend(
+        newcomers
+            .iter()
+            .take(NAMED_MAX)
+            .map(|it| newcomer_words(it)),
+    );
     let more = newcomers.len().saturating_sub(NAMED_MAX);
     if more > 0 {
         lines.push(format!("and {more} more"));

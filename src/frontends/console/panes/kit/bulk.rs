@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 3;
 
 /// The step or the deletion of a marked row.
 #[derive(Clone, Copy)]
-pub(crate) enum Subject<'r> {
+pub(crate) enum MarkedItem<'r> {
     Step(&'r Step),
     Deletion(&'r Deletion),
 }
@@ -27,7 +27,7 @@ struct Item {
 }
 
 /// A question before it is asked.
-struct Bulk {
+struct BulkQuestion {
     /// The verb for the action: `Retry`.
     verb: &'static str,
     /// The word for one of the items: `step`.
@@ -39,7 +39,7 @@ struct Bulk {
     follows: &'static str,
 }
 
-impl Bulk {
+impl BulkQuestion {
     fn new(verb: &'static str, noun: &'static str, follows: &'static str) -> Self {
         let (items, left_out) = Default::default();
         Self {
@@ -78,12 +78,12 @@ impl Bulk {
 }
 
 /// Asks whether to perform the action on all these rows, or says why it can be performed on none.
-pub(super) fn ask(subjects: &[Subject<'_>], action: Action, context: &mut Context) {
+pub(super) fn ask(marked_items: &[MarkedItem<'_>], action: Action, context: &mut Context) {
     let bulk = match action {
-        Action::Retry => retry(subjects),
-        Action::Pause => pause(&deletions(subjects, context)),
-        Action::Cancel => cancel(&deletions(subjects, context)),
-        _ => abandon(subjects),
+        Action::Retry => retry(marked_items),
+        Action::Pause => pause(&deletions(marked_items, context)),
+        Action::Cancel => cancel(&deletions(marked_items, context)),
+        _ => abandon(marked_items),
     };
     let verb = bulk.verb.to_lowercase();
     if bulk.items.is_empty() {
@@ -106,43 +106,47 @@ pub(super) fn ask(subjects: &[Subject<'_>], action: Action, context: &mut Contex
     let what = format!("{verb} {}", count(n, bulk.noun));
     let commands = bulk.items.into_iter().map(|item| item.command).collect();
     let confirm = Confirm::of_marked(ask, accepted, what, commands).saying(lines);
-    let sites = sites(subjects);
+    let sites = sites(marked_items);
     context.confirm(match abandons {
         true => confirm.at(sites.into_iter(), context.snapshot),
         false => confirm,
     });
 }
 
-fn sites<'r>(subjects: &[Subject<'r>]) -> BTreeSet<&'r Site> {
-    let of = |subject: &Subject<'r>| -> Vec<&'r Site> {
-        match *subject {
-            Subject::Step(step) => vec![&step.resource.key.site],
-            Subject::Deletion(it) => it.targets.iter().map(|target| &target.key.site).collect(),
+fn sites<'r>(marked_items: &[MarkedItem<'r>]) -> BTreeSet<&'r Site> {
+    let of = |marked_item: &MarkedItem<'r>| -> Vec<&'r Site> {
+        match *marked_item {
+            MarkedItem::Step(step) => vec![&step.resource.key.site],
+            MarkedItem::Deletion(it) => it.targets.iter().map(|target| &target.key.site).collect(),
         }
     };
-    subjects.iter().flat_map(of).collect()
+    marked_items.iter().flat_map(of).collect()
 }
 
 /// The word for the rows, if they are of one sort.
-fn noun(subjects: &[Subject<'_>]) -> &'static str {
-    let is_step = |subject: &Subject| matches!(subject, Subject::Step(_));
-    match subjects.iter().filter(|subject| is_step(subject)).count() {
+fn noun(marked_items: &[MarkedItem<'_>]) -> &'static str {
+    let is_step = |marked_item: &MarkedItem| matches!(marked_item, MarkedItem::Step(_));
+    match marked_items
+        .iter()
+        .filter(|marked_item| is_step(marked_item))
+        .count()
+    {
         0 => "deletion",
-        steps if steps == subjects.len() => "step",
+        steps if steps == marked_items.len() => "step",
         _ => "row",
     }
 }
 
-fn retry(subjects: &[Subject<'_>]) -> Bulk {
+fn retry(marked_items: &[MarkedItem<'_>]) -> BulkQuestion {
     let follows = "Each is sent again. A step that is refused as in use goes to the retry queue.";
-    let mut bulk = Bulk::new("Retry", noun(subjects), follows);
-    for subject in subjects {
-        match subject {
-            Subject::Step(step) => {
+    let mut bulk = BulkQuestion::new("Retry", noun(marked_items), follows);
+    for marked_item in marked_items {
+        match marked_item {
+            MarkedItem::Step(step) => {
                 let command = Command::RetryStep { step_id: step.id };
                 bulk.add(step_words(step), does_not_go(step).map(|()| command));
             }
-            Subject::Deletion(deletion) => {
+            MarkedItem::Deletion(deletion) => {
                 let deletion_id = deletion.id.clone();
                 let command = match deletion.state {
                     DeletionState::Gone | DeletionState::Cancelled | DeletionState::Purged => {
@@ -160,19 +164,19 @@ fn retry(subjects: &[Subject<'_>]) -> Bulk {
     bulk
 }
 
-fn abandon(subjects: &[Subject<'_>]) -> Bulk {
+fn abandon(marked_items: &[MarkedItem<'_>]) -> BulkQuestion {
     let follows = "Nothing is sent, now or later: whatever still exists stays in its cloud, and is listed in \
                    :orphans. This cannot be undone.";
-    let mut bulk = Bulk::new("Abandon", noun(subjects), follows);
-    for subject in subjects {
-        let (words, what, deletion_id, can) = match subject {
-            Subject::Step(step) => (
+    let mut bulk = BulkQuestion::new("Abandon", noun(marked_items), follows);
+    for marked_item in marked_items {
+        let (words, what, deletion_id, can) = match marked_item {
+            MarkedItem::Step(step) => (
                 step_words(step),
                 PurgeScope::Step(step.id),
                 &step.deletion_id,
                 does_not_go(step),
             ),
-            Subject::Deletion(deletion) => (
+            MarkedItem::Deletion(deletion) => (
                 target_words(deletion),
                 PurgeScope::Deletion(deletion.id.clone()),
                 &deletion.id,
@@ -208,11 +212,11 @@ struct Whole {
 }
 
 /// The deletions of these rows, each once.
-fn deletions(subjects: &[Subject<'_>], context: &Context) -> Vec<Whole> {
+fn deletions(marked_items: &[MarkedItem<'_>], context: &Context) -> Vec<Whole> {
     let mut seen = BTreeSet::new();
-    let all = subjects.iter().map(|subject| match subject {
-        Subject::Deletion(deletion) => Whole::of(deletion),
-        Subject::Step(step) => {
+    let all = marked_items.iter().map(|marked_item| match marked_item {
+        MarkedItem::Deletion(deletion) => Whole::of(deletion),
+        MarkedItem::Step(step) => {
             let mut known = context.snapshot.deletions.iter();
             let known = known.find(|known| known.id == step.deletion_id);
             known.map_or_else(|| Whole::unknown(&step.deletion_id), Whole::of)
@@ -240,15 +244,15 @@ impl Whole {
 }
 
 /// Pauses the deletions; if all that can be paused are paused, resumes them.
-fn pause(deletions: &[Whole]) -> Bulk {
+fn pause(deletions: &[Whole]) -> BulkQuestion {
     let is_paused = |it: &&Whole| it.state == Some(DeletionState::Paused);
     let can = |it: &&Whole| !it.state.is_some_and(DeletionState::is_terminal);
     let resumes = deletions.iter().filter(can).all(|it| is_paused(&it));
     let mut bulk = match resumes {
-        true => Bulk::new("Resume", "deletion", "Each continues where it was paused."),
+        true => BulkQuestion::new("Resume", "deletion", "Each continues where it was paused."),
         false => {
             let follows = "Nothing more is sent until a person resumes it; calls that were already sent are completed.";
-            Bulk::new("Pause", "deletion", follows)
+            BulkQuestion::new("Pause", "deletion", follows)
         }
     };
     for it in deletions {
@@ -266,10 +270,10 @@ fn pause(deletions: &[Whole]) -> Bulk {
     bulk
 }
 
-fn cancel(deletions: &[Whole]) -> Bulk {
+fn cancel(deletions: &[Whole]) -> BulkQuestion {
     let follows =
         "Calls that were already sent are completed; all other resources are released and stay.";
-    let mut bulk = Bulk::new("Cancel", "deletion", follows);
+    let mut bulk = BulkQuestion::new("Cancel", "deletion", follows);
     for it in deletions {
         let deletion_id = it.id.clone();
         let has_ended = it

@@ -153,7 +153,7 @@ impl<T: 'static> Feed<T> {
     }
 
     /// Replaces the rows by rows that needed no query.
-    pub(crate) fn stand(&mut self, rows: Vec<T>) {
+    pub(crate) fn replace_rows(&mut self, rows: Vec<T>) {
         self.rows = rows;
         self.pace.loaded = true;
         self.pace.errors.clear();

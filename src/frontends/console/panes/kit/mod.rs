@@ -21,12 +21,12 @@ use chrono::{DateTime, Utc};
 
 use super::super::event::Outbox;
 pub(crate) use super::super::keys::{Action, Keymap, Scope};
-pub(crate) use super::super::look::{Cell, RenderContext, Tone};
 pub(crate) use super::super::prompt::{CommandWords, Confirm};
+pub(crate) use super::super::render_context::{Cell, RenderContext, Tone};
 pub(crate) use super::super::scope::AppliedScope;
 pub(crate) use super::{Around, Opened, Route};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
-pub(crate) use bulk::Subject;
+pub(crate) use bulk::MarkedItem;
 pub(crate) use columns::{
     ANY_SCREEN, Choosable, Column, ColumnOffer, Order, Shown, TREE, Table, Width, attempts,
     column_name, columns, columns_owner, fixed, flex, paired, time_key,

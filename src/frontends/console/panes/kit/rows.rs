@@ -37,7 +37,7 @@ impl<T: Row> Rows<T> {
     /// Returns a list of rows that need no query.
     pub(crate) fn of(rows: Vec<T>) -> Self {
         let mut all = Self::new(Feed::silent());
-        all.feed.stand(rows);
+        all.feed.replace_rows(rows);
         all
     }
 
@@ -146,8 +146,11 @@ impl List {
     }
 
     /// The scope and the filter as the engine reads them, with ids for the names of projects.
-    pub(crate) fn meant(&self) -> String {
-        let words = [self.scope.query.meant(), self.filter.meant()];
+    pub(crate) fn resolved_text(&self) -> String {
+        let words = [
+            self.scope.query.resolved_text(),
+            self.filter.resolved_text(),
+        ];
         words.join(" ").trim().to_owned()
     }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::Client;
 
 /// Maximum number of connections that one relief ends.
-const RELIEVED: usize = 16;
+const ENDED_PER_RELIEF_MAX: usize = 16;
 
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,29 +28,29 @@ pub struct Bounds {
 
 /// The connections of one listener.
 #[derive(Debug)]
-pub struct Crowd<C> {
+pub struct ConnectionTable<C> {
     bounds: Bounds,
-    members: Mutex<Members<C>>,
+    members: Mutex<OpenConnections<C>>,
     requests: Arc<Semaphore>,
     /// Notified when a connection has ended, or begins to wait for its client.
     freed: Notify,
 }
 
 #[derive(Debug)]
-struct Members<C> {
+struct OpenConnections<C> {
     next: u64,
-    by_number: HashMap<u64, Member<C>>,
-    clients: HashMap<C, Counted>,
+    by_number: HashMap<u64, OpenConnection<C>>,
+    clients: HashMap<C, ClientCount>,
 }
 
 #[derive(Debug)]
-struct Counted {
+struct ClientCount {
     connections: usize,
     requests: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
-struct Member<C> {
+struct OpenConnection<C> {
     client: C,
     /// Number of requests whose answer the server owes.
     answering: usize,
@@ -65,7 +65,7 @@ struct Member<C> {
     end: CancellationToken,
 }
 
-impl<C> Member<C> {
+impl<C> OpenConnection<C> {
     /// Updates whether the connection waits for its client. Returns whether that wait begins now.
     fn begins_to_wait(&mut self) -> bool {
         let waits = self.answering <= self.awaited || self.is_stalled;
@@ -83,11 +83,11 @@ impl<C> Member<C> {
     }
 }
 
-impl<C: Client> Crowd<C> {
+impl<C: Client> ConnectionTable<C> {
     pub fn new(bounds: Bounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
-            members: Mutex::new(Members {
+            members: Mutex::new(OpenConnections {
                 next: 0,
                 by_number: HashMap::new(),
                 clients: HashMap::new(),
@@ -100,7 +100,7 @@ impl<C: Client> Crowd<C> {
     /// Admits a connection of this client. If the listener is full, the connection that has waited longest
     /// for its client gives way. If all connections are being served, this waits until one ends. None means
     /// that all of the client's own connections are being served.
-    pub(super) async fn admit(self: &Arc<Self>, client: C) -> Option<Guest<C>> {
+    pub(super) async fn admit(self: &Arc<Self>, client: C) -> Option<AdmittedConnection<C>> {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
@@ -115,7 +115,7 @@ impl<C: Client> Crowd<C> {
 
     /// Admits a connection if the limits allow it. None: the listener is full, and the caller must wait.
     /// `Some(None)`: the client has reached its own limit.
-    fn try_admit(self: &Arc<Self>, client: C) -> Option<Option<Guest<C>>> {
+    fn try_admit(self: &Arc<Self>, client: C) -> Option<Option<AdmittedConnection<C>>> {
         let mut members = self.lock();
         let own = members.clients.get(&client);
         let own = own.map_or(0, |counted| counted.connections);
@@ -127,16 +127,19 @@ impl<C: Client> Crowd<C> {
             return None;
         }
         let each = self.bounds.each;
-        let counted = members.clients.entry(client).or_insert_with(|| Counted {
-            connections: 0,
-            requests: Arc::new(Semaphore::new(each)),
-        });
+        let counted = members
+            .clients
+            .entry(client)
+            .or_insert_with(|| ClientCount {
+                connections: 0,
+                requests: Arc::new(Semaphore::new(each)),
+            });
         counted.connections += 1;
         let own_requests = counted.requests.clone();
         let end = CancellationToken::new();
         let number = members.next;
         members.next += 1;
-        let member = Member {
+        let member = OpenConnection {
             client,
             answering: 0,
             awaited: 0,
@@ -147,11 +150,11 @@ impl<C: Client> Crowd<C> {
         };
         members.by_number.insert(number, member);
         let slot = Slot {
-            crowd: self.clone(),
+            table: self.clone(),
             number,
             own_requests,
         };
-        Some(Some(Guest {
+        Some(Some(AdmittedConnection {
             slot: Arc::new(slot),
             end,
         }))
@@ -167,22 +170,22 @@ impl<C: Client> Crowd<C> {
         self.end_some(|member| member.awaited > 0)
     }
 
-    fn end_some(&self, may: impl Fn(&Member<C>) -> bool) -> usize {
+    fn end_some(&self, may: impl Fn(&OpenConnection<C>) -> bool) -> usize {
         let mut members = self.lock();
-        (0..RELIEVED)
+        (0..ENDED_PER_RELIEF_MAX)
             .filter(|_| members.end_longest_waiting(&may))
             .count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Members<C>> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections<C>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<C: Client> Members<C> {
+impl<C: Client> OpenConnections<C> {
     /// Ends one waiting connection. The first choice is one that never sent a request, then one of the client
     /// with most connections, then the one that has waited longest. Returns whether there was one.
-    fn end_longest_waiting(&mut self, may: impl Fn(&Member<C>) -> bool) -> bool {
+    fn end_longest_waiting(&mut self, may: impl Fn(&OpenConnection<C>) -> bool) -> bool {
         let clients = &self.clients;
         let waiting = self.by_number.iter().filter_map(|(number, member)| {
             let since = member.waits_since.filter(|_| may(member))?;
@@ -198,7 +201,7 @@ impl<C: Client> Members<C> {
         true
     }
 
-    fn remove(&mut self, number: u64) -> Option<Member<C>> {
+    fn remove(&mut self, number: u64) -> Option<OpenConnection<C>> {
         let member = self.by_number.remove(&number)?;
         if let Some(counted) = self.clients.get_mut(&member.client) {
             counted.connections -= 1;
@@ -213,19 +216,19 @@ impl<C: Client> Members<C> {
 /// An admitted connection. It counts against the limits until this value, its slots and their requests are
 /// dropped.
 #[derive(Debug)]
-pub struct Guest<C: Client> {
+pub struct AdmittedConnection<C: Client> {
     slot: Arc<Slot<C>>,
     end: CancellationToken,
 }
 
 #[derive(Debug)]
 pub(super) struct Slot<C: Client> {
-    crowd: Arc<Crowd<C>>,
+    table: Arc<ConnectionTable<C>>,
     number: u64,
     own_requests: Arc<Semaphore>,
 }
 
-impl<C: Client> Guest<C> {
+impl<C: Client> AdmittedConnection<C> {
     pub(super) fn slot(&self) -> Arc<Slot<C>> {
         self.slot.clone()
     }
@@ -233,7 +236,7 @@ impl<C: Client> Guest<C> {
     /// Completes when the connection must end, because it has waited for its client too long, or gives way to
     /// another connection.
     pub async fn gives_way(&self) {
-        let wait = self.slot.crowd.bounds.wait;
+        let wait = self.slot.table.bounds.wait;
         loop {
             let since = self.slot.with(|member| member.waits_since).flatten();
             let until = since.unwrap_or_else(Instant::now) + wait;
@@ -249,17 +252,17 @@ impl<C: Client> Guest<C> {
 }
 
 impl<C: Client> Slot<C> {
-    fn with<T>(&self, act: impl FnOnce(&mut Member<C>) -> T) -> Option<T> {
-        self.crowd.lock().by_number.get_mut(&self.number).map(act)
+    fn with<T>(&self, act: impl FnOnce(&mut OpenConnection<C>) -> T) -> Option<T> {
+        self.table.lock().by_number.get_mut(&self.number).map(act)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Member<C>)) {
+    fn change(&self, change: impl FnOnce(&mut OpenConnection<C>)) {
         let begins = self.with(|member| {
             change(member);
             member.begins_to_wait()
         });
         if begins == Some(true) {
-            self.crowd.freed.notify_one();
+            self.table.freed.notify_one();
         }
     }
 
@@ -273,7 +276,7 @@ impl<C: Client> Slot<C> {
         // The client's own permit comes first, so that one client's requests do not fill the queue for the
         // shared permits. Neither semaphore is ever closed.
         let own = self.own_requests.clone().acquire_owned().await;
-        let all = self.crowd.requests.clone().acquire_owned().await;
+        let all = self.table.requests.clone().acquire_owned().await;
         self.change(|member| member.answering += 1);
         Request {
             slot: self,
@@ -297,8 +300,8 @@ impl<C: Client> Slot<C> {
 
 impl<C: Client> Drop for Slot<C> {
     fn drop(&mut self) {
-        self.crowd.lock().remove(self.number);
-        self.crowd.freed.notify_one();
+        self.table.lock().remove(self.number);
+        self.table.freed.notify_one();
     }
 }
 

@@ -12,26 +12,26 @@ use super::client::Connection;
 use super::engines;
 use super::failed::{Failed, Sql};
 use super::schema;
-use crate::ledger::engines::{Heartbeat, Member, READ_EVERY, REST};
+use crate::ledger::engines::{BEAT_WAIT_MIN, Heartbeat, Member, READ_EVERY};
 use crate::ledger::threads::Writer;
 
 /// Time between two attempts to connect.
 const CONNECT_EVERY: Duration = Duration::from_secs(1);
 
 /// A handle of the thread, which ends when the handle is dropped.
-pub(super) struct Heart {
+pub(super) struct LeaseThread {
     member: Arc<Member>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Heart {
+impl LeaseThread {
     /// Starts the thread. `writer`: begins each transaction by applying the tombstones of other engines.
     pub(super) fn start(
         address: &Address,
         member: &Arc<Member>,
         writer: Arc<Writer>,
     ) -> std::io::Result<Self> {
-        let beating = Beating {
+        let beating = LeaseLoop {
             address: address.clone(),
             member: member.clone(),
             writer,
@@ -58,13 +58,13 @@ impl Heart {
     }
 }
 
-impl Drop for Heart {
+impl Drop for LeaseThread {
     fn drop(&mut self) {
         self.member.close();
     }
 }
 
-struct Beating {
+struct LeaseLoop {
     address: Address,
     member: Arc<Member>,
     writer: Arc<Writer>,
@@ -72,7 +72,7 @@ struct Beating {
     db: Option<Connection>,
 }
 
-impl Beating {
+impl LeaseLoop {
     fn run(mut self) {
         while !self.member.is_closing() {
             let wait = match self.beat() {
@@ -86,7 +86,7 @@ impl Beating {
                 Some(db) => db.wait_for_notice(wait),
                 None => std::thread::sleep(wait),
             }
-            std::thread::sleep(REST);
+            std::thread::sleep(BEAT_WAIT_MIN);
         }
         if let Some(db) = &self.db {
             // If this fails, the lease ends by itself.

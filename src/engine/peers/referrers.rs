@@ -14,7 +14,8 @@ use crate::domain::model::{
     Action, Blocker, DeletionState, KindName, ResourceKey, Site, StepState, Target, short_id,
 };
 use crate::domain::peers::{
-    AWAITED, Answered, Answers, CIRCLE_MAX, ClearanceRequest, HOLDERS_MAX, Holder, Question, Waits,
+    AWAITED, Answers, CYCLE_MAX, ClearanceAnswer, ClearanceRequest, NamedReferrer, Question,
+    REFERRERS_NAMED_MAX, Waits,
 };
 use crate::domain::text::escape;
 use crate::engine::errors::ledger_error;
@@ -55,14 +56,14 @@ impl BackReferences {
         let view = deployments.view(&question).await?;
         let keys: Vec<ResourceKey> = question.about.iter().map(|it| it.key.clone()).collect();
         let fields = self.pointing_fields();
-        let pointed = self.ledger.pointed_at(keys, fields, HOLDERS_MAX + 1);
+        let pointed = self.ledger.referrers(keys, fields, REFERRERS_NAMED_MAX + 1);
         let pointed = pointed.await.map_err(ledger_error)?;
         let home = deployments.home.site();
         let mut about = Vec::with_capacity(question.about.len());
         let mut left = BLOCKERS_OF_ANSWER_MAX;
         for (asked, pointed) in question.about.into_iter().zip(pointed) {
             let mut answered = self.answered(&home, asked, pointed).await?;
-            for holder in &mut answered.holders {
+            for holder in &mut answered.referrers {
                 holder.held_by.truncate(left);
                 left -= holder.held_by.len();
             }
@@ -81,7 +82,7 @@ impl BackReferences {
         home: &Site,
         asked: ClearanceRequest,
         pointed: Referrers,
-    ) -> Result<Answered, ControlError> {
+    ) -> Result<ClearanceAnswer, ControlError> {
         let Referrers { named, count } = pointed;
         let mut by_key: BTreeMap<&ResourceKey, Vec<&Referrer>> = BTreeMap::new();
         for referrer in &named {
@@ -97,7 +98,7 @@ impl BackReferences {
         for ((key, referrers), live) in by_key.into_iter().zip(live) {
             holders.push(self.holder(&asked, key, &referrers, live).await?);
         }
-        Ok(Answered::of(asked, holders, count))
+        Ok(ClearanceAnswer::of(asked, holders, count))
     }
 
     async fn holder(
@@ -106,7 +107,7 @@ impl BackReferences {
         key: &ResourceKey,
         referrers: &[&Referrer],
         live: Option<LiveStep>,
-    ) -> Result<Holder, ControlError> {
+    ) -> Result<NamedReferrer, ControlError> {
         let goes = live.filter(|it| it.action != Action::Enable);
         let held_by = match &goes {
             Some(live) => self.blocked_by(key, live).await?,
@@ -121,7 +122,7 @@ impl BackReferences {
             Some(live) if live.action != Action::Unset => self.waits(key, &live.root).await?,
             _ => Waits::default(),
         };
-        Ok(Holder {
+        Ok(NamedReferrer {
             key: key.clone(),
             name: referrers
                 .first()
@@ -168,7 +169,7 @@ impl BackReferences {
     }
 
     async fn goes_before(&self, live: &LiveStep) -> Result<Vec<Blocker>, ControlError> {
-        let before = self.ledger.waited_for(live.step).await;
+        let before = self.ledger.live_dependencies(live.step).await;
         let before = before.map_err(ledger_error)?.into_iter();
         let goes = before.map(|Target { key, name }| Blocker {
             in_plan: true,
@@ -239,10 +240,10 @@ impl BackReferences {
                     known = false;
                     continue;
                 };
-                known &= said.count == said.holders.len() as u64;
-                for holder in said.holders {
+                known &= said.count == said.referrers.len() as u64;
+                for holder in said.referrers {
                     known &= holder.root.as_deref() == Some(root);
-                    waits.hear(&home, &holder.waits);
+                    waits.merge_reported(&home, &holder.waits);
                     on.insert(holder.key);
                 }
             }
@@ -253,7 +254,7 @@ impl BackReferences {
             let others = waits.waited_for().filter(|it| it.site == home).cloned();
             let next: Vec<ResourceKey> = on.into_iter().chain(others).collect();
             for key in next.into_iter().filter(|it| it.site == home) {
-                if seen.len() < CIRCLE_MAX && seen.insert(key.clone()) {
+                if seen.len() < CYCLE_MAX && seen.insert(key.clone()) {
                     open.push(key);
                 }
             }
@@ -283,10 +284,10 @@ impl BackReferences {
 
     /// Returns the registry's resources that refer to this one and whose references must be removed first.
     async fn referrers_here(&self, key: &ResourceKey) -> Result<Referrers, ControlError> {
-        let fields = self.kinds.holding(&key.kind);
+        let fields = self.kinds.blocking_fields(&key.kind);
         let referrers = self
             .ledger
-            .pointed_at(vec![key.clone()], fields, HOLDERS_MAX);
+            .referrers(vec![key.clone()], fields, REFERRERS_NAMED_MAX);
         let referrers = referrers.await.map_err(ledger_error)?;
         Ok(referrers.into_iter().next().unwrap_or_default())
     }
