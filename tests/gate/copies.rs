@@ -297,16 +297,17 @@ async fn n01_a_plain_delete_that_outlasts_the_wait_is_answered_204_while_it_runs
 #[tokio::test(flavor = "multi_thread")]
 async fn n01_a_plain_delete_is_refused_as_soon_as_one_blocked_step_on_any_page_does_not_move_in_time()
  {
-    let stage = stage_with_copies().await;
-    let gate = stage
-        .gate_with_one_step_a_page(Duration::from_secs(55))
-        .await;
     let [two, three] = LOCALS;
     for (soon, late) in [(two, three), (three, two)] {
+        // A 503 with Retry-After holds up all calls to its region, so each case has a cloud of its own.
+        let stage = stage_with_copies().await;
+        let gate = stage
+            .gate_with_one_step_a_page(Duration::from_secs(55))
+            .await;
         let web = CopiedNetwork::new(&stage).await;
         let mut faults = failing_network_deletes(late);
         let busy = json!({"match": {"method": "DELETE", "kind": "network", "region": soon},
-            "action": {"status": 503}});
+            "action": {"status": 503, "retry_after": 50}});
         faults.as_array_mut().unwrap().push(busy);
         stage.faults(faults).await;
         let path = stage.path_of("RegionOne", "network");
