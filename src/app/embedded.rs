@@ -283,16 +283,7 @@ async fn wire(
     if let Some(name) = &global.sandbox {
         practice::announce(name, paths)?;
     }
-    let api = match serve(&control, paths, uids, &clock).await {
-        Err(failure) if !options.must_listen => {
-            tracing::debug!(
-                why = failure.message,
-                "the API's socket is not served, so no other process can attach to this engine"
-            );
-            None
-        }
-        served => Some(served?),
-    };
+    let api = serve(&control, paths, uids, &clock, options.must_listen).await?;
     let socket = api.as_ref().and_then(|_| paths.serve.to_str());
     hold.announce(socket)
         .map_err(|error| ledger_failure(&error))?;
@@ -383,24 +374,33 @@ fn with_registry(
     Arc::new(CloudRouter::new(clouds, clock.clone()))
 }
 
-/// Serves the API on the engine's socket.
+/// Serves the API on the engine's socket. None if that fails, and the engine works without it (`must` is false).
 async fn serve(
     control: &Arc<dyn Control>,
     paths: &Paths,
     uids: BTreeMap<u32, Scope>,
     clock: &Clock,
-) -> Result<ApiHandle, Failure> {
+    must: bool,
+) -> Result<Option<ApiHandle>, Failure> {
     let options = api::ServeOptions {
         uids,
         clock: clock.clone(),
         ..api::ServeOptions::new(paths.serve.clone())
     };
-    let served = api::serve(control.clone(), options).await;
-    served.map_err(|error| {
-        let action_words = format!("serve the socket {}", paths.serve.display());
-        let (why, advice) = why_unserved(error);
-        Failure::usage(action_words, why, advice)
-    })
+    let error = match api::serve(control.clone(), options).await {
+        Ok(served) => return Ok(Some(served)),
+        Err(error) => error,
+    };
+    let action_words = format!("serve the socket {}", paths.serve.display());
+    let (why, advice) = why_unserved(error);
+    if must {
+        return Err(Failure::usage(action_words, why, advice));
+    }
+    tracing::debug!(
+        why,
+        "the API's socket is not served, so no other process can attach to this engine"
+    );
+    Ok(None)
 }
 
 /// Says why the socket cannot be served, and what to do.

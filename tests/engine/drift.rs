@@ -121,11 +121,12 @@ fn p01_p11_a_newcomer_that_got_a_trunk_after_it_was_listed_is_not_accepted() {
             let late = json!({ "network_id": network, "name": "late" });
             let (id, newcomer) = delete_with_newcomer(&bench, &client, &network, late).await;
             let subports = json!([{ "port_id": elsewhere, "segmentation_type": "vlan", "segmentation_id": 7 }]);
-            let trunk = json!({ "name": "since", "port_id": newcomer, "sub_ports": subports });
+            let trunk = json!({ "name": "uplink", "port_id": newcomer, "sub_ports": subports });
             let trunk = bench.create("trunks", trunk);
             let refused = answer_drift(&client, &id, true).await.unwrap_err();
             assert!(matches!(refused, ControlError::Conflict { .. }), "{refused:?}");
-            assert!(refused.to_string().contains("since"), "{refused}");
+            let refused = refused.to_string();
+            assert!(refused.contains("and 1 more would be deleted too"), "{refused}");
             for left in [&newcomer, &trunk, &elsewhere] {
                 assert_eq!(bench.writes_to(left), []);
             }
