@@ -1,4 +1,4 @@
-//! When the parts of a deletion ran and what they waited for, and when blocked steps are due for their next
+//! When the steps of a deletion ran and what they waited for, and when blocked steps are due for their next
 //! attempt. Both are counted in columns of time, so their size does not grow with the number of steps.
 
 use chrono::{DateTime, Utc};

@@ -11,8 +11,8 @@
 //! | `forget` | sends nothing: the engine abandons the step, and its resource becomes an orphan | for a step that is stuck or blocked |
 //!
 //! Limits for every rung: nothing is offered at a read-only site. For a protected resource, only `forget` is
-//! offered. While a cloud works on an accepted delete, only `retry` is offered, until the kind's time limit has
-//! passed.
+//! offered. While a cloud works on an accepted delete, no rung except `retry` is offered, and `retry` only for a
+//! step that is stuck or blocked, until the kind's time limit has passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

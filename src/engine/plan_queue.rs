@@ -209,7 +209,8 @@ impl PlanQueue {
         (self.plan_ended(deletion, plan).await, None)
     }
 
-    /// Returns how long to wait before planning again; none if time does not help, or there is none left.
+    /// Returns how long to wait before planning again; None if the failure is not an outage of the cloud, if the
+    /// deletion has no deadline, or if its deadline has passed.
     fn wait_for_cloud(&self, deletion: &Deletion, failure: &CloudFailure) -> Option<Duration> {
         let left = (deletion.deadline? - self.clock.now()).to_std().ok()?;
         let is_away = matches!(

@@ -722,7 +722,8 @@ impl Sites {
 
     /// Withdraws the calls of a deletion that are not sent yet.
     pub(super) fn withdraw_calls(&self, deletion_id: &str) {
-        // Both under the lock of the sites: a call is queued either before this, or after the claim knows.
+        // The queues and the claims change under one lock of the sites: a call that was queued before is removed here,
+        // and a later call finds its deletion withdrawn in its claim, and is not queued.
         let mut sites = self.lock();
         for site in sites.values_mut() {
             site.calls.retain(|call| call.deletion_id != deletion_id);

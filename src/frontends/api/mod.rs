@@ -122,7 +122,8 @@ impl ApiHandle {
     }
 }
 
-/// Serves the API until it is shut down. When it returns, the socket takes connections.
+/// Starts a task that serves the API until it is shut down. When this function returns, the socket accepts
+/// connections.
 ///
 /// # Errors
 /// The socket cannot be bound: see [`ServeError`].

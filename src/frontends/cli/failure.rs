@@ -181,7 +181,8 @@ fn exit_and_advice(error: &ControlError) -> (Exit, &'static str) {
         // A guard of the settings refuses the command. A plan that is refused is not an error of the command.
         ControlError::Refused { .. } => (
             Exit::Refused,
-            "If it may be deleted all the same, change [guard] in the engine's settings.",
+            "Do what the message says. If the guard should not apply here, change [guard] in the engine's settings, or start \
+             the engine without --read-only.",
         ),
         ControlError::Drifted { .. } => (
             Exit::Drifted,

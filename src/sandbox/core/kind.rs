@@ -63,8 +63,8 @@ pub(crate) struct Service {
     /// Whether lists compare texts ignoring case.
     #[serde(default)]
     pub(crate) ignores_case: bool,
-    /// Whether a row that the caller may not see is reported as missing, and otherwise as forbidden. A new row of
-    /// such a service has an update time, too.
+    /// Whether the service reports a row that the caller may not see as missing; if false, it reports the row as
+    /// forbidden. If true, a new row also has an update time.
     #[serde(default)]
     pub(crate) hides: bool,
     /// What follows the service's URL in the links of its versions.

@@ -71,7 +71,7 @@ impl ListPane for GatesPane {
         let dot = look.dot();
         vec![
             Cell::plain(format!(
-                "{} of {}{dot}listens on {}, for {}",
+                "{} of {}{dot}listens on {}{dot}source: {}",
                 row.service, row.site, row.listen, row.source
             )),
             Cell::dim(format!(

@@ -37,7 +37,7 @@ const STATIONS: &[Station] = &[
         done: |deletion| deletion.state == DeletionState::Gone,
         how: [
             "Type :deletions, {open} on web: its tree.",
-            "{chart} draws it over time, with what each part waited for.",
+            "{chart} draws its steps over time, and says what they waited for.",
             "A step is gone once the cloud no longer shows it, not when a call succeeds.",
         ],
     },
