@@ -562,7 +562,7 @@ async fn p07_a_refusal_names_24_blockers_of_other_projects_and_counts_the_others
     let shown = stage.send(Method::GET, &address, &stage.demo, None).await;
     let named = shown.json()["refused"].as_array().unwrap().len();
     assert_eq!(named, 24, "{}", shown.text);
-    let counted = "; 6 resources of other projects refuse it";
+    let counted = "; 6 resources of other projects block the deletion";
     assert!(shown.text.contains(counted), "{}", shown.text);
 }
 
