@@ -117,7 +117,7 @@ async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
         membership.leads && membership.share_of(7) == 7
     })
     .await;
-    let drained = await_membership(&first, |membership| membership.place.is_none()).await;
+    let drained = await_membership(&first, |membership| membership.rank.is_none()).await;
     assert_eq!(drained.share_of(7), 0);
     let roles: Vec<(String, EngineRole)> = second
         .engines()
@@ -225,7 +225,7 @@ async fn i11_the_steps_in_flight_of_a_lost_engine_are_taken_over_and_its_outcome
     assert_eq!(commit_one(&second, own).await, Applied::Done);
     assert!(states(&first, "one").await.contains(&verifying));
     await_membership(&first, |membership| {
-        membership.epoch == 3 && membership.working == 1 && membership.place.is_none()
+        membership.epoch == 3 && membership.working == 1 && membership.rank.is_none()
     })
     .await;
 }
