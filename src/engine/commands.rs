@@ -21,7 +21,7 @@ use super::registry::NativeResources;
 use super::resolve::Resolver;
 use super::sites::Sites;
 use crate::control::{Command, ControlError, Envelope, Receipt, TargetSpec};
-use crate::domain::model::{Plan, PlanOptions, ResourceKey, Target};
+use crate::domain::model::{Plan, PlanOptions, ResourceKey, Site, Target};
 use crate::domain::plan::plan_hash;
 use crate::domain::text::escape;
 use crate::ledger::{Change, Ledger, RetryBy, Selection};
@@ -234,7 +234,10 @@ impl Commands {
         let deletion = deletion(&*self.ledger, id).await?;
         self.guards.writable(&deletion.targets)?;
         let id = deletion.id.clone();
-        self.retry_selected(envelope, Selection::Deletion(deletion.id), &id)
+        let steps = self.ledger.progress(&id).await.map_err(ledger_error)?;
+        let targets = deletion.targets.into_iter().map(|it| it.key.site);
+        let sites = targets.chain(steps.into_iter().map(|(site, _)| site));
+        self.retry_selected(envelope, Selection::Deletion(deletion.id), &id, sites)
             .await
     }
 
@@ -247,9 +250,9 @@ impl Commands {
             key: step.resource.key,
             name: step.resource.name,
         };
-        let key = target.key.to_string();
+        let (key, site) = (target.key.to_string(), target.key.site.clone());
         self.guards.writable(&[target])?;
-        self.retry_selected(envelope, Selection::Steps(vec![id]), &key)
+        self.retry_selected(envelope, Selection::Steps(vec![id]), &key, [site])
             .await
     }
 
@@ -258,6 +261,7 @@ impl Commands {
         envelope: &Envelope,
         selection: Selection,
         named: &str,
+        sites: impl IntoIterator<Item = Site>,
     ) -> Result<Receipt, ControlError> {
         let retry = Change::Retry {
             by: RetryBy::Person,
@@ -265,7 +269,10 @@ impl Commands {
             audit: audit(envelope, "retry", named),
             now: self.clock.now(),
         };
-        self.sites.ask_again();
+        // A refused login of another site is not repeated for this (I15).
+        for site in sites {
+            self.sites.ask_site_again(&site);
+        }
         self.journal.commit_command(retry).await
     }
 

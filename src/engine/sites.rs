@@ -269,15 +269,6 @@ impl Runtime {
         }
     }
 
-    /// Makes a refused login due at once, and restarts its pauses. Returns whether it had been refused.
-    fn ask_again(&mut self) -> bool {
-        if self.refusals == 0 {
-            return false;
-        }
-        (self.refusals, self.asked_at) = (0, None);
-        true
-    }
-
     fn shown(&self) -> SiteStatus {
         let mut shown = self.status.clone();
         shown.in_flight = self.sent.len();
@@ -382,17 +373,15 @@ impl Sites {
         self.only_named.store(true, Ordering::Relaxed);
     }
 
-    /// Makes every refused login due at once and restarts its pauses, because a person asks (I15).
-    pub(super) fn ask_again(&self) {
-        self.lock().values_mut().for_each(|site| {
-            site.ask_again();
-        });
-    }
-
-    /// Makes the refused login of a site due at once, as [`Self::ask_again`] does for all. Returns whether it had been
-    /// refused.
+    /// Makes the refused login of a site due at once and restarts its pauses, because a person asks (I15). Returns
+    /// whether the login had been refused.
     pub(super) fn ask_site_again(&self, site: &Site) -> bool {
-        self.lock().get_mut(site).is_some_and(Runtime::ask_again)
+        let mut sites = self.lock();
+        let Some(site) = sites.get_mut(site).filter(|site| site.refusals > 0) else {
+            return false;
+        };
+        (site.refusals, site.asked_at) = (0, None);
+        true
     }
 
     /// Sets or ends a person's pause, as recorded in the ledger.

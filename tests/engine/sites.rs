@@ -340,3 +340,35 @@ fn i15_gone_signs_in_only_to_the_sites_that_a_command_names() {
         .await;
     });
 }
+
+#[test]
+fn i15_a_retry_repeats_the_refused_login_of_the_sites_of_its_deletion_only() {
+    paused(async {
+        let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
+        let (network, ports) = bench.plain_network(1);
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] },
+            "action": { "status": 403, "type": "PolicyNotAuthorized", "message": "no" } }]));
+        let id = with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until_stuck(&id).await;
+            id
+        })
+        .await;
+        bench.faults(
+            json!([{ "match": { "path": "/v3/auth/tokens" }, "action": { "status": 401 } }]),
+        );
+        with_engine(&bench, async |client| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let logins = || {
+                let sent = bench.sent().into_iter();
+                sent.filter(|sent| sent.path == "/v3/auth/tokens").count()
+            };
+            let before = logins();
+            assert!(before >= 2, "each site has tried to log in");
+            client.retry(&id).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(logins() - before, 1);
+        })
+        .await;
+    });
+}
