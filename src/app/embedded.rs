@@ -374,13 +374,13 @@ fn with_registry(
     Arc::new(CloudRouter::new(clouds, clock.clone()))
 }
 
-/// Serves the API on the engine's socket. None if that fails, and the engine works without it (`must` is false).
+/// Serves the API on the engine's socket. None if that fails, and the engine works without it (`must_listen` is false).
 async fn serve(
     control: &Arc<dyn Control>,
     paths: &Paths,
     uids: BTreeMap<u32, Scope>,
     clock: &Clock,
-    must: bool,
+    must_listen: bool,
 ) -> Result<Option<ApiHandle>, Failure> {
     let options = api::ServeOptions {
         uids,
@@ -393,7 +393,7 @@ async fn serve(
     };
     let action_words = format!("serve the socket {}", paths.serve.display());
     let (why, advice) = why_unserved(error);
-    if must {
+    if must_listen {
         return Err(Failure::usage(action_words, why, advice));
     }
     tracing::debug!(
