@@ -60,7 +60,7 @@ pub struct ReconcilerStatus {
     pub name: Reconciler,
     /// Number of runs under way; several reconcilers run for many resources at the same time.
     pub running: u64,
-    /// What the runs under way are about, such as a resource: at most [`SUBJECTS_MAX`] of them, the oldest first.
+    /// The resources or sites of the runs under way: at most [`SUBJECTS_MAX`] of them, the oldest first.
     pub subjects: Vec<String>,
     /// Since when it runs, or waits.
     pub since: DateTime<Utc>,

@@ -502,7 +502,7 @@ fn id_path() -> String {
     "id".into()
 }
 
-/// What happens to a referrer when the target of its reference is deleted.
+/// The action on a referrer when the target of its reference is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDelete {

@@ -14,27 +14,27 @@ use crate::present::count;
 
 pub(super) struct Question {
     pub(super) title: &'static str,
-    /// What the question is about, one fact per line.
+    /// Facts about the work or the file that the answer affects, one per line.
     pub(super) head: Vec<String>,
     /// The keys, each with what it does.
-    pub(super) options: Vec<(char, Deed)>,
-    /// What happens if the person chooses none of the options.
-    stay: Deed,
+    pub(super) options: Vec<(char, OptionWords)>,
+    /// The effect of choosing none of the options, in the words of [`OptionWords`].
+    stay: OptionWords,
 }
 
 impl Question {
     /// The keys, each with what it does; `none` is the word for choosing none of the options.
-    pub(super) fn keys(&self, none: &str) -> Vec<(String, Deed)> {
+    pub(super) fn keys(&self, none: &str) -> Vec<(String, OptionWords)> {
         let options = self
             .options
             .iter()
-            .map(|(key, deed)| (key.to_string(), *deed));
+            .map(|(key, words)| (key.to_string(), *words));
         options.chain([(none.to_owned(), self.stay)]).collect()
     }
 }
 
-/// What is done, in short, and the rest of the sentence.
-type Deed = (&'static str, &'static str);
+/// The effect of an option in short, and the rest of its sentence.
+type OptionWords = (&'static str, &'static str);
 
 /// Returns the question that is open, if one is.
 #[rustfmt::skip]

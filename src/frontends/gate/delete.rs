@@ -241,8 +241,8 @@ impl Gate {
             }
             DeletionState::Running | DeletionState::Stuck => {
                 let waiting = self.control.ask(blocked_or_stuck_steps(&id)).await;
-                let waiting = waiting.map_err(refused)?.rows.into_iter();
-                let error = waiting.filter_map(|step| step.last_error).next();
+                let mut waiting = waiting.map_err(refused)?.rows.into_iter();
+                let error = waiting.find_map(|step| step.last_error);
                 let says = error.as_ref().map_or("", |error| &error.message);
                 let why =
                     format!("deletion {id} has begun, and a step is blocked or stuck: {says}");

@@ -16,8 +16,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// JSON of more bytes than this takes some milliseconds, and is not processed on these threads.
 const BYTES_HERE_MAX: usize = 256 << 10;
-/// Nice value of a thread for large bodies. Beside a busy thread it still gets a tenth of a core, so a large list
-/// ends even on a machine that is never idle.
+/// Nice value of a thread for large bodies. The thread still gets a tenth of a core that it shares with a busy thread,
+/// so a large list ends even on a machine that is never idle.
 const LOW_PRIORITY: i32 = 10;
 /// How long a thread for large bodies works before it lets others run: less than an answer to a small request
 /// takes.
