@@ -17,7 +17,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::ledger::{file_of, ledger_failure};
 use crate::cloud::openstack::{CloudConfig, Transport, TransportError};
 use crate::cloud::{Cloud, OpenStack};
-use crate::control::{Command, Envelope, SiteSpec, TargetSpec};
+use crate::control::{Command, Envelope, NamedOptions, SiteSpec, TargetSpec};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{Actor, DeletionState, Origin, PlanOptions, Site};
 use crate::engine::{Engine, EngineParts};
@@ -203,6 +203,7 @@ fn envelope(site: &Site, deletion: &PastDeletion) -> Envelope {
                 cascade: true,
                 ..PlanOptions::default()
             },
+            named: NamedOptions::default(),
         },
         actor: Actor {
             name: deletion.by.clone(),

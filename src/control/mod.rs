@@ -131,9 +131,13 @@ pub enum Command {
         targets: Vec<TargetSpec>,
         options: PlanOptions,
     },
+    /// Deletes these resources. If they are being deleted already, the request joins that deletion, wakes what is
+    /// blocked or stuck (T6), and applies to it the reason and the options that it names.
     Delete {
         targets: Vec<TargetSpec>,
         options: PlanOptions,
+        #[serde(default, skip_serializing_if = "NamedOptions::is_empty")]
+        named: NamedOptions,
     },
     /// Deletes resources that a gate has just read with the caller's rights. In-process only: the command
     /// crosses no socket.
@@ -152,9 +156,11 @@ pub enum Command {
     Revive {
         keys: Vec<ResourceKey>,
     },
-    /// Deletes exactly what this plan lists, or nothing (P1).
+    /// Deletes exactly what this plan lists, or nothing (P1). Like `Delete` it may join a deletion.
     DeletePlan {
         plan_hash: String,
+        #[serde(default, skip_serializing_if = "NamedOptions::is_empty")]
+        named: NamedOptions,
     },
     /// Deletes by a plan from a file. The plan is first saved, and then run like a plan that is given by its
     /// hash.
@@ -179,13 +185,6 @@ pub enum Command {
     Drift {
         deletion_id: String,
         accept: bool,
-    },
-    /// Sets the options that a repeated request gives for a running deletion. `None` leaves an option
-    /// unchanged.
-    SetOptions {
-        deletion_id: String,
-        drift: Option<DriftPolicy>,
-        on_failure: Option<OnFailure>,
     },
     Cancel {
         deletion_id: String,
@@ -267,6 +266,20 @@ pub enum Command {
     },
 }
 
+/// The options that a request for a deletion names, of those that may change while a deletion runs. `None`: the
+/// request does not name the option, and a deletion that it joins keeps its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedOptions {
+    pub drift: Option<DriftPolicy>,
+    pub on_failure: Option<OnFailure>,
+}
+
+impl NamedOptions {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A time of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -288,7 +301,6 @@ impl Command {
             | Self::Retry { .. }
             | Self::RetryStep { .. }
             | Self::Drift { .. }
-            | Self::SetOptions { .. }
             | Self::Resume { .. }
             | Self::ResumeSite { .. }
             | Self::ResumeEngine { .. } => true,
@@ -342,7 +354,6 @@ impl Command {
             | Self::RetryStep { .. }
             | Self::RetryMatching { .. }
             | Self::Drift { .. }
-            | Self::SetOptions { .. }
             | Self::Cancel { .. }
             | Self::Pause { .. }
             | Self::Resume { .. }

@@ -10,7 +10,7 @@ use super::guards::Guards;
 use super::journal::Journal;
 use super::records::deletion;
 use super::requests::keyed;
-use crate::control::{Accepted, ControlError, Envelope, Receipt};
+use crate::control::{Accepted, ControlError, Envelope, NamedOptions, Receipt};
 use crate::domain::model::{
     DeletionState, DriftPolicy, Mapped, Plan, PlanOptions, Resource, ResourceKey, Target,
 };
@@ -36,7 +36,7 @@ impl Accepting {
         found: &[Resource],
         shown: Vec<(ResourceKey, serde_json::Value)>,
         options: PlanOptions,
-    ) -> Result<Receipt, ControlError> {
+    ) -> Result<Accepted, ControlError> {
         let copies = self.copies.copies_of(found).await.map_err(control_error)?;
         let wanted = DeletionIntent {
             targets: targets_of(found),
@@ -48,12 +48,13 @@ impl Accepting {
         self.accept(envelope, wanted).await
     }
 
-    /// Accepts a deletion: its intent is durable before this returns.
+    /// Accepts a deletion: its intent is durable before this returns. If the targets are being deleted already, the
+    /// answer is that deletion.
     pub(super) async fn accept(
         &self,
         envelope: &Envelope,
         wanted: DeletionIntent,
-    ) -> Result<Receipt, ControlError> {
+    ) -> Result<Accepted, ControlError> {
         let DeletionIntent {
             targets,
             copies,
@@ -100,18 +101,15 @@ impl Accepting {
                 deletion_id,
                 existing,
             }) => {
-                if existing {
-                    return self.repeat_delete(envelope, deletion_id).await;
-                }
-                if options.drift == DriftPolicy::Absorb {
+                if !existing && options.drift == DriftPolicy::Absorb {
                     self.drift
                         .absorb_in_earlier(envelope, &wanted, &deletion_id)
                         .await?;
                 }
-                Ok(Receipt::Accepted(Accepted {
+                Ok(Accepted {
                     deletion_id,
                     existing,
-                }))
+                })
             }
             Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
             Some(Applied::KeyReused(why)) => Err(ControlError::Usage { message: why }),
@@ -121,29 +119,44 @@ impl Accepting {
         }
     }
 
-    /// Wakes the blocked and stuck steps of a deletion that is requested again, and starts nothing new (T6).
-    pub(super) async fn repeat_delete(
+    /// Gives the reason and the options of a person's request to the deletion that the request joined, and wakes it. If
+    /// that deletion cannot take them, the request is refused and wakes nothing.
+    pub(super) async fn join(
         &self,
         envelope: &Envelope,
-        deletion_id: String,
+        named: NamedOptions,
+        accepted: Accepted,
     ) -> Result<Receipt, ControlError> {
-        let state = deletion(&*self.ledger, &deletion_id).await?.state;
-        if matches!(state, DeletionState::Running | DeletionState::Stuck) {
+        let says_more = !named.is_empty() || !envelope.reason.is_empty();
+        if accepted.existing && says_more {
+            let id = &accepted.deletion_id;
+            self.drift.set_options(envelope, id, named).await?;
+        }
+        self.wake(envelope, accepted).await
+    }
+
+    /// Wakes the blocked and stuck steps of a deletion that is requested again, and starts nothing new (T6).
+    pub(super) async fn wake(
+        &self,
+        envelope: &Envelope,
+        accepted: Accepted,
+    ) -> Result<Receipt, ControlError> {
+        let id = &accepted.deletion_id;
+        let is_woken = accepted.existing && {
+            let state = deletion(&*self.ledger, id).await?.state;
+            matches!(state, DeletionState::Running | DeletionState::Stuck)
+        };
+        if is_woken {
             let wake = Change::Retry {
                 by: RetryBy::Repeat,
-                audit: audit(envelope, "delete again", &deletion_id),
-                selection: Selection::Deletion(deletion_id.clone()),
+                audit: audit(envelope, "delete again", id),
+                selection: Selection::Deletion(id.clone()),
                 now: self.clock.now(),
             };
-            self.journal
-                .commit(vec![wake])
-                .await
-                .map_err(ledger_error)?;
+            let woken = self.journal.commit(vec![wake]).await;
+            woken.map_err(ledger_error)?;
         }
-        Ok(Receipt::Accepted(Accepted {
-            deletion_id,
-            existing: true,
-        }))
+        Ok(Receipt::Accepted(accepted))
     }
 }
 

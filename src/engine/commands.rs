@@ -20,7 +20,9 @@ use super::records::{deletion, saved_plan};
 use super::registry::NativeResources;
 use super::resolve::Resolver;
 use super::sites::Sites;
-use crate::control::{Command, ControlError, Envelope, Receipt, TargetSpec};
+use crate::control::{
+    Accepted, Command, ControlError, Envelope, NamedOptions, Receipt, TargetSpec,
+};
 use crate::domain::model::{Plan, PlanOptions, ResourceKey, Site, Target};
 use crate::domain::plan::plan_hash;
 use crate::domain::text::escape;
@@ -58,29 +60,35 @@ impl Commands {
         let envelope = &envelope;
         match envelope.command.clone() {
             Command::Plan { targets, options } => self.plan(&targets, options).await,
-            Command::Delete { targets, options } => {
+            Command::Delete {
+                targets,
+                options,
+                named,
+            } => {
                 let found = self.resolver.resolve(&targets).await?;
-                let shown = Vec::new();
-                self.accepting
-                    .delete(envelope, &found, shown, options)
-                    .await
+                let accepted = self.accepting.delete(envelope, &found, Vec::new(), options);
+                self.accepting.join(envelope, named, accepted.await?).await
             }
             Command::DeleteResources { resources, options } => {
                 let shown = resources.iter();
                 let shown = shown.map(|it| (it.key.clone(), it.attributes.clone()));
                 let shown = shown.collect();
-                self.accepting
-                    .delete(envelope, &resources, shown, options)
-                    .await
+                let accepted = self.accepting.delete(envelope, &resources, shown, options);
+                self.accepting.wake(envelope, accepted.await?).await
             }
             Command::RepeatDelete { deletion_id } => {
-                self.accepting.repeat_delete(envelope, deletion_id).await
+                let existing = true;
+                let accepted = Accepted {
+                    deletion_id,
+                    existing,
+                };
+                self.accepting.wake(envelope, accepted).await
             }
-            Command::DeletePlan { plan_hash } => {
+            Command::DeletePlan { plan_hash, named } => {
                 let plan = saved_plan(&*self.ledger, &plan_hash, self.clock.now()).await?;
-                self.accepting
-                    .accept(envelope, DeletionIntent::of_plan(&plan))
-                    .await
+                let intent = DeletionIntent::of_plan(&plan);
+                let accepted = self.accepting.accept(envelope, intent).await?;
+                self.accepting.join(envelope, named, accepted).await
             }
             Command::DeletePlanFile { plan } => self.delete_plan_file(envelope, *plan).await,
             Command::Revive { keys } => self.revive(envelope, keys).await,
@@ -99,15 +107,6 @@ impl Commands {
             } => {
                 self.drift
                     .answer_drift(envelope, &deletion_id, accept)
-                    .await
-            }
-            Command::SetOptions {
-                deletion_id,
-                drift,
-                on_failure,
-            } => {
-                self.drift
-                    .set_options(envelope, &deletion_id, drift, on_failure)
                     .await
             }
             Command::Cancel { deletion_id } => self.cancel(envelope, &deletion_id).await,
@@ -221,7 +220,9 @@ impl Commands {
         }
         let wanted = DeletionIntent::of_plan(&plan);
         self.save(Arc::new(plan)).await?;
-        self.accepting.accept(envelope, wanted).await
+        let accepted = self.accepting.accept(envelope, wanted).await?;
+        let named = NamedOptions::default();
+        self.accepting.join(envelope, named, accepted).await
     }
 
     async fn save(&self, plan: Arc<Plan>) -> Result<(), ControlError> {

@@ -16,12 +16,11 @@ use super::planning::Planning;
 use super::records::deletion;
 use super::sites::Sites;
 use crate::cloud::CloudFailure;
-use crate::control::{ControlError, Envelope, Receipt};
+use crate::control::{ControlError, Envelope, NamedOptions, Receipt};
 use crate::domain::drift::{newcomers, refusal_note, waits_for_drift_answer};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{
-    Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step, StepState,
-    Target,
+    Deletion, DeletionState, DriftPolicy, PlanOptions, ResourceKey, Step, StepState, Target,
 };
 use crate::ledger::{
     Change, Cursor, DeletionFilter, DriftAnswer, Ledger, NewDeletion, NewDriftAnswer, NewOptions,
@@ -304,8 +303,11 @@ impl DriftAnswers {
                 if !repeated || earlier.id == latest {
                     continue;
                 }
-                let absorbs = Some(DriftPolicy::Absorb);
-                match self.set_options(envelope, &earlier.id, absorbs, None).await {
+                let absorbs = NamedOptions {
+                    drift: Some(DriftPolicy::Absorb),
+                    on_failure: None,
+                };
+                match self.set_options(envelope, &earlier.id, absorbs).await {
                     // The earlier deletion has ended, so it has nothing left to absorb.
                     Ok(_) | Err(ControlError::Conflict { .. }) => {}
                     Err(error) => return Err(error),
@@ -326,22 +328,21 @@ impl DriftAnswers {
         &self,
         envelope: &Envelope,
         deletion_id: &str,
-        drift: Option<DriftPolicy>,
-        on_failure: Option<OnFailure>,
+        named: NamedOptions,
     ) -> Result<Receipt, ControlError> {
         let deletion = deletion(&*self.ledger, deletion_id).await?;
         self.guards.writable(&deletion.targets)?;
-        let absorbs = drift == Some(DriftPolicy::Absorb);
+        let absorbs = named.drift == Some(DriftPolicy::Absorb);
         let stuck = match absorbs {
             true => self.stuck_with_drift(&deletion).await?,
             false => Vec::new(),
         };
         let mut audit = audit(envelope, "set options", &deletion.id);
-        audit.detail = json!({ "drift": drift, "on_failure": on_failure });
+        audit.detail = json!(named);
         let change = Change::SetOptions(Box::new(NewOptions {
             deletion_id: deletion.id,
-            drift,
-            on_failure,
+            drift: named.drift,
+            on_failure: named.on_failure,
             retry: stuck.iter().map(|step| step.id).collect(),
             audit,
             now: self.clock.now(),

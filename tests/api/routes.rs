@@ -79,11 +79,19 @@ async fn a_deletion_is_accepted_with_202_and_its_location() {
     assert_eq!(envelope.idempotency_key.as_deref(), Some("key-1"));
     assert_eq!(envelope.actor.name, "Jürgen");
     assert_eq!(envelope.reason, "ticket 7");
-    let Command::Delete { targets, options } = envelope.command else {
+    let Command::Delete {
+        targets,
+        options,
+        named,
+    } = envelope.command
+    else {
         panic!("{envelope:?}");
     };
     assert_eq!(targets[0].to_string(), "network/web@prod");
     assert_eq!(options.drift, DriftPolicy::Absorb);
+    // If the request joins a deletion, the options that it names apply to that one, too.
+    let asked = (Some(DriftPolicy::Absorb), Some(OnFailure::Stop));
+    assert_eq!((named.drift, named.on_failure), asked);
     assert!(options.cascade && options.delete_detached);
 }
 
@@ -102,7 +110,7 @@ async fn p01_a_deletion_by_plan_hash_runs_exactly_that_plan() {
     let (status, _) = bench.post("/api/v1/deletions", request).await;
     assert_eq!(status, 202);
     let command = bench.fake.last_submitted().command;
-    assert!(matches!(command, Command::DeletePlan { plan_hash } if plan_hash == "abc"));
+    assert!(matches!(command, Command::DeletePlan { plan_hash, .. } if plan_hash == "abc"));
 
     let request = json!({"plan_hash": "abc", "on_failure": "stop"});
     let (status, problem) = bench.post("/api/v1/deletions", request).await;
@@ -533,7 +541,10 @@ async fn m02_native_resources_are_created_read_changed_and_deleted() {
         .await
         .unwrap();
     assert_eq!(deleted.status(), 202);
-    let Command::Delete { targets, options } = bench.fake.last_submitted().command else {
+    let Command::Delete {
+        targets, options, ..
+    } = bench.fake.last_submitted().command
+    else {
         panic!("unexpected command");
     };
     assert_eq!(

@@ -294,6 +294,10 @@ pub fn commands() -> Vec<Command> {
             },
         ]
     };
+    let named = || NamedOptions {
+        drift: Some(DriftPolicy::Absorb),
+        on_failure: Some(OnFailure::Stop),
+    };
     let options = PlanOptions {
         cascade: true,
         on_failure: OnFailure::Stop,
@@ -313,9 +317,11 @@ pub fn commands() -> Vec<Command> {
         Command::Delete {
             targets: targets(),
             options,
+            named: named(),
         },
         Command::DeletePlan {
             plan_hash: "abc".into(),
+            named: named(),
         },
         Command::DeletePlanFile {
             plan: Box::new(plan()),
@@ -381,11 +387,6 @@ pub fn commands() -> Vec<Command> {
         Command::Drift {
             deletion_id: deletion_id(),
             accept: true,
-        },
-        Command::SetOptions {
-            deletion_id: deletion_id(),
-            drift: Some(DriftPolicy::Absorb),
-            on_failure: Some(OnFailure::Stop),
         },
     ];
     covers_all::<Command, _>(&all, "do");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use gone::control::read_only::ReadOnlyControl;
 use gone::control::{
-    Accepted, Command, ControlError, Envelope, Receipt, SiteSpec, SiteState, Snapshot,
+    Accepted, Command, ControlError, Envelope, NamedOptions, Receipt, SiteSpec, SiteState, Snapshot,
 };
 use gone::domain::model::*;
 use gone::domain::plan::ADD_CASCADE;
@@ -59,7 +59,8 @@ async fn plan_exits_with_6_for_a_refusal_only_with_check() {
         let ran = run(world, line).await;
         assert_eq!(ran.exit, exit, "{line}");
         assert!(
-            ran.out.contains("blocked by floatingip fip-1"),
+            ran.out
+                .contains("blocked by floatingip fip-1"),
             "{}",
             ran.out
         );
@@ -204,7 +205,7 @@ async fn p01_delete_sends_the_shown_plan_after_its_name_or_short_id_is_typed() {
         );
         assert!(ran.err.contains("Automatic"), "{}", ran.err);
         let submitted = runner.fake.submitted();
-        let Command::DeletePlan { plan_hash } = &submitted[1].command else {
+        let Command::DeletePlan { plan_hash, .. } = &submitted[1].command else {
             panic!("{submitted:?}")
         };
         assert_eq!(*plan_hash, plan().hash);
@@ -345,6 +346,7 @@ async fn p05_a_read_only_control_refuses_changes_passes_a_cancel_and_shows_read_
         },
         Command::DeletePlan {
             plan_hash: "abc".into(),
+            named: NamedOptions::default(),
         },
     ] {
         let answer = submit(refused).await;
@@ -487,7 +489,8 @@ async fn a_deletion_refused_after_acceptance_prints_why_and_exits_by_its_rule() 
             let ran = run(world, line).await;
             assert_eq!(ran.exit, exit, "{line} {rule:?}");
             assert!(
-                ran.out.contains("blocked by floatingip fip-1"),
+                ran.out
+                    .contains("blocked by floatingip fip-1"),
                 "{}",
                 ran.out
             );
@@ -510,7 +513,8 @@ async fn a_wait_prints_every_step_and_exits_with_4_if_one_is_stuck() {
     assert_eq!(ran.exit, Exit::Stuck);
     assert!(ran.out.contains("network-1"), "{}", ran.out);
     assert!(
-        ran.out.contains("blocked by floatingip fip-1"),
+        ran.out
+            .contains("blocked by floatingip fip-1"),
         "{}",
         ran.out
     );

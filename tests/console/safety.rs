@@ -21,7 +21,7 @@ fn with_plan() -> TestConsole {
 
 fn plan_hash(command: &Command) -> &str {
     match command {
-        Command::DeletePlan { plan_hash } => plan_hash,
+        Command::DeletePlan { plan_hash, .. } => plan_hash,
         other => panic!("not a deletion by plan: {other:?}"),
     }
 }

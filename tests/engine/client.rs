@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use gone::control::{
-    Accepted, Command, Control, ControlError, Envelope, Explanation, Page, Query, Receipt,
+    Command, Control, ControlError, Envelope, Explanation, NamedOptions, Page, Query, Receipt,
     SiteStatus, TargetSpec, query,
 };
 use gone::domain::model::{
@@ -82,57 +82,66 @@ impl Client {
         self.delete_with(kind, id_or_name, cascade()).await
     }
 
+    pub async fn delete_with(&self, kind: &str, id_or_name: &str, options: PlanOptions) -> String {
+        self.try_delete(kind, id_or_name, options).await.unwrap()
+    }
+
     pub async fn try_delete(
         &self,
         kind: &str,
         id_or_name: &str,
         options: PlanOptions,
     ) -> Result<String, ControlError> {
+        let named = NamedOptions::default();
         let targets = vec![target(kind, id_or_name)];
-        match self.submit(Command::Delete { targets, options }).await? {
-            Receipt::Accepted(Accepted { deletion_id, .. }) => Ok(deletion_id),
-            other => panic!("{other:?}"),
-        }
+        self.accept(Command::Delete {
+            targets,
+            options,
+            named,
+        })
+        .await
+    }
+
+    /// Requests the deletion of a network, which is being deleted already, again.
+    pub async fn repeat(&self, id: &str, named: NamedOptions) -> Result<String, ControlError> {
+        let targets = vec![target("network", id)];
+        let options = cascade();
+        self.accept(Command::Delete {
+            targets,
+            options,
+            named,
+        })
+        .await
     }
 
     /// Deletes exactly what the plan with this hash contains.
     pub async fn delete_plan(&self, hash: &str) -> String {
         let plan_hash = hash.to_owned();
-        match self.submit(Command::DeletePlan { plan_hash }).await {
-            Ok(Receipt::Accepted(Accepted { deletion_id, .. })) => deletion_id,
-            other => panic!("{other:?}"),
-        }
+        let named = NamedOptions::default();
+        let command = Command::DeletePlan { plan_hash, named };
+        self.accept(command).await.unwrap()
     }
 
     /// Starts one deletion of several targets of one kind.
     pub async fn delete_all(&self, kind: &str, ids_or_names: &[String]) -> String {
-        let targets = ids_or_names
-            .iter()
-            .map(|id_or_name| target(kind, id_or_name))
-            .collect();
-        self.delete_each(targets).await
+        let targets = ids_or_names.iter();
+        let targets = targets.map(|id_or_name| target(kind, id_or_name));
+        self.delete_each(targets.collect()).await
     }
 
     pub async fn delete_each(&self, targets: Vec<TargetSpec>) -> String {
-        let options = cascade();
-        match self.submit(Command::Delete { targets, options }).await {
-            Ok(Receipt::Accepted(Accepted { deletion_id, .. })) => deletion_id,
-            other => panic!("{other:?}"),
-        }
+        let command = Command::Delete {
+            targets,
+            options: cascade(),
+            named: NamedOptions::default(),
+        };
+        self.accept(command).await.unwrap()
     }
 
-    pub async fn delete_with(&self, kind: &str, id_or_name: &str, options: PlanOptions) -> String {
-        match self
-            .submit(Command::Delete {
-                targets: vec![target(kind, id_or_name)],
-                options,
-            })
-            .await
-            .unwrap()
-        {
-            Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,
-            other => panic!("{other:?}"),
-        }
+    /// Submits a command that deletes. Returns the id of the deletion.
+    async fn accept(&self, command: Command) -> Result<String, ControlError> {
+        let accepted = self.submit(command).await?.into_accepted()?;
+        Ok(accepted.deletion_id)
     }
 
     /// Returns the deletions that another deletion caused.

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use gone::control::{Command, ControlError, Receipt};
+use gone::control::{Command, ControlError, NamedOptions, Receipt};
 use gone::domain::model::{
-    ChangeKind, DeletionState, DriftPolicy, ErrorClass, EventKind, PlanOptions, StepState,
+    ChangeKind, DeletionState, DriftPolicy, ErrorClass, EventKind, OnFailure, PlanOptions,
+    StepState,
 };
 
 use crate::harness::*;
@@ -163,7 +164,7 @@ fn p11_a_refused_newcomer_stays_and_the_cancelled_deletion_names_it() {
 }
 
 #[test]
-fn p11_a_stuck_deletion_that_is_set_to_absorb_ends_gone_and_then_cannot_be_changed() {
+fn p11_a_repeated_deletion_that_absorbs_drift_frees_the_stuck_one() {
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
@@ -171,29 +172,58 @@ fn p11_a_stuck_deletion_that_is_set_to_absorb_ends_gone_and_then_cannot_be_chang
         with_engine(&bench, async |client| {
             let late = json!({ "network_id": network, "name": "late" });
             let (id, newcomer) = delete_with_newcomer(&bench, &client, &network, late).await;
-            let absorb = |deletion_id: &str| Command::SetOptions {
-                deletion_id: deletion_id.to_owned(),
+            let absorbs = NamedOptions {
                 drift: Some(DriftPolicy::Absorb),
                 on_failure: None,
             };
-            client.submit(absorb(&id)).await.unwrap();
+            assert_eq!(client.repeat(&network, absorbs).await.unwrap(), id);
             client.until_gone(&id).await;
             assert!(!bench.ids("ports").contains(&newcomer));
             assert_eq!(
                 client.deletion(&id).await.options.drift,
                 DriftPolicy::Absorb
             );
-            // The deletion has ended: its options can no longer be changed, and the error says so.
-            let ask = Command::SetOptions {
-                deletion_id: id.clone(),
-                drift: Some(DriftPolicy::Ask),
-                on_failure: None,
-            };
-            let late = client.submit(ask).await;
+            // The deletion has ended: a request that names an option does not join it.
+            let late = client.repeat(&network, absorbs).await;
             assert!(
-                matches!(late, Err(ControlError::Conflict { .. })),
+                matches!(late, Err(ControlError::NotFound { .. })),
                 "{late:?}"
             );
+        })
+        .await;
+    });
+}
+
+#[test]
+fn t06_a_repeated_deletion_whose_options_are_refused_wakes_nothing() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.settings.gc.max_attempts = 1;
+        let (network, ports) = bench.plain_network(2);
+        bench.faults(json!([{ "match": { "method": "DELETE", "path": "/v2.0/ports" }, "action": { "status": 409, "type": "PortInUse" } }]));
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until_stuck(&id).await;
+            let sent = bench.writes().len();
+            // While steps are stuck, `--on-failure` stays as it is.
+            let stops = NamedOptions {
+                drift: None,
+                on_failure: Some(OnFailure::Stop),
+            };
+            let refused = client.repeat(&network, stops).await;
+            assert!(
+                matches!(&refused, Err(ControlError::Conflict { message }) if message.contains("--on-failure")),
+                "{refused:?}"
+            );
+            for port in &ports {
+                assert_eq!(client.step_of(&id, port).await.state, StepState::Stuck);
+            }
+            assert_eq!(bench.writes().len(), sent);
+            // Without the option the same request wakes the stuck steps.
+            bench.faults(json!([]));
+            let none = NamedOptions::default();
+            assert_eq!(client.repeat(&network, none).await.unwrap(), id);
+            client.until_gone(&id).await;
         })
         .await;
     });

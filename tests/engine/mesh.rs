@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::cloud::{Cloud, Registry};
 use gone::control::{
-    Accepted, Command, Control, ControlError, DeploymentStatus, Envelope, Page, Query, Receipt,
-    query,
+    Accepted, Command, Control, ControlError, DeploymentStatus, Envelope, NamedOptions, Page,
+    Query, Receipt, query,
 };
 use gone::domain::kinds::{Home, Kinds, Source};
 use gone::domain::model::{Actor, Deletion, Origin, Paged};
@@ -475,6 +475,7 @@ impl Deployments {
         let command = Command::Delete {
             targets: vec![target(kind, id)],
             options: cascade(),
+            named: NamedOptions::default(),
         };
         match self.at(name).submit(command).await.unwrap() {
             Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,

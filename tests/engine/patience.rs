@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gone::control::{Accepted, Command, Query, Receipt, TargetSpec, query};
+use gone::control::{Accepted, Command, NamedOptions, Query, Receipt, TargetSpec, query};
 use gone::domain::model::{DeletionState, StepState};
 use gone::system::clock::Clock;
 use serde_json::{Value, json};
@@ -127,6 +127,7 @@ async fn delete_within(
     let command = Command::Delete {
         targets: vec![target],
         options: cascade(),
+        named: NamedOptions::default(),
     };
     let deadline = clock.now() + wait;
     match client.submit_until(command, Some(deadline)).await.unwrap() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::harness::*;
-use gone::control::{Command, ControlError};
+use gone::control::{Command, ControlError, NamedOptions};
 use gone::domain::model::{DeletionState, Phase, RefusalRule, StepState};
 use gone::system::config::ProtectRule;
 use serde_json::{Value, json};
@@ -219,6 +219,7 @@ fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
                 .submit(Command::Delete {
                     targets: vec![target("network", &network)],
                     options: cascade(),
+                    named: NamedOptions::default(),
                 })
                 .await
                 .unwrap_err();

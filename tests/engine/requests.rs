@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gone::control::{Command, ControlError, Envelope, Page, Query, Receipt, query};
+use gone::control::{Command, ControlError, Envelope, NamedOptions, Page, Query, Receipt, query};
 use gone::domain::model::{Actor, KindName, Origin, PlanOptions, StepState};
 use serde_json::{Value, json};
 
@@ -133,6 +133,7 @@ fn a_key_of_one_command_is_refused_for_another_whether_or_not_it_deletes() {
                 let delete = |network: &String| Command::Delete {
                     targets: vec![target("network", network)],
                     options: cascade(),
+                    named: NamedOptions::default(),
                 };
                 let create = || Command::Create {
                     kind: "customer".to_owned(),
@@ -162,6 +163,7 @@ fn a_deletion_repeated_under_its_key_is_answered_after_its_end_and_without_a_clo
                 let delete = |options| Command::Delete {
                     targets: vec![target("network", &network)],
                     options,
+                    named: NamedOptions::default(),
                 };
                 // The second request joins the deletion of the first.
                 let mut deletions = Vec::new();

@@ -1,7 +1,7 @@
 //! Tombstones: written before anything is sent, and kept until the outcome is known and the hold-down has passed.
 
 use super::harness::*;
-use gone::control::{Accepted, Command, ControlError, Query, Receipt, query};
+use gone::control::{Accepted, Command, ControlError, NamedOptions, Query, Receipt, query};
 use gone::domain::model::{DeletionState, Paged, Phase, PlanOptions, RefusalRule, StepState};
 use serde_json::json;
 
@@ -84,6 +84,7 @@ fn t02_an_unknown_kind_is_refused_and_the_nearest_kind_is_suggested() {
                 .submit(Command::Delete {
                     targets: vec![target("netwrk", "web")],
                     options: cascade(),
+                    named: NamedOptions::default(),
                 })
                 .await
                 .unwrap_err();
@@ -211,6 +212,7 @@ fn t06_t15_a_repeated_delete_joins_the_first_and_leaves_the_tombstone_unchanged(
                 .submit(Command::Delete {
                     targets: vec![target("network", &shop.network)],
                     options: cascade(),
+                    named: NamedOptions::default(),
                 })
                 .await
                 .unwrap();
@@ -385,6 +387,7 @@ fn i09_a_resource_in_two_deletions_is_one_step() {
                 .submit(Command::Delete {
                     targets: vec![target("port", &ports[2])],
                     options: cascade(),
+                    named: NamedOptions::default(),
                 })
                 .await
                 .unwrap();

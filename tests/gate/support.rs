@@ -9,8 +9,8 @@ use gone::cloud::openstack::{self, CloudsConfig, Environment, HttpTransport, Ses
 use gone::cloud::{Cloud as _, OpenStack};
 use gone::control::traffic::Counters;
 use gone::control::{
-    Accepted, Command, Control, ControlError, Envelope, Page, Query, Receipt, SiteSpec, Snapshot,
-    TargetSpec, query,
+    Accepted, Command, Control, ControlError, Envelope, NamedOptions, Page, Query, Receipt,
+    SiteSpec, Snapshot, TargetSpec, query,
 };
 use gone::domain::kinds::Kinds;
 use gone::domain::model::{
@@ -379,6 +379,7 @@ impl Stage {
         let command = Command::Delete {
             targets: vec![target],
             options,
+            named: NamedOptions::default(),
         };
         match self.submit(command).await {
             Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,

@@ -13,7 +13,9 @@ use super::caller::Sent;
 use super::input::{Age, Limit, Query, TargetInput, page_params};
 use super::problem::Problem;
 use super::{Answer, Api, List};
-use crate::control::{Accepted, Command, ControlError, Envelope, SiteProgress, query};
+use crate::control::{
+    Accepted, Command, ControlError, Envelope, NamedOptions, SiteProgress, query,
+};
 use crate::domain::model::{
     Deletion, DeletionState, DriftPolicy, KindName, OnFailure, PlanOptions, Site, Step, StepState,
 };
@@ -93,31 +95,12 @@ pub(super) async fn create(sent: Sent<DeletionRequest>) -> Result<Response, Prob
         body: mut request,
     } = sent;
     let reason = std::mem::take(&mut request.reason);
-    let given = (request.drift, request.on_failure);
-    let says_more = given != (None, None) || !reason.is_empty();
     let deadline = request.deadline;
     let envelope = Envelope {
         deadline,
         ..caller.authorize_command(command(&api, request).await?, reason)?
     };
-    let repeated = Envelope {
-        idempotency_key: None,
-        ..envelope.clone()
-    };
     let accepted = api.control.submit(envelope).await?.into_accepted()?;
-    if says_more && accepted.existing {
-        // The options of a repeated request apply to the deletion that it joins, or are refused.
-        let command = Command::SetOptions {
-            deletion_id: accepted.deletion_id.clone(),
-            drift: given.0,
-            on_failure: given.1,
-        };
-        let envelope = Envelope {
-            command,
-            ..repeated
-        };
-        api.control.submit(envelope).await?;
-    }
     respond(&api, accepted).await
 }
 
@@ -141,6 +124,10 @@ pub(super) async fn respond(api: &Api, accepted: Accepted) -> Result<Response, P
 }
 
 async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem> {
+    let named = NamedOptions {
+        drift: request.drift,
+        on_failure: request.on_failure,
+    };
     match (request.targets, request.plan_hash) {
         (Some(_), Some(_)) => Err(Problem::invalid(
             "give \"targets\" or \"plan_hash\", not both: the plan froze its targets",
@@ -158,6 +145,7 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
                 with_servers: request.with_servers.unwrap_or_default(),
                 ..PlanOptions::default()
             },
+            named,
         }),
         (None, Some(plan_hash)) => {
             let asked = [
@@ -173,7 +161,7 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
                 let frozen = json!(api.plan(plan_hash.clone()).await?.options);
                 same_options(&asked, &frozen)?;
             }
-            Ok(Command::DeletePlan { plan_hash })
+            Ok(Command::DeletePlan { plan_hash, named })
         }
     }
 }

@@ -18,7 +18,7 @@ use super::input;
 use super::problem::Problem;
 use super::purge::PageParams;
 use super::{Answer, Api, List};
-use crate::control::{Command, SiteSpec, TargetSpec, query};
+use crate::control::{Command, NamedOptions, SiteSpec, TargetSpec, query};
 use crate::domain::model::PlanOptions;
 
 #[derive(Deserialize, IntoParams)]
@@ -170,6 +170,7 @@ pub(super) async fn delete(
             cascade: true,
             ..PlanOptions::default()
         },
+        named: NamedOptions::default(),
     };
     let receipt = api.submit(command, caller, String::new()).await?;
     respond(&api, receipt.into_accepted()?).await

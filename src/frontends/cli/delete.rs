@@ -12,7 +12,7 @@ use super::plan::{self, make};
 use super::plan_view::{write_plan, write_refusals};
 use super::wait::{self, Wait};
 use super::{Exit, Failure, Session, Verb, columns, plan_file};
-use crate::control::{Command, Receipt};
+use crate::control::{Command, NamedOptions, Receipt};
 use crate::domain::model::{Deletion, DeletionState, Plan, Step, Target, short_id};
 use crate::domain::text;
 use crate::present::{count, resource_words, state_words, targets_in_full};
@@ -85,9 +85,6 @@ impl Verb for Delete {
         let accepted = session.submit(command, reason, deadline, Receipt::into_accepted);
         let accepted = accepted.await?;
         let (id, existing) = (accepted.deletion_id, accepted.existing);
-        if existing {
-            self.apply_options(session, &id).await?;
-        }
         if wait.is_none() {
             let deletion = session.deletion(&id).await?;
             print(&mut session.out, &deletion, existing, None)?;
@@ -131,39 +128,22 @@ impl Delete {
             return Ok(Command::DeletePlanFile { plan });
         }
         let targets = session.targets(&self.targets).await?;
+        let named = NamedOptions {
+            drift: self.options.drift,
+            on_failure: self.options.on_failure,
+        };
         if self.yes {
-            let options = self.options.into();
-            return Ok(Command::Delete { targets, options });
+            return Ok(Command::Delete {
+                targets,
+                options: self.options.into(),
+                named,
+            });
         }
         let deadline = limit.deadline(session.clock.now());
         let plan = make(session, targets, self.options, deadline).await?;
         confirm(session, &plan).await?;
         let plan_hash = plan.hash.clone();
-        Ok(Command::DeletePlan { plan_hash })
-    }
-
-    /// The options of a repeated request apply to the deletion that it joins, or are refused.
-    async fn apply_options(
-        &self,
-        session: &mut Session<'_>,
-        deletion_id: &str,
-    ) -> Result<(), Failure> {
-        let (drift, on_failure) = (self.options.drift, self.options.on_failure);
-        if drift.is_none() && on_failure.is_none() && self.why.reason.is_empty() {
-            return Ok(());
-        }
-        let command = Command::SetOptions {
-            deletion_id: deletion_id.to_owned(),
-            drift,
-            on_failure,
-        };
-        let reason = &self.why.reason;
-        let set = session.submit(command, reason, None, |_| Ok(())).await;
-        set.map_err(|failure| {
-            let id = short_id(deletion_id);
-            let action_words = &session.action_words;
-            failure.with_action(format!("{action_words}, which deletion {id} does already"))
-        })
+        Ok(Command::DeletePlan { plan_hash, named })
     }
 }
 

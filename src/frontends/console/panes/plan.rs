@@ -13,7 +13,9 @@ use super::forest::{Forest, PlanRole};
 use super::kit::acts::{target_spec, words_at};
 use super::kit::*;
 use super::names::{self, NameLookup};
-use crate::control::{Accepted, Command, ControlError, Receipt, Snapshot, unexpected_reply};
+use crate::control::{
+    Accepted, Command, ControlError, NamedOptions, Receipt, Snapshot, unexpected_reply,
+};
 use crate::domain::model::{Plan, PlanOptions, Refusal, Target, short_id};
 use crate::domain::text;
 use crate::present::{blocker_words, plan_options_words, plan_words};
@@ -111,7 +113,8 @@ impl PlanPane {
             }
         };
         let plan_hash = plan.hash.clone();
-        let command = Command::DeletePlan { plan_hash };
+        let named = NamedOptions::default();
+        let command = Command::DeletePlan { plan_hash, named };
         let confirm = Confirm::new(ask, accepted, "delete".to_owned(), command);
         let confirm = confirm.saying(vec![
             format!("Delete {}", self.target_words()),
