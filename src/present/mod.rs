@@ -14,10 +14,11 @@ pub use chart::{chart_facts, chart_last_words, chart_words};
 pub use engines::{lease_words, role_words};
 pub use record::yaml;
 pub use sentences::{
-    answer_words, attempts_words, blocked_by_words, blocker_words, blocker_words_in_full,
-    cause_words, counts_words, deletion_state_word, event_word, pace_words, plan_options_words,
-    plan_words, progress_words, purged_words, refusal_reason, relation_words, rule_words,
-    state_words, step_reason, target_in_full, target_words, targets_in_full, unfinished_reason,
+    answer_words, attempts_words, blocked_by_words, blocked_reason, blocker_words,
+    blocker_words_in_full, cause_words, counts_words, deletion_state_word, event_word, pace_words,
+    plan_options_words, plan_words, progress_words, purged_words, refusal_reason, relation_words,
+    rule_words, state_words, step_reason, target_in_full, target_words, targets_in_full,
+    unfinished_reason,
 };
 pub(crate) use sheet::columns;
 pub use sheet::{Column, Sheet};

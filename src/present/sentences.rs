@@ -40,7 +40,7 @@ pub fn blocker_words(blocker: &Blocker) -> String {
     format!("{words} ({owner}, {plan})")
 }
 
-/// Describes a blocker for programs and for people who have to find it (P2): `port 4fdb… "web-1" at
+/// Describes a blocker for programs and for people who have to find it (P2): `port "web-1" 4fdb… at
 /// prod/RegionOne (project demo, since 2026-11-02T03:04:05Z, not in this plan)`.
 pub fn blocker_words_in_full(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
@@ -60,7 +60,7 @@ pub fn blocker_words_in_full(blocker: &Blocker) -> String {
     let facts = owner.into_iter().chain(since).chain([fate.to_owned()]);
     let facts: Vec<String> = facts.collect();
     let Blocker { kind, id, site, .. } = blocker;
-    format!("{kind} {id}{name} at {site} ({})", facts.join(", "))
+    format!("{kind}{name} {id} at {site} ({})", facts.join(", "))
 }
 
 /// Describes all blockers of a step in full; empty if there are none.
@@ -281,9 +281,14 @@ pub fn unfinished_reason(step: &Step) -> String {
         return String::new();
     }
     let message = step.last_error.as_ref().map(|error| error.message.clone());
+    blocked_reason(step, message)
+}
+
+/// All blockers of a step, and what the cloud answered last.
+pub fn blocked_reason(step: &Step, answer: Option<String>) -> String {
     let blockers = blocked_by_words(step);
     let blocked = (!blockers.is_empty()).then(|| format!("blocked by {blockers}"));
-    let parts: Vec<String> = blocked.into_iter().chain(message).collect();
+    let parts: Vec<String> = blocked.into_iter().chain(answer).collect();
     parts.join(": ")
 }
 

@@ -60,7 +60,7 @@ async fn plan_exits_with_6_for_a_refusal_only_with_check() {
         assert_eq!(ran.exit, exit, "{line}");
         assert!(
             ran.out
-                .contains("blocked by floatingip fip-1"),
+                .contains("blocked by floatingip \"203.0.113.9\" fip-1"),
             "{}",
             ran.out
         );
@@ -490,7 +490,7 @@ async fn a_deletion_refused_after_acceptance_prints_why_and_exits_by_its_rule() 
             assert_eq!(ran.exit, exit, "{line} {rule:?}");
             assert!(
                 ran.out
-                    .contains("blocked by floatingip fip-1"),
+                    .contains("blocked by floatingip \"203.0.113.9\" fip-1"),
                 "{}",
                 ran.out
             );
@@ -514,7 +514,7 @@ async fn a_wait_prints_every_step_and_exits_with_4_if_one_is_stuck() {
     assert!(ran.out.contains("network-1"), "{}", ran.out);
     assert!(
         ran.out
-            .contains("blocked by floatingip fip-1"),
+            .contains("blocked by floatingip \"203.0.113.9\" fip-1"),
         "{}",
         ran.out
     );

@@ -140,11 +140,11 @@ fn a_narrow_screen_drops_the_columns_of_least_weight_and_wraps_no_row() {
     }
     for (width, headings) in [
         (120, "STATE ID SITE WHY"),
-        (81, "STATE ID SITE WHY"),
-        (80, "STATE ID WHY"),
+        (110, "STATE ID SITE WHY"),
+        // A light column takes no space from a sentence.
+        (109, "STATE ID WHY"),
         (65, "STATE ID WHY"),
-        // A column of less weight takes the space in which a wider one does not fit.
-        (64, "STATE SITE WHY"),
+        (64, "STATE WHY"),
         (10, "STATE"),
     ] {
         let text = on_screen(&sheet, width);
@@ -238,12 +238,30 @@ async fn p02_list_stuck_names_the_blocker_and_the_error() {
         SHORT,
         "2026-03-01T12:00:00Z",
         "2/8",
-        "floatingip fip-1 \"203.0.113.9\" at prod/one (project demo",
+        "floatingip \"203.0.113.9\" fip-1 at prod/one (project demo",
         "not in this plan",
         "409 PortInUse: port is in use (req-1)",
     ] {
         assert!(ran.out.contains(word), "{word}: {}", ran.out);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p02_list_stuck_begins_with_the_blocker_on_a_narrow_terminal() {
+    let mut world = World::new();
+    let mut port_step = step(7, "port", StepState::Stuck, &[]);
+    port_step.blockers = vec![blocker()];
+    port_step.last_error = Some(error(ErrorClass::Blocked));
+    world.steps = vec![port_step];
+    let mut runner = Runner::new(world);
+    runner.style.width = Some(80);
+    let ran = runner.run("list stuck").await;
+    assert!(
+        ran.out
+            .contains("blocked by floatingip \"203.0.113.9\" fip-1"),
+        "{}",
+        ran.out
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -612,7 +630,7 @@ fn a_tree_shows_each_step_once_and_folds_similar_steps() {
         "delete network network1 (network-1) [waiting]\n\
          `- delete subnet subnet2 (subnet-2) [waiting]\n   \
             |- delete 4 ports [gone]\n   \
-            `- delete port port7 (port-7) [blocked] blocked by floatingip fip-1 \"203.0.113.9\" \
+            `- delete port port7 (port-7) [blocked] blocked by floatingip \"203.0.113.9\" fip-1 \
             at prod/one (project demo, since 2026-03-01T12:00:00Z, not in this plan)\n"
     );
 }
@@ -757,7 +775,7 @@ async fn p02_explain_names_the_blocker_and_the_next_action() {
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     for word in [
         "holds port vm-1",
-        "blocked by floatingip fip-1",
+        "blocked by floatingip \"203.0.113.9\" fip-1",
         "Next: ask project demo",
         SHORT,
     ] {

@@ -14,7 +14,7 @@ use crate::domain::engines::EngineRow;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Orphan, Resource, Step, Target, Tombstone, short_id};
 use crate::present::{
-    Column, Sheet, activity_words, answer_words, blocked_by_words, columns, lease_words, or_empty,
+    Column, Sheet, activity_words, answer_words, blocked_reason, columns, lease_words, or_empty,
     run_time, targets_in_full, time, time_or_empty, unfinished_reason,
 };
 
@@ -53,8 +53,8 @@ columns! {
     };
     "ATTEMPTS" 1 => if_step(row, format!("{}/{}", row.attempts, row.max_attempts));
     "NEXT" 2 => time_or_empty(row.next_attempt_at);
-    "BLOCKED BY" 5 => blocked_by_words(row);
-    "ANSWER" 7 => or_empty(row.last_error.as_ref().map(answer_words));
+    // What blocks the step comes first: a narrow table shows only the beginning.
+    "WHY" 7 => blocked_reason(row, row.last_error.as_ref().map(answer_words));
 }
 
 columns! {

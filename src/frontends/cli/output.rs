@@ -252,6 +252,10 @@ impl<'a> Printer<'a> {
 
 /// Smallest width to which a cell of several words is cut.
 const WORDS_WIDTH_MIN: usize = 20;
+/// A column of this weight or less is shown only while no heavier one is cut below [`WORDS_WIDTH`] for it.
+const LIGHT: u8 = 4;
+/// Width up to which a cell of several words is worth more than a light column.
+const WORDS_WIDTH: usize = 50;
 /// Number of blanks between two columns.
 const GAP: usize = 2;
 
@@ -274,10 +278,17 @@ fn widths(sheet: &Sheet, rows: &[Vec<String>], screen: Option<usize>) -> Vec<Opt
     let mut widths = vec![None; columns.len()];
     // The heaviest come first; of equal ones the first. One is always kept.
     columns.sort_by_key(|(column, ..)| std::cmp::Reverse(sheet.weight(*column)));
-    let mut needed = 0;
-    columns.retain(|(_, _, least)| {
-        let fits = needed == 0 || needed + least + GAP <= screen;
-        needed += if fits { least + GAP } else { 0 };
+    let (mut needed, mut readable) = (0, 0);
+    columns.retain(|(column, whole, least)| {
+        let taken = match sheet.weight(*column) <= LIGHT {
+            true => readable,
+            false => needed,
+        };
+        let fits = needed == 0 || taken + least + GAP <= screen;
+        if fits {
+            needed += least + GAP;
+            readable += least.max(whole.min(&WORDS_WIDTH)) + GAP;
+        }
         fits
     });
     for (column, whole, least) in columns {
