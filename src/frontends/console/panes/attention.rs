@@ -56,7 +56,7 @@ pub(super) fn open_stuck(_: &Around<'_>) -> Opened {
 
 pub(super) fn open_retrying(_: &Around<'_>) -> Opened {
     let mut pane = AttentionPane::new(QueueKind::Retrying, None);
-    pane.upcoming = Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it]));
+    pane.upcoming = Feed::of(|_| query::Upcoming {});
     Ok(pane.listed())
 }
 

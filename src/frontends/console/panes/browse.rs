@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Record;
 use super::kit::acts::words_at;
 use super::kit::*;
-use super::names::{self, NameLookup, NamesById};
+use super::names::{self, NamesById};
 use crate::control::{KindInfo, SiteListing, Snapshot, query};
 use crate::domain::model::{
     KindName, Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id,
@@ -30,7 +30,8 @@ struct BrowsePane {
     /// The widths of the kind's columns.
     widths: Vec<u16>,
     departures: Departures,
-    lookups: Vec<NameLookup>,
+    /// The names by id of the kinds to which the resources refer.
+    lookups: Vec<Feed<(String, String)>>,
     /// Whether ids are shown instead of names.
     shows_ids: bool,
     /// The number of steps that were gone, and of deletions by state, at the last update.
@@ -88,9 +89,6 @@ impl Refreshed for Departures {
     fn is_waiting(&self) -> bool {
         !self.keys.is_empty() && self.pace.is_waiting()
     }
-    fn errors(&self) -> &[String] {
-        &[]
-    }
 }
 
 /// A listed resource, with its kind, by whose columns it can be searched too.
@@ -113,18 +111,17 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
     };
     let of_kind = kind.clone();
     let shown = kind.columns.iter();
-    let referred: BTreeSet<&KindName> = shown
-        .filter_map(|(_, path)| kind.fields.refers_to.get(path))
-        .collect();
+    let referred = shown.filter_map(|(_, path)| kind.fields.refers_to.get(path));
+    let referred: BTreeSet<&KindName> = referred.collect();
     let lookups = referred.into_iter();
-    let lookups = lookups.map(|kind| NameLookup::of(kind.as_str().to_owned()));
+    let lookups = lookups.map(|kind| names::look_up(kind.as_str(), None));
     let lookups = lookups.collect();
     let feed = Feed::reading(ask, move |listings| read(listings, &of_kind));
     let pane = BrowsePane {
         kind,
         widths: Vec::new(),
         departures: Departures {
-            pace: Pace::new(),
+            pace: Pace::default(),
             keys: Vec::new(),
             gone: Vec::new(),
         },
@@ -410,9 +407,8 @@ impl ListPane for BrowsePane {
                 }
             }
         }
-        let names = self.lookups.iter().flat_map(|lookup| &lookup.names);
-        let names: Arc<NamesById> =
-            Arc::new(names.map(|(id, name)| (id.clone(), name.clone())).collect());
+        let names = self.lookups.iter().flat_map(|lookup| &lookup.rows).cloned();
+        let names: Arc<NamesById> = Arc::new(names.collect());
         let listed = rows.feed.rows.iter_mut();
         listed.for_each(|row| row.others = names.clone());
         self.measure(rows);

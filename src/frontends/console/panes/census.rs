@@ -86,15 +86,15 @@ pub(super) struct Census {
 
 impl Census {
     pub(super) fn new() -> Self {
-        let mut pace = Pace::new();
+        let mut pace = Pace::default();
         pace.period = Some(COUNTED_EVERY);
         Self {
             is_shown: false,
             kinds: Feed::reading(
                 |_| query::Kinds {},
-                |kinds| {
-                    let counted = kinds.into_iter().filter(|kind| kind.is_counted);
-                    Batch::from(counted.collect::<Vec<_>>())
+                |mut kinds| {
+                    kinds.retain(|kind| kind.is_counted);
+                    kinds.into()
                 },
             ),
             pace,
@@ -178,8 +178,6 @@ impl Census {
 }
 
 impl Refreshed for Census {
-    /// Does nothing: the engine's progress is no reason to count sooner.
-    fn invalidate(&mut self) {}
     fn ask(&mut self, context: &mut Context) {
         if !self.is_shown || context.replays {
             return;
@@ -200,15 +198,7 @@ impl Refreshed for Census {
         }
         true
     }
-    /// False: no person waits for a count.
-    fn is_waiting(&self) -> bool {
-        false
-    }
     fn is_timed(&self) -> bool {
         self.is_shown
-    }
-    /// None: each count shows its own error.
-    fn errors(&self) -> &[String] {
-        &[]
     }
 }

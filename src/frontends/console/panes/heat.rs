@@ -12,9 +12,8 @@ use crate::domain::last_hour::{LastHour, MINUTES, minute_end};
 use crate::domain::model::Site;
 use crate::present::{count, thousands};
 
-/// Shortest time between two queries. A query also waits [`PAUSE_FACTOR`] times as long as the last answer took.
+/// Shortest time between two queries.
 const ASKED_EVERY: TimeDelta = TimeDelta::minutes(1);
-const PAUSE_FACTOR: i32 = 10;
 
 /// The calls to a site within some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -75,86 +74,39 @@ fn sign(calls: Calls, look: &RenderContext) -> (&'static str, Tone) {
     })
 }
 
-#[derive(Default)]
-pub(super) struct HeatMap {
-    /// The last hour that was counted.
-    shown: Option<LastHour>,
-    /// Ticket of the query under way.
-    ticket: Option<u64>,
-    /// When the last query was sent, and how long its answer took.
-    asked_at: Option<DateTime<Utc>>,
-    took: TimeDelta,
-    is_current: bool,
+/// Returns the counts of the last hour. Each time of a replay would have its own; a query for each would cost much and be
+/// looked at little.
+pub(super) fn last_hour() -> Feed<LastHour> {
+    Feed::of(|_| query::LastHour {}).in_background(ASKED_EVERY)
 }
 
-impl HeatMap {
-    /// The last hour of a site as a line of `signs` signs after these words; `None` until it is known. The number of
-    /// signs must divide 60. The counts move to earlier signs as time passes, also while nothing happens.
-    pub(super) fn heat_line(
-        &self,
-        words: &str,
-        site: &Site,
-        signs: usize,
-        look: &RenderContext,
-    ) -> Option<Cell> {
-        let cells = cells(self.shown.as_ref()?, site, signs, minute_end(look.now));
-        let signs = cells.into_iter().map(|calls| sign(calls, look));
-        let parts = [(words, Tone::Dim)].into_iter().chain(signs);
-        Some(Cell::of_parts(parts))
-    }
-
-    /// `34 of 410 calls refused or failed, as of 09:30`
-    pub(super) fn words(&self, site: &Site) -> Option<String> {
-        let hour = self.shown.as_ref()?;
-        let sum = cells(hour, site, 1, hour.until).pop().unwrap_or_default();
-        let share = match sum.percent() {
-            None => "no call".to_owned(),
-            Some(_) => format!(
-                "{} of {} refused or failed",
-                thousands(sum.refused),
-                count(sum.all(), "call")
-            ),
-        };
-        let at = (hour.until - TimeDelta::minutes(1)).format("%H:%M");
-        Some(format!("{share}, as of {at}"))
-    }
+/// The last hour of a site as a line of `signs` signs after these words. The number of signs must divide 60. The counts
+/// move to earlier signs as time passes, also while nothing happens.
+pub(super) fn heat_line(
+    hour: &LastHour,
+    words: &str,
+    site: &Site,
+    signs: usize,
+    look: &RenderContext,
+) -> Cell {
+    let cells = cells(hour, site, signs, minute_end(look.now));
+    let signs = cells.into_iter().map(|calls| sign(calls, look));
+    Cell::of_parts([(words, Tone::Dim)].into_iter().chain(signs))
 }
 
-impl Refreshed for HeatMap {
-    fn invalidate(&mut self) {
-        self.is_current = false;
-    }
-    fn ask(&mut self, context: &mut Context) {
-        let pause = ASKED_EVERY.max(self.took * PAUSE_FACTOR);
-        let has_rested = self.asked_at.is_none_or(|at| context.now - at >= pause);
-        // Each time of a replay has its own last hour; a query for each would cost much and be looked at little.
-        if self.is_current || self.ticket.is_some() || !has_rested || context.replays {
-            return;
-        }
-        self.is_current = true;
-        self.asked_at = Some(context.now);
-        self.ticket = Some(context.outbox.ask(query::LastHour {}));
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
-        let Some(answer) = arrived.take::<query::LastHour>(&mut self.ticket) else {
-            return false;
-        };
-        match answer {
-            Ok(hour) => self.shown = Some(hour),
-            Err(_) => self.is_current = false,
-        }
-        self.took = self
-            .asked_at
-            .map_or(TimeDelta::zero(), |at| context.now - at);
-        true
-    }
-    /// False: no person waits for the picture.
-    fn is_waiting(&self) -> bool {
-        false
-    }
-    fn errors(&self) -> &[String] {
-        &[]
-    }
+/// `34 of 410 calls refused or failed, as of 09:30`
+pub(super) fn heat_words(hour: &LastHour, site: &Site) -> String {
+    let sum = cells(hour, site, 1, hour.until).pop().unwrap_or_default();
+    let share = match sum.percent() {
+        None => "no call".to_owned(),
+        Some(_) => format!(
+            "{} of {} refused or failed",
+            thousands(sum.refused),
+            count(sum.all(), "call")
+        ),
+    };
+    let at = (hour.until - TimeDelta::minutes(1)).format("%H:%M");
+    format!("{share}, as of {at}")
 }
 
 #[cfg(test)]
@@ -168,32 +120,29 @@ mod tests {
     }
 
     /// The hour before noon, with these calls and refusals by minute.
-    fn map(minutes: &[(u32, u64, u64)]) -> HeatMap {
+    fn hour(minutes: &[(u32, u64, u64)]) -> LastHour {
         let minute = |(minute, calls, refused): &(u32, u64, u64)| SiteMinute {
             site: west(),
             minute: *minute,
             calls: *calls,
             refused: *refused,
         };
-        HeatMap {
-            shown: Some(LastHour {
-                until: "2025-11-21T12:00:00Z".parse().unwrap(),
-                minutes: minutes.iter().map(minute).collect(),
-            }),
-            ..HeatMap::default()
+        LastHour {
+            until: "2025-11-21T12:00:00Z".parse().unwrap(),
+            minutes: minutes.iter().map(minute).collect(),
         }
     }
 
-    fn drawn(map: &HeatMap, signs: usize) -> String {
-        drawn_at("2025-11-21T11:59:59Z", map, signs)
+    fn drawn(hour: &LastHour, signs: usize) -> String {
+        drawn_at("2025-11-21T11:59:59Z", hour, signs)
     }
 
-    fn drawn_at(now: &str, map: &HeatMap, signs: usize) -> String {
+    fn drawn_at(now: &str, hour: &LastHour, signs: usize) -> String {
         let screen = RenderContext {
             now: now.parse().unwrap(),
             ..*ANY_SCREEN
         };
-        map.heat_line("", &west(), signs, &screen).unwrap().text
+        heat_line(hour, "", &west(), signs, &screen).text
     }
 
     #[test]
@@ -207,30 +156,30 @@ mod tests {
             (20, 4, 3),
             (59, 1, 1),
         ];
-        assert_eq!(drawn(&map(&minutes), 12), "▁▂▃▅▇······█");
-        assert_eq!(drawn(&map(&minutes), 1), "▃");
+        assert_eq!(drawn(&hour(&minutes), 12), "▁▂▃▅▇······█");
+        assert_eq!(drawn(&hour(&minutes), 1), "▃");
         // Even one refusal among many calls is shown.
-        assert_eq!(drawn(&map(&[(0, 10_000, 1)]), 1), "▂");
+        assert_eq!(drawn(&hour(&[(0, 10_000, 1)]), 1), "▂");
     }
 
     #[test]
     fn the_hour_moves_on_while_nothing_happens() {
-        let map = map(&[(0, 4, 0), (30, 4, 0), (59, 1, 1)]);
-        assert_eq!(drawn_at("2025-11-21T11:59:30Z", &map, 6), "▁··▁·█");
-        assert_eq!(drawn_at("2025-11-21T12:00:00Z", &map, 6), "··▁··█");
-        assert_eq!(drawn_at("2025-11-21T12:29:00Z", &map, 6), "▁·█···");
-        assert_eq!(drawn_at("2025-11-21T13:30:00Z", &map, 6), "······");
+        let hour = hour(&[(0, 4, 0), (30, 4, 0), (59, 1, 1)]);
+        assert_eq!(drawn_at("2025-11-21T11:59:30Z", &hour, 6), "▁··▁·█");
+        assert_eq!(drawn_at("2025-11-21T12:00:00Z", &hour, 6), "··▁··█");
+        assert_eq!(drawn_at("2025-11-21T12:29:00Z", &hour, 6), "▁·█···");
+        assert_eq!(drawn_at("2025-11-21T13:30:00Z", &hour, 6), "······");
         // A console whose clock is behind the engine's.
-        assert_eq!(drawn_at("2025-11-21T11:30:00Z", &map, 6), "▁··▁·█");
+        assert_eq!(drawn_at("2025-11-21T11:30:00Z", &hour, 6), "▁··▁·█");
     }
 
     #[test]
     fn a_step_that_an_observation_found_refused_a_minute_after_its_call_counts_as_a_call() {
-        let map = map(&[(58, 4, 0), (59, 0, 4)]);
-        assert!(drawn(&map, 60).ends_with("·▁█"));
-        let share = map.words(&west()).unwrap();
+        let hour = hour(&[(58, 4, 0), (59, 0, 4)]);
+        assert!(drawn(&hour, 60).ends_with("·▁█"));
+        let share = heat_words(&hour, &west());
         assert_eq!(share, "4 of 4 calls refused or failed, as of 11:59");
-        let share = map.words(&Site::region("prod", "east")).unwrap();
+        let share = heat_words(&hour, &Site::region("prod", "east"));
         assert_eq!(share, "no call, as of 11:59");
     }
 }

@@ -15,7 +15,7 @@
 use chrono::{DateTime, Utc};
 
 use super::census::{Census, KindCount};
-use super::heat::HeatMap;
+use super::heat;
 use super::kit::acts::{act_on_deletion, act_on_step, deletion_copies, step_copies, step_words};
 use super::kit::*;
 use crate::control::{SiteState, SiteStatus, Snapshot, query};
@@ -25,6 +25,7 @@ use crate::domain::duration;
 use crate::domain::estimate::is_blocked;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::last_day::LastDay;
+use crate::domain::last_hour::LastHour;
 use crate::domain::model::{Counts, Deletion, DeletionState, Step, StepState};
 use crate::frontends::console::about::{
     deletion_lines, deletions_in, fits_step, site_state, step_lines, time_left, urgency,
@@ -59,7 +60,7 @@ struct HomePane {
     /// The resources, which are counted while nothing is under way.
     census: Census,
     /// The share of refused and failed calls to the sites in the last hour.
-    heat: HeatMap,
+    heat: Feed<LastHour>,
     /// Whether a replay is shown, which asks no cloud.
     replays: bool,
     excerpt: Excerpt,
@@ -113,7 +114,7 @@ pub(super) fn pane() -> Box<dyn Pane> {
             |page| Batch::from(page.rows),
         ),
         causes: Feed::of(|_| query::Causes::default()),
-        upcoming: Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it])),
+        upcoming: Feed::of(|_| query::Upcoming {}),
         any: Feed::reading(
             |_| query::Deletions {
                 limit: 1,
@@ -121,9 +122,9 @@ pub(super) fn pane() -> Box<dyn Pane> {
             },
             |page| Batch::from(page.rows),
         ),
-        last_day: Feed::reading(|_| query::LastDay {}, |it| Batch::from(vec![it])),
+        last_day: Feed::of(|_| query::LastDay {}),
         census: Census::new(),
-        heat: HeatMap::default(),
+        heat: heat::last_hour(),
         replays: false,
         excerpt: Excerpt::default(),
     };
@@ -326,16 +327,18 @@ impl HomePane {
     /// The facts about a site; on a wide screen behind a picture of its last hour.
     fn site_cell(&self, site: &SiteStatus, look: &RenderContext) -> Cell {
         let facts = site_facts(site, look);
-        let heat_line = self.heat.heat_line("", &site.site, HEAT_SIGNS, look);
         // The reason why a site does not answer needs the width.
         let has_room = look.width >= HEAT_FROM && site.reason.is_empty();
-        match heat_line.filter(|_| has_room) {
+        match self.heat.rows.first().filter(|_| has_room) {
             None => Cell::dim(facts),
-            Some(Cell { text, tones, .. }) => Cell {
-                text: format!("{text}  {facts}"),
-                tone: Tone::Dim,
-                tones,
-            },
+            Some(hour) => {
+                let line = heat::heat_line(hour, "", &site.site, HEAT_SIGNS, look);
+                Cell {
+                    text: format!("{}  {facts}", line.text),
+                    tone: Tone::Dim,
+                    ..line
+                }
+            }
         }
     }
 

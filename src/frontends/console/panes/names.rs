@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use chrono::TimeDelta;
+
 use super::kit::*;
-use crate::control::query;
+use crate::control::{SiteListing, query};
 use crate::domain::model::Site;
 use crate::frontends::console::render_context::or_none;
 
@@ -31,72 +33,32 @@ pub(super) fn project_words(id: &str, name: Option<&String>, look: &RenderContex
     }
 }
 
-/// Looks up the names of all resources of one kind, once.
-pub(super) struct NameLookup {
-    kind: String,
-    site: Option<Site>,
-    pace: Pace,
-    pub(super) names: NamesById,
+/// Looks up the names of all resources of one kind, at one site or at all, once: a name changes seldom, and a listing
+/// costs calls. The rows are ids with their names.
+pub(super) fn look_up(kind: &str, site: Option<Site>) -> Feed<(String, String)> {
+    let kind = kind.to_owned();
+    let ask = move |_: At<'_, _>| query::Resources {
+        kind: kind.clone(),
+        site: site.clone(),
+        bare: true,
+        ..query::Resources::default()
+    };
+    // If a site lists no resource of the kind to this login, its rows keep the ids.
+    let read = |listings: Vec<SiteListing>| {
+        let rows = listings.into_iter().flat_map(|listing| listing.rows);
+        let names = rows.map(|row| (row.key.id, row.name));
+        Batch::from(names.collect::<Vec<_>>())
+    };
+    Feed::reading(ask, read).in_background(TimeDelta::MAX)
 }
 
-impl NameLookup {
-    /// Returns a lookup at all sites.
-    pub(super) fn of(kind: String) -> Self {
-        Self {
-            kind,
-            site: None,
-            pace: Pace::new(),
-            names: NamesById::new(),
-        }
-    }
-
-    /// Returns the lookups of the names of projects, one for each cloud, at one of these sites.
-    pub(super) fn of_projects<'s>(sites: impl Iterator<Item = &'s Site>) -> Vec<Self> {
-        let clouds: BTreeMap<Option<&str>, &Site> = sites.map(|it| (it.cloud(), it)).collect();
-        let of_one = |site: &Site| Self {
-            site: Some(site.clone()),
-            ..Self::of("project".to_owned())
-        };
-        clouds.into_values().map(of_one).collect()
-    }
-}
-
-impl Refreshed for NameLookup {
-    /// Does nothing: a name changes seldom, and a listing costs calls.
-    fn invalidate(&mut self) {}
-    fn ask(&mut self, context: &mut Context) {
-        if !self.pace.loaded && self.pace.is_due(context) {
-            let ticket = context.outbox.ask(query::Resources {
-                kind: self.kind.clone(),
-                site: self.site.clone(),
-                bare: true,
-                ..query::Resources::default()
-            });
-            self.pace.asked(ticket, context.now);
-        }
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
-        let Some(answer) = arrived.take::<query::Resources>(&mut self.pace.ticket) else {
-            return false;
-        };
-        match answer {
-            // If a site lists no resource of the kind to this login, its rows keep the ids.
-            Ok(listings) => {
-                let rows = listings.into_iter().flat_map(|listing| listing.rows);
-                self.names = rows.map(|row| (row.key.id, row.name)).collect();
-                self.pace.arrived(context.now);
-            }
-            Err(error) => self.pace.fail(error.to_string(), context.now),
-        }
-        true
-    }
-    /// False: no person waits for the names.
-    fn is_waiting(&self) -> bool {
-        false
-    }
-    fn errors(&self) -> &[String] {
-        &[]
-    }
+/// Looks up the names of projects, for each cloud at one of these sites.
+pub(super) fn look_up_projects<'s>(
+    sites: impl Iterator<Item = &'s Site>,
+) -> Vec<Feed<(String, String)>> {
+    let clouds: BTreeMap<Option<&str>, &Site> = sites.map(|it| (it.cloud(), it)).collect();
+    let of_one = |site: &Site| look_up("project", Some(site.clone()));
+    clouds.into_values().map(of_one).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use super::forest::{Forest, PlanRole};
 use super::kit::acts::{target_spec, words_at};
 use super::kit::*;
-use super::names::{self, NameLookup};
+use super::names;
 use crate::control::{
     Accepted, Command, ControlError, NamedOptions, Receipt, Snapshot, unexpected_reply,
 };
@@ -35,7 +35,8 @@ struct PlanPane {
     planned_at: Option<DateTime<Utc>>,
     list: List,
     forest: Forest,
-    projects: Vec<NameLookup>,
+    /// The names of projects by id, for each cloud.
+    projects: Vec<Feed<(String, String)>>,
 }
 
 pub(super) fn of(targets: Vec<Target>, cascade: bool) -> Box<dyn Pane> {
@@ -76,7 +77,7 @@ impl PlanPane {
         self.forest.filter(&self.list.filter);
         self.list.cursor = 0;
         if self.projects.is_empty() {
-            self.projects = NameLookup::of_projects(plan.steps.iter().map(|step| &step.site));
+            self.projects = names::look_up_projects(plan.steps.iter().map(|step| &step.site));
         }
         for lookup in &mut self.projects {
             lookup.ask(context);
@@ -254,8 +255,8 @@ impl Pane for PlanPane {
         };
         let head = format!("{} {}{}{note}", node.does(), node.words(), look.dot());
         let (id, site) = (&node.key.id, &node.key.site);
-        let mut lookups = self.projects.iter();
-        let name = lookups.find_map(|lookup| lookup.names.get(&node.project));
+        let mut names = self.projects.iter().flat_map(|lookup| &lookup.rows);
+        let name = names.find(|(id, _)| *id == node.project).map(|(_, name)| name);
         let project = names::project_words(&node.project, name, look);
         vec![
             Cell::plain(head),

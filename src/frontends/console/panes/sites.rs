@@ -2,20 +2,21 @@
 
 use chrono::{DateTime, Utc};
 
-use super::heat::HeatMap;
+use super::heat::{heat_line, heat_words, last_hour};
 use super::kit::*;
 use crate::control::{Command, SiteStatus, Snapshot};
+use crate::domain::last_hour::LastHour;
 use crate::frontends::console::about::site_state;
 use crate::present::count;
 
 struct SitesPane {
-    heat: HeatMap,
+    heat: Feed<LastHour>,
 }
 
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let mut rows = Rows::new(Feed::silent());
     let mut pane = SitesPane {
-        heat: HeatMap::default(),
+        heat: last_hour(),
     };
     pane.update(&mut rows, around.snapshot, true);
     Ok(listed(pane, rows))
@@ -75,12 +76,15 @@ impl SitesPane {
             50..80 | 160..190 => 30,
             _ => 60,
         };
-        let heat_line = self.heat.heat_line("last hour ", &site.site, signs, look);
-        let words = self.heat.words(&site.site).map(|words| {
-            let none = look.pick("▁ none, █ all", "_ none, # all");
-            Cell::dim(format!("{words}{}{none}", look.dot()))
-        });
-        heat_line.into_iter().chain(words).collect()
+        let Some(hour) = self.heat.rows.first() else {
+            return Vec::new();
+        };
+        let words = heat_words(hour, &site.site);
+        let none = look.pick("▁ none, █ all", "_ none, # all");
+        vec![
+            heat_line(hour, "last hour ", &site.site, signs, look),
+            Cell::dim(format!("{words}{}{none}", look.dot())),
+        ]
     }
 }
 

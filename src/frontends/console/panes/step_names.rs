@@ -17,6 +17,7 @@ pub(super) type NamesByResource = BTreeMap<ResourceKey, String>;
 /// The steps of one kind at one site in one deletion.
 type Group = (String, Site, KindName);
 
+#[derive(Default)]
 pub(super) struct StepNames {
     pub(super) known: Arc<NamesByResource>,
     /// The groups that were looked up already, and those in `waiting`.
@@ -29,16 +30,6 @@ pub(super) struct StepNames {
 }
 
 impl StepNames {
-    pub(super) fn new() -> Self {
-        Self {
-            known: Arc::default(),
-            requested: BTreeSet::new(),
-            waiting: Vec::new(),
-            asked: None,
-            group: None,
-        }
-    }
-
     /// Looks up the names of these resources, each with the id of the deletion that has it as a step. A group that was
     /// looked up before is not looked up again, because a step keeps the name that its resource had.
     pub(super) fn look_up<'r>(
@@ -78,7 +69,6 @@ impl StepNames {
 }
 
 impl Refreshed for StepNames {
-    fn invalidate(&mut self) {}
     fn ask(&mut self, context: &mut Context) {
         if self.asked.is_none()
             && let Some(next) = self.waiting.pop()
@@ -111,12 +101,5 @@ impl Refreshed for StepNames {
             None => self.ask(context),
         }
         true
-    }
-    /// False: no person waits for the names.
-    fn is_waiting(&self) -> bool {
-        false
-    }
-    fn errors(&self) -> &[String] {
-        &[]
     }
 }

@@ -11,6 +11,7 @@ use crate::present::{count, kind_words, resource_words, target_in_full};
 /// Number of rows near the cursor whose names are looked up, more than a screen has.
 const NAMED_MAX: usize = 500;
 
+#[derive(Default)]
 struct TombstonesPane {
     names: StepNames,
 }
@@ -49,10 +50,7 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
         limit: PAGE_ROWS,
         ..query::Tombstones::default()
     });
-    let pane = TombstonesPane {
-        names: StepNames::new(),
-    };
-    Ok(listed(pane, Rows::new(feed)))
+    Ok(listed(TombstonesPane::default(), Rows::new(feed)))
 }
 
 impl Row for Kept {

@@ -50,7 +50,7 @@ pub(super) fn of(id: String) -> Box<dyn Pane> {
     Box::new(TreePane {
         id,
         deletion: Feed::of(move |_| query::Deletion { id: of.clone() }),
-        below: Pace::new(),
+        below: Pace::default(),
         asked_below: None,
         left_below: Vec::new(),
         asked_members: None,

@@ -54,9 +54,15 @@ impl<T> From<Vec<T>> for Batch<T> {
     }
 }
 
+impl<T> From<T> for Batch<T> {
+    fn from(row: T) -> Self {
+        vec![row].into()
+    }
+}
+
 impl<T> From<Box<T>> for Batch<T> {
     fn from(row: Box<T>) -> Self {
-        vec![*row].into()
+        (*row).into()
     }
 }
 
@@ -112,7 +118,7 @@ impl<T: 'static> Feed<T> {
         let read: Read<T> = Box::new(move |page| R::answer(page).map(&read));
         Self {
             query: Some((ask, read)),
-            pace: Pace::new(),
+            pace: Pace::default(),
             ..Self::silent()
         }
     }
@@ -136,14 +142,22 @@ impl<T: 'static> Feed<T> {
             query: None,
             continues: false,
             pace: Pace {
-                stale: false,
-                ..Pace::new()
+                is_current: true,
+                ..Pace::default()
             },
         }
     }
 
     pub(crate) fn at_most(self, rows_max: usize) -> Self {
         Self { rows_max, ..self }
+    }
+
+    /// Makes it a feed that no person waits for: after a change it is queried only once this time has passed since the
+    /// last query, its errors are not shown, and a replay does not query it.
+    pub(crate) fn in_background(mut self, pause: TimeDelta) -> Self {
+        self.pace.background = Some(pause);
+        self.pace.on_demand = true;
+        self
     }
 
     /// Makes a clock send the query again: not more often than this, and more rarely if an answer takes long.
@@ -163,7 +177,7 @@ impl<T: 'static> Feed<T> {
     pub(crate) fn more(&mut self) {
         if self.next.is_some() && self.pace.ticket.is_none() && !self.is_full() {
             self.wanted = self.rows.len() + PAGE_ROWS;
-            self.pace.stale = true;
+            self.pace.invalidate();
         }
     }
 
@@ -247,44 +261,32 @@ impl<T: 'static> Feed<T> {
 }
 
 /// When a query is sent, and what became of it.
+#[derive(Default)]
 pub(crate) struct Pace {
     pub(crate) ticket: Option<u64>,
     asked_at: Option<DateTime<Utc>>,
     took: TimeDelta,
     /// Shortest time between two queries that a clock sends; `None` if no clock sends the query.
     pub(crate) period: Option<TimeDelta>,
-    stale: bool,
+    /// Shortest time between two queries that no person waits for.
+    background: Option<TimeDelta>,
+    /// Whether nothing is known to have changed since the last query.
+    is_current: bool,
     /// Whether a clock sent the query under way, so that no person waits for it.
     by_clock: bool,
     /// When the query of the last good answer was sent.
     as_of: Option<DateTime<Utc>>,
     /// When the last query failed, and how many queries failed since the last good answer.
     failed: Option<(DateTime<Utc>, i32)>,
-    /// Whether a failed query is sent again automatically.
-    pub(crate) retries: bool,
+    /// Whether a failed query is sent again only when a person asks for that.
+    pub(crate) on_demand: bool,
     pub(crate) loaded: bool,
     pub(crate) errors: Vec<String>,
 }
 
 impl Pace {
-    pub(crate) fn new() -> Self {
-        Self {
-            ticket: None,
-            asked_at: None,
-            took: TimeDelta::zero(),
-            period: None,
-            stale: true,
-            by_clock: false,
-            as_of: None,
-            failed: None,
-            retries: true,
-            loaded: false,
-            errors: Vec::new(),
-        }
-    }
-
     pub(crate) fn invalidate(&mut self) {
-        self.stale = true;
+        self.is_current = false;
     }
 
     /// Whether the query must be sent now. A refresh waits a second, or longer if the last one took long; in a
@@ -292,30 +294,32 @@ impl Pace {
     pub(crate) fn is_due(&self, context: &Context) -> bool {
         let now = context.now;
         let rested = |pause| self.asked_at.is_none_or(|at| now - at >= pause || now < at);
+        let rested_without_change = |pause: TimeDelta| rested(pause.max(self.took * REST_ON_CLOCK));
         if self.ticket.is_some() {
             return false;
         }
-        if context.replays {
-            return self.stale;
+        if let Some(pause) = self.background {
+            return !self.is_current && !context.replays && rested_without_change(pause);
         }
-        self.stale && rested(PAUSE.max(self.took * REST_AFTER_CHANGE))
-            || self
-                .period
-                .is_some_and(|period| rested(period.max(self.took * REST_ON_CLOCK)))
+        if context.replays {
+            return !self.is_current;
+        }
+        !self.is_current && rested(PAUSE.max(self.took * REST_AFTER_CHANGE))
+            || self.period.is_some_and(rested_without_change)
             || self.retry_at().is_some_and(|at| at <= now)
     }
 
     fn retry_at(&self) -> Option<DateTime<Utc>> {
-        let (at, times) = self.failed.filter(|_| self.retries)?;
+        let (at, times) = self.failed.filter(|_| !self.on_demand)?;
         let doublings = u32::try_from(times - 1).unwrap_or(0).min(8);
         Some(at + RETRY_MAX.min(RETRY_FIRST * 2_i32.pow(doublings)))
     }
 
     pub(crate) fn asked(&mut self, ticket: u64, now: DateTime<Utc>) {
         self.ticket = Some(ticket);
-        self.by_clock = self.loaded && !self.stale;
+        self.by_clock = self.loaded && self.is_current;
         self.asked_at = Some(now);
-        self.stale = false;
+        self.is_current = true;
     }
 
     pub(crate) fn arrived(&mut self, now: DateTime<Utc>) {
@@ -332,6 +336,7 @@ impl Pace {
         self.errors = vec![error];
         self.loaded = true;
         self.failed = Some((now, self.failed.map_or(0, |(_, times)| times) + 1));
+        self.is_current &= self.background.is_none();
     }
 
     /// The state of the query, for a pane that keeps the rows elsewhere.
@@ -345,12 +350,13 @@ impl Pace {
 
     /// Whether a person waits for an answer, or for a query to be sent, so that the loop has to tick.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.stale || (self.ticket.is_some() && !self.by_clock)
+        let is_awaited = !self.is_current || (self.ticket.is_some() && !self.by_clock);
+        is_awaited && self.background.is_none()
     }
 
     /// Whether a query is sent automatically as time passes.
     pub(crate) fn is_timed(&self) -> bool {
-        self.period.is_some() || (self.retries && self.failed.is_some())
+        self.period.is_some() || (!self.on_demand && self.failed.is_some())
     }
 
     /// The age of the rows. With `follows`, they are queried again as soon as they change.
@@ -361,12 +367,12 @@ impl Pace {
             _ if is_slow || !self.loaded => Freshness::Asking,
             (Some((at, _)), _) => Freshness::Failed {
                 at,
-                retries: self.retries,
+                retries: !self.on_demand,
             },
             (None, None) => Freshness::Fixed,
             (None, Some(at)) if self.period.is_some() => Freshness::Aged(at),
             (None, Some(at)) if !follows => Freshness::AsOf(at),
-            (None, Some(at)) if self.stale && now - at >= LATE_AFTER => Freshness::Aged(at),
+            (None, Some(at)) if !self.is_current && now - at >= LATE_AFTER => Freshness::Aged(at),
             (None, Some(_)) => Freshness::Live,
         }
     }
@@ -374,23 +380,30 @@ impl Pace {
 
 /// A query of a pane that is sent again when its answer may have changed.
 pub(crate) trait Refreshed {
-    fn invalidate(&mut self);
+    /// Called when the engine has made progress; without effect if that is no reason to send the query sooner.
+    fn invalidate(&mut self) {}
     /// Sends the query if it is due.
     fn ask(&mut self, context: &mut Context);
     /// Takes the answer; returns false if it belongs to another query. After an error the earlier rows stay,
     /// except in a replay, where they would belong to another time.
     fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool;
-    fn is_waiting(&self) -> bool;
+    /// Whether a person waits for the answer.
+    fn is_waiting(&self) -> bool {
+        false
+    }
     /// Whether the query is sent automatically as time passes.
     fn is_timed(&self) -> bool {
         false
     }
-    fn errors(&self) -> &[String];
+    /// The errors to show above the rows.
+    fn errors(&self) -> &[String] {
+        &[]
+    }
 }
 
 impl<T: 'static> Refreshed for Feed<T> {
     fn invalidate(&mut self) {
-        self.pace.stale = self.query.is_some();
+        self.pace.is_current = self.query.is_none();
     }
     fn ask(&mut self, context: &mut Context) {
         if self.pace.is_due(context) {
@@ -419,7 +432,10 @@ impl<T: 'static> Refreshed for Feed<T> {
         self.pace.is_waiting()
     }
     fn errors(&self) -> &[String] {
-        &self.pace.errors
+        match self.pace.background {
+            Some(_) => &[],
+            None => &self.pace.errors,
+        }
     }
 }
 

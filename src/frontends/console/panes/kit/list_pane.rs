@@ -177,7 +177,7 @@ pub(crate) fn listed<P: ListPane>(pane: P, rows: Rows<P::Row>) -> Box<dyn Pane> 
         rows,
         is_outside_scope: false,
     };
-    listed.rows.feed.pace.retries = P::REFRESH != Refresh::Demand;
+    listed.rows.feed.pace.on_demand = P::REFRESH == Refresh::Demand;
     listed.refilter(None);
     Box::new(listed)
 }
