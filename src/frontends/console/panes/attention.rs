@@ -1,7 +1,8 @@
 //! `:stuck`, the steps and deletions that need a person; the steps of one cause; and `:retrying`, the blocked
 //! steps that are retried automatically.
 
-use super::kit::acts::{act_on_deletion, act_on_step, deletion_copies, step_copies, step_words};
+use chrono::{DateTime, Utc};
+
 use super::kit::*;
 use super::search::ROWS_MAX;
 use crate::control::{Snapshot, query};
@@ -9,10 +10,8 @@ use crate::domain::attention::{self, Cause};
 use crate::domain::duration;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::model::{Deletion, DeletionState, Step, StepState};
-use crate::frontends::console::about::{deletion_lines, fits_step, step_lines};
-use crate::present::{
-    cause_words, count, kind_words, refusal_reason, step_reason, target_words, thousands,
-};
+use crate::frontends::console::about::fits_step;
+use crate::present::{cause_words, count, kind_words, step_reason, thousands};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum QueueKind {
@@ -127,6 +126,12 @@ impl Row for QueueRow {
 }
 
 impl QueueRow {
+    fn item(&self) -> WorkItem<'_> {
+        self.either(WorkItem::Step, WorkItem::Deletion)
+    }
+    fn since(&self) -> Option<DateTime<Utc>> {
+        self.either(|step| step.blocked_since, |it| Some(it.requested_at))
+    }
     /// Stuck steps come before steps that are still retried.
     fn rank(&self) -> u8 {
         self.either(
@@ -138,10 +143,10 @@ impl QueueRow {
             |_| 3,
         )
     }
-    fn either<T>(
-        &self,
-        of_step: impl FnOnce(&Step) -> T,
-        of_refused: impl FnOnce(&Deletion) -> T,
+    fn either<'r, T>(
+        &'r self,
+        of_step: impl FnOnce(&'r Step) -> T,
+        of_refused: impl FnOnce(&'r Deletion) -> T,
     ) -> T {
         match self {
             Self::Step(step) => of_step(step),
@@ -242,20 +247,17 @@ impl ListPane for AttentionPane {
     fn table(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Table<'_, QueueRow> {
         let brief = look.brief_width();
         columns! { row: QueueRow, look;
-            fixed("STATE", 9) => row.either(|it| look.step_state(it.state), |it| look.deletion_state(it)),
-            flex("WHAT", 1) => Cell::plain(row.either(step_words, target_words)),
-            flex("BLOCKED BY", 1) => Cell::plain(row.either(step_reason, refusal_reason)),
-            fixed("SINCE", brief).from(60) => Cell::dim(look.maybe_brief(row.either(|it| it.blocked_since, |it| Some(it.requested_at)))); time_key(row.either(|it| it.blocked_since, |it| Some(it.requested_at))),
+            fixed("STATE", 9) => row.item().state(look),
+            flex("WHAT", 1) => Cell::plain(row.item().words()),
+            flex("BLOCKED BY", 1) => Cell::plain(row.item().reason()),
+            fixed("SINCE", brief).from(60) => Cell::dim(look.maybe_brief(row.since())); time_key(row.since()),
             attempts(look).right().from(50) => row.either(attempted, |_| Cell::dim(look.none())),
             fixed("NEXT", brief.max(8)).from(60) => Cell::dim(row.either(|it| next(it, look), |_| PERSON.to_owned())); time_key(row.either(|it| it.next_attempt_at, |_| None)),
             fixed("SITE", 18).from(130) => Cell::dim(row.either(|it| it.resource.key.site.to_string(), first_site)),
         }
     }
-    fn marked_item<'r>(&self, row: &'r QueueRow) -> Option<MarkedItem<'r>> {
-        Some(match row {
-            QueueRow::Step(step) => MarkedItem::Step(step),
-            QueueRow::Refused(deletion) => MarkedItem::Deletion(deletion),
-        })
+    fn marked_item<'r>(&self, row: &'r QueueRow) -> Option<WorkItem<'r>> {
+        Some(row.item())
     }
     /// With a filter, the engine returns only the rows that fit.
     fn holds_all(&self, rows: &Rows<QueueRow>) -> bool {
@@ -266,7 +268,7 @@ impl ListPane for AttentionPane {
         upcoming.map_or_else(Vec::new, |upcoming| schedule_lines(upcoming, look))
     }
     fn details(&self, row: &QueueRow, look: &RenderContext) -> Vec<Cell> {
-        row.either(|step| step_lines(step, look), |it| deletion_lines(it, look))
+        row.item().lines(look)
     }
     fn load(&self, rows: &Rows<QueueRow>) -> Load {
         match rows.feed.load() {
@@ -318,7 +320,7 @@ impl ListPane for AttentionPane {
         true
     }
     fn copies(&self, _: &Rows<QueueRow>, row: &QueueRow) -> Vec<Copied> {
-        row.either(step_copies, deletion_copies)
+        row.item().copies()
     }
     fn act_on(&mut self, _: &mut Rows<QueueRow>, action: Action, context: &mut Context) -> bool {
         let groups = action == Action::Group && self.shows_all();
@@ -328,9 +330,6 @@ impl ListPane for AttentionPane {
         groups
     }
     fn act(&mut self, row: &QueueRow, action: Action, context: &mut Context) {
-        match row {
-            QueueRow::Step(step) => act_on_step(step, action, context),
-            QueueRow::Refused(deletion) => act_on_deletion(deletion, action, context),
-        }
+        row.item().act(action, context);
     }
 }

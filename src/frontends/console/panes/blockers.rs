@@ -2,11 +2,11 @@
 
 use chrono::{DateTime, Utc};
 
+use super::kit::acts::{feed_of, step_words};
 use super::kit::*;
-use crate::control::query;
 use crate::domain::awaiting;
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Blocker, Refusal, Step, StepResource, Target};
+use crate::domain::model::{Blocker, Refusal, Step, Target};
 use crate::present::{blocker_words, resource_words, rule_words};
 
 /// One blocker, or one rule that refuses a resource.
@@ -45,8 +45,7 @@ impl BlockerRow {
     }
 
     fn of_step(step: &Step) -> Vec<Self> {
-        let StepResource { key, name } = &step.resource;
-        let words = resource_words(&key.kind, name, &key.id);
+        let words = step_words(step);
         let elsewhere = awaiting::next_action(step);
         let row = |blocker: &Blocker| {
             let advice = elsewhere.as_deref().unwrap_or(match blocker.in_plan {
@@ -78,16 +77,10 @@ struct BlockersPane {
 
 /// Returns the blockers of a step or a deletion, which are queried.
 pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
-    let feed = match of.clone() {
-        PurgeScope::Step(id) => Feed::reading(
-            move |_| query::Step { id },
-            |step| Batch::from(BlockerRow::of_step(&step)),
-        ),
-        PurgeScope::Deletion(id) => Feed::reading(
-            move |_| query::Deletion { id: id.clone() },
-            |deletion| Batch::from(BlockerRow::of_refusals(&deletion.refused)),
-        ),
-    };
+    let feed = feed_of(of.clone(), |item| match item {
+        WorkItem::Step(step) => BlockerRow::of_step(step),
+        WorkItem::Deletion(deletion) => BlockerRow::of_refusals(&deletion.refused),
+    });
     let of = Some(of);
     listed(BlockersPane { words, of }, Rows::new(feed))
 }

@@ -423,9 +423,8 @@ impl ListPane for BrowsePane {
             return false;
         };
         if gone != snapshot.steps.gone {
-            let first = rows.list.cursor.saturating_sub(LOOKED_UP_MAX / 2);
-            let near = (first..rows.len()).take(LOOKED_UP_MAX);
-            let keys = near.filter_map(|row| Some(rows.get(row)?.resource.key.clone()));
+            let near = rows.near_cursor(LOOKED_UP_MAX);
+            let keys = near.map(|row| row.resource.key.clone());
             self.departures.look_up(keys.collect());
         }
         if deletions != snapshot.deletions_by_state {

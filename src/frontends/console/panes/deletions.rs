@@ -1,10 +1,9 @@
 //! All deletions, with their progress.
 
-use super::kit::acts::{act_on_deletion, deletion_copies};
 use super::kit::*;
 use crate::control::{Snapshot, query};
 use crate::domain::model::{Deletion, short_id};
-use crate::frontends::console::about::{deletion_lines, fits_deletion, time_left};
+use crate::frontends::console::about::{fits_deletion, time_left};
 use crate::present::{deletion_state_word, progress_words, target_words};
 
 struct DeletionsPane;
@@ -82,16 +81,13 @@ impl ListPane for DeletionsPane {
         }
     }
     fn details(&self, deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
-        // The column may have cut the targets.
-        let mut lines = vec![Cell::plain(target_words(deletion))];
-        lines.extend(deletion_lines(deletion, look));
-        lines
+        WorkItem::Deletion(deletion).lines_in_full(look)
     }
-    fn marked_item<'r>(&self, deletion: &'r Deletion) -> Option<MarkedItem<'r>> {
-        Some(MarkedItem::Deletion(deletion))
+    fn marked_item<'r>(&self, deletion: &'r Deletion) -> Option<WorkItem<'r>> {
+        Some(WorkItem::Deletion(deletion))
     }
     fn copies(&self, _: &Rows<Deletion>, deletion: &Deletion) -> Vec<Copied> {
-        deletion_copies(deletion)
+        WorkItem::Deletion(deletion).copies()
     }
     /// Takes deletions from the snapshot, which is newer than the page.
     fn update(&mut self, rows: &mut Rows<Deletion>, snapshot: &Snapshot, moved: bool) -> bool {
@@ -104,6 +100,6 @@ impl ListPane for DeletionsPane {
         false
     }
     fn act(&mut self, deletion: &Deletion, action: Action, context: &mut Context) {
-        act_on_deletion(deletion, action, context);
+        WorkItem::Deletion(deletion).act(action, context);
     }
 }

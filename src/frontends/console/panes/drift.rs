@@ -1,7 +1,7 @@
 //! `:drift`, the steps that wait until a person accepts or refuses newcomers: resources that appeared after the plan of
 //! their deletion (P11). One answer applies to the whole deletion.
 
-use super::kit::acts::{act_on_step, step_copies, step_words};
+use super::kit::acts::step_words;
 use super::kit::*;
 use crate::control::query;
 use crate::domain::drift::{newcomer_words, newcomers, waits_for_drift_answer};
@@ -21,14 +21,12 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
         limit: PAGE_ROWS,
         ..query::Steps::default()
     };
-    let read = |Paged { rows, next }: Paged<Step>| Batch {
-        rows: rows
-            .into_iter()
-            .filter(waits_for_drift_answer)
-            .map(DriftRow)
-            .collect(),
-        next,
-        errors: Vec::new(),
+    let read = |Paged { rows, next }: Paged<Step>| {
+        let rows = rows.into_iter().filter(waits_for_drift_answer);
+        Batch {
+            next,
+            ..rows.map(DriftRow).collect::<Vec<_>>().into()
+        }
     };
     Ok(listed(DriftPane, Rows::new(Feed::reading(ask, read))))
 }
@@ -88,24 +86,18 @@ impl ListPane for DriftPane {
     fn details(&self, row: &DriftRow, look: &RenderContext) -> Vec<Cell> {
         let step = &row.0;
         let new = count(newcomers(step).count(), "resource");
-        let mut lines = vec![Cell::plain(format!(
-            "{} waits: {new} appeared after the plan",
-            step_words(step)
-        ))];
-        lines.extend(
-            newcomers(step)
-                .take(2)
-                .map(|it| Cell::plain(newcomer_words(it))),
-        );
+        let waits = format!("{} waits: {new} appeared after the plan", step_words(step));
+        let named = newcomers(step).take(2).map(newcomer_words);
+        let mut lines: Vec<Cell> = [waits].into_iter().chain(named).map(Cell::plain).collect();
         lines.extend(step_lines(step, look));
         lines
     }
     fn copies(&self, _: &Rows<DriftRow>, row: &DriftRow) -> Vec<Copied> {
         let mut texts = vec![Copied::new("the id of the deletion", &row.0.deletion_id)];
-        texts.extend(step_copies(&row.0));
+        texts.extend(WorkItem::Step(&row.0).copies());
         texts
     }
     fn act(&mut self, row: &DriftRow, action: Action, context: &mut Context) {
-        act_on_step(&row.0, action, context);
+        WorkItem::Step(&row.0).act(action, context);
     }
 }

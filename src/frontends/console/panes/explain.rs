@@ -40,11 +40,7 @@ impl End {
     }
 
     fn of_blocker(blocker: &Blocker) -> Option<Self> {
-        let key = ResourceKey {
-            site: blocker.site.clone(),
-            kind: blocker.kind.clone(),
-            id: blocker.id.clone(),
-        };
+        let key = blocker.key();
         let words = resource_words(&key.kind, &blocker.name, &key.id);
         // This engine does not know the resources of other deployments.
         matches!(key.site, Site::Region { .. }).then_some(Self::Resource(key, words))

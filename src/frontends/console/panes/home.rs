@@ -16,7 +16,6 @@ use chrono::{DateTime, Utc};
 
 use super::census::{Census, KindCount};
 use super::heat;
-use super::kit::acts::{act_on_deletion, act_on_step, deletion_copies, step_copies, step_words};
 use super::kit::*;
 use crate::control::{SiteState, SiteStatus, Snapshot, query};
 use crate::domain::attention::CauseGroup;
@@ -27,9 +26,7 @@ use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::last_day::LastDay;
 use crate::domain::last_hour::LastHour;
 use crate::domain::model::{Counts, Deletion, DeletionState, Step, StepState};
-use crate::frontends::console::about::{
-    deletion_lines, deletions_in, fits_step, site_state, step_lines, time_left, urgency,
-};
+use crate::frontends::console::about::{deletions_in, fits_step, site_state, time_left, urgency};
 use crate::present::{
     cause_words, count, kind_words, progress_words, refusal_reason, step_reason, target_words,
     thousands,
@@ -345,7 +342,7 @@ impl HomePane {
     fn says(&self, row: &HomeRow, look: &RenderContext) -> Cell {
         match row {
             HomeRow::Section(section) => Cell::new(&section.says, Tone::Strong),
-            HomeRow::Step(step) => Cell::plain(step_words(step)),
+            HomeRow::Step(step) => Cell::plain(WorkItem::Step(step).words()),
             HomeRow::Deletion(deletion) => Cell::plain(target_words(deletion)),
             HomeRow::Site(site) => Cell::plain(look.site(&site.site)),
             HomeRow::Cause(group, _) => {
@@ -539,16 +536,8 @@ impl ListPane for HomePane {
                 let lines: Vec<String> = [says.join(look.dot())].into_iter().chain(opens).collect();
                 look.texts(&lines)
             }
-            HomeRow::Step(step) => {
-                let mut lines = vec![Cell::plain(step_words(step))];
-                lines.extend(step_lines(step, look));
-                lines
-            }
-            HomeRow::Deletion(deletion) => {
-                let mut lines = vec![Cell::plain(target_words(deletion))];
-                lines.extend(deletion_lines(deletion, look));
-                lines
-            }
+            HomeRow::Step(step) => WorkItem::Step(step).lines_in_full(look),
+            HomeRow::Deletion(it) => WorkItem::Deletion(it).lines_in_full(look),
             HomeRow::Site(site) => vec![
                 Cell::plain(site.site.to_string()),
                 Cell::plain(site_facts(site, look)),
@@ -600,8 +589,8 @@ impl ListPane for HomePane {
     fn copies(&self, _: &Rows<HomeRow>, row: &HomeRow) -> Vec<Copied> {
         match row {
             HomeRow::Section(_) | HomeRow::LastDay(_) => Vec::new(),
-            HomeRow::Step(step) => step_copies(step),
-            HomeRow::Deletion(deletion) => deletion_copies(deletion),
+            HomeRow::Step(step) => WorkItem::Step(step).copies(),
+            HomeRow::Deletion(deletion) => WorkItem::Deletion(deletion).copies(),
             HomeRow::Site(site) => vec![Copied::new("the name", &site.site.to_string())],
             HomeRow::Cause(group, _) => vec![Copied::new("the answer", &group.message)],
             HomeRow::Kind(it) => vec![Copied::new("the kind", it.kind.name.as_str())],
@@ -609,8 +598,8 @@ impl ListPane for HomePane {
     }
     fn act(&mut self, row: &HomeRow, action: Action, context: &mut Context) {
         match row {
-            HomeRow::Step(step) => act_on_step(step, action, context),
-            HomeRow::Deletion(deletion) => act_on_deletion(deletion, action, context),
+            HomeRow::Step(step) => WorkItem::Step(step).act(action, context),
+            HomeRow::Deletion(deletion) => WorkItem::Deletion(deletion).act(action, context),
             _ if action != Action::Open => {}
             HomeRow::Section(section) => {
                 if let Some(pane) = section.pane {

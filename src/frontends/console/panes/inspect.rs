@@ -1,15 +1,12 @@
 //! One step, or one deletion: the facts, and its timeline of attempts (P2).
 
-use super::Record;
-use super::kit::acts::{act, act_on_step, step_copies, step_words};
+use super::kit::acts::act;
 use super::kit::*;
 use crate::control::query;
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, Event as LedgerEvent, Step, short_id};
-use crate::frontends::console::about::{
-    datum, deletion_lines, event_tone, message_lines, step_lines,
-};
-use crate::present::{event_word, target_words};
+use crate::frontends::console::about::{datum, event_tone, message_lines};
+use crate::present::event_word;
 
 struct InspectPane {
     of: PurgeScope,
@@ -58,20 +55,21 @@ fn after(known: &[LedgerEvent]) -> query::Timeline {
 }
 
 impl InspectPane {
+    /// The step or the deletion, once it is known.
+    fn item(&self) -> Option<WorkItem<'_>> {
+        let step = self.step.rows.first().map(WorkItem::Step);
+        step.or(self.deletion.rows.first().map(WorkItem::Deletion))
+    }
+
     fn words(&self) -> String {
-        match (self.step.rows.first(), self.deletion.rows.first()) {
-            (Some(step), _) => step_words(step),
-            (None, Some(deletion)) => target_words(deletion),
-            (None, None) => "step".to_owned(),
-        }
+        self.item().map_or("step".to_owned(), WorkItem::words)
     }
 
     /// The texts of the step or the deletion that can be copied.
     fn own_copies(&self) -> Vec<Copied> {
-        match (&self.of, self.step.rows.first()) {
-            (PurgeScope::Deletion(id), _) => vec![Copied::id(id)],
-            (PurgeScope::Step(_), Some(step)) => step_copies(step),
-            (PurgeScope::Step(_), None) => Vec::new(),
+        match &self.of {
+            PurgeScope::Deletion(id) => vec![Copied::id(id)],
+            PurgeScope::Step(_) => self.item().map_or_else(Vec::new, WorkItem::copies),
         }
     }
 }
@@ -114,13 +112,9 @@ impl ListPane for InspectPane {
         }
     }
     fn lead(&self, _rows: &Rows<LedgerEvent>, look: &RenderContext) -> Vec<Cell> {
-        let step = self.step.rows.first().map(|step| step_lines(step, look));
-        let deletion = self.deletion.rows.first().map(|deletion| {
-            let mut lines = vec![look.deletion_state(deletion)];
-            lines.extend(deletion_lines(deletion, look));
-            lines
-        });
-        step.or(deletion).unwrap_or_default()
+        let state = self.deletion.rows.first().map(|it| look.deletion_state(it));
+        let lines = self.item().into_iter().flat_map(|item| item.lines(look));
+        state.into_iter().chain(lines).collect()
     }
     fn details(&self, event: &LedgerEvent, look: &RenderContext) -> Vec<Cell> {
         message_lines(&event.message, &datum(event, "request_id"), event.at, look)
@@ -144,23 +138,18 @@ impl ListPane for InspectPane {
         action: Action,
         context: &mut Context,
     ) -> bool {
-        match (action, &self.of, self.step.rows.first()) {
+        match (action, self.item()) {
             // Before anything has happened there is no row, but the id can be copied.
-            (Action::Copy, ..) if rows.len() == 0 => {
+            (Action::Copy, _) if rows.len() == 0 => {
                 let texts = self.own_copies();
                 rows.list.copy(String::new(), texts, context);
             }
-            (Action::Report, ..) => {
+            (Action::Report, _) => {
                 let id = self.deletion_id.clone();
                 context.requests.push(PaneRequest::Report(id));
             }
-            (Action::Yaml, PurgeScope::Deletion(id), _) => {
-                context.push(Route::Yaml(Record::Deletion(id.clone()), self.words()));
-            }
-            (Action::AcceptDrift | Action::RefuseDrift | Action::Yaml, _, Some(step)) => {
-                act_on_step(step, action, context);
-            }
-            (action, of, _) => return act(of, self.words(), action, context),
+            (Action::AcceptDrift | Action::RefuseDrift, Some(item)) => item.act(action, context),
+            (action, _) => return act(&self.of, self.words(), action, context),
         }
         true
     }

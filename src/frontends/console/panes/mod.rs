@@ -75,8 +75,8 @@ pub(crate) struct Around<'a> {
 pub(crate) enum Record {
     /// A resource, as it was listed at that time.
     Resource(Box<Resource>, DateTime<Utc>),
-    Step(i64),
-    Deletion(String),
+    /// A step or a deletion, as it is now.
+    Work(PurgeScope),
 }
 
 macro_rules! panes {

@@ -1,8 +1,9 @@
 //! `:orphans`, the resources that abandoned steps left behind, and whether each still exists.
 
-use super::Record;
+use super::kit::acts::act;
 use super::kit::*;
 use crate::control::query;
+use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Orphan, Presence, short_id};
 use crate::present::{kind_words, name_or_id, resource_words};
 
@@ -83,14 +84,13 @@ impl ListPane for OrphansPane {
     }
     fn act(&mut self, row: &Orphan, action: Action, context: &mut Context) {
         let key = &row.resource.key;
-        let words = || resource_words(&key.kind, &row.resource.name, &key.id);
+        let words = resource_words(&key.kind, &row.resource.name, &key.id);
         match action {
             Action::Open => {
                 context.push(Route::InspectStep(row.step_id, row.deletion_id.clone()));
             }
-            Action::Explain => context.push(Route::Explain(key.clone(), words())),
-            Action::Yaml => context.push(Route::Yaml(Record::Step(row.step_id), words())),
-            _ => {}
+            Action::Explain => context.push(Route::Explain(key.clone(), words)),
+            _ => _ = act(&PurgeScope::Step(row.step_id), words, action, context),
         }
     }
 }

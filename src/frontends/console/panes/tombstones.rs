@@ -6,7 +6,7 @@ use super::kit::*;
 use super::step_names::{NamesByResource, StepNames};
 use crate::control::{Command, Snapshot, query};
 use crate::domain::model::{Phase, ResourceKey, Target, Tombstone, short_id};
-use crate::present::{count, kind_words, resource_words, target_in_full};
+use crate::present::{count, kind_words, name_or_id, resource_words, target_in_full};
 
 /// Number of rows near the cursor whose names are looked up, more than a screen has.
 const NAMED_MAX: usize = 500;
@@ -34,9 +34,8 @@ impl From<Tombstone> for Kept {
 impl Kept {
     /// The name of the resource; empty if it is not known.
     fn name(&self) -> &str {
-        self.names
-            .get(&self.tombstone.key)
-            .map_or("", String::as_str)
+        let name = self.names.get(&self.tombstone.key);
+        name.map_or("", String::as_str)
     }
 
     fn words(&self) -> String {
@@ -122,9 +121,7 @@ fn release(key: &ResourceKey, context: &Context) -> Confirm {
 impl TombstonesPane {
     /// Looks up the names of the rows near the cursor.
     fn look_up(&mut self, rows: &Rows<Kept>) {
-        let first = rows.list.cursor.saturating_sub(NAMED_MAX / 2);
-        let near = (first..rows.len()).take(NAMED_MAX);
-        let near = near.filter_map(|row| Some(&rows.get(row)?.tombstone));
+        let near = rows.near_cursor(NAMED_MAX).map(|row| &row.tombstone);
         self.names
             .look_up(near.map(|it| (it.deletion_id.as_str(), &it.key)));
     }
@@ -147,7 +144,7 @@ impl ListPane for TombstonesPane {
         columns! { row: Kept, look;
             fixed("PHASE", 10) => phase(row.tombstone.phase, look);  row.tombstone.phase.as_str().to_owned(),
             fixed("KIND", 18) => Cell::plain(kind_words(&row.tombstone.key.kind)),
-            ending(flex("NAME", 3)) => Cell::plain(name_or_id(row)),
+            ending(flex("NAME", 3)) => Cell::plain(name_or_id(row.name(), &row.tombstone.key.id)),
             // Shown only if the person chooses it: a resource has its name here, and its id in the detail.
             ending(fixed("ID", 36).from(u16::MAX)) => Cell::dim(&row.tombstone.key.id),
             flex("SITE", 2).from(60) => Cell::dim(look.site(&row.tombstone.key.site)),
@@ -209,14 +206,6 @@ impl ListPane for TombstonesPane {
             Action::Release => context.confirm(release(&tombstone.key, context)),
             _ => {}
         }
-    }
-}
-
-/// The name, or the whole id of a resource whose name is not known.
-fn name_or_id(row: &Kept) -> &str {
-    match row.name() {
-        "" => &row.tombstone.key.id,
-        name => name,
     }
 }
 

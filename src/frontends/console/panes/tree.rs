@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 
-use super::Record;
 use super::forest::{Forest, Node, PlanRole, RowKey};
-use super::kit::acts::{act, act_on_deletion};
+use super::kit::acts::act;
 use super::kit::*;
 use super::search::Search;
 use crate::control::{ControlError, query};
@@ -534,13 +533,14 @@ impl Pane for TreePane {
                 let route = node.map(explain).map(PaneRequest::Push);
                 context.requests.extend(route);
             }
-            (Action::Yaml, Some(node), _) => {
-                context.push(Route::Yaml(Record::Step(node.id), node.words()));
-            }
-            (Action::Blockers | Action::Retry | Action::Ladder, Some(node), _) => {
+            (
+                Action::Blockers | Action::Retry | Action::Ladder | Action::Yaml,
+                Some(node),
+                _,
+            ) => {
                 act(&PurgeScope::Step(node.id), node.words(), action, context);
             }
-            (action, _, Some(deletion)) => act_on_deletion(deletion, action, context),
+            (_, _, Some(deletion)) => WorkItem::Deletion(deletion).act(action, context),
             (_, _, None) => {}
         }
     }

@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::Record;
+use super::kit::acts::feed_of;
 use super::kit::*;
-use crate::control::query;
 use crate::domain::text::escape;
 use crate::present;
 
@@ -34,15 +34,12 @@ struct YamlPane {
 pub(super) fn of(record: Record, words: String) -> Box<dyn Pane> {
     let (rows, listed_at) = match record {
         Record::Resource(resource, at) => (Rows::of(lines(&*resource)), Some(at)),
-        Record::Step(id) => {
-            let ask = move |_: At<'_, _>| query::Step { id };
-            let feed = Feed::reading(ask, |step| Batch::from(lines(&*step)));
-            (Rows::new(feed), None)
-        }
-        Record::Deletion(id) => {
-            let ask = move |_: At<'_, _>| query::Deletion { id: id.clone() };
-            let feed = Feed::reading(ask, |deletion| Batch::from(lines(&*deletion)));
-            (Rows::new(feed), None)
+        Record::Work(of) => {
+            let lines = |item: WorkItem<'_>| match item {
+                WorkItem::Step(step) => lines(step),
+                WorkItem::Deletion(deletion) => lines(deletion),
+            };
+            (Rows::new(feed_of(of, lines)), None)
         }
     };
     listed(YamlPane { words, listed_at }, rows)
@@ -51,11 +48,8 @@ pub(super) fn of(record: Record, words: String) -> Box<dyn Pane> {
 fn lines<T: Serialize>(record: &T) -> Vec<Line> {
     let yaml = present::yaml(record, escape);
     let yaml = yaml.unwrap_or_else(|why| format!("# it cannot be written as YAML: {why}"));
-    let lines = yaml.trim_end().lines().map(str::to_owned);
-    let lines = lines
-        .enumerate()
-        .map(|(number, text)| Line { number, text });
-    lines.collect()
+    let lines = yaml.trim_end().lines().map(str::to_owned).enumerate();
+    lines.map(|(number, text)| Line { number, text }).collect()
 }
 
 impl ListPane for YamlPane {

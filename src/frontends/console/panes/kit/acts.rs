@@ -1,33 +1,147 @@
 //! The keys that act on a step or a deletion, in whatever pane it is shown.
 
-use super::{Action, CommandWords, Confirm, Context, Copied, PaneRequest, Tone};
-use crate::control::{Command, SiteSpec, TargetSpec};
+use super::{
+    Action, Cell, CommandWords, Confirm, Context, Copied, Feed, PaneRequest, RenderContext, Tone,
+};
+use crate::control::{Command, SiteSpec, Snapshot, TargetSpec, query};
 use crate::domain::drift::{newcomer_words, newcomers, waits_for_drift_answer};
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Deletion, DeletionState, ResourceKey, Step, Target, short_id};
+use crate::domain::model::{
+    Deletion, DeletionState, ResourceKey, Step, StepResource, Target, short_id,
+};
+use crate::frontends::console::about::{deletion_lines, step_lines};
 use crate::frontends::console::panes::{Record, Route};
-use crate::present::{count, resource_words, target_words};
+use crate::present::{count, refusal_reason, resource_words, step_reason, target_words};
 
 /// Maximum number of newcomers that the confirmation names; the others are counted.
 const NAMED_MAX: usize = 8;
 
+/// A step or a deletion, which have the same keys in whatever pane they are shown.
+#[derive(Clone, Copy)]
+pub(crate) enum WorkItem<'r> {
+    Step(&'r Step),
+    Deletion(&'r Deletion),
+}
+
+impl WorkItem<'_> {
+    pub(crate) fn scope(self) -> PurgeScope {
+        match self {
+            Self::Step(step) => PurgeScope::Step(step.id),
+            Self::Deletion(deletion) => PurgeScope::Deletion(deletion.id.clone()),
+        }
+    }
+
+    /// The id of the deletion, or of the deletion that the step belongs to.
+    pub(crate) fn deletion_id(self) -> String {
+        match self {
+            Self::Step(step) => step.deletion_id.clone(),
+            Self::Deletion(deletion) => deletion.id.clone(),
+        }
+    }
+
+    /// Names the resource of the step, such as `network web`, or the targets of the deletion.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::Step(step) => step_words(step),
+            Self::Deletion(deletion) => target_words(deletion),
+        }
+    }
+
+    pub(crate) fn state(self, look: &RenderContext) -> Cell {
+        match self {
+            Self::Step(step) => look.step_state(step.state),
+            Self::Deletion(deletion) => look.deletion_state(deletion),
+        }
+    }
+
+    /// Why the step does not go, or why the deletion was refused.
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Self::Step(step) => step_reason(step),
+            Self::Deletion(deletion) => refusal_reason(deletion),
+        }
+    }
+
+    pub(crate) fn lines(self, look: &RenderContext) -> Vec<Cell> {
+        match self {
+            Self::Step(step) => step_lines(step, look),
+            Self::Deletion(deletion) => deletion_lines(deletion, look),
+        }
+    }
+
+    /// The words and the lines, for a pane whose columns may have cut the words.
+    pub(crate) fn lines_in_full(self, look: &RenderContext) -> Vec<Cell> {
+        let words = Cell::plain(self.words());
+        [words].into_iter().chain(self.lines(look)).collect()
+    }
+
+    /// The texts that can be copied: the id of the step's resource, and the last answer if there is one; or the id of the
+    /// deletion.
+    pub(crate) fn copies(self) -> Vec<Copied> {
+        match self {
+            Self::Step(step) => {
+                let id = Copied::id(&step.resource.key.id);
+                [id].into_iter().chain(Copied::error(step)).collect()
+            }
+            Self::Deletion(deletion) => vec![Copied::id(&deletion.id)],
+        }
+    }
+
+    pub(crate) fn act(self, action: Action, context: &mut Context) {
+        match (action, self) {
+            (Action::Open, Self::Step(step)) => {
+                context.push(Route::InspectStep(step.id, self.deletion_id()));
+            }
+            // A refused deletion has no steps; the pane shows why it was refused.
+            (Action::Open, Self::Deletion(deletion)) if deletion.counts.total == 0 => {
+                context.push(Route::InspectDeletion(Box::new(deletion.clone())));
+            }
+            (Action::Open, Self::Deletion(_)) => context.push(Route::Tree(self.deletion_id())),
+            (Action::Explain, Self::Step(step)) => {
+                context.push(Route::Explain(step.resource.key.clone(), self.words()));
+            }
+            (Action::AcceptDrift | Action::RefuseDrift, Self::Step(step)) => {
+                ask_about_drift(step, action == Action::AcceptDrift, context);
+            }
+            (Action::Chart, Self::Deletion(deletion)) => {
+                context.push(Route::Chart(Box::new(deletion.clone())));
+            }
+            (Action::Report, _) => {
+                let request = PaneRequest::Report(self.deletion_id());
+                context.requests.push(request);
+            }
+            (Action::Pause, _) => context
+                .requests
+                .push(WholeDeletion::of(self, context.snapshot).pause()),
+            (Action::Cancel, _) => {
+                context.confirm(WholeDeletion::of(self, context.snapshot).cancel());
+            }
+            (action, _) => _ = act(&self.scope(), self.words(), action, context),
+        }
+    }
+}
+
+/// Returns a feed that queries a step or a deletion, which `read` turns into rows.
+pub(crate) fn feed_of<T: 'static>(
+    of: PurgeScope,
+    read: fn(WorkItem<'_>) -> Vec<T>,
+) -> Feed<T> {
+    match of {
+        PurgeScope::Step(id) => Feed::reading(
+            move |_| query::Step { id },
+            move |step| read(WorkItem::Step(&step)).into(),
+        ),
+        PurgeScope::Deletion(id) => Feed::reading(
+            move |_| query::Deletion { id: id.clone() },
+            move |deletion| read(WorkItem::Deletion(&deletion)).into(),
+        ),
+    }
+}
+
 /// Names the resource of a step, such as `network web`.
 pub(crate) fn step_words(step: &Step) -> String {
-    resource_words(
-        &step.resource.key.kind,
-        &step.resource.name,
-        &step.resource.key.id,
-    )
-}
-
-/// The texts of a step that can be copied: its resource's id, and the last answer if there is one.
-pub(crate) fn step_copies(step: &Step) -> Vec<Copied> {
-    let id = Copied::id(&step.resource.key.id);
-    [id].into_iter().chain(Copied::error(step)).collect()
-}
-
-pub(crate) fn deletion_copies(deletion: &Deletion) -> Vec<Copied> {
-    vec![Copied::id(&deletion.id)]
+    let StepResource { key, name } = &step.resource;
+    resource_words(&key.kind, name, &key.id)
 }
 
 /// `network web at prod/RegionOne`
@@ -48,116 +162,88 @@ pub(crate) fn target_spec(key: &ResourceKey) -> TargetSpec {
     }
 }
 
-/// Shows the blockers or the purge ladder of a step or a deletion, or retries it; returns false if the action
+/// The command to retry the step, or all stuck and blocked steps of the deletion.
+pub(super) fn retry(of: PurgeScope) -> Command {
+    match of {
+        PurgeScope::Step(step_id) => Command::RetryStep { step_id },
+        PurgeScope::Deletion(deletion_id) => Command::Retry { deletion_id },
+    }
+}
+
+/// Shows the blockers, the purge ladder or the YAML of a step or a deletion, or retries it; returns false if the action
 /// is another one.
 pub(crate) fn act(of: &PurgeScope, words: String, action: Action, context: &mut Context) -> bool {
+    let of = of.clone();
     match action {
-        Action::Blockers => context.push(Route::Blockers(of.clone(), words)),
-        Action::Ladder => context.push(Route::Ladder(of.clone(), words)),
-        Action::Retry => {
-            let command = match of.clone() {
-                PurgeScope::Step(step_id) => Command::RetryStep { step_id },
-                PurgeScope::Deletion(deletion_id) => Command::Retry { deletion_id },
-            };
-            let words = CommandWords::of(format!("retry of {words}"));
-            context
-                .requests
-                .push(PaneRequest::Submit { words, command });
-        }
+        Action::Blockers => context.push(Route::Blockers(of, words)),
+        Action::Ladder => context.push(Route::Ladder(of, words)),
+        Action::Yaml => context.push(Route::Yaml(Record::Work(of), words)),
+        Action::Retry => context.requests.push(PaneRequest::Submit {
+            words: CommandWords::of(format!("retry of {words}")),
+            command: retry(of),
+        }),
         _ => return false,
     }
     true
 }
 
-pub(crate) fn act_on_step(step: &Step, action: Action, context: &mut Context) {
-    let words = step_words(step);
-    match action {
-        Action::Open => context.push(Route::InspectStep(step.id, step.deletion_id.clone())),
-        Action::Explain => context.push(Route::Explain(step.resource.key.clone(), words)),
-        Action::Yaml => context.push(Route::Yaml(Record::Step(step.id), words)),
-        Action::AcceptDrift => ask_about_drift(step, true, context),
-        Action::RefuseDrift => ask_about_drift(step, false, context),
-        Action::Report => {
-            let id = step.deletion_id.clone();
-            context.requests.push(PaneRequest::Report(id));
+/// A deletion, or the deletion that a step belongs to.
+pub(super) struct WholeDeletion {
+    pub(super) id: String,
+    pub(super) words: String,
+    /// `None` if the snapshot does not have the deletion.
+    pub(super) state: Option<DeletionState>,
+}
+
+impl WholeDeletion {
+    pub(super) fn of(item: WorkItem<'_>, snapshot: &Snapshot) -> Self {
+        let id = item.deletion_id();
+        let known = match item {
+            WorkItem::Deletion(deletion) => Some(deletion),
+            WorkItem::Step(_) => snapshot.deletions.iter().find(|known| known.id == id),
+        };
+        Self {
+            words: known.map_or_else(|| format!("deletion {}", short_id(&id)), target_words),
+            state: known.map(|deletion| deletion.state),
+            id,
         }
-        Action::Pause | Action::Cancel => act_on_deletion_of(step, action, context),
-        action => {
-            act(&PurgeScope::Step(step.id), words, action, context);
-        }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.state == Some(DeletionState::Paused)
+    }
+
+    /// Pauses the deletion, or resumes it if it is paused.
+    fn pause(self) -> PaneRequest {
+        let words = CommandWords::pausing(self.is_paused(), &self.words);
+        let is_paused = self.is_paused();
+        let deletion_id = self.id;
+        let command = match is_paused {
+            true => Command::Resume { deletion_id },
+            false => Command::Pause { deletion_id },
+        };
+        PaneRequest::Submit { words, command }
+    }
+
+    fn cancel(self) -> Confirm {
+        let Self { id, words, .. } = self;
+        let lines = vec![
+            format!("Cancel the deletion of {words} ({})", short_id(&id)),
+            CANCEL_FOLLOWS.to_owned(),
+        ];
+        let confirm = Confirm::new(
+            "y".to_owned(),
+            vec!["y".to_owned(), "yes".to_owned()],
+            format!("cancelling {words}"),
+            Command::Cancel { deletion_id: id },
+        );
+        confirm.done(format!("{words} is cancelled")).saying(lines)
     }
 }
 
-pub(crate) fn act_on_deletion(deletion: &Deletion, action: Action, context: &mut Context) {
-    let boxed = || Box::new(deletion.clone());
-    match action {
-        // A refused deletion has no steps; the pane shows why it was refused.
-        Action::Open if deletion.counts.total == 0 => {
-            context.push(Route::InspectDeletion(boxed()));
-        }
-        Action::Open => context.push(Route::Tree(deletion.id.clone())),
-        Action::Chart => context.push(Route::Chart(boxed())),
-        Action::Report => {
-            let id = deletion.id.clone();
-            context.requests.push(PaneRequest::Report(id));
-        }
-        Action::Yaml => {
-            let record = Record::Deletion(deletion.id.clone());
-            context.push(Route::Yaml(record, target_words(deletion)));
-        }
-        Action::Pause => {
-            let is_paused = deletion.state == DeletionState::Paused;
-            let request = pause(is_paused, &target_words(deletion), deletion.id.clone());
-            context.requests.push(request);
-        }
-        Action::Cancel => {
-            context.confirm(cancel(target_words(deletion), deletion.id.clone()));
-        }
-        action => {
-            let of = PurgeScope::Deletion(deletion.id.clone());
-            act(&of, target_words(deletion), action, context);
-        }
-    }
-}
-
-/// Pauses or cancels the deletion that the step belongs to.
-fn act_on_deletion_of(step: &Step, action: Action, context: &mut Context) {
-    let mut known = context.snapshot.deletions.iter();
-    let known = known.find(|known| known.id == step.deletion_id).cloned();
-    let id = step.deletion_id.clone();
-    let words = || format!("deletion {}", short_id(&step.deletion_id));
-    match (known, action) {
-        (Some(deletion), action) => act_on_deletion(&deletion, action, context),
-        (None, Action::Cancel) => context.confirm(cancel(words(), id)),
-        (None, _) => context.requests.push(pause(false, &words(), id)),
-    }
-}
-
-/// Pauses a deletion, or resumes it if it is paused.
-fn pause(is_paused: bool, words: &str, deletion_id: String) -> PaneRequest {
-    let words = CommandWords::pausing(is_paused, words);
-    let command = match is_paused {
-        true => Command::Resume { deletion_id },
-        false => Command::Pause { deletion_id },
-    };
-    PaneRequest::Submit { words, command }
-}
-
-fn cancel(what: String, deletion_id: String) -> Confirm {
-    let short = short_id(&deletion_id).to_owned();
-    let confirm = Confirm::new(
-        "y".to_owned(),
-        vec!["y".to_owned(), "yes".to_owned()],
-        format!("cancelling {what}"),
-        Command::Cancel { deletion_id },
-    );
-    let confirm = confirm.done(format!("{what} is cancelled"));
-    confirm.saying(vec![
-        format!("Cancel the deletion of {what} ({short})"),
-        "Calls that were already sent are completed; all other resources are released and stay."
-            .to_owned(),
-    ])
-}
+/// The consequence of a cancellation.
+pub(super) const CANCEL_FOLLOWS: &str =
+    "Calls that were already sent are completed; all other resources are released and stay.";
 
 /// Asks for the confirmation to delete the newcomers (P11) that block a step, or to leave them; or says that the step
 /// does not wait for an answer.
@@ -177,16 +263,10 @@ fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm>
     }
     let id = short_id(&step.deletion_id);
     let newcomers: Vec<_> = newcomers(step).collect();
-    let mut lines = vec![format!(
-        "{} appeared after the plan:",
-        count(newcomers.len(), "resource")
-    )];
-    lines.extend(
-        newcomers
-            .iter()
-            .take(NAMED_MAX)
-            .map(|it| newcomer_words(it)),
-    );
+    let new = count(newcomers.len(), "resource");
+    let mut lines = vec![format!("{new} appeared after the plan:")];
+    let named = newcomers.iter().take(NAMED_MAX);
+    lines.extend(named.map(|it| newcomer_words(it)));
     let more = newcomers.len().saturating_sub(NAMED_MAX);
     if more > 0 {
         lines.push(format!("and {more} more"));
@@ -216,11 +296,7 @@ fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm>
             accept,
         },
     );
-    let site = &step.resource.key.site;
-    Some(
-        confirm
-            .done(format!("the newcomers of deletion {id} are {is}"))
-            .saying(lines)
-            .at(std::iter::once(site), context.snapshot),
-    )
+    let done = format!("the newcomers of deletion {id} are {is}");
+    let site = std::iter::once(&step.resource.key.site);
+    Some(confirm.done(done).saying(lines).at(site, context.snapshot))
 }

@@ -68,7 +68,7 @@ pub(crate) trait ListPane: Send + Sized + 'static {
         format!("{word} {}", rows.number())
     }
     /// Returns the step or the deletion of the row; `None` if actions on all marked rows do not apply to it.
-    fn marked_item<'r>(&self, _row: &'r Self::Row) -> Option<MarkedItem<'r>> {
+    fn marked_item<'r>(&self, _row: &'r Self::Row) -> Option<WorkItem<'r>> {
         None
     }
     /// Whether the rows are all that there are, so that a marked row that is missing is gone.
@@ -281,12 +281,12 @@ impl<P: ListPane> Listed<P> {
             return true;
         }
         let chosen = self.rows.chosen();
-        let marked_items = chosen.iter().filter_map(|row| self.pane.marked_item(row));
-        let marked_items: Vec<MarkedItem> = marked_items.collect();
-        if !marked_items.is_empty() {
-            bulk::ask(&marked_items, action, context);
+        let items = chosen.iter().filter_map(|row| self.pane.marked_item(row));
+        let items: Vec<WorkItem> = items.collect();
+        if !items.is_empty() {
+            bulk::ask(&items, action, context);
         }
-        !marked_items.is_empty()
+        !items.is_empty()
     }
 
     /// Marks or unmarks rows; returns false if the action is another one.

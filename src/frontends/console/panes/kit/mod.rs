@@ -26,7 +26,7 @@ pub(crate) use super::super::render_context::{Cell, RenderContext, Tone};
 pub(crate) use super::super::scope::AppliedScope;
 pub(crate) use super::{Around, Opened, Route};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
-pub(crate) use bulk::MarkedItem;
+pub(crate) use acts::WorkItem;
 pub(crate) use columns::{
     ANY_SCREEN, Choosable, Column, ColumnOffer, Order, Shown, TREE, Table, Width, attempts,
     column_name, columns, columns_owner, fixed, flex, paired, time_key,

@@ -65,6 +65,12 @@ impl<T: Row> Rows<T> {
         self.get(self.list.cursor)
     }
 
+    /// Returns at most this number of rows, with the cursor in their middle.
+    pub(crate) fn near_cursor(&self, rows_max: usize) -> impl Iterator<Item = &T> {
+        let first = self.list.cursor.saturating_sub(rows_max / 2);
+        (first..self.len()).take(rows_max).filter_map(|row| self.get(row))
+    }
+
     /// Returns the marked rows, also those that a filter hides; if none is marked, the row under the cursor.
     pub(crate) fn chosen(&self) -> Vec<&T> {
         let marks = &self.list.marks;
