@@ -76,7 +76,7 @@ impl AttentionPane {
 
     fn listed(self) -> Box<dyn Pane> {
         let steps = self.steps("");
-        listed(self, Rows::new(steps))
+        listed(self, steps)
     }
 
     /// The queue's steps that fit the filter, for which the engine searches.
@@ -214,7 +214,6 @@ impl ListPane for AttentionPane {
     type Row = QueueRow;
     const SCOPE: Scope = Scope::Attention;
     const NOUN: &'static str = "step";
-    const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 5;
     const LOADING: &'static str = "Asking for the stuck and blocked steps…";
     const NOTHING: &'static [&'static str] = &[

@@ -82,12 +82,12 @@ pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
         WorkItem::Deletion(deletion) => BlockerRow::of_refusals(&deletion.refused),
     });
     let of = Some(of);
-    listed(BlockersPane { words, of }, Rows::new(feed))
+    listed(BlockersPane { words, of }, feed)
 }
 
 pub(super) fn of_plan(refused: &[Refusal], words: String) -> Box<dyn Pane> {
     let known = BlockerRow::of_refusals(refused);
-    listed(BlockersPane { words, of: None }, Rows::of(known))
+    listed(BlockersPane { words, of: None }, known)
 }
 
 impl Row for BlockerRow {
@@ -103,7 +103,6 @@ impl ListPane for BlockersPane {
     type Row = BlockerRow;
     const SCOPE: Scope = Scope::Blockers;
     const NOUN: &'static str = "blocker";
-    const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 5;
     const LOADING: &'static str = "Asking for the blockers…";
     const NOTHING: &'static [&'static str] = &[

@@ -129,7 +129,7 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
         shows_ids: false,
         before: None,
     };
-    listed(pane, Rows::new(feed.every(LISTED_EVERY)))
+    listed(pane, feed.every(LISTED_EVERY))
 }
 
 /// Names each site that could not be listed, so that it does not look empty.

@@ -19,8 +19,7 @@ struct CausesPane {
 }
 
 pub(super) fn pane() -> Box<dyn Pane> {
-    let feed = Feed::of(|_| query::Causes::default());
-    listed(CausesPane::default(), Rows::new(feed))
+    listed(CausesPane::default(), Feed::of(|_| query::Causes::default()))
 }
 
 impl Row for CauseGroup {
@@ -87,7 +86,6 @@ impl ListPane for CausesPane {
     const SCOPE: Scope = Scope::Causes;
     const WORD: Option<&'static str> = Some("causes");
     const NOUN: &'static str = "cause";
-    const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 4;
     /// A cause is counted over all sites.
     const SCOPED: bool = false;

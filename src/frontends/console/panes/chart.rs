@@ -29,7 +29,7 @@ pub(super) fn of(deletion: &Deletion) -> Box<dyn Pane> {
     let words = target_words(deletion);
     let title = format!("chart of deletion {}: {words}", short_id(&deletion.id));
     let feed = Feed::reading(ask, |chart| Batch::from(ChartRow::all_of(chart)));
-    listed(ChartPane { title }, Rows::new(feed))
+    listed(ChartPane { title }, feed)
 }
 
 /// A row of the chart, and the facts about the whole chart that its cells need.
@@ -147,7 +147,6 @@ impl ListPane for ChartPane {
     type Row = ChartRow;
     const SCOPE: Scope = Scope::Reading;
     const NOUN: &'static str = "row";
-    const REFRESH: Refresh = Refresh::EachMove;
     const FULL_WIDTH: bool = true;
     const LOADING: &'static str = "Counting what happened…";
     const NOTHING: &'static [&'static str] = &[

@@ -8,12 +8,9 @@ struct ColumnsPane {
 }
 
 pub(super) fn of(owner: String, offers: Vec<ColumnOffer>) -> Box<dyn Pane> {
-    let shown: Vec<String> = offers
-        .iter()
-        .filter(|it| it.is_shown)
-        .map(|it| it.name.clone())
-        .collect();
-    let mut rows = Rows::of(offers);
+    let mut rows = Rows::from(offers);
+    let shown = rows.feed.rows.iter().filter(|it| it.is_shown);
+    let shown = shown.map(|it| it.name.clone());
     rows.list.marks.mark_all(shown);
     listed(ColumnsPane { owner }, rows)
 }

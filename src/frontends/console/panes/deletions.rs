@@ -13,7 +13,7 @@ pub(super) fn pane() -> Box<dyn Pane> {
         limit: PAGE_ROWS,
         ..query::Deletions::default()
     });
-    listed(DeletionsPane, Rows::new(feed))
+    listed(DeletionsPane, feed)
 }
 
 impl Row for Deletion {
@@ -54,7 +54,6 @@ impl ListPane for DeletionsPane {
     const SCOPE: Scope = Scope::Deletions;
     const WORD: Option<&'static str> = Some("deletions");
     const NOUN: &'static str = "deletion";
-    const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 5;
     const LOADING: &'static str = "Asking for the deletions…";
     const NOTHING: &'static [&'static str] = &[

@@ -13,8 +13,7 @@ use crate::present::{kind_words, thousands, waiting_words};
 struct DeploymentsPane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    let feed = Feed::of(|_| query::Deployments {});
-    Ok(listed(DeploymentsPane, Rows::new(feed)))
+    Ok(listed(DeploymentsPane, Feed::of(|_| query::Deployments {})))
 }
 
 impl Row for DeploymentStatus {

@@ -44,13 +44,13 @@ pub(super) fn of(row: Box<Resource>, listed_at: DateTime<Utc>) -> Box<dyn Pane> 
     fields.retain(|(name, _)| !["id", "name", "tags"].contains(&name.as_str()));
     let of_all = of_all.map(|(name, value)| (name.to_owned(), value));
     let title = resource_words(&row.key.kind, &row.name, &row.key.id);
-    let rows = of_all.into_iter().chain(fields).collect();
+    let rows: Vec<Field> = of_all.into_iter().chain(fields).collect();
     let pane = DetailsPane {
         title,
         resource: row,
         listed_at,
     };
-    listed(pane, Rows::of(rows))
+    listed(pane, rows)
 }
 
 fn flatten(path: &str, value: &Value, depth: usize, fields: &mut Vec<Field>) {

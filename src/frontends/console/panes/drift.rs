@@ -28,7 +28,7 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
             ..rows.map(DriftRow).collect::<Vec<_>>().into()
         }
     };
-    Ok(listed(DriftPane, Rows::new(Feed::reading(ask, read))))
+    Ok(listed(DriftPane, Feed::reading(ask, read)))
 }
 
 impl DriftRow {
@@ -64,7 +64,6 @@ impl ListPane for DriftPane {
     const SCOPE: Scope = Scope::Drift;
     const WORD: Option<&'static str> = Some("drift");
     const NOUN: &'static str = "step";
-    const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 5;
     const LOADING: &'static str = "Reading what is stuck with drift…";
     const NOTHING: &'static [&'static str] = &[

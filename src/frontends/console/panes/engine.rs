@@ -10,8 +10,7 @@ use crate::present::{activity_words, reconciler_words, run_time};
 struct EnginePane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    let feed = Feed::of(|_| query::Reconcilers {});
-    Ok(listed(EnginePane, Rows::new(feed)))
+    Ok(listed(EnginePane, Feed::of(|_| query::Reconcilers {})))
 }
 
 impl Row for ReconcilerStatus {

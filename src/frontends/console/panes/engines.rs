@@ -9,8 +9,7 @@ use crate::present::{count, lease_words, role_words};
 struct EnginesPane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    let feed = Feed::of(|_| query::Engines {});
-    Ok(listed(EnginesPane, Rows::new(feed)))
+    Ok(listed(EnginesPane, Feed::of(|_| query::Engines {})))
 }
 
 impl Row for EngineRow {

@@ -32,9 +32,9 @@ struct EventsPane;
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let notices: Vec<Entry> = around.notices.iter().map(Entry::of_notice).collect();
     if !around.replays {
-        let mut rows = Rows::new(Feed::silent());
-        rows.feed.rows = notices;
-        return Ok(listed(EventsPane, rows));
+        let mut feed = Feed::silent();
+        feed.rows = notices;
+        return Ok(listed(EventsPane, feed));
     }
     let ask = |at: At<'_, Entry>| query::Timeline {
         after: (at.last_event - REPLAYED_MAX).max(0),
@@ -44,7 +44,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
         let events = events.iter().map(Entry::of_event);
         Batch::from(sorted(notices.iter().cloned().chain(events).collect()))
     };
-    Ok(listed(EventsPane, Rows::new(Feed::reading(ask, read))))
+    Ok(listed(EventsPane, Feed::reading(ask, read)))
 }
 
 /// Sorts the entries by time, those of one moment in their order, and drops the oldest beyond [`KEPT_MAX`].

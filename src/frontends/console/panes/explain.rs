@@ -75,7 +75,7 @@ pub(super) fn of(key: ResourceKey, words: String) -> Box<dyn Pane> {
         target: target.clone(),
     };
     let feed = Feed::reading(ask, |explanation| Batch::from(lines(&explanation)));
-    listed(ExplainPane { key, words }, Rows::new(feed))
+    listed(ExplainPane { key, words }, feed)
 }
 
 /// Lists what is known of the resource, its blockers, and what would refuse its deletion.

@@ -8,8 +8,7 @@ use crate::present::{count, thousands};
 struct GatesPane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    let feed = Feed::of(|_| query::Gates {});
-    Ok(listed(GatesPane, Rows::new(feed)))
+    Ok(listed(GatesPane, Feed::of(|_| query::Gates {})))
 }
 
 impl Row for GateStatus {

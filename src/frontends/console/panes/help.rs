@@ -89,7 +89,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
     entries.extend(states.map(|state| Entry::new(state.as_str(), meaning(state))));
     let parts = "of a deletion: gone, accepted, still to be sent";
     entries.push(Entry::new(BAR, parts));
-    Ok(listed(HelpPane, Rows::of(entries)))
+    Ok(listed(HelpPane, entries))
 }
 
 fn keys_of(scope: Scope, around: &Around<'_>, entries: &mut Vec<Entry>) {

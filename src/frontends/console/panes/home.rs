@@ -125,7 +125,7 @@ pub(super) fn pane() -> Box<dyn Pane> {
         replays: false,
         excerpt: Excerpt::default(),
     };
-    listed(home, Rows::new(Feed::silent()))
+    listed(home, Feed::silent())
 }
 
 impl Excerpt {
@@ -501,7 +501,6 @@ impl ListPane for HomePane {
     const SCOPED: bool = false;
     const WORD: Option<&'static str> = Some("home");
     const NOUN: &'static str = "row";
-    const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 3;
     const LOADING: &'static str = "Asking the engine…";
     const NOTHING: &'static [&'static str] = &["Nothing is known yet."];

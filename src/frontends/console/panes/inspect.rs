@@ -28,7 +28,7 @@ pub(super) fn of_step(id: i64, deletion_id: String) -> Box<dyn Pane> {
         step: Feed::of(move |_| query::Step { id }),
         deletion: Feed::silent(),
     };
-    listed(pane, Rows::new(timeline.continued()))
+    listed(pane, timeline.continued())
 }
 
 pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
@@ -44,7 +44,7 @@ pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
         deletion: Feed::of(move |_| query::Deletion { id: id.clone() }),
     };
     pane.deletion.rows.push(deletion);
-    listed(pane, Rows::new(timeline.continued()))
+    listed(pane, timeline.continued())
 }
 
 fn after(known: &[LedgerEvent]) -> query::Timeline {
@@ -87,7 +87,6 @@ impl ListPane for InspectPane {
     type Row = LedgerEvent;
     const SCOPE: Scope = Scope::Inspect;
     const NOUN: &'static str = "event";
-    const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 4;
     const LOADING: &'static str = "Reading the timeline…";
     const NOTHING: &'static [&'static str] = &[
@@ -144,10 +143,7 @@ impl ListPane for InspectPane {
                 let texts = self.own_copies();
                 rows.list.copy(String::new(), texts, context);
             }
-            (Action::Report, _) => {
-                let id = self.deletion_id.clone();
-                context.requests.push(PaneRequest::Report(id));
-            }
+            (Action::Report, _) => context.report(self.deletion_id.clone()),
             (Action::AcceptDrift | Action::RefuseDrift, Some(item)) => item.act(action, context),
             (action, _) => return act(&self.of, self.words(), action, context),
         }

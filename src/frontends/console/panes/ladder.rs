@@ -26,7 +26,7 @@ pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
         Batch::from(rungs)
     });
     let taking = None;
-    listed(LadderPane { of, words, taking }, Rows::new(feed))
+    listed(LadderPane { of, words, taking }, feed)
 }
 
 enum Line {
@@ -96,7 +96,7 @@ impl LadderPane {
 
 fn show_runbook(text: &str, rows: &mut Rows<Line>) {
     let lines = text.lines().map(|line| Line::ByHand(line.to_owned()));
-    *rows = Rows::of(lines.collect());
+    *rows = lines.collect::<Vec<_>>().into();
 }
 
 impl ListPane for LadderPane {

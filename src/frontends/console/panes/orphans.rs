@@ -14,7 +14,7 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
         cursor: None,
         limit: PAGE_ROWS,
     });
-    Ok(listed(OrphansPane, Rows::new(feed)))
+    Ok(listed(OrphansPane, feed))
 }
 
 impl Row for Orphan {

@@ -14,7 +14,7 @@ struct SitesPane {
 }
 
 pub(super) fn open(around: &Around<'_>) -> Opened {
-    let mut rows = Rows::new(Feed::silent());
+    let mut rows = Rows::from(Feed::silent());
     let mut pane = SitesPane {
         heat: last_hour(),
     };
@@ -36,14 +36,14 @@ impl Row for SiteStatus {
 }
 
 /// Pauses a site, or resumes it if a person paused it. A pause for lost rights ends automatically.
-fn pause(status: &SiteStatus) -> PaneRequest {
+fn pause(status: &SiteStatus, context: &mut Context) {
     let site = status.site.clone();
     let words = CommandWords::pausing(status.paused_by.is_some(), &site.to_string());
     let command = match status.paused_by {
         Some(_) => Command::ResumeSite { site },
         None => Command::PauseSite { site },
     };
-    PaneRequest::Submit { words, command }
+    context.submit(words, command);
 }
 
 /// The share of the last calls that failed because of the cloud, not because of a resource.
@@ -160,7 +160,7 @@ impl ListPane for SitesPane {
     }
     fn act(&mut self, site: &SiteStatus, action: Action, context: &mut Context) {
         if action == Action::Pause {
-            context.requests.push(pause(site));
+            pause(site, context);
         }
     }
 }

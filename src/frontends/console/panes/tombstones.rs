@@ -49,7 +49,7 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
         limit: PAGE_ROWS,
         ..query::Tombstones::default()
     });
-    Ok(listed(TombstonesPane::default(), Rows::new(feed)))
+    Ok(listed(TombstonesPane::default(), feed))
 }
 
 impl Row for Kept {
@@ -132,7 +132,6 @@ impl ListPane for TombstonesPane {
     const SCOPE: Scope = Scope::Tombstones;
     const WORD: Option<&'static str> = Some("tombstones");
     const NOUN: &'static str = "tombstone";
-    const REFRESH: Refresh = Refresh::EachMove;
     const LOADING: &'static str = "Reading the tombstones…";
     const NOTHING: &'static [&'static str] = &[
         "There is no tombstone.",

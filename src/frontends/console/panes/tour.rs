@@ -96,7 +96,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
         deletions,
         is_begun: false,
     };
-    let mut rows = Rows::new(Feed::silent());
+    let mut rows = Rows::from(Feed::silent());
     pane.answered(&mut rows);
     Ok(listed(pane, rows))
 }
@@ -122,7 +122,6 @@ impl ListPane for TourPane {
     const SCOPE: Scope = Scope::Reading;
     const WORD: Option<&'static str> = Some("tour");
     const NOUN: &'static str = "station";
-    const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 5;
     const NOTHING: &'static [&'static str] = &["The tour has no stations here."];
 

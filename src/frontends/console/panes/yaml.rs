@@ -33,13 +33,13 @@ struct YamlPane {
 
 pub(super) fn of(record: Record, words: String) -> Box<dyn Pane> {
     let (rows, listed_at) = match record {
-        Record::Resource(resource, at) => (Rows::of(lines(&*resource)), Some(at)),
+        Record::Resource(resource, at) => (Rows::from(lines(&*resource)), Some(at)),
         Record::Work(of) => {
             let lines = |item: WorkItem<'_>| match item {
                 WorkItem::Step(step) => lines(step),
                 WorkItem::Deletion(deletion) => lines(deletion),
             };
-            (Rows::new(feed_of(of, lines)), None)
+            (Rows::from(feed_of(of, lines)), None)
         }
     };
     listed(YamlPane { words, listed_at }, rows)
@@ -56,7 +56,6 @@ impl ListPane for YamlPane {
     type Row = Line;
     const SCOPE: Scope = Scope::Yaml;
     const NOUN: &'static str = "line";
-    const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 2;
     const LOADING: &'static str = "Reading the record…";
     const NOTHING: &'static [&'static str] = &["The record is empty."];

@@ -1,7 +1,7 @@
 //! The keys that act on a step or a deletion, in whatever pane it is shown.
 
 use super::{
-    Action, Cell, CommandWords, Confirm, Context, Copied, Feed, PaneRequest, RenderContext, Tone,
+    Action, Cell, CommandWords, Confirm, Context, Copied, Feed, RenderContext, Tone,
 };
 use crate::control::{Command, SiteSpec, Snapshot, TargetSpec, query};
 use crate::domain::drift::{newcomer_words, newcomers, waits_for_drift_answer};
@@ -106,13 +106,8 @@ impl WorkItem<'_> {
             (Action::Chart, Self::Deletion(deletion)) => {
                 context.push(Route::Chart(Box::new(deletion.clone())));
             }
-            (Action::Report, _) => {
-                let request = PaneRequest::Report(self.deletion_id());
-                context.requests.push(request);
-            }
-            (Action::Pause, _) => context
-                .requests
-                .push(WholeDeletion::of(self, context.snapshot).pause()),
+            (Action::Report, _) => context.report(self.deletion_id()),
+            (Action::Pause, _) => WholeDeletion::of(self, context.snapshot).pause(context),
             (Action::Cancel, _) => {
                 context.confirm(WholeDeletion::of(self, context.snapshot).cancel());
             }
@@ -178,10 +173,10 @@ pub(crate) fn act(of: &PurgeScope, words: String, action: Action, context: &mut 
         Action::Blockers => context.push(Route::Blockers(of, words)),
         Action::Ladder => context.push(Route::Ladder(of, words)),
         Action::Yaml => context.push(Route::Yaml(Record::Work(of), words)),
-        Action::Retry => context.requests.push(PaneRequest::Submit {
-            words: CommandWords::of(format!("retry of {words}")),
-            command: retry(of),
-        }),
+        Action::Retry => {
+            let words = CommandWords::of(format!("retry of {words}"));
+            context.submit(words, retry(of));
+        }
         _ => return false,
     }
     true
@@ -214,15 +209,14 @@ impl WholeDeletion {
     }
 
     /// Pauses the deletion, or resumes it if it is paused.
-    fn pause(self) -> PaneRequest {
-        let words = CommandWords::pausing(self.is_paused(), &self.words);
+    fn pause(self, context: &mut Context) {
         let is_paused = self.is_paused();
         let deletion_id = self.id;
         let command = match is_paused {
             true => Command::Resume { deletion_id },
             false => Command::Pause { deletion_id },
         };
-        PaneRequest::Submit { words, command }
+        context.submit(CommandWords::pausing(is_paused, &self.words), command);
     }
 
     fn cancel(self) -> Confirm {

@@ -28,7 +28,7 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const WORD: Option<&'static str> = None;
     /// The word for one of its rows.
     const NOUN: &'static str;
-    const REFRESH: Refresh;
+    const REFRESH: Refresh = Refresh::EachMove;
     /// Number of lines that the details of a row usually take.
     const DETAIL_ROWS: u16 = 3;
     /// Whether the rows use all the width.
@@ -171,10 +171,10 @@ struct Listed<P: ListPane> {
     is_outside_scope: bool,
 }
 
-pub(crate) fn listed<P: ListPane>(pane: P, rows: Rows<P::Row>) -> Box<dyn Pane> {
+pub(crate) fn listed<P: ListPane>(pane: P, rows: impl Into<Rows<P::Row>>) -> Box<dyn Pane> {
     let mut listed = Listed {
         pane,
-        rows,
+        rows: rows.into(),
         is_outside_scope: false,
     };
     listed.rows.feed.pace.on_demand = P::REFRESH == Refresh::Demand;

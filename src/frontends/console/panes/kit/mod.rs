@@ -96,6 +96,14 @@ impl Context<'_> {
     pub(crate) fn go(&mut self, word: &'static str) {
         self.requests.push(PaneRequest::Go(word));
     }
+    /// Writes the report of a deletion to a file that the person names.
+    pub(crate) fn report(&mut self, deletion_id: String) {
+        self.requests.push(PaneRequest::Report(deletion_id));
+    }
+    /// Sends a command; its answer is reported with these words.
+    pub(crate) fn submit(&mut self, words: CommandWords, command: Command) {
+        self.requests.push(PaneRequest::Submit { words, command });
+    }
     pub(crate) fn confirm(&mut self, confirm: Confirm) {
         self.requests.push(PaneRequest::Ask(Box::new(confirm)));
     }

@@ -23,8 +23,8 @@ pub(crate) struct Rows<T> {
     visible: Vec<usize>,
 }
 
-impl<T: Row> Rows<T> {
-    pub(crate) fn new(feed: Feed<T>) -> Self {
+impl<T> From<Feed<T>> for Rows<T> {
+    fn from(feed: Feed<T>) -> Self {
         Self {
             list: List::default(),
             feed,
@@ -33,13 +33,18 @@ impl<T: Row> Rows<T> {
             visible: Vec::new(),
         }
     }
+}
 
-    /// Returns a list of rows that need no query.
-    pub(crate) fn of(rows: Vec<T>) -> Self {
-        let mut all = Self::new(Feed::silent());
-        all.feed.replace_rows(rows);
-        all
+/// A list of rows that need no query.
+impl<T: 'static> From<Vec<T>> for Rows<T> {
+    fn from(rows: Vec<T>) -> Self {
+        let mut feed = Feed::silent();
+        feed.replace_rows(rows);
+        feed.into()
     }
+}
+
+impl<T: Row> Rows<T> {
 
     /// Number of rows that fit the filter.
     pub(crate) fn len(&self) -> usize {
