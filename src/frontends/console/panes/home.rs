@@ -12,6 +12,8 @@
 //! last 24 h    3 deletions ended, 1,203 resources gone
 //! ```
 
+use std::fmt::Display;
+
 use chrono::{DateTime, Utc};
 
 use super::census::{Census, KindCount};
@@ -39,8 +41,8 @@ const RUNNING_MAX: usize = 8;
 const SITES_MAX: usize = 12;
 const CAUSES_MAX: usize = 5;
 const KINDS_MAX: usize = 20;
-/// Maximum number of times at which retries are due that are named.
-const DUE_MAX: usize = 4;
+/// Maximum number of numbers in one line.
+const NUMBERS_MAX: usize = 4;
 const FIRST: &[&str] = &[
     "No deletion has been asked for yet. Once one is, it is followed here.",
     ":network lists the networks; so does every other kind.",
@@ -100,6 +102,16 @@ struct Section {
     pane: Option<&'static str>,
 }
 
+fn section(name: &'static str, tone: Tone, pane: &'static str, says: String) -> HomeRow {
+    HomeRow::Section(Section {
+        name,
+        says,
+        more: String::new(),
+        tone,
+        pane: Some(pane),
+    })
+}
+
 pub(super) fn pane() -> Box<dyn Pane> {
     let home = HomePane {
         refused: Feed::reading(
@@ -142,6 +154,11 @@ impl Excerpt {
             has_deletions: !snapshot.deletions_by_state.is_empty(),
         }
     }
+
+    /// Whether nothing runs, and nothing needs a person.
+    fn is_at_rest(&self) -> bool {
+        self.needs.is_empty() && self.running.is_empty()
+    }
 }
 
 /// `3 deletions ended, 1,203 resources gone`
@@ -149,18 +166,10 @@ fn last_day_words(day: Option<LastDay>) -> String {
     match day {
         None => "not counted yet".to_owned(),
         Some(LastDay { deletions: 0, .. }) => "no deletion ended".to_owned(),
-        Some(LastDay { deletions, gone }) => format!(
-            "{} ended, {} gone",
-            count(deletions, "deletion"),
-            count(gone, "resource")
-        ),
-    }
-}
-
-impl Excerpt {
-    /// Whether nothing runs, and nothing needs a person.
-    fn is_at_rest(&self) -> bool {
-        self.needs.is_empty() && self.running.is_empty()
+        Some(LastDay { deletions, gone }) => {
+            let (deletions, gone) = (count(deletions, "deletion"), count(gone, "resource"));
+            format!("{deletions} ended, {gone} gone")
+        }
     }
 }
 
@@ -181,30 +190,18 @@ impl HomePane {
 
     fn needs_you(&self, rows: &mut Vec<HomeRow>) {
         let excerpt = &self.excerpt;
-        let slow = excerpt
-            .needs
-            .iter()
-            .filter(|it| it.state == StepState::Verifying);
-        let counts = [
+        let slow = excerpt.needs.iter();
+        let slow = slow.filter(|it| it.state == StepState::Verifying).count();
+        let says = numbers([
             (excerpt.steps.stuck, "stuck"),
             (excerpt.refused, "refused"),
             (excerpt.to_approve, "to approve"),
-            (slow.count() as u64, "slow"),
-        ];
-        let some = counts.into_iter().filter(|(n, _)| *n > 0);
-        let says: Vec<String> = some
-            .map(|(n, word)| format!("{} {word}", thousands(n)))
-            .collect();
+            (slow as u64, "slow"),
+        ]);
         if says.is_empty() {
             return;
         }
-        rows.push(HomeRow::Section(Section {
-            name: "needs you",
-            says: says.join(", "),
-            more: String::new(),
-            tone: Tone::Bad,
-            pane: Some("stuck"),
-        }));
+        rows.push(section("needs you", Tone::Bad, "stuck", says));
         let steps = excerpt.needs.iter().cloned();
         rows.extend(steps.map(|step| HomeRow::Step(Box::new(step))));
         let refused = self.refused.rows.iter().take(REFUSED_MAX).cloned();
@@ -221,13 +218,7 @@ impl HomePane {
         if blocked > 0 {
             says.push_str(&format!(", {blocked} blocked"));
         }
-        rows.push(HomeRow::Section(Section {
-            name: "running",
-            says,
-            more: String::new(),
-            tone: Tone::Busy,
-            pane: Some("deletions"),
-        }));
+        rows.push(section("running", Tone::Busy, "deletions", says));
         let shown = running.iter().take(RUNNING_MAX).cloned();
         rows.extend(shown.map(|it| HomeRow::Deletion(Box::new(it))));
     }
@@ -240,9 +231,8 @@ impl HomePane {
             return None;
         }
         let steps = count(total, "step");
-        let next = upcoming
-            .next
-            .map(|next| format!("next at {}", next.format("%H:%M:%S")));
+        let next = upcoming.next;
+        let next = next.map(|next| format!("next at {}", next.format("%H:%M:%S")));
         Some(Section {
             name: "retried",
             more: format!("{steps}: {}", due_words(upcoming)),
@@ -256,21 +246,13 @@ impl HomePane {
         let sites = &self.excerpt.sites;
         let answer = sites.iter().filter(|it| it.state == SiteState::Reachable);
         let (answer, all) = (answer.count(), sites.len());
+        let none = "no cloud is configured: gone doctor says what was found";
         let (says, tone) = match all {
-            0 => (
-                "no cloud is configured: gone doctor says what was found".to_owned(),
-                Tone::Warn,
-            ),
+            0 => (none.to_owned(), Tone::Warn),
             _ if answer == all => (format!("all {all} reachable"), Tone::Good),
             _ => (format!("{answer} of {all} reachable"), Tone::Warn),
         };
-        rows.push(HomeRow::Section(Section {
-            name: "sites",
-            says,
-            more: String::new(),
-            tone,
-            pane: Some("sites"),
-        }));
+        rows.push(section("sites", tone, "sites", says));
         let shown = sites.iter().take(SITES_MAX).cloned();
         rows.extend(shown.map(|site| HomeRow::Site(Box::new(site))));
     }
@@ -281,17 +263,9 @@ impl HomePane {
             return;
         };
         let steps: u64 = causes.iter().map(|it| it.steps).sum();
-        rows.push(HomeRow::Section(Section {
-            name: "causes",
-            says: format!(
-                "{} of {}",
-                count(causes.len(), "cause"),
-                count(steps, "step")
-            ),
-            more: String::new(),
-            tone: Tone::Warn,
-            pane: Some("causes"),
-        }));
+        let (number, steps) = (count(causes.len(), "cause"), count(steps, "step"));
+        let says = format!("{number} of {steps}");
+        rows.push(section("causes", Tone::Warn, "causes", says));
         let shown = causes.iter().take(CAUSES_MAX).cloned();
         rows.extend(shown.map(|it| HomeRow::Cause(Box::new(it), most)));
     }
@@ -300,15 +274,11 @@ impl HomePane {
     fn resources(&self, rows: &mut Vec<HomeRow>) {
         let counts = self.census.counts();
         let total: u64 = counts.iter().map(|it| it.total()).sum();
-        let (counted, kinds) = self.census.progress();
-        let is_complete = kinds > 0 && counted == kinds;
-        let says = match counted {
-            0 => "not counted yet".to_owned(),
-            _ if is_complete => format!("{} of all kinds", count(total, "resource")),
-            _ => format!(
-                "{}, {counted} of {kinds} kinds counted",
-                count(total, "resource")
-            ),
+        let total = count(total, "resource");
+        let says = match self.census.progress() {
+            (0, _) => "not counted yet".to_owned(),
+            (counted, kinds) if counted == kinds => format!("{total} of all kinds"),
+            (counted, kinds) => format!("{total}, {counted} of {kinds} kinds counted"),
         };
         rows.push(HomeRow::Section(Section {
             name: "resources",
@@ -365,12 +335,14 @@ fn due_words(upcoming: &Upcoming) -> String {
     let ends = DUE_WITHIN.map(|end| format!("within {}", duration::rough(end)));
     let ends = ends.into_iter().chain(["later".to_owned()]);
     let due = upcoming.columns.iter().copied().zip(ends);
-    let all = std::iter::once((upcoming.now, "now".to_owned())).chain(due);
-    let some = all.filter(|(steps, _)| *steps > 0).take(DUE_MAX);
-    let words: Vec<String> = some
-        .map(|(n, when)| format!("{} {when}", thousands(n)))
-        .collect();
-    words.join(", ")
+    numbers([(upcoming.now, "now".to_owned())].into_iter().chain(due))
+}
+
+/// The first numbers that are not zero, such as `2 stuck, 1 refused`.
+fn numbers<W: Display>(all: impl IntoIterator<Item = (u64, W)>) -> String {
+    let some = all.into_iter().filter(|(n, _)| *n > 0).take(NUMBERS_MAX);
+    let words = some.map(|(n, word)| format!("{} {word}", thousands(n)));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn state(row: &HomeRow, look: &RenderContext) -> Cell {
@@ -381,22 +353,15 @@ fn state(row: &HomeRow, look: &RenderContext) -> Cell {
         HomeRow::Deletion(deletion) => inner(look.deletion_state(deletion)),
         HomeRow::Site(site) => inner(site_state(site, look)),
         HomeRow::Cause(group, most) => {
-            let bar = look.bar(
-                &Counts {
-                    gone: group.steps,
-                    total: *most,
-                    ..Counts::default()
-                },
-                BAR,
-            );
-            inner(Cell::new(bar, Tone::Warn))
+            let counts = Counts {
+                gone: group.steps,
+                total: *most,
+                ..Counts::default()
+            };
+            inner(Cell::new(look.bar(&counts, BAR), Tone::Warn))
         }
         HomeRow::Kind(it) => {
-            let tone = if it.is_partial() {
-                Tone::Warn
-            } else {
-                Tone::Plain
-            };
+            let tone = if it.is_partial() { Tone::Warn } else { Tone::Plain };
             inner(Cell::new(it.total_words(look), tone))
         }
         HomeRow::LastDay(_) => Cell::new("last 24 h", Tone::Good),
@@ -412,11 +377,8 @@ fn facts(row: &HomeRow, look: &RenderContext) -> Cell {
         HomeRow::Step(step) => Cell::plain(step_reason(step)),
         HomeRow::Deletion(it) if it.counts.total == 0 => Cell::plain(refusal_reason(it)),
         HomeRow::Deletion(it) => {
-            let bar = look.bar(&it.counts, BAR);
-            Cell::new(
-                format!("{bar} {}", progress_words(&it.counts)),
-                look.deletion_state(it).tone,
-            )
+            let (bar, words) = (look.bar(&it.counts, BAR), progress_words(&it.counts));
+            Cell::new(format!("{bar} {words}"), look.deletion_state(it).tone)
         }
         HomeRow::Cause(group, _) => Cell::plain(cause_words(&group.cause)),
         HomeRow::Kind(it) => Cell::dim(it.by_site(look)),
@@ -430,17 +392,11 @@ fn site_facts(site: &SiteStatus, look: &RenderContext) -> String {
         return site.reason.clone();
     }
     let latency = site.latency_ms.map(|ms| format!("{ms} ms"));
-    let errors = site
-        .error_percent
-        .map(|percent| format!("{percent}% errors"));
+    let errors = site.error_percent.map(|it| format!("{it}% errors"));
     let calls = format!("{} of {} calls", site.in_flight, site.concurrency_limit);
     let read_only = site.read_only.then(|| "read-only".to_owned());
-    let facts = latency
-        .into_iter()
-        .chain(errors)
-        .chain([calls])
-        .chain(read_only);
-    facts.collect::<Vec<_>>().join(look.dot())
+    let facts = [latency, errors, Some(calls), read_only];
+    facts.into_iter().flatten().collect::<Vec<_>>().join(look.dot())
 }
 
 /// The next key for the row; for a deletion that runs, the time that is left.
@@ -528,12 +484,12 @@ impl ListPane for HomePane {
     fn details(&self, row: &HomeRow, look: &RenderContext) -> Vec<Cell> {
         match row {
             HomeRow::Section(section) => {
+                let mut says = format!("{}: {}", section.name, section.says);
+                if !section.more.is_empty() {
+                    says = [&*says, &section.more].join(look.dot());
+                }
                 let opens = section.pane.map(|pane| format!("{{open}} opens :{pane}"));
-                let says = format!("{}: {}", section.name, section.says);
-                let says = [says, section.more.clone()].into_iter();
-                let says: Vec<String> = says.filter(|text| !text.is_empty()).collect();
-                let lines: Vec<String> = [says.join(look.dot())].into_iter().chain(opens).collect();
-                look.texts(&lines)
+                look.texts(&[says].into_iter().chain(opens).collect::<Vec<_>>())
             }
             HomeRow::Step(step) => WorkItem::Step(step).lines_in_full(look),
             HomeRow::Deletion(it) => WorkItem::Deletion(it).lines_in_full(look),
@@ -542,14 +498,13 @@ impl ListPane for HomePane {
                 Cell::plain(site_facts(site, look)),
                 Cell::dim(look.keys.spell("{open} opens :sites")),
             ],
-            HomeRow::Cause(group, _) => vec![
-                Cell::plain(format!(
-                    "{}, the first since {}",
-                    count(group.steps, "step"),
-                    look.time(group.since)
-                )),
-                Cell::dim(format!("one of them: {}", group.message)),
-            ],
+            HomeRow::Cause(group, _) => {
+                let (steps, since) = (count(group.steps, "step"), look.time(group.since));
+                vec![
+                    Cell::plain(format!("{steps}, the first since {since}")),
+                    Cell::dim(format!("one of them: {}", group.message)),
+                ]
+            }
             HomeRow::Kind(it) => it.lines(look),
             HomeRow::LastDay(_) => look.texts(&["{open} opens :deletions"]),
         }

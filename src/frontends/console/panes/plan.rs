@@ -40,13 +40,12 @@ struct PlanPane {
 }
 
 pub(super) fn of(targets: Vec<Target>, cascade: bool) -> Box<dyn Pane> {
-    let options = PlanOptions {
-        cascade,
-        ..PlanOptions::default()
-    };
     Box::new(PlanPane {
         targets,
-        options,
+        options: PlanOptions {
+            cascade,
+            ..PlanOptions::default()
+        },
         stage: Stage::Planning(0),
         planned_at: None,
         list: List::default(),
@@ -99,13 +98,11 @@ impl PlanPane {
         let (ask, accepted) = match self.targets.as_slice() {
             [Target { key, name }] => {
                 let short = short_id(&key.id).to_owned();
+                let by_id = format!("the short id {short}");
                 // A name with characters that are shown escaped cannot be typed, so only the short id is accepted.
                 match !name.is_empty() && text::escape(name) == *name {
-                    true => (
-                        format!("the name \"{name}\" or the short id {short}"),
-                        vec![name.clone(), short],
-                    ),
-                    false => (format!("the short id {short}"), vec![short]),
+                    true => (format!("the name \"{name}\" or {by_id}"), vec![name.clone(), short]),
+                    false => (by_id, vec![short]),
                 }
             }
             many => {
@@ -116,12 +113,10 @@ impl PlanPane {
         let plan_hash = plan.hash.clone();
         let named = NamedOptions::default();
         let command = Command::DeletePlan { plan_hash, named };
+        let lines = vec![format!("Delete {}", self.target_words()), plan_words(plan, ", ")];
+        let sites = plan.steps.iter().map(|step| &step.site);
         let confirm = Confirm::new(ask, accepted, "delete".to_owned(), command);
-        let confirm = confirm.saying(vec![
-            format!("Delete {}", self.target_words()),
-            plan_words(plan, ", "),
-        ]);
-        confirm.at(plan.steps.iter().map(|step| &step.site), snapshot)
+        confirm.saying(lines).at(sites, snapshot)
     }
 
     fn act_ready(&mut self, plan: &Arc<Plan>, action: Action, context: &mut Context) {
@@ -226,9 +221,8 @@ impl Pane for PlanPane {
             true => Cell::new(format!("{} {counts}", look.pick("▶", ">")), Tone::Strong),
             false => look.bad(format!("must not start: {counts}")),
         }];
-        lines.push(Cell::dim(
-            plan_options_words(&plan.options).join(look.dot()),
-        ));
+        let options = plan_options_words(&plan.options);
+        lines.push(Cell::dim(options.join(look.dot())));
         let warnings = plan.warnings.iter();
         lines.extend(warnings.map(|w| Cell::new(format!("! {w}"), Tone::Warn)));
         lines
@@ -241,7 +235,7 @@ impl Pane for PlanPane {
             if let Some(blocker) = &refusal.blocker {
                 let words = blocker_words(blocker);
                 lines.push(Cell::plain(format!("blocked by {words}")));
-                lines.push(Cell::dim(format!("id {} at {}", blocker.id, blocker.site)));
+                lines.push(id_line(&blocker.id, &blocker.site));
             }
             return lines;
         }
@@ -302,8 +296,7 @@ impl Pane for PlanPane {
 
     fn receipt(&mut self, ticket: u64, reply: &Reply, context: &mut Context) -> bool {
         match &self.stage {
-            Stage::Planning(own) if *own == ticket => {}
-            Stage::Starting(_, own) if *own == ticket => {}
+            Stage::Planning(own) | Stage::Starting(_, own) if *own == ticket => {}
             _ => return false,
         }
         match reply {
@@ -313,13 +306,11 @@ impl Pane for PlanPane {
                 existing,
             })) => {
                 let short = short_id(deletion_id);
-                context.say(
-                    Tone::Good,
-                    match existing {
-                        true => format!("it was being deleted already, by deletion {short}"),
-                        false => format!("accepted as deletion {short}"),
-                    },
-                );
+                let accepted = match existing {
+                    true => format!("it was being deleted already, by deletion {short}"),
+                    false => format!("accepted as deletion {short}"),
+                };
+                context.say(Tone::Good, accepted);
                 let tree = Route::Tree(deletion_id.clone());
                 context.requests.push(PaneRequest::Replace(tree));
             }
@@ -355,12 +346,10 @@ impl Pane for PlanPane {
     }
 
     fn confirmed(&mut self, ticket: u64) -> bool {
-        match &self.stage {
-            Stage::Ready(plan) => {
-                self.stage = Stage::Starting(plan.clone(), ticket);
-                true
-            }
-            _ => false,
-        }
+        let Stage::Ready(plan) = &self.stage else {
+            return false;
+        };
+        self.stage = Stage::Starting(plan.clone(), ticket);
+        true
     }
 }

@@ -1,6 +1,7 @@
 //! One deletion as a tree of its steps, which shows their progress.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
@@ -12,9 +13,9 @@ use crate::control::{ControlError, query};
 use crate::domain::awaiting::silent_deployment;
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{
-    Blocker, Counts, Deletion, Event as LedgerEvent, Step, StepState, short_id,
+    Blocker, Counts, Deletion, Event as LedgerEvent, Plan, Step, StepState, short_id,
 };
-use crate::frontends::console::about::deletion_lines;
+use crate::frontends::console::about::{datum, deletion_lines};
 use crate::present::{blocker_words, count, pace_words, progress_words, target_words};
 
 /// Maximum number of steps below which branches are read at once.
@@ -36,8 +37,8 @@ struct TreePane {
     /// The query for steps of a branch under way: its ticket, the branch, and the indices of the steps.
     asked_members: Option<(u64, i64, Range<usize>)>,
     search: Option<Search>,
-    /// Ticket of the query for the frozen plan, which names the resources without steps.
-    frozen: Option<u64>,
+    /// The frozen plan, which names the resources without steps.
+    frozen: Feed<Arc<Plan>>,
     /// Sequence number of the last event that the rows already include.
     since: i64,
     list: List,
@@ -45,7 +46,7 @@ struct TreePane {
 }
 
 pub(super) fn of(id: String) -> Box<dyn Pane> {
-    let of = id.clone();
+    let (of, of_frozen) = (id.clone(), id.clone());
     Box::new(TreePane {
         id,
         deletion: Feed::of(move |_| query::Deletion { id: of.clone() }),
@@ -54,7 +55,10 @@ pub(super) fn of(id: String) -> Box<dyn Pane> {
         left_below: Vec::new(),
         asked_members: None,
         search: None,
-        frozen: None,
+        frozen: Feed::of(move |_| query::FrozenPlan {
+            deletion_id: of_frozen.clone(),
+            without_steps: true,
+        }),
         since: i64::MAX,
         list: List::default(),
         forest: Forest::default(),
@@ -105,14 +109,10 @@ impl TreePane {
         }
     }
 
-    /// Number of rows that are kept loaded on each side of the cursor: as many as the screen has.
-    fn near(&self) -> usize {
-        self.list.height.max(NEAR_MIN)
-    }
-
+    /// The rows that are kept loaded: on each side of the cursor as many as the screen has.
     fn around_cursor(&self) -> Range<usize> {
-        let cursor = self.list.cursor;
-        cursor.saturating_sub(self.near())..cursor + self.near() + 1
+        let (cursor, near) = (self.list.cursor, self.list.height.max(NEAR_MIN));
+        cursor.saturating_sub(near)..cursor + near + 1
     }
 
     fn ask_below(&mut self, context: &mut Context) {
@@ -148,21 +148,22 @@ impl TreePane {
 
     /// Lays out the rows again; the cursor stays on the row with the key `held`.
     fn relayout(&mut self, held: Option<RowKey>) {
-        match &self.search {
-            Some(search) => {
-                let found = search.rows().iter().map(Node::live);
-                self.forest.show(Some(found.collect()));
-            }
-            None => self.forest.show(None),
-        }
+        let found = self.search.as_ref().map(Search::rows);
+        self.forest
+            .show(found.map(|found| found.iter().map(Node::live).collect()));
         self.list
             .follow(held.and_then(|key| self.forest.row_of(key)));
+    }
+
+    /// The key of the row under the cursor.
+    fn held(&self) -> Option<RowKey> {
+        self.forest.key(self.list.cursor)
     }
 
     /// Drops the tree, because the replay shows a time at which the deletion had no steps.
     fn forget(&mut self) {
         self.forest = Forest::default();
-        self.frozen = None;
+        self.frozen.rows.clear();
     }
 
     fn invalidate(&mut self) {
@@ -172,16 +173,13 @@ impl TreePane {
         }
     }
 
-    fn unfold(&mut self, context: &mut Context) -> bool {
-        let unfolds = self.forest.set_unfolded(true, &mut self.list);
-        if unfolds {
+    /// Opens or folds the row under the cursor; returns false if there was nothing to open or to fold.
+    fn set_unfolded(&mut self, unfolds: bool, context: &mut Context) -> bool {
+        let is_changed = self.forest.set_unfolded(unfolds, &mut self.list);
+        if is_changed && unfolds {
             self.ask(context);
         }
-        unfolds
-    }
-
-    fn fold(&mut self) {
-        self.forest.set_unfolded(false, &mut self.list);
+        is_changed
     }
 
     /// Shows the timeline of a step, or opens or folds a line.
@@ -196,8 +194,8 @@ impl TreePane {
                 context.say(Tone::Dim, why);
             }
             None => {
-                if !self.unfold(context) {
-                    self.fold();
+                if !self.set_unfolded(true, context) {
+                    self.set_unfolded(false, context);
                 }
             }
         }
@@ -228,7 +226,7 @@ impl TreePane {
     ) {
         match answer {
             Ok(answer) => {
-                let held = self.forest.key(self.list.cursor);
+                let held = self.held();
                 if !take(&mut self.forest, answer) {
                     self.below.invalidate();
                 }
@@ -254,7 +252,7 @@ fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
     };
     vec![
         Cell::plain(blocker_words(by)),
-        Cell::dim(format!("id {} at {}", by.id, by.site)),
+        id_line(&by.id, &by.site),
         Cell::dim(release.unwrap_or_else(|| advice.to_owned())),
     ]
 }
@@ -319,8 +317,7 @@ impl Pane for TreePane {
             let pace = pace_words(deletion, |at| look.time(at));
             let facts: Vec<String> = [progress].into_iter().chain(pace).collect();
             lines.push(Cell::new(facts.join(look.dot()), state.tone));
-            let note = Some(&deletion.note).filter(|note| !note.is_empty());
-            lines.extend(note.map(Cell::plain));
+            lines.extend(non_empty(&deletion.note).map(Cell::plain));
         }
         if let Some(search) = &self.search {
             let all = self.deletion().map_or(0, |d| d.counts.total);
@@ -344,13 +341,11 @@ impl Pane for TreePane {
                 (None, None) => Vec::new(),
             };
         };
-        let does = format!("{} {}", node.does(), node.words());
-        let why = Some(&node.why).filter(|why| !why.is_empty()).cloned();
-        let facts: Vec<String> = [does].into_iter().chain(why).collect();
-        let mut lines = vec![
-            Cell::plain(facts.join(look.dot())),
-            Cell::dim(format!("id {} at {}", node.key.id, node.key.site)),
-        ];
+        let mut does = format!("{} {}", node.does(), node.words());
+        if !node.why.is_empty() {
+            does = [&*does, &node.why].join(look.dot());
+        }
+        let mut lines = vec![Cell::plain(does), id_line(&node.key.id, &node.key.site)];
         if let Some(live) = &node.live {
             if live.recreated > 0 {
                 let times = count(u64::from(live.recreated), "time");
@@ -376,13 +371,11 @@ impl Pane for TreePane {
                 "They appear here once it is planned.",
             ],
         };
+        let loading = search.map_or("Reading the steps…", |_| "Searching the steps…");
         Vacancy {
             load: search.map_or_else(|| self.below.load(), Search::load),
             noun: "step".into(),
-            loading: vec![Cell::dim(match search {
-                Some(_) => "Searching the steps…",
-                None => "Reading the steps…",
-            })],
+            loading: vec![Cell::dim(loading)],
             failed: look.texts(FAILED),
             nothing: look.texts(nothing),
         }
@@ -394,8 +387,7 @@ impl Pane for TreePane {
         self.search = searches.then(|| Search::new(&self.id, filter));
         // The rows on the screen stay until something is found.
         if self.search.is_none() {
-            let held = self.forest.key(self.list.cursor);
-            self.relayout(held);
+            self.relayout(self.held());
         }
     }
 
@@ -403,11 +395,8 @@ impl Pane for TreePane {
         self.since = context.snapshot.last_event;
         self.invalidate();
         self.deletion.invalidate();
-        if self.frozen.is_none() {
-            self.frozen = Some(context.outbox.ask(query::FrozenPlan {
-                deletion_id: self.id.clone(),
-                without_steps: true,
-            }));
+        if self.frozen.rows.is_empty() {
+            self.frozen.ask_at_once(context);
         }
         self.ask(context);
     }
@@ -433,14 +422,11 @@ impl Pane for TreePane {
     }
 
     fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
-        let asked_frozen = self.frozen;
-        if let Some(plan) = arrived.take::<query::FrozenPlan>(&mut self.frozen) {
+        if self.frozen.answer(arrived, context) {
             // Without the plan the tree lacks only resources without steps; there may be a plan later.
-            if let Ok(plan) = plan {
-                self.frozen = asked_frozen;
+            if let Some(plan) = self.frozen.rows.first() {
                 self.forest.add_sections(&plan.automatic, &plan.unset);
-                let held = self.forest.key(self.list.cursor);
-                self.relayout(held);
+                self.relayout(self.held());
             }
             return true;
         }
@@ -463,11 +449,10 @@ impl Pane for TreePane {
             self.took(answer, take_outline, context);
             return true;
         }
-        let members = self.asked_members.clone();
-        if let Some((ticket, branch, asked)) = members.filter(|(it, ..)| arrived.is_to(Some(*it)))
+        let members = self.asked_members.take_if(|(it, ..)| arrived.is_to(Some(*it)));
+        if let Some((ticket, branch, asked)) = members
             && let Some(answer) = arrived.take::<query::BranchSteps>(&mut Some(ticket))
         {
-            self.asked_members = None;
             let load = |forest: &mut Forest, rows: Vec<Step>| {
                 let nodes = rows.iter().map(Node::live).collect();
                 forest.load(branch, asked, nodes)
@@ -478,8 +463,7 @@ impl Pane for TreePane {
         let search = self.search.as_mut();
         let is_found = search.is_some_and(|search| search.answer(arrived, context));
         if is_found {
-            let held = self.forest.key(self.list.cursor);
-            self.relayout(held);
+            self.relayout(self.held());
             self.ask(context);
         }
         is_found
@@ -488,9 +472,9 @@ impl Pane for TreePane {
     fn followed(&mut self, events: &[LedgerEvent]) {
         let mut moved = false;
         for event in events.iter().filter(|event| event.seq > self.since) {
-            let name = event.data.get("state").and_then(|name| name.as_str());
+            let name = datum(event, "state");
             let mut states = StepState::ALL.into_iter();
-            let state = states.find(|state| Some(state.as_str()) == name);
+            let state = states.find(|state| state.as_str() == name);
             if let (Some(step), Some(state)) = (event.step_id, state) {
                 moved |= self.forest.patch(step, state);
                 // Only the engine knows the counts of folded lines.
@@ -498,12 +482,12 @@ impl Pane for TreePane {
             }
         }
         if moved && self.search.is_none() {
-            let held = self.forest.key(self.list.cursor);
-            self.relayout(held);
+            self.relayout(self.held());
         }
     }
 
     fn act(&mut self, action: Action, context: &mut Context) {
+        use Action::{Blockers, Ladder, Retry, Yaml};
         let row = self.list.cursor;
         let node = self.forest.step(row);
         let of_step = node.filter(|node| match action {
@@ -512,10 +496,9 @@ impl Pane for TreePane {
         });
         match (action, of_step, self.deletion()) {
             (Action::Open, ..) => self.open_row(context),
-            (Action::Unfold, ..) => {
-                self.unfold(context);
+            (Action::Unfold | Action::Fold, ..) => {
+                self.set_unfolded(action == Action::Unfold, context);
             }
-            (Action::Fold, ..) => self.fold(),
             (Action::Refresh, ..) => {
                 self.invalidate();
                 self.deletion.invalidate();
@@ -529,15 +512,11 @@ impl Pane for TreePane {
                 self.list.copy(id.clone(), texts, context);
             }
             (Action::Explain, ..) => {
-                let explain = |node: &Node| Route::Explain(node.key.clone(), node.words());
-                let route = node.map(explain).map(PaneRequest::Push);
-                context.requests.extend(route);
+                if let Some(node) = node {
+                    context.push(Route::Explain(node.key.clone(), node.words()));
+                }
             }
-            (
-                Action::Blockers | Action::Retry | Action::Ladder | Action::Yaml,
-                Some(node),
-                _,
-            ) => {
+            (Blockers | Retry | Ladder | Yaml, Some(node), _) => {
                 act(&PurgeScope::Step(node.id), node.words(), action, context);
             }
             (_, _, Some(deletion)) => WorkItem::Deletion(deletion).act(action, context),

@@ -48,6 +48,20 @@ enum What {
     Refused,
 }
 
+/// What one row shows.
+#[derive(Clone, Copy)]
+enum Shown<'f> {
+    /// A step of a branch; `None` if it is not loaded yet.
+    Step(&'f Known, Option<&'f Node>),
+    Group(&'f Known),
+    Section(PlanRole),
+    /// A step that a blocker at another deployment blocks, and that blocker.
+    Elsewhere(&'f Node, &'f Blocker),
+    /// A step that a filter found.
+    Found(&'f Node),
+    Refused(&'f Refusal),
+}
+
 /// A branch, and those of its steps that are loaded.
 #[derive(Debug)]
 struct Known {
@@ -167,14 +181,11 @@ impl Forest {
             PlanRole::Automatic => -2 * id - 1,
             PlanRole::Unset => -2 * id - 2,
         };
-        let mut added: Vec<Known> = tree
-            .branches
-            .into_iter()
-            .map(|branch| {
-                let id = id(branch.id);
-                Known::new(Branch { id, ..branch }, part)
-            })
-            .collect();
+        let branches = tree.branches.into_iter().map(|branch| {
+            let id = id(branch.id);
+            Known::new(Branch { id, ..branch }, part)
+        });
+        let mut added: Vec<Known> = branches.collect();
         let waves = tree.waves.iter();
         for ((step, at), wave) in steps.iter().zip(&tree.branch_of).zip(waves) {
             // The cloud chooses the order of the others.
@@ -308,88 +319,96 @@ impl Forest {
 
     pub(crate) fn key(&self, row: usize) -> Option<RowKey> {
         let (span, offset) = self.span(row)?;
-        Some(match span.what {
-            What::Run(branch, from) => match self.known(branch)?.node(from + offset) {
-                Some(node) => RowKey::Node(node.id, node.part),
-                None => RowKey::Member(branch, from + offset),
-            },
-            What::Group(branch) => RowKey::Group(branch),
-            What::Section(part) => RowKey::Section(part),
-            What::Elsewhere(branch, index, nth) => {
-                RowKey::Elsewhere(self.known(branch)?.node(index)?.id, nth)
-            }
-            What::Found => {
-                let node = self.found.as_ref()?.get(offset)?;
+        Some(match (span.what, self.shown(row)?) {
+            (_, Shown::Step(_, Some(node)) | Shown::Found(node)) => {
                 RowKey::Node(node.id, node.part)
             }
-            What::Refused => RowKey::Refused(offset),
+            (What::Run(branch, from), _) => RowKey::Member(branch, from + offset),
+            (What::Group(branch), _) => RowKey::Group(branch),
+            (What::Section(part), _) => RowKey::Section(part),
+            (What::Elsewhere(.., nth), Shown::Elsewhere(node, _)) => RowKey::Elsewhere(node.id, nth),
+            (What::Refused, _) => RowKey::Refused(offset),
+            (What::Elsewhere(..) | What::Found, _) => return None,
         })
     }
 
     /// Returns the current position of a row, if its step is loaded.
     pub(crate) fn row_of(&self, key: RowKey) -> Option<usize> {
-        self.spans.iter().find_map(|span| match (span.what, key) {
-            (What::Group(branch), RowKey::Group(wanted)) if branch == wanted => Some(span.row),
-            (What::Section(part), RowKey::Section(wanted)) if part == wanted => Some(span.row),
-            (What::Elsewhere(branch, index, nth), RowKey::Elsewhere(id, wanted)) => {
-                let node = self.known(branch)?.node(index)?;
-                (node.id == id && nth == wanted).then_some(span.row)
-            }
-            (What::Run(branch, from), RowKey::Member(wanted, index)) if branch == wanted => {
-                let offset = index.checked_sub(from).filter(|offset| *offset < span.len);
-                offset.map(|offset| span.row + offset)
-            }
-            (What::Run(branch, from), RowKey::Node(id, part)) => {
+        self.spans.iter().find_map(|span| {
+            let is_in_span = |offset: &usize| *offset < span.len;
+            let offset = match (span.what, key) {
+                (What::Run(branch, from), RowKey::Member(wanted, index)) if branch == wanted => {
+                    index.checked_sub(from).filter(is_in_span)
+                }
+                (What::Run(branch, from), RowKey::Node(id, part)) => {
+                    let known = self.known(branch)?;
+                    let loaded = (known.asked.start..).zip(&known.nodes);
+                    let places = known.places.iter().map(|(index, node)| (*index, node));
+                    let nodes = loaded.chain(places);
+                    let mut found = nodes.filter(|(_, node)| (node.id, node.part) == (id, part));
+                    found.find_map(|(index, _)| index.checked_sub(from).filter(is_in_span))
+                }
+                (What::Found, RowKey::Node(id, part)) => {
+                    let mut nodes = self.found.iter().flatten();
+                    nodes.position(|node| (node.id, node.part) == (id, part))
+                }
+                (What::Refused, RowKey::Refused(at)) => Some(at),
+                (What::Run(..) | What::Found | What::Refused, _) => None,
+                // The other spans have one row.
+                _ => (self.key(span.row) == Some(key)).then_some(0),
+            };
+            offset.map(|offset| span.row + offset)
+        })
+    }
+
+    /// Returns what a row shows.
+    fn shown(&self, row: usize) -> Option<Shown<'_>> {
+        let (span, offset) = self.span(row)?;
+        Some(match span.what {
+            What::Run(branch, from) => {
                 let known = self.known(branch)?;
-                let loaded = (known.asked.start..).zip(&known.nodes);
-                let places = known.places.iter().map(|(index, node)| (*index, node));
-                let mut nodes = loaded.chain(places);
-                nodes.find_map(|(index, node)| {
-                    let is_it = (node.id, node.part) == (id, part);
-                    let offset = index.checked_sub(from).filter(|offset| *offset < span.len);
-                    offset.filter(|_| is_it).map(|offset| span.row + offset)
-                })
+                Shown::Step(known, known.node(from + offset))
             }
-            (What::Found, RowKey::Node(id, part)) => {
-                let mut nodes = self.found.iter().flatten();
-                let at = nodes.position(|node| (node.id, node.part) == (id, part))?;
-                Some(span.row + at)
+            What::Group(branch) => Shown::Group(self.known(branch)?),
+            What::Section(part) => Shown::Section(part),
+            What::Elsewhere(branch, index, nth) => {
+                let node = self.known(branch)?.node(index)?;
+                Shown::Elsewhere(node, &node.elsewhere().get(nth)?.1)
             }
-            (What::Refused, RowKey::Refused(at)) => Some(span.row + at),
-            _ => None,
+            What::Found => Shown::Found(self.found.as_ref()?.get(offset)?),
+            What::Refused => Shown::Refused(self.refused.get(offset)?),
         })
     }
 
     pub(crate) fn node(&self, row: usize) -> Option<&Node> {
-        let (span, offset) = self.span(row)?;
-        match span.what {
-            What::Run(branch, from) => self.known(branch)?.node(from + offset),
-            What::Found => self.found.as_ref()?.get(offset),
-            What::Group(_) | What::Section(_) | What::Elsewhere(..) | What::Refused => None,
+        match self.shown(row)? {
+            Shown::Step(_, node) => node,
+            Shown::Found(node) => Some(node),
+            _ => None,
         }
     }
 
     pub(crate) fn refusal(&self, row: usize) -> Option<&Refusal> {
-        let (span, offset) = self.span(row)?;
-        let refused = self.refused.get(offset);
-        refused.filter(|_| matches!(span.what, What::Refused))
+        match self.shown(row)? {
+            Shown::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
     }
 
     /// Returns the row's step, or the step that the row's blocker blocks.
     pub(crate) fn step(&self, row: usize) -> Option<&Node> {
-        match self.span(row)?.0.what {
-            What::Elsewhere(branch, index, _) => self.known(branch)?.node(index),
+        match self.shown(row)? {
+            Shown::Elsewhere(blocked, _) => Some(blocked),
             _ => self.node(row),
         }
     }
 
     /// Returns the row's blocker, if it is one at another deployment.
     pub(crate) fn elsewhere(&self, row: usize) -> Option<&Blocker> {
-        let What::Elsewhere(branch, index, nth) = self.span(row)?.0.what else {
-            return None;
-        };
-        let all = self.known(branch)?.node(index)?.elsewhere();
-        all.get(nth).map(|(_, by)| by)
+        match self.shown(row)? {
+            Shown::Elsewhere(_, by) => Some(by),
+            _ => None,
+        }
     }
 
     /// Opens or folds the row under the cursor. The cursor stays on the row, or goes to the line that was folded.
@@ -411,58 +430,46 @@ impl Forest {
         let Some((span, offset)) = self.span(row) else {
             return false;
         };
-        match span.what {
-            What::Group(branch) => self.opened.insert(branch),
-            What::Run(branch, from) => {
-                let index = from + offset;
-                let Some(known) = self.branches.get_mut(&branch) else {
-                    return false;
-                };
-                let Some(node) = known.node(index).cloned() else {
-                    return false;
-                };
-                let (id, is_group) = (node.id, known.is_group());
-                if !known.opens(&node) {
-                    return false;
-                }
-                if is_group {
-                    known.places.insert(index, node);
-                }
-                let was_open = self.is_open(id, is_group);
-                self.unfolded.insert(id, true);
-                !was_open
-            }
-            What::Section(_) | What::Elsewhere(..) | What::Found | What::Refused => false,
+        let (branch, from) = match span.what {
+            What::Group(branch) => return self.opened.insert(branch),
+            What::Run(branch, from) => (branch, from),
+            What::Section(_) | What::Elsewhere(..) | What::Found | What::Refused => return false,
+        };
+        let known = self.branches.get_mut(&branch);
+        let opens = known.and_then(|known| {
+            let node = known.node(from + offset).filter(|node| known.opens(node));
+            Some((node?.clone(), known))
+        });
+        let Some((node, known)) = opens else {
+            return false;
+        };
+        let (id, is_group) = (node.id, known.is_group());
+        if is_group {
+            known.places.insert(from + offset, node);
         }
+        let was_open = self.is_open(id, is_group);
+        self.unfolded.insert(id, true);
+        !was_open
     }
 
     /// Folds the row if it is open, or else the row above it that contains it. Returns the row that the cursor
     /// moves to.
     fn fold(&mut self, row: usize) -> Option<RowKey> {
-        let (span, offset) = self.span(row)?;
-        let (what, depth) = (span.what, span.depth);
-        match what {
-            What::Group(branch) if self.opened.remove(&branch) => {
-                return Some(RowKey::Group(branch));
+        let depth = self.span(row)?.0.depth;
+        let is_open = match self.shown(row)? {
+            Shown::Group(known) => self.opened.contains(&known.branch.id),
+            Shown::Step(known, Some(node)) => {
+                known.opens(node) && self.is_open(node.id, known.is_group())
             }
-            What::Run(branch, from) => {
-                let known = self.known(branch)?;
-                let is_group = known.is_group();
-                let node = known.node(from + offset);
-                let node = node.filter(|node| known.opens(node));
-                if let Some(id) = node.map(|node| node.id)
-                    && self.is_open(id, is_group)
-                {
-                    self.unfolded.insert(id, false);
-                    return Some(RowKey::Node(id, PlanRole::Step));
-                }
-            }
-            _ => {}
-        }
-        let above = self.spans.iter().rev();
-        let above = above.filter(|span| span.row < row && span.depth < depth);
-        let above = above.map(|span| span.end() - 1).next()?;
-        let key = self.key(above)?;
+            _ => false,
+        };
+        let mut above = self.spans.iter().rev();
+        let above = above.find(|span| span.row < row && span.depth < depth);
+        let folded = match is_open {
+            true => row,
+            false => above?.end() - 1,
+        };
+        let key = self.key(folded)?;
         if let RowKey::Group(branch) = key {
             self.opened.remove(&branch);
         } else if let RowKey::Node(id, PlanRole::Step) = key {
@@ -483,11 +490,9 @@ impl Forest {
         let known = self.branches.values_mut();
         let known = known.flat_map(|known| known.nodes.iter_mut().chain(known.places.values_mut()));
         let nodes = known.chain(self.found.iter_mut().flatten());
+        let own = nodes.filter(|node| node.id == step);
         let mut patched = false;
-        for live in nodes
-            .filter(|node| node.id == step)
-            .filter_map(|node| node.live.as_mut())
-        {
+        for live in own.filter_map(|node| node.live.as_mut()) {
             live.state = state;
             if !attention::STEP_STATES.contains(&state) {
                 live.elsewhere.clear();

@@ -1,11 +1,11 @@
 //! The texts in the rows of the tree.
 
 use crate::domain::awaiting::silent_deployment;
-use crate::domain::model::{Counts, Site, StepState, Target, short_id};
+use crate::domain::model::{Counts, Refusal, Site, StepState, Target, short_id};
 use crate::domain::outline::BY_URGENCY;
 
 use super::super::kit::{Cell, RenderContext, Tone};
-use super::{Forest, Known, Node, PlanRole, Span, What};
+use super::{Forest, Known, PlanRole, Shown, Span};
 use crate::present::{
     counts_words, kind_words, progress_words, resource_words, rule_words, thousands,
 };
@@ -16,43 +16,39 @@ const INDENT_MAX: u8 = 12;
 impl Forest {
     /// The name of a row with the guides of the tree, such as `  ├ port ×10,000`.
     pub(crate) fn label(&self, row: usize, look: &RenderContext) -> Cell {
-        let Some((span, offset)) = self.span(row) else {
+        let (Some((span, offset)), Some(shown)) = (self.span(row), self.shown(row)) else {
             return Cell::default();
         };
         let mut text = guides(span, offset + 1 == span.len, look);
         let (closed, open) = (look.pick("▸ ", "> "), look.pick("▾ ", "v "));
-        match span.what {
-            What::Run(..) | What::Found => {
-                let Some(node) = self.node(row) else {
-                    return Cell::dim(text + look.pick("…", "..."));
-                };
-                if self.is_folded(row, node) {
+        match shown {
+            Shown::Step(_, None) => Cell::dim(text + look.pick("…", "...")),
+            Shown::Step(_, Some(node)) | Shown::Found(node) => {
+                if let Shown::Step(known, _) = shown
+                    && known.opens(node)
+                    && !self.is_open(node.id, known.is_group())
+                {
                     text.push_str(closed);
                 }
                 text.push_str(&node.words());
                 Cell::plain(text + &self.at_site(&node.key.site, look))
             }
-            What::Group(branch) => {
-                let Some(Known { branch, .. }) = self.known(branch) else {
-                    return Cell::default();
-                };
+            Shown::Group(Known { branch, .. }) => {
                 let is_open = self.opened.contains(&branch.id);
                 text.push_str(if is_open { open } else { closed });
                 let (kind, times) = (kind_words(&branch.kind), look.pick(" ×", " x"));
-                let (total, site) = (
-                    thousands(branch.counts.total),
-                    self.at_site(&branch.site, look),
-                );
+                let total = thousands(branch.counts.total);
+                let site = self.at_site(&branch.site, look);
                 Cell::new(format!("{text}{kind}{times}{total}{site}"), Tone::Strong)
             }
-            What::Elsewhere(..) => self.elsewhere(row).map_or_else(Cell::default, |by| {
+            Shown::Elsewhere(_, by) => {
                 text.push_str(&resource_words(&by.kind, &by.name, &by.id));
                 if silent_deployment(by).is_none() {
                     text.push_str(&format!(" @{}", by.site));
                 }
                 Cell::plain(text)
-            }),
-            What::Section(part) => Cell::new(
+            }
+            Shown::Section(part) => Cell::new(
                 match part {
                     PlanRole::Automatic => "removed by the cloud itself, no call of ours",
                     PlanRole::Unset => "stays, and loses a reference",
@@ -60,20 +56,11 @@ impl Forest {
                 },
                 Tone::Strong,
             ),
-            What::Refused => self.refusal(row).map_or_else(Cell::default, |refusal| {
-                let Target { key, name } = &refusal.resource;
+            Shown::Refused(Refusal { resource, .. }) => {
+                let Target { key, name } = resource;
                 look.bad(resource_words(&key.kind, name, &key.id))
-            }),
+            }
         }
-    }
-
-    /// Whether the step has rows below it that are not shown.
-    fn is_folded(&self, row: usize, node: &Node) -> bool {
-        let Some(What::Run(branch, _)) = self.span(row).map(|(span, _)| span.what) else {
-            return false;
-        };
-        let known = self.known(branch).filter(|known| known.opens(node));
-        known.is_some_and(|known| !self.is_open(node.id, known.is_group()))
     }
 
     fn at_site(&self, site: &Site, look: &RenderContext) -> String {
@@ -85,34 +72,35 @@ impl Forest {
 
     /// The order in which the row goes; 1 goes first.
     pub(crate) fn order(&self, row: usize) -> String {
-        let wave = self.span(row).and_then(|(span, _)| match span.what {
-            What::Group(branch) => Some(self.known(branch)?.wave),
-            _ => Some(self.node(row)?.wave),
-        });
-        let wave = wave.filter(|wave| *wave > 0);
-        wave.map_or_else(String::new, |wave| wave.to_string())
+        let wave = match self.shown(row) {
+            Some(Shown::Group(known)) => known.wave,
+            _ => self.node(row).map_or(0, |node| node.wave),
+        };
+        (wave > 0).then(|| wave.to_string()).unwrap_or_default()
     }
 
     /// The action on the row's resources, in a word.
     pub(crate) fn does(&self, row: usize) -> Cell {
-        Cell::plain(match self.span(row).map(|(span, _)| span.what) {
-            Some(What::Refused) => return Cell::new("refused", Tone::Bad),
-            Some(What::Run(branch, _) | What::Group(branch)) => {
-                self.known(branch).map_or("", |known| match known.part {
-                    PlanRole::Step => known.branch.action.as_str(),
-                    part => part.word(),
-                })
-            }
-            _ => self.node(row).map_or("", Node::does),
+        Cell::plain(match self.shown(row) {
+            Some(Shown::Refused(_)) => return Cell::new("refused", Tone::Bad),
+            Some(Shown::Step(known, _) | Shown::Group(known)) => match known.part {
+                PlanRole::Step => known.branch.action.as_str(),
+                part => part.word(),
+            },
+            Some(Shown::Found(node)) => node.does(),
+            _ => "",
         })
     }
 
     /// The id of the row's resource, or of its blocker at another deployment.
     pub(crate) fn id(&self, row: usize) -> Option<&String> {
-        let refused = || Some(&self.refusal(row)?.resource.key.id);
-        let elsewhere = || Some(&self.elsewhere(row)?.id);
-        let node = self.node(row).map(|node| &node.key.id);
-        node.or_else(elsewhere).or_else(refused)
+        match self.shown(row)? {
+            Shown::Step(_, node) => node.map(|node| &node.key.id),
+            Shown::Found(node) => Some(&node.key.id),
+            Shown::Elsewhere(_, by) => Some(&by.id),
+            Shown::Refused(refusal) => Some(&refusal.resource.key.id),
+            Shown::Group(_) | Shown::Section(_) => None,
+        }
     }
 
     pub(crate) fn short_id(&self, row: usize) -> &str {
@@ -166,13 +154,11 @@ impl Forest {
             most_urgent.map_or(("", Tone::Dim), |state| look.step_glyph(state));
         // The numbers of stuck and blocked steps; if there are none, how many are gone.
         let problems = [StepState::Stuck, StepState::Blocked].into_iter();
-        let mut words: Vec<String> = problems
-            .filter(present)
-            .map(|state| {
-                let (glyph, _) = look.step_glyph(state);
-                format!("{glyph} {}", thousands(counts.of(state)))
-            })
-            .collect();
+        let words = problems.filter(present).map(|state| {
+            let (glyph, _) = look.step_glyph(state);
+            format!("{glyph} {}", thousands(counts.of(state)))
+        });
+        let mut words: Vec<String> = words.collect();
         if words.is_empty() && !glyph_of_all.is_empty() {
             words.push(format!("{glyph_of_all} {}", progress_words(counts)));
         }
@@ -186,10 +172,10 @@ impl Forest {
 
     /// The counts of a folded line.
     fn counts(&self, row: usize) -> Option<&Counts> {
-        let What::Group(branch) = self.span(row)?.0.what else {
-            return None;
-        };
-        Some(&self.known(branch)?.branch.counts)
+        match self.shown(row)? {
+            Shown::Group(known) => Some(&known.branch.counts),
+            _ => None,
+        }
     }
 }
 

@@ -40,7 +40,17 @@ pub(crate) use marks::MARKED_MAX;
 pub(crate) use rows::{List, Row, Rows};
 
 use crate::control::{Command, ControlError, Receipt, Snapshot};
-use crate::domain::model::Event as LedgerEvent;
+use crate::domain::model::{Event as LedgerEvent, Site};
+
+/// The line of a detail that tells where a resource is.
+pub(crate) fn id_line(id: &str, site: &Site) -> Cell {
+    Cell::dim(format!("id {id} at {site}"))
+}
+
+/// Returns a text, unless it is empty.
+pub(crate) fn non_empty(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
 
 /// The engine's answer to a command.
 pub(crate) type Reply = Result<Receipt, ControlError>;
