@@ -143,9 +143,9 @@ impl ListPane for TombstonesPane {
         columns! { row: Kept, look;
             fixed("PHASE", 10) => phase(row.tombstone.phase, look);  row.tombstone.phase.as_str().to_owned(),
             fixed("KIND", 18) => Cell::plain(kind_words(&row.tombstone.key.kind)),
-            ending(flex("NAME", 3)) => Cell::plain(name_or_id(row.name(), &row.tombstone.key.id)),
+            flex("NAME", 3).tail() => Cell::plain(name_or_id(row.name(), &row.tombstone.key.id)),
             // Shown only if the person chooses it: a resource has its name here, and its id in the detail.
-            ending(fixed("ID", 36).from(u16::MAX)) => Cell::dim(&row.tombstone.key.id),
+            fixed("ID", 36).tail().from(u16::MAX) => Cell::dim(&row.tombstone.key.id),
             flex("SITE", 2).from(60) => Cell::dim(look.site(&row.tombstone.key.site)),
             fixed("DELETED (UTC)", 13).from(120) => Cell::dim(look.maybe_time(row.tombstone.deleted_at)); time_key(row.tombstone.deleted_at),
             fixed("GONE (UTC)", 11).from(80) => Cell::dim(look.maybe_time(row.tombstone.gone_at)); time_key(row.tombstone.gone_at),
@@ -205,13 +205,5 @@ impl ListPane for TombstonesPane {
             Action::Release => context.confirm(release(&tombstone.key, context)),
             _ => {}
         }
-    }
-}
-
-/// Makes a narrow column keep the ends of its texts, because ids differ there.
-fn ending(column: Column) -> Column {
-    Column {
-        tail: true,
-        ..column
     }
 }

@@ -76,7 +76,10 @@ impl Forest {
             Some(Shown::Group(known)) => known.wave,
             _ => self.node(row).map_or(0, |node| node.wave),
         };
-        (wave > 0).then(|| wave.to_string()).unwrap_or_default()
+        match wave {
+            0 => String::new(),
+            wave => wave.to_string(),
+        }
     }
 
     /// The action on the row's resources, in a word.

@@ -63,14 +63,18 @@ pub(crate) fn attempts(look: &RenderContext) -> Column {
 }
 
 impl Column {
-    pub(crate) fn right(self) -> Self {
-        Self {
-            right: true,
-            ..self
-        }
+    pub(crate) fn right(mut self) -> Self {
+        self.right = true;
+        self
     }
-    pub(crate) fn from(self, from_width: u16) -> Self {
-        Self { from_width, ..self }
+    /// Keeps the end of a text that is too long, because ids differ there.
+    pub(crate) fn tail(mut self) -> Self {
+        self.tail = true;
+        self
+    }
+    pub(crate) fn from(mut self, from_width: u16) -> Self {
+        self.from_width = from_width;
+        self
     }
 }
 
@@ -89,11 +93,9 @@ pub(crate) struct Paired<'t, R> {
 }
 
 impl<'t, R> Paired<'t, R> {
-    pub(crate) fn by(self, key: impl Fn(&R) -> String + 't) -> Self {
-        Self {
-            key: Some(Box::new(key)),
-            ..self
-        }
+    pub(crate) fn by(mut self, key: impl Fn(&R) -> String + 't) -> Self {
+        self.key = Some(Box::new(key));
+        self
     }
 
     fn rank(&self, row: &R, look: &RenderContext) -> Natural {
@@ -222,35 +224,29 @@ impl<R> Table<'_, R> {
         if !names.iter().any(|name| chosen.contains(name)) {
             return Self(marked);
         }
-        let mut columns: Vec<_> = names
-            .into_iter()
-            .zip(marked.into_iter().map(Some))
-            .collect();
+        let columns = names.into_iter().zip(marked.into_iter().map(Some));
+        let mut columns: Vec<_> = columns.collect();
         let kept = chosen.iter().filter_map(|name| {
             let mut found = columns.iter_mut().filter(|(it, _)| it == name);
-            let Paired { column, cell, key } = found.find_map(|(_, it)| it.take())?;
-            let column = column.from(0);
-            Some(Paired { column, cell, key })
+            let paired = found.find_map(|(_, it)| it.take())?;
+            Some(Paired {
+                column: paired.column.from(0),
+                ..paired
+            })
         });
         Self(kept.collect())
     }
 
-    /// Returns the index of the next column to sort by, with its heading; `None` after the last one.
-    pub(super) fn next_column(
-        &self,
-        after: Option<Order>,
-        chosen: &[String],
-    ) -> Option<(usize, String)> {
+    /// Returns the index of the next column to sort by; `None` after the last one.
+    pub(super) fn next_column(&self, after: Option<Order>, chosen: &[String]) -> Option<usize> {
         let first = after.map_or(0, |order| order.column + 1);
-        let columns = self.0.iter().enumerate().skip(first);
+        let mut columns = self.0.iter().enumerate().skip(first);
         let has_any = self.0.iter().any(|it| chosen.contains(&it.name()));
-        let mut shown = columns.filter(|(_, it)| match has_any {
+        let next = columns.find(|(_, it)| match has_any {
             true => chosen.contains(&it.name()),
             false => it.column.from_width < WIDEST,
         });
-        shown
-            .next()
-            .map(|(at, it)| (at, it.column.heading.to_string()))
+        next.map(|(at, _)| at)
     }
 
     /// The key by which a row is sorted in a column.
@@ -258,9 +254,8 @@ impl<R> Table<'_, R> {
         Some(self.0.get(column)?.rank(row, look))
     }
 
-    pub(super) fn headings(&self) -> Vec<String> {
-        let headings = self.0.iter().map(|it| it.column.heading.to_string());
-        headings.collect()
+    pub(super) fn heading(&self, column: usize) -> Option<String> {
+        Some(self.0.get(column)?.column.heading.to_string())
     }
 
     /// The names of the columns, as filters write them.

@@ -60,10 +60,8 @@ impl Copied {
     pub(crate) fn row(pane: &dyn Pane) -> Self {
         let row = pane.list().cursor;
         let shown = pane.shown(row..row + 1, &ANY_SCREEN);
-        let cells = shown.rows.into_iter().flatten();
-        let cells: Vec<String> = cells
-            .map(|it| escape(it.text.trim()).into_owned())
-            .collect();
+        let cells = shown.rows.iter().flatten();
+        let cells: Vec<_> = cells.map(|it| escape(it.text.trim())).collect();
         Self {
             what: "the row",
             text: cells.join("\t").trim_end().to_owned(),
@@ -73,8 +71,7 @@ impl Copied {
 
 impl List {
     /// Copies the first of these texts; if the key is pressed again on the row with this key, the next one.
-    pub(crate) fn copy(&mut self, row: String, texts: Vec<Copied>, context: &mut Context) {
-        let mut texts = texts;
+    pub(crate) fn copy(&mut self, row: String, mut texts: Vec<Copied>, context: &mut Context) {
         texts.retain(|it| !it.text.is_empty());
         // In a pane of one column, the row may have the same text as the copy before it.
         texts.dedup_by(|later, earlier| later.text == earlier.text);
@@ -86,12 +83,9 @@ impl List {
         let next = if next < texts.len() { next + 1 } else { 1 };
         let first_line = text.lines().next().unwrap_or_default();
         let message = match texts.get(next).or(texts.first()) {
-            Some(following) if texts.len() > 1 => {
+            Some(Copied { what: then, .. }) if texts.len() > 1 => {
                 let key = context.keys.spell("{copy}");
-                format!(
-                    "copied {what} ({key} again: {}): {first_line}",
-                    following.what
-                )
+                format!("copied {what} ({key} again: {then}): {first_line}")
             }
             _ => format!("copied {first_line}"),
         };

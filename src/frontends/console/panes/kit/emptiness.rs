@@ -47,22 +47,15 @@ pub(crate) fn lines(pane: &dyn Pane, look: &RenderContext) -> Vec<Cell> {
                 true => String::new(),
                 false => format!(" matches \"{}\" and", filter.text()),
             };
-            vec![
-                Cell::plain(format!("No {}{fits} is in {scope}.", vacancy.noun)),
-                Cell::dim(
-                    look.keys
-                        .spell("{clear_scope} shows all clouds and projects."),
-                ),
-            ]
+            let none = format!("No {}{fits} is in {scope}.", vacancy.noun);
+            let hint = "{clear_scope} shows all clouds and projects.";
+            vec![Cell::plain(none), Cell::dim(look.keys.spell(hint))]
         }
-        Load::Answered if !filter.is_empty() => vec![
-            Cell::plain(format!(
-                "No {} matches \"{}\".",
-                vacancy.noun,
-                filter.text()
-            )),
-            Cell::dim(look.keys.spell("{back} shows all again.")),
-        ],
+        Load::Answered if !filter.is_empty() => {
+            let none = format!("No {} matches \"{}\".", vacancy.noun, filter.text());
+            let hint = "{back} shows all again.";
+            vec![Cell::plain(none), Cell::dim(look.keys.spell(hint))]
+        }
         Load::Answered | Load::Empty => vacancy.nothing,
     }
 }

@@ -40,10 +40,9 @@ impl Freshness {
             (Self::Asking, None) => Cell::new("asking…", Tone::Busy),
             (Self::Aged(at), None) => Cell::dim(age(at)),
             (Self::Failed { at, retries }, last) => {
-                let then = if retries && last.is_none() {
-                    ", retrying"
-                } else {
-                    ""
+                let then = match retries && last.is_none() {
+                    true => ", retrying",
+                    false => "",
                 };
                 Cell::new(format!("failed {}{then}", age(at)), Tone::Warn)
             }

@@ -192,6 +192,7 @@ impl<P: ListPane> Listed<P> {
 
     fn refilter(&mut self, held: Option<String>) {
         let mut visible = self.rows.fitting();
+        self.pane.arrange(&self.rows, &mut visible);
         let (filter, order) = (&self.rows.list.filter, self.rows.list.order);
         if filter.has_columns() || order.is_some() {
             let now = filter.now();
@@ -199,16 +200,12 @@ impl<P: ListPane> Listed<P> {
             let table = self.pane.table(&self.rows, look);
             let row = |at: &usize| self.rows.at(*at);
             visible.retain(|at| row(at).is_some_and(|row| table.fits(row, filter, look)));
-            self.pane.arrange(&self.rows, &mut visible);
             if let Some(Order { column, backwards }) = order {
-                let rank = |at: &usize| table.rank(column, row(at)?, look);
-                visible.sort_by_cached_key(rank);
+                visible.sort_by_cached_key(|at| table.rank(column, row(at)?, look));
                 if backwards {
                     visible.reverse();
                 }
             }
-        } else {
-            self.pane.arrange(&self.rows, &mut visible);
         }
         self.rows.show(visible, held, P::FOLLOWS_END);
     }
@@ -216,26 +213,23 @@ impl<P: ListPane> Listed<P> {
     /// Sorts by the next column, or after the last one in the pane's own order; or reverses the order. Returns false if
     /// the action is another one.
     fn sort(&mut self, action: Action, context: &mut Context) -> bool {
-        let before = self.rows.list.order;
+        let List { order, columns, .. } = &self.rows.list;
+        let before = order.unwrap_or_default();
         let table = self.pane.table(&self.rows, &ANY_SCREEN);
-        let backwards = before.is_some_and(|order| order.backwards);
-        let (order, heading) = match action {
-            Action::Sort => table.next_column(before, &self.rows.list.columns).unzip(),
-            Action::SortBackwards => {
-                let at = before.map_or(0, |order| order.column);
-                let headings = table.headings();
-                (Some(at), headings.get(at).cloned())
-            }
+        let column = match action {
+            Action::Sort => table.next_column(*order, columns),
+            Action::SortBackwards => Some(before.column),
             _ => return false,
         };
-        let backwards = backwards != (action == Action::SortBackwards);
+        let heading = column.and_then(|column| table.heading(column));
+        let backwards = before.backwards != (action == Action::SortBackwards);
         let message = match heading {
             Some(heading) if backwards => format!("sorted by {heading}, backwards"),
             Some(heading) => format!("sorted by {heading}"),
             None => "in the order of the list".to_owned(),
         };
         drop(table);
-        self.rows.list.order = order.map(|column| Order { column, backwards });
+        self.rows.list.order = column.map(|column| Order { column, backwards });
         context.say(Tone::Dim, message);
         let held = self.held();
         self.refilter(held);
@@ -244,8 +238,9 @@ impl<P: ListPane> Listed<P> {
 
     fn invalidate(&mut self) {
         self.rows.feed.invalidate();
-        let others = self.pane.others_mut().into_iter();
-        others.for_each(|other| other.invalidate());
+        for other in self.pane.others_mut() {
+            other.invalidate();
+        }
     }
 
     fn ask(&mut self, context: &mut Context) {
@@ -253,8 +248,9 @@ impl<P: ListPane> Listed<P> {
             self.rows.feed.more();
         }
         self.rows.feed.ask(context);
-        let others = self.pane.others_mut().into_iter();
-        others.for_each(|other| other.ask(context));
+        for other in self.pane.others_mut() {
+            other.ask(context);
+        }
     }
 
     fn update(&mut self, moved: bool, context: &Context) {
@@ -270,10 +266,9 @@ impl<P: ListPane> Listed<P> {
         if !action.acts_on_marks() || self.rows.list.marks.is_empty() {
             return false;
         }
+        let none = "no marked row is listed now; {refresh} queries the rows again";
         let message = match self.rows.chosen().is_empty() {
-            true => {
-                Some("no marked row is listed now; {refresh} queries the rows again".to_owned())
-            }
+            true => Some(none.to_owned()),
             false => self.rows.list.marks.warn_of_hidden(action),
         };
         if let Some(message) = message {
@@ -324,10 +319,11 @@ impl<P: ListPane> Pane for Listed<P> {
             heading.push_str(look.dot());
             heading.push_str("all clouds and projects");
         }
-        match self.rows.list.marks.words() {
-            Some(marked) => format!("{heading}{}{marked}", look.dot()),
-            None => heading,
+        if let Some(marked) = self.rows.list.marks.words() {
+            heading.push_str(look.dot());
+            heading.push_str(&marked);
         }
+        heading
     }
     fn list(&self) -> &List {
         &self.rows.list
@@ -436,8 +432,7 @@ impl<P: ListPane> Pane for Listed<P> {
         true
     }
     fn receipt(&mut self, ticket: u64, reply: &Reply, context: &mut Context) -> bool {
-        let rows = &mut self.rows;
-        let taken = self.pane.receipt(rows, ticket, reply, context);
+        let taken = (self.pane).receipt(&mut self.rows, ticket, reply, context);
         if taken {
             self.refilter(None);
             self.ask(context);
