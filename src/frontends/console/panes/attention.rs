@@ -294,11 +294,9 @@ impl ListPane for AttentionPane {
     }
     others! { refused, upcoming }
     fn answered(&mut self, rows: &mut Rows<QueueRow>) {
-        let slow = self.slow.iter().cloned();
-        let slow = slow.map(QueueRow::from);
-        let refused = self.refused.rows.iter().cloned();
-        let refused = refused.map(|deletion| QueueRow::Refused(Box::new(deletion)));
-        rows.others = slow.chain(refused).collect();
+        let slow = self.slow.iter().cloned().map(QueueRow::from);
+        let refused = self.refused.rows.iter().cloned().map(Box::new);
+        rows.others = slow.chain(refused.map(QueueRow::Refused)).collect();
     }
     fn filter_changed(&mut self, rows: &mut Rows<QueueRow>) {
         rows.keep_marked();

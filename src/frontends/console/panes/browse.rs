@@ -40,6 +40,7 @@ struct BrowsePane {
 
 /// The listed resources that have gone since then. The ledger knows it at once, while a new listing of the clouds may
 /// take long.
+#[derive(Default)]
 struct Departures {
     pace: Pace,
     /// The rows to look up.
@@ -54,8 +55,8 @@ impl Departures {
     }
 
     fn has(&self, row: &Listed) -> bool {
-        let is_it = |it: &&Tombstone| it.key == row.resource.key;
-        let gone = self.gone.iter().find(is_it);
+        let mut gone = self.gone.iter();
+        let gone = gone.find(|it| it.key == row.resource.key);
         gone.is_some_and(|tombstone| tombstone.is_gone_since(row.listed_at))
     }
 }
@@ -74,15 +75,14 @@ impl Refreshed for Departures {
         }
     }
     fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
-        match arrived.take::<query::TombstonesOf>(&mut self.pace.ticket) {
-            None => return false,
-            Some(Ok(tombstones)) => {
-                let gone = tombstones.into_iter();
-                self.gone = gone.filter(|it| it.phase == Phase::Gone).collect();
-                self.pace.arrived(context.now);
-            }
-            // The next listing lacks them too.
-            Some(Err(_)) => self.pace.arrived(context.now),
+        let Some(answer) = arrived.take::<query::TombstonesOf>(&mut self.pace.ticket) else {
+            return false;
+        };
+        self.pace.arrived(context.now);
+        // Without an answer, the next listing lacks them too.
+        if let Ok(mut tombstones) = answer {
+            tombstones.retain(|it| it.phase == Phase::Gone);
+            self.gone = tombstones;
         }
         true
     }
@@ -103,29 +103,23 @@ struct Listed {
 }
 
 pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
-    let (name, kind) = (kind.name.as_str().to_owned(), Arc::new(kind));
+    let kind = Arc::new(kind);
+    let (asked, of_kind) = (kind.clone(), kind.clone());
     let ask = move |_: At<'_, _>| query::Resources {
-        kind: name.clone(),
+        kind: asked.name.as_str().to_owned(),
         names: true,
         ..query::Resources::default()
     };
-    let of_kind = kind.clone();
+    let feed = Feed::reading(ask, move |listings| read(listings, &of_kind));
     let shown = kind.columns.iter();
     let referred = shown.filter_map(|(_, path)| kind.fields.refers_to.get(path));
     let referred: BTreeSet<&KindName> = referred.collect();
     let lookups = referred.into_iter();
-    let lookups = lookups.map(|kind| names::look_up(kind.as_str(), None));
-    let lookups = lookups.collect();
-    let feed = Feed::reading(ask, move |listings| read(listings, &of_kind));
     let pane = BrowsePane {
+        lookups: lookups.map(|kind| names::look_up(kind.as_str(), None)).collect(),
         kind,
         widths: Vec::new(),
-        departures: Departures {
-            pace: Pace::default(),
-            keys: Vec::new(),
-            gone: Vec::new(),
-        },
-        lookups,
+        departures: Departures::default(),
         shows_ids: false,
         before: None,
     };
@@ -185,11 +179,10 @@ impl Listed {
     /// As [`Self::field`], with names for ids where they are known.
     fn named(&self, path: &str) -> String {
         let ids = self.field(path);
+        let refers = self.kind.fields.refers_to.contains_key(path);
         match self.kind.is_project(path) {
             true => names::named(&ids, &self.projects),
-            false if self.kind.fields.refers_to.contains_key(path) => {
-                names::named(&ids, &self.others)
-            }
+            false if refers => names::named(&ids, &self.others),
             false => ids,
         }
     }
@@ -231,10 +224,7 @@ impl BrowsePane {
     fn cell(&self, row: &Listed, path: &str, look: &RenderContext) -> Cell {
         let text = self.text(row, path);
         let is_short = is_id(path) && look.width < WIDE && text == row.field(path);
-        match is_short {
-            true => Cell::plain(short_id(&text)),
-            false => Cell::plain(text),
-        }
+        Cell::plain(if is_short { short_id(&text) } else { &text })
     }
 
     /// Measures the widths of the columns.
@@ -278,8 +268,8 @@ impl BrowsePane {
             return context.say_empty("there is no row to plan a deletion of");
         }
         // The engine enforces this (P5); the check here only saves the person a plan that cannot be started.
-        let mut sites = chosen.iter().map(|row| &row.resource.key.site);
-        if let Some(name) = read_only(context.snapshot, &mut sites) {
+        let sites = chosen.iter().map(|row| &row.resource.key.site);
+        if let Some(name) = read_only(context.snapshot, sites) {
             let why = format!("{name} is read-only: nothing can be deleted");
             return context.say(Tone::Warn, why);
         }
@@ -291,7 +281,7 @@ impl BrowsePane {
 /// Returns the name of a read-only site among these, or of the engine if all of it is read-only.
 fn read_only<'a>(
     snapshot: &Snapshot,
-    sites: &mut impl Iterator<Item = &'a Site>,
+    mut sites: impl Iterator<Item = &'a Site>,
 ) -> Option<String> {
     if snapshot.engine.read_only {
         return Some("this engine".to_owned());
@@ -335,22 +325,17 @@ impl ListPane for BrowsePane {
             let column = self.column(at, look);
             paired(column, move |row: &Listed, look| self.cell(row, path, look))
         });
-        let site = fixed("SITE", 18).from(if look.many_sites { 0 } else { u16::MAX });
-        let site = paired(site, |row: &Listed, look| {
-            Cell::dim(look.site(&row.resource.key.site))
-        });
-        Table(columns.chain([site]).collect())
+        let from_width = if look.many_sites { 0 } else { u16::MAX };
+        let site = columns! { row: Listed, look;
+            fixed("SITE", 18).from(from_width) => Cell::dim(look.site(&row.resource.key.site)),
+        };
+        Table(columns.chain(site.0).collect())
     }
     fn details(&self, row: &Listed, look: &RenderContext) -> Vec<Cell> {
         let resource = &row.resource;
         let id = &resource.project_id;
-        let mut facts = vec![
-            words_at(&row.target()),
-            format!(
-                "project {}",
-                names::project_words(id, row.projects.get(id), look)
-            ),
-        ];
+        let project = names::project_words(id, row.projects.get(id), look);
+        let mut facts = vec![words_at(&row.target()), format!("project {project}")];
         if !resource.tags.is_empty() {
             facts.push(format!("tags {}", resource.tags.join(", ")));
         }
@@ -384,17 +369,14 @@ impl ListPane for BrowsePane {
         }
     }
     fn others(&self) -> Vec<&dyn Refreshed> {
-        let lookups = self.lookups.iter().map(|lookup| lookup as &dyn Refreshed);
-        std::iter::once(&self.departures as &dyn Refreshed)
-            .chain(lookups)
-            .collect()
+        let mut others: Vec<&dyn Refreshed> = vec![&self.departures];
+        others.extend(self.lookups.iter().map(|it| it as &dyn Refreshed));
+        others
     }
     fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
-        let lookups = self.lookups.iter_mut();
-        let lookups = lookups.map(|lookup| lookup as &mut dyn Refreshed);
-        std::iter::once(&mut self.departures as &mut dyn Refreshed)
-            .chain(lookups)
-            .collect()
+        let mut others: Vec<&mut dyn Refreshed> = vec![&mut self.departures];
+        others.extend(self.lookups.iter_mut().map(|it| it as &mut dyn Refreshed));
+        others
     }
     /// Removes the resources that are gone, and gives the other rows the names that are known.
     fn answered(&mut self, rows: &mut Rows<Listed>) {
@@ -409,8 +391,9 @@ impl ListPane for BrowsePane {
         }
         let names = self.lookups.iter().flat_map(|lookup| &lookup.rows).cloned();
         let names: Arc<NamesById> = Arc::new(names.collect());
-        let listed = rows.feed.rows.iter_mut();
-        listed.for_each(|row| row.others = names.clone());
+        for row in &mut rows.feed.rows {
+            row.others = names.clone();
+        }
         self.measure(rows);
     }
     /// Looks up which rows have gone, and lists the resources again once a deletion has begun or ended.

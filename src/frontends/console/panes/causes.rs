@@ -122,12 +122,10 @@ impl ListPane for CausesPane {
     fn details(&self, row: &CauseGroup, look: &RenderContext) -> Vec<Cell> {
         let since = look.time(row.since);
         let (steps, kind) = (count(row.steps, "step"), kind_words(&row.cause.kind));
-        let facts = format!("{steps} of {kind}, the first since {since}");
-        let mut lines = vec![Cell::plain(facts)];
-        if !row.message.is_empty() {
-            lines.push(Cell::dim(format!("one of them: {}", row.message)));
-        }
-        lines
+        let facts = Cell::plain(format!("{steps} of {kind}, the first since {since}"));
+        let message = non_empty(&row.message);
+        let message = message.map(|it| Cell::dim(format!("one of them: {it}")));
+        [facts].into_iter().chain(message).collect()
     }
     fn copies(&self, _: &Rows<CauseGroup>, row: &CauseGroup) -> Vec<Copied> {
         vec![Copied::new("the answer", &row.message)]

@@ -89,31 +89,24 @@ fn lines(explanation: &Explanation) -> Vec<Line> {
         leads_to: None,
     };
     let known = explanation.lines.iter();
-    let known = known.map(|text| line(Tone::Plain, text.clone(), text));
-    let blockers = explanation.blockers.iter().map(|by| Line {
+    let mut lines: Vec<Line> = known.map(|text| line(Tone::Plain, text.clone(), text)).collect();
+    lines.extend(explanation.blockers.iter().map(|by| Line {
         leads_to: End::of_blocker(by),
         ..line(Tone::Warn, blocked_by_words(by), &by.id)
-    });
-    let refused = explanation.refused.iter();
-    let refused = refused.map(|refusal| {
+    }));
+    lines.extend(explanation.refused.iter().map(|refusal| {
         let id = &refusal.resource.key.id;
         line(Tone::Warn, refusal.reason.clone(), id)
-    });
-    let relations = explanation.relations.iter().map(|relation| {
+    }));
+    lines.extend(explanation.relations.iter().map(|relation| {
         let (text, leads_to) = (relation_words(relation), End::of(relation));
-        let copied = leads_to
-            .as_ref()
-            .map_or(text.clone(), |end| end.id().to_owned());
+        let copied = leads_to.as_ref().map_or(&*text, End::id).to_owned();
         Line {
             leads_to,
             ..line(Tone::Plain, text, &copied)
         }
-    });
-    known
-        .chain(blockers)
-        .chain(refused)
-        .chain(relations)
-        .collect()
+    }));
+    lines
 }
 
 fn blocked_by_words(blocker: &Blocker) -> String {
@@ -150,7 +143,7 @@ impl ListPane for ExplainPane {
     }
     fn lead(&self, rows: &Rows<Line>, _look: &RenderContext) -> Vec<Cell> {
         let next = rows.all().next().map_or("", |line| &line.next_action);
-        let next = Some(next).filter(|next| !next.is_empty()).into_iter();
+        let next = non_empty(next).into_iter();
         next.map(|next| Cell::new(next, Tone::Strong)).collect()
     }
     fn details(&self, line: &Line, look: &RenderContext) -> Vec<Cell> {
@@ -163,11 +156,8 @@ impl ListPane for ExplainPane {
         vec![Cell::plain(&line.text), Cell::dim(about)]
     }
     fn copies(&self, _: &Rows<Line>, line: &Line) -> Vec<Copied> {
-        let what = if line.copied == line.text {
-            "the line"
-        } else {
-            "the id"
-        };
+        let is_line = line.copied == line.text;
+        let what = if is_line { "the line" } else { "the id" };
         vec![Copied::new(what, &line.copied)]
     }
     fn act(&mut self, line: &Line, action: Action, context: &mut Context) {

@@ -39,11 +39,8 @@ impl Entry {
         }
     }
 
-    fn tone(&self) -> Tone {
-        match self.sign.as_str() {
-            "" => Tone::Strong,
-            _ => Tone::Plain,
-        }
+    fn is_heading(&self) -> bool {
+        self.sign.is_empty()
     }
 }
 
@@ -102,6 +99,16 @@ fn keys_of(scope: Scope, around: &Around<'_>, entries: &mut Vec<Entry>) {
     }));
 }
 
+/// The words after `:` that open no pane and no kind, or more than that.
+#[rustfmt::skip]
+const WORDS: [(&str, &str); 5] = [
+    (":cloud NAME", "show one cloud only, in all lists; :region and :project likewise"),
+    (":port @west /web", "a kind or a pane at one site, with a filter"),
+    (":view NAME", "a saved view; :view save NAME saves this one"),
+    (":columns", "choose the columns of this list or tree; :columns name,status sets them, :columns default resets them"),
+    (":quit", "leave the console"),
+];
+
 fn words(around: &Around<'_>, entries: &mut Vec<Entry>) {
     entries.push(Entry::new("", "after :"));
     if around.replays {
@@ -111,24 +118,7 @@ fn words(around: &Around<'_>, entries: &mut Vec<Entry>) {
     let word = |word: &str, does: &str| Entry::new(format!(":{word}"), does);
     let panes = NAMED_PANES.iter();
     entries.extend(panes.map(|pane| word(pane.word, pane.about)));
-    for (word, does) in [
-        (
-            ":cloud NAME",
-            "show one cloud only, in all lists; :region and :project likewise",
-        ),
-        (
-            ":port @west /web",
-            "a kind or a pane at one site, with a filter",
-        ),
-        (":view NAME", "a saved view; :view save NAME saves this one"),
-        (
-            ":columns",
-            "choose the columns of this list or tree; :columns name,status sets them, :columns default resets them",
-        ),
-        (":quit", "leave the console"),
-    ] {
-        entries.push(Entry::new(word, does));
-    }
+    entries.extend(WORDS.map(|(word, does)| Entry::new(word, does)));
     let kinds = around.kinds.iter();
     entries.extend(kinds.map(|kind| word(kind.name.as_str(), &kind.aliases.join(", "))));
 }
@@ -138,7 +128,7 @@ impl Row for Entry {
         format!("{} {}", self.sign, self.does)
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        !self.sign.is_empty() && filter.fits_texts(&[self.sign.as_str(), &self.does])
+        !self.is_heading() && filter.fits_texts(&[self.sign.as_str(), &self.does])
     }
 }
 
@@ -157,7 +147,7 @@ impl ListPane for HelpPane {
     fn table(&self, _rows: &Rows<Entry>, _look: &RenderContext) -> Table<'_, Entry> {
         columns! { entry: Entry, look;
             fixed("KEY", 18) => entry.sign(look),
-            flex("WHAT IT DOES", 1) => Cell::new(&entry.does, entry.tone()),
+            flex("WHAT IT DOES", 1) => Cell::new(&entry.does, if entry.is_heading() { Tone::Strong } else { Tone::Plain }),
         }
     }
     fn details(&self, Entry { sign, does, action }: &Entry, look: &RenderContext) -> Vec<Cell> {

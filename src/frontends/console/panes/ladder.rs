@@ -21,9 +21,8 @@ pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
     let ask = move |_: At<'_, _>| query::Ladder { what: what.clone() };
     let feed = Feed::reading(ask, |ladder| {
         let ladder = Arc::new(*ladder);
-        let rungs = 0..ladder.offers.len();
-        let rungs: Vec<Line> = rungs.map(|at| Line::Rung(ladder.clone(), at)).collect();
-        Batch::from(rungs)
+        let rungs = (0..ladder.offers.len()).map(|at| Line::Rung(ladder.clone(), at));
+        rungs.collect::<Vec<_>>().into()
     });
     let taking = None;
     listed(LadderPane { of, words, taking }, feed)
@@ -76,9 +75,7 @@ impl LadderPane {
         let rung = offer.rung.as_str();
         let mut lines = vec![format!("{rung}: {}", ladder.subject)];
         lines.extend(offer.does.iter().cloned());
-        if !offer.leaves.is_empty() {
-            lines.push(format!("leaves: {}", offer.leaves));
-        }
+        lines.extend(non_empty(&offer.leaves).map(|leaves| format!("leaves: {leaves}")));
         let confirm = Confirm::new(
             format!("the short id of the deletion, {}", ladder.confirm),
             vec![ladder.confirm.clone()],
@@ -89,8 +86,7 @@ impl LadderPane {
                 confirm: ladder.confirm.clone(),
             },
         );
-        let confirm = confirm.saying(lines);
-        confirm.at(ladder.sites.iter(), snapshot)
+        confirm.saying(lines).at(ladder.sites.iter(), snapshot)
     }
 }
 
@@ -133,11 +129,8 @@ impl ListPane for LadderPane {
         if let Some(why) = &offer.why_not {
             return vec![Cell::plain(format!("not offered: {why}"))];
         }
-        let mut lines: Vec<Cell> = offer.does.iter().map(Cell::plain).collect();
-        if !offer.leaves.is_empty() {
-            lines.push(Cell::new(format!("leaves: {}", offer.leaves), Tone::Warn));
-        }
-        lines
+        let leaves = non_empty(&offer.leaves).map(|it| Cell::new(format!("leaves: {it}"), Tone::Warn));
+        offer.does.iter().map(Cell::plain).chain(leaves).collect()
     }
     fn is_working(&self) -> bool {
         self.taking.is_some()

@@ -73,11 +73,9 @@ impl ListPane for OrphansPane {
             format!("abandoned {}", look.time(row.since)),
             format!("project {}", row.project_id),
         ];
-        let mut lines = vec![Cell::plain(facts.join(look.dot()))];
-        if !row.why.is_empty() {
-            lines.push(Cell::dim(&row.why));
-        }
-        lines
+        let facts = Cell::plain(facts.join(look.dot()));
+        let why = non_empty(&row.why).map(Cell::dim);
+        [facts].into_iter().chain(why).collect()
     }
     fn copies(&self, _: &Rows<Orphan>, row: &Orphan) -> Vec<Copied> {
         vec![Copied::id(&row.resource.key.id)]

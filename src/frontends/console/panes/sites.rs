@@ -15,9 +15,7 @@ struct SitesPane {
 
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let mut rows = Rows::from(Feed::silent());
-    let mut pane = SitesPane {
-        heat: last_hour(),
-    };
+    let mut pane = SitesPane { heat: last_hour() };
     pane.update(&mut rows, around.snapshot, true);
     Ok(listed(pane, rows))
 }
@@ -62,9 +60,8 @@ fn latency(site: &SiteStatus, look: &RenderContext) -> String {
 
 fn why(site: &SiteStatus) -> String {
     let read_only = site.read_only.then_some("read-only");
-    let reason = Some(site.reason.as_str()).filter(|reason| !reason.is_empty());
-    let why: Vec<&str> = read_only.into_iter().chain(reason).collect();
-    why.join("; ")
+    let why = read_only.into_iter().chain(non_empty(&site.reason));
+    why.collect::<Vec<_>>().join("; ")
 }
 
 impl SitesPane {
@@ -131,22 +128,17 @@ impl ListPane for SitesPane {
     }
     fn details(&self, site: &SiteStatus, look: &RenderContext) -> Vec<Cell> {
         let limit = site.concurrency_limit;
-        let calls = format!(
-            "{} in flight, at most {limit}",
-            count(site.in_flight, "call")
-        );
-        let mut facts = vec![site.site.to_string(), calls];
-        if let Some(percent) = site.error_percent {
-            facts.push(format!("{percent}% of the last calls failed"));
-        }
+        let calls = count(site.in_flight, "call");
+        let calls = format!("{calls} in flight, at most {limit}");
+        let failed = site.error_percent;
+        let failed = failed.map(|percent| format!("{percent}% of the last calls failed"));
         // The user is unknown if the sign-in was refused.
-        if !site.as_user.is_empty() {
-            facts.push(format!("as {}", site.as_user));
-        }
+        let user = non_empty(&site.as_user).map(|user| format!("as {user}"));
+        let facts = [Some(site.site.to_string()), Some(calls), failed, user];
+        let facts: Vec<String> = facts.into_iter().flatten().collect();
         let mut lines = vec![Cell::plain(facts.join(look.dot()))];
-        if !site.reason.is_empty() {
-            lines.push(Cell::new(&site.reason, site_state(site, look).tone));
-        }
+        let tone = site_state(site, look).tone;
+        lines.extend(non_empty(&site.reason).map(|reason| Cell::new(reason, tone)));
         if site.read_only {
             lines.push(Cell::new("read-only: nothing is deleted here", Tone::Warn));
         }
