@@ -39,6 +39,9 @@ use termina::event::{KeyCode, KeyEvent, Modifiers};
 
 use crate::testkit::{self, offer};
 
+/// Number of rows of a page, as the engine serves them if a query sets no limit.
+const PAGE_ROWS: usize = 500;
+
 /// The time at which the console starts.
 pub fn now() -> DateTime<Utc> {
     Utc.with_ymd_and_hms(2025, 11, 21, 9, 30, 0).unwrap()
@@ -727,7 +730,6 @@ impl World {
             Query::Steps(query::Steps {
                 states,
                 cursor,
-                limit,
                 deletion_id,
                 cause,
                 filter,
@@ -742,10 +744,10 @@ impl World {
                     .filter(|s| cause.is_none() || Cause::of(s) == *cause)
                     .filter(|s| fits(&filter, s))
                     .filter(|s| deletion_id.is_none() || is_of_deletion(s));
-                let rows: Vec<Step> = rows.skip(from).take(limit + 1).cloned().collect();
-                let next = (rows.len() > *limit).then(|| (from + limit).to_string());
+                let rows: Vec<Step> = rows.skip(from).take(PAGE_ROWS + 1).cloned().collect();
+                let next = (rows.len() > PAGE_ROWS).then(|| (from + PAGE_ROWS).to_string());
                 Page::Steps(Paged {
-                    rows: rows.into_iter().take(*limit).collect(),
+                    rows: rows.into_iter().take(PAGE_ROWS).collect(),
                     next,
                 })
             }
@@ -836,10 +838,10 @@ impl World {
                 Page::Reconcilers(self.reconcilers.clone())
             }
             Query::Engines(query::Engines {}) => Page::Engines(self.engines.clone()),
-            Query::Tombstones(query::Tombstones { cursor, limit, .. }) => {
+            Query::Tombstones(query::Tombstones { cursor, .. }) => {
                 let from: usize = cursor.as_deref().map_or(0, |c| c.parse().unwrap());
-                let rows = self.tombstones.iter().skip(from).take(*limit);
-                let next = from + limit;
+                let rows = self.tombstones.iter().skip(from).take(PAGE_ROWS);
+                let next = from + PAGE_ROWS;
                 Page::Tombstones(Paged {
                     rows: rows.cloned().collect(),
                     next: (next < self.tombstones.len()).then(|| next.to_string()),

@@ -535,7 +535,6 @@ impl State {
 
     fn around(&self) -> Around<'_> {
         Around {
-            snapshot: &self.snapshot,
             keys: &self.options.keys,
             kinds: &self.kinds,
             scope: self.top().map_or(Scope::Everywhere, Pane::scope),

@@ -1,11 +1,8 @@
 //! `:stuck`, the steps and deletions that need a person; the steps of one cause; and `:retrying`, the blocked
 //! steps that are retried automatically.
 
-use chrono::{DateTime, Utc};
-
 use super::kit::*;
 use super::search::ROWS_MAX;
-use crate::control::{Snapshot, query};
 use crate::domain::attention::{self, Cause};
 use crate::domain::duration;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
@@ -13,16 +10,17 @@ use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 use crate::frontends::console::about::fits_step;
 use crate::present::{cause_words, count, kind_words, step_reason, thousands};
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The steps that a pane is about.
 enum QueueKind {
+    /// Those that need a person, with the refused deletions and the slow steps.
     Stuck,
+    /// Those that need a person for one cause.
+    OfCause(Cause),
     Retrying,
 }
 
 struct AttentionPane {
     which: QueueKind,
-    /// The cause to which the steps are restricted, if any.
-    cause: Option<Cause>,
     /// Deletions that were refused before they had steps, for `:stuck`.
     refused: Feed<Deletion>,
     /// The schedule of next attempts, for `:retrying`.
@@ -44,52 +42,49 @@ impl From<Step> for QueueRow {
 }
 
 pub(super) fn open_stuck(_: &Around<'_>) -> Opened {
-    let mut pane = AttentionPane::new(QueueKind::Stuck, None);
-    pane.refused = Feed::paged(query::Deletions {
-        states: vec![DeletionState::Refused],
-        limit: PAGE_ROWS,
-        ..query::Deletions::default()
-    });
-    Ok(pane.listed())
+    Ok(pane(QueueKind::Stuck))
 }
 
 pub(super) fn open_retrying(_: &Around<'_>) -> Opened {
-    let mut pane = AttentionPane::new(QueueKind::Retrying, None);
-    pane.upcoming = Feed::of(|_| query::Upcoming {});
-    Ok(pane.listed())
+    Ok(pane(QueueKind::Retrying))
 }
 
 pub(super) fn of(cause: Cause) -> Box<dyn Pane> {
-    AttentionPane::new(QueueKind::Stuck, Some(cause)).listed()
+    pane(QueueKind::OfCause(cause))
 }
 
-impl AttentionPane {
-    fn new(which: QueueKind, cause: Option<Cause>) -> Self {
-        Self {
-            which,
-            cause,
-            refused: Feed::silent(),
-            upcoming: Feed::silent(),
-            slow: Vec::new(),
-        }
-    }
+fn pane(which: QueueKind) -> Box<dyn Pane> {
+    let refused = query::Deletions {
+        states: vec![DeletionState::Refused],
+        ..query::Deletions::default()
+    };
+    let (refused, upcoming) = match which {
+        QueueKind::Stuck => (Feed::paged(refused), Feed::silent()),
+        QueueKind::OfCause(_) => (Feed::silent(), Feed::silent()),
+        QueueKind::Retrying => (Feed::silent(), Feed::of(|_| query::Upcoming {})),
+    };
+    let steps = which.steps("");
+    let pane = AttentionPane {
+        which,
+        refused,
+        upcoming,
+        slow: Vec::new(),
+    };
+    listed(pane, steps)
+}
 
-    fn listed(self) -> Box<dyn Pane> {
-        let steps = self.steps("");
-        listed(self, steps)
-    }
-
+impl QueueKind {
     /// The queue's steps that fit the filter, for which the engine searches.
     fn steps(&self, filter: &str) -> Feed<QueueRow> {
-        let states = match self.which {
-            QueueKind::Stuck => attention::STEP_STATES.to_vec(),
-            QueueKind::Retrying => vec![StepState::Blocked],
+        let (states, cause) = match self {
+            Self::Stuck => (attention::STEP_STATES.to_vec(), None),
+            Self::OfCause(cause) => (attention::STEP_STATES.to_vec(), Some(cause.clone())),
+            Self::Retrying => (vec![StepState::Blocked], None),
         };
         let steps = query::Steps {
             states,
-            cause: self.cause.clone(),
+            cause,
             filter: filter.to_owned(),
-            limit: PAGE_ROWS,
             ..query::Steps::default()
         };
         Feed::paged(steps).at_most(ROWS_MAX)
@@ -97,15 +92,15 @@ impl AttentionPane {
 
     /// Whether refused deletions and slow steps are shown too.
     fn shows_all(&self) -> bool {
-        self.which == QueueKind::Stuck && self.cause.is_none()
+        matches!(self, Self::Stuck)
     }
 
-    fn belongs(&self, row: &QueueRow) -> bool {
-        match (row, self.which) {
+    fn has(&self, row: &QueueRow) -> bool {
+        match (row, self) {
             (QueueRow::Refused(_), _) => true,
             (QueueRow::Step(step), _) if step.state == StepState::Verifying => true,
-            (QueueRow::Step(step), QueueKind::Retrying) => step.state == StepState::Blocked,
-            (QueueRow::Step(step), QueueKind::Stuck) => attention::needs_person(step),
+            (QueueRow::Step(step), Self::Retrying) => step.state == StepState::Blocked,
+            (QueueRow::Step(step), _) => attention::needs_person(step),
         }
     }
 }
@@ -113,7 +108,8 @@ impl AttentionPane {
 impl Row for QueueRow {
     /// The id of the step or the deletion.
     fn key(&self) -> String {
-        self.either(|step| step.id.to_string(), |it| it.id.clone())
+        let item = self.item();
+        item.either(|step| step.id.to_string(), |it| it.id.clone())
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         match self {
@@ -127,30 +123,22 @@ impl Row for QueueRow {
 
 impl QueueRow {
     fn item(&self) -> WorkItem<'_> {
-        self.either(WorkItem::Step, WorkItem::Deletion)
+        match self {
+            Self::Step(step) => WorkItem::Step(step),
+            Self::Refused(deletion) => WorkItem::Deletion(deletion),
+        }
     }
     fn since(&self) -> Option<DateTime<Utc>> {
-        self.either(|step| step.blocked_since, |it| Some(it.requested_at))
+        let item = self.item();
+        item.either(|step| step.blocked_since, |it| Some(it.requested_at))
     }
     /// Stuck steps come before steps that are still retried.
     fn rank(&self) -> u8 {
-        self.either(
-            |step| match step.state {
-                StepState::Stuck => 0,
-                StepState::Verifying => 2,
-                _ => 1,
-            },
-            |_| 3,
-        )
-    }
-    fn either<'r, T>(
-        &'r self,
-        of_step: impl FnOnce(&'r Step) -> T,
-        of_refused: impl FnOnce(&'r Deletion) -> T,
-    ) -> T {
         match self {
-            Self::Step(step) => of_step(step),
-            Self::Refused(deletion) => of_refused(deletion),
+            Self::Step(step) if step.state == StepState::Stuck => 0,
+            Self::Step(step) if step.state == StepState::Verifying => 2,
+            Self::Step(_) => 1,
+            Self::Refused(_) => 3,
         }
     }
 }
@@ -224,9 +212,9 @@ impl ListPane for AttentionPane {
 
     fn word(&self) -> Option<&str> {
         match self.which {
-            // The pane of one cause is not the pane that the word opens.
-            _ if self.cause.is_some() => None,
             QueueKind::Stuck => Some("stuck"),
+            // The pane of one cause is not the pane that the word opens.
+            QueueKind::OfCause(_) => None,
             QueueKind::Retrying => Some("retrying"),
         }
     }
@@ -234,13 +222,13 @@ impl ListPane for AttentionPane {
         // Some rows that were read are not shown here, and the engine has applied the filter, so a total would mislead.
         let more = if rows.feed.has_more() { "+" } else { "" };
         let n = format!("{}{more}", thousands(rows.len()));
-        match (&self.cause, self.which) {
-            (Some(cause), _) => {
+        match &self.which {
+            QueueKind::Stuck => format!("stuck {n}"),
+            QueueKind::OfCause(cause) => {
                 let (state, kind) = (cause.state.as_str(), kind_words(&cause.kind));
                 format!("{kind} {state}, {}: {n}", cause_words(cause))
             }
-            (None, QueueKind::Stuck) => format!("stuck {n}"),
-            (None, QueueKind::Retrying) => format!("blocked, retried automatically {n}"),
+            QueueKind::Retrying => format!("blocked, retried automatically {n}"),
         }
     }
     fn table(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Table<'_, QueueRow> {
@@ -250,9 +238,9 @@ impl ListPane for AttentionPane {
             flex("WHAT", 1) => Cell::plain(row.item().words()),
             flex("BLOCKED BY", 1) => Cell::plain(row.item().reason()),
             fixed("SINCE", brief).from(60) => Cell::dim(look.maybe_brief(row.since())); time_key(row.since()),
-            attempts(look).right().from(50) => row.either(attempted, |_| Cell::dim(look.none())),
-            fixed("NEXT", brief.max(8)).from(60) => Cell::dim(row.either(|it| next(it, look), |_| PERSON.to_owned())); time_key(row.either(|it| it.next_attempt_at, |_| None)),
-            fixed("SITE", 18).from(130) => Cell::dim(row.either(|it| it.resource.key.site.to_string(), first_site)),
+            attempts(look).right().from(50) => row.item().either(attempted, |_| Cell::dim(look.none())),
+            fixed("NEXT", brief.max(8)).from(60) => Cell::dim(row.item().either(|it| next(it, look), |_| PERSON.to_owned())); time_key(row.item().either(|it| it.next_attempt_at, |_| None)),
+            fixed("SITE", 18).from(130) => Cell::dim(row.item().either(|it| it.resource.key.site.to_string(), first_site)),
         }
     }
     fn marked_item<'r>(&self, row: &'r QueueRow) -> Option<WorkItem<'r>> {
@@ -273,23 +261,23 @@ impl ListPane for AttentionPane {
         match rows.feed.load() {
             // Only rows that match were queried, so there may be others.
             Load::Empty if !rows.list.shows_all() => Load::Answered,
-            Load::Empty if self.shows_all() => self.refused.load(),
+            Load::Empty if self.which.shows_all() => self.refused.load(),
             load => load,
         }
     }
     fn nothing(&self, replays: bool) -> &[&'static str] {
-        match (self.which, replays) {
-            (QueueKind::Stuck, true) => &["Nothing was stuck then, and nothing had been refused."],
+        match (&self.which, replays) {
             (QueueKind::Retrying, true) => &["Nothing was blocked then."],
-            (QueueKind::Stuck, false) => Self::NOTHING,
             (QueueKind::Retrying, false) => &[
                 "Nothing is blocked.",
                 "What a cloud refuses for now is listed here, with its next attempt.",
             ],
+            (_, true) => &["Nothing was stuck then, and nothing had been refused."],
+            (_, false) => Self::NOTHING,
         }
     }
     fn arrange(&self, rows: &Rows<QueueRow>, visible: &mut Vec<usize>) {
-        visible.retain(|at| rows.at(*at).is_some_and(|row| self.belongs(row)));
+        visible.retain(|at| rows.at(*at).is_some_and(|row| self.which.has(row)));
         visible.sort_by_key(|at| rows.at(*at).map(QueueRow::rank));
     }
     others! { refused, upcoming }
@@ -300,15 +288,15 @@ impl ListPane for AttentionPane {
     }
     fn filter_changed(&mut self, rows: &mut Rows<QueueRow>) {
         rows.keep_marked();
-        rows.feed = self.steps(&rows.list.resolved_text());
+        rows.feed = self.which.steps(&rows.list.resolved_text());
     }
     /// Takes the slow steps from the snapshot.
-    fn update(&mut self, rows: &mut Rows<QueueRow>, snapshot: &Snapshot, _moved: bool) -> bool {
+    fn update(&mut self, rows: &mut Rows<QueueRow>, context: &Context, _moved: bool) -> bool {
         if rows.list.cursor + 1 >= rows.len() {
             self.refused.more();
         }
-        let is_slow = |step: &&Step| self.shows_all() && step.state == StepState::Verifying;
-        let slow = snapshot.attention.iter().filter(is_slow);
+        let is_slow = |step: &&Step| self.which.shows_all() && step.state == StepState::Verifying;
+        let slow = context.snapshot.attention.iter().filter(is_slow);
         if slow.clone().eq(&self.slow) {
             return false;
         }
@@ -320,7 +308,7 @@ impl ListPane for AttentionPane {
         row.item().copies()
     }
     fn act_on(&mut self, _: &mut Rows<QueueRow>, action: Action, context: &mut Context) -> bool {
-        let groups = action == Action::Group && self.shows_all();
+        let groups = action == Action::Group && self.which.shows_all();
         if groups {
             context.push(Route::Causes());
         }

@@ -1,11 +1,7 @@
 //! The blockers of one resource, and their owners (P2).
 
-use chrono::{DateTime, Utc};
-
-use super::kit::acts::{feed_of, step_words};
 use super::kit::*;
 use crate::domain::awaiting;
-use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Blocker, Refusal, Step, Target};
 use crate::present::{blocker_words, resource_words, rule_words};
 
@@ -134,6 +130,6 @@ impl ListPane for BlockersPane {
     }
     fn act_on(&mut self, _: &mut Rows<BlockerRow>, action: Action, context: &mut Context) -> bool {
         let of = self.of.as_ref();
-        of.is_some_and(|of| acts::act(of, self.words.clone(), action, context))
+        of.is_some_and(|of| act(of, self.words.clone(), action, context))
     }
 }

@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use unicode_width::UnicodeWidthStr;
 
-use super::Record;
-use super::kit::acts::words_at;
 use super::kit::*;
 use super::names::{self, NamesById};
-use crate::control::{KindInfo, SiteListing, Snapshot, query};
+use crate::control::{KindInfo, SiteListing};
 use crate::domain::model::{
     KindName, Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id,
 };
@@ -116,7 +114,9 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
     let referred: BTreeSet<&KindName> = referred.collect();
     let lookups = referred.into_iter();
     let pane = BrowsePane {
-        lookups: lookups.map(|kind| names::look_up(kind.as_str(), None)).collect(),
+        lookups: lookups
+            .map(|kind| names::look_up(kind.as_str(), None))
+            .collect(),
         kind,
         widths: Vec::new(),
         departures: Departures::default(),
@@ -279,10 +279,7 @@ impl BrowsePane {
 }
 
 /// Returns the name of a read-only site among these, or of the engine if all of it is read-only.
-fn read_only<'a>(
-    snapshot: &Snapshot,
-    mut sites: impl Iterator<Item = &'a Site>,
-) -> Option<String> {
+fn read_only<'a>(snapshot: &Snapshot, mut sites: impl Iterator<Item = &'a Site>) -> Option<String> {
     if snapshot.engine.read_only {
         return Some("this engine".to_owned());
     }
@@ -385,7 +382,7 @@ impl ListPane for BrowsePane {
             // If the listing of a site failed, the marks of its rows stay; but a resource that is gone loses its mark.
             for Tombstone { key, .. } in &self.departures.gone {
                 if !rows.feed.rows.iter().any(|row| row.resource.key == *key) {
-                    rows.list.marks.remove(&key.to_string());
+                    rows.list.marks.set(key.to_string(), false);
                 }
             }
         }
@@ -397,10 +394,11 @@ impl ListPane for BrowsePane {
         self.measure(rows);
     }
     /// Looks up which rows have gone, and lists the resources again once a deletion has begun or ended.
-    fn update(&mut self, rows: &mut Rows<Listed>, snapshot: &Snapshot, moved: bool) -> bool {
+    fn update(&mut self, rows: &mut Rows<Listed>, context: &Context, moved: bool) -> bool {
         if !moved {
             return false;
         }
+        let snapshot = context.snapshot;
         let now = (snapshot.steps.gone, snapshot.deletions_by_state.clone());
         let Some((gone, deletions)) = self.before.replace(now) else {
             return false;

@@ -2,8 +2,7 @@
 //! their steps, and after a confirmation it retries them.
 
 use super::kit::*;
-use crate::control::{Command, NotEligible, Receipt, Retried, RetryFilter};
-use crate::control::{query, unexpected_reply};
+use crate::control::{Command, NotEligible, Receipt, Retried, RetryFilter, unexpected_reply};
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::present::{cause_words, count, kind_words, thousands};
 
@@ -19,7 +18,10 @@ struct CausesPane {
 }
 
 pub(super) fn pane() -> Box<dyn Pane> {
-    listed(CausesPane::default(), Feed::of(|_| query::Causes::default()))
+    listed(
+        CausesPane::default(),
+        Feed::of(|_| query::Causes::default()),
+    )
 }
 
 impl Row for CauseGroup {
@@ -66,8 +68,8 @@ fn left(others: &[NotEligible]) -> String {
 fn reasons(others: &[NotEligible]) -> Vec<String> {
     let mut largest: Vec<_> = others.iter().collect();
     largest.sort_by_key(|it| std::cmp::Reverse(it.steps));
-    let words = |it: &&NotEligible| format!("{} not: {}", thousands(it.steps), it.reason);
-    let named = largest.iter().take(REASONS_MAX).map(words);
+    let named = largest.iter().take(REASONS_MAX);
+    let named = named.map(|it| format!("{} not: {}", thousands(it.steps), it.reason));
     let more = others.len().saturating_sub(REASONS_MAX);
     let more = (more > 0).then(|| format!("and {more} more reasons"));
     named.chain(more).collect()

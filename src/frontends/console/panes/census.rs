@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::TimeDelta;
 
 use super::kit::*;
-use crate::control::{ControlError, KindInfo, SiteCount, query};
+use crate::control::{ControlError, KindInfo, SiteCount};
 use crate::domain::model::KindName;
 use crate::present::{kind_words, thousands};
 
@@ -51,8 +51,7 @@ impl KindCount {
     /// `RegionOne 1,200 · RegionTwo failed`
     pub(super) fn by_site(&self, look: &RenderContext) -> String {
         let sites = self.sites.iter().map(|site| {
-            let number = site.resources.map(thousands);
-            let number = number.unwrap_or_else(|| "failed".to_owned());
+            let number = site.resources.map_or("failed".to_owned(), thousands);
             format!("{} {number}", look.site(&site.site))
         });
         let words: Vec<String> = sites.chain(self.error.clone()).collect();
@@ -63,8 +62,8 @@ impl KindCount {
     pub(super) fn lines(&self, look: &RenderContext) -> Vec<Cell> {
         let counted = self.sites.iter().map(|site| site.at).max();
         let counted = counted.map(|at| format!("counted at {}", look.time(at)));
-        let words = [kind_words(&self.kind.name), self.by_site(look)].into_iter();
-        let words: Vec<String> = words.chain(counted).collect();
+        let mut words = vec![kind_words(&self.kind.name), self.by_site(look)];
+        words.extend(counted);
         let failed = self.sites.iter().filter_map(|site| {
             let error = site.error.as_ref()?;
             Some(Cell::new(format!("{}: {error}", site.site), Tone::Warn))
@@ -106,9 +105,8 @@ impl Census {
     /// The kinds that have resources, or whose number is unknown, those with the most resources first.
     pub(super) fn counts(&self) -> Vec<&KindCount> {
         let counts = self.counts.values();
-        let mut shown: Vec<_> = counts
-            .filter(|it| it.total() > 0 || it.is_unknown())
-            .collect();
+        let shown = counts.filter(|it| it.total() > 0 || it.is_unknown());
+        let mut shown: Vec<_> = shown.collect();
         shown.sort_by_key(|it| std::cmp::Reverse(it.total()));
         shown
     }
@@ -123,13 +121,10 @@ impl Census {
         let sites = self.counts.values().flat_map(|it| &it.sites);
         let failed = sites.filter(|site| site.error.is_some());
         let failed: BTreeSet<String> = failed.map(|site| site.site.to_string()).collect();
-        let failed: Vec<String> = failed.into_iter().collect();
-        let has_failed = !failed.is_empty();
-        let failed = format!("no complete counts from {}", failed.join(", "));
-        let failed = Some(failed).filter(|_| has_failed);
+        let failed = Vec::from_iter(failed).join(", ");
+        let failed = non_empty(&failed).map(|it| format!("no complete counts from {it}"));
         let more = (kinds_left_out > 0).then(|| format!("{kinds_left_out} more kinds"));
-        let gaps: Vec<String> = failed.into_iter().chain(more).collect();
-        gaps.join(", ")
+        Vec::from_iter(failed.into_iter().chain(more)).join(", ")
     }
 
     fn count_next(&mut self, context: &mut Context) {
@@ -153,18 +148,16 @@ impl Census {
                 self.kinds.rows.remove(self.next);
                 self.counts.remove(&name);
             }
-            Ok(sites) => {
-                let error = None;
-                self.counts.insert(name, KindCount { kind, sites, error });
-                self.next += 1;
-            }
-            Err(error) => {
+            answer => {
                 let count = self.counts.entry(name).or_insert(KindCount {
                     kind,
                     sites: Vec::new(),
                     error: None,
                 });
-                count.error = Some(error.to_string());
+                match answer {
+                    Ok(sites) => (count.sites, count.error) = (sites, None),
+                    Err(error) => count.error = Some(error.to_string()),
+                }
                 self.next += 1;
             }
         }

@@ -1,9 +1,8 @@
 //! A chart of one deletion over time: which steps ran when, and what they waited for.
 
-use chrono::{DateTime, Utc};
+use std::sync::Arc;
 
 use super::kit::*;
-use crate::control::query;
 use crate::domain::gantt::{CellState, Gantt, GanttRow};
 use crate::domain::model::{Deletion, short_id};
 use crate::present::{
@@ -28,59 +27,50 @@ pub(super) fn of(deletion: &Deletion) -> Box<dyn Pane> {
     };
     let words = target_words(deletion);
     let title = format!("chart of deletion {}: {words}", short_id(&deletion.id));
-    let feed = Feed::reading(ask, |chart| Batch::from(ChartRow::all_of(chart)));
+    let feed = Feed::reading(ask, |chart| {
+        let chart = Arc::new(chart);
+        let rows = (0..chart.rows.len()).map(|at| ChartRow(chart.clone(), at));
+        rows.collect::<Vec<_>>().into()
+    });
     listed(ChartPane { title }, feed)
 }
 
-/// A row of the chart, and the facts about the whole chart that its cells need.
-struct ChartRow {
-    row: GanttRow,
-    whole: Whole,
-}
-
-#[derive(Clone, Copy)]
-struct Whole {
-    from: DateTime<Utc>,
-    until: DateTime<Utc>,
-    columns: u32,
-    /// Whether the chart has rows of several sites.
-    names_site: bool,
-}
+/// A chart, and the index of one of its rows.
+struct ChartRow(Arc<Gantt>, usize);
 
 impl ChartRow {
-    fn all_of(chart: Gantt) -> Vec<Self> {
-        let mut pairs = chart.rows.windows(2);
-        let whole = Whole {
-            from: chart.from,
-            until: chart.until,
-            columns: chart.columns,
-            names_site: pairs.any(|pair| pair[0].site != pair[1].site),
-        };
-        let rows = chart.rows.into_iter();
-        rows.map(|row| Self { row, whole }).collect()
+    fn row(&self) -> &GanttRow {
+        &self.0.rows[self.1]
     }
+
+    /// Whether the chart has rows of several sites.
+    fn names_site(&self) -> bool {
+        let mut pairs = self.0.rows.windows(2);
+        pairs.any(|pair| pair[0].site != pair[1].site)
+    }
+
     fn plot(&self, look: &RenderContext) -> Cell {
-        let width = usize::from(self.whole.plot_width(look));
-        let marks = self.row.cell_states(self.whole.columns, width);
+        let width = usize::from(self.plot_width(look));
+        let marks = self.row().cell_states(self.0.columns, width);
         let plot: String = marks.into_iter().map(|mark| sign(mark, look)).collect();
-        let has_ended = self.row.ended == self.row.steps;
+        let has_ended = self.row().ended == self.row().steps;
         Cell::new(plot, if has_ended { Tone::Good } else { Tone::Busy })
     }
+
     fn words(&self) -> String {
-        match self.whole.names_site {
-            true => format!("{} {}", chart_words(&self.row), self.row.site),
-            false => chart_words(&self.row),
+        match self.names_site() {
+            true => format!("{} {}", chart_words(self.row()), self.row().site),
+            false => chart_words(self.row()),
         }
     }
+
     fn ended(&self) -> String {
-        let (ended, steps) = (thousands(self.row.ended), thousands(self.row.steps));
+        let (ended, steps) = (thousands(self.row().ended), thousands(self.row().steps));
         format!("{ended}/{steps}")
     }
-}
 
-impl Whole {
     fn what_width(&self, look: &RenderContext) -> u16 {
-        match (look.width, self.names_site) {
+        match (look.width, self.names_site()) {
             (0..60, _) => 14,
             (60..120, _) | (_, false) => 24,
             (_, true) => 44,
@@ -101,7 +91,9 @@ impl Whole {
 
     /// The time that one column of the plot stands for.
     fn column_words(&self, look: &RenderContext) -> String {
-        let span = (self.until - self.from).num_milliseconds().unsigned_abs();
+        let span = (self.0.until - self.0.from)
+            .num_milliseconds()
+            .unsigned_abs();
         match span / u64::from(self.plot_width(look)).max(1) {
             long @ 0..1_000 => format!("{long} ms"),
             long => duration(long.div_ceil(1_000)),
@@ -110,7 +102,7 @@ impl Whole {
 
     /// The two ends of the time that is drawn, above its first and its last column.
     fn axis(&self, look: &RenderContext) -> String {
-        let (from, until) = (look.time(self.from), look.time(self.until));
+        let (from, until) = (look.time(self.0.from), look.time(self.0.until));
         let room = usize::from(self.plot_width(look));
         match room.saturating_sub(from.len() + until.len()) {
             0 => from,
@@ -121,13 +113,11 @@ impl Whole {
 
 impl Row for ChartRow {
     fn key(&self) -> String {
-        let GanttRow {
-            kind, site, action, ..
-        } = &self.row;
-        format!("{} {kind} {site}", action.as_str())
+        let row = self.row();
+        format!("{} {} {}", row.action.as_str(), row.kind, row.site)
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        let (kind, site) = (&self.row.kind, self.row.site.to_string());
+        let (kind, site) = (&self.row().kind, self.row().site.to_string());
         filter.fits_texts(&[&kind_words(kind), kind.as_str(), &site])
     }
 }
@@ -158,13 +148,13 @@ impl ListPane for ChartPane {
         self.title.clone()
     }
     fn table(&self, rows: &Rows<ChartRow>, look: &RenderContext) -> Table<'_, ChartRow> {
-        let Some(ChartRow { whole, .. }) = rows.all().next() else {
+        let Some(chart) = rows.all().next() else {
             return Table(Vec::new());
         };
         columns! { it: ChartRow, look;
-            fixed("WHAT", whole.what_width(look)) => Cell::plain(it.words()),
+            fixed("WHAT", chart.what_width(look)) => Cell::plain(it.words()),
             fixed("ENDED", ENDED).right().from(60) => Cell::plain(it.ended()),
-            fixed(whole.axis(look), whole.plot_width(look)) => it.plot(look),
+            fixed(chart.axis(look), chart.plot_width(look)) => it.plot(look),
         }
     }
     fn lead(&self, rows: &Rows<ChartRow>, look: &RenderContext) -> Vec<Cell> {
@@ -177,17 +167,17 @@ impl ListPane for ChartPane {
         ];
         let signs = signs.map(|(mark, means)| format!("{} {means}", sign(mark, look)));
         let first = rows.all().next();
-        let column = first.map(|it| format!("a column is {}", it.whole.column_words(look)));
+        let column = first.map(|it| format!("a column is {}", it.column_words(look)));
         let legend: Vec<String> = signs.into_iter().chain(column).collect();
         vec![Cell::dim(legend.join("  "))]
     }
     fn details(&self, it: &ChartRow, look: &RenderContext) -> Vec<Cell> {
-        let last = chart_last_words(&it.row, |at| look.time(at));
-        vec![Cell::plain(chart_facts(&it.row)), Cell::plain(last)]
+        let last = chart_last_words(it.row(), |at| look.time(at));
+        vec![Cell::plain(chart_facts(it.row())), Cell::plain(last)]
     }
     fn copies(&self, _: &Rows<ChartRow>, it: &ChartRow) -> Vec<Copied> {
         let whole = |at: DateTime<Utc>| at.format("%Y-%m-%d %H:%M:%S UTC").to_string();
-        let (facts, last) = (chart_facts(&it.row), chart_last_words(&it.row, whole));
+        let (facts, last) = (chart_facts(it.row()), chart_last_words(it.row(), whole));
         vec![Copied::new("the facts", &format!("{facts}; {last}"))]
     }
 }

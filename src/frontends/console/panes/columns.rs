@@ -10,8 +10,7 @@ struct ColumnsPane {
 pub(super) fn of(owner: String, offers: Vec<ColumnOffer>) -> Box<dyn Pane> {
     let mut rows = Rows::from(offers);
     let shown = rows.feed.rows.iter().filter(|it| it.is_shown);
-    let shown = shown.map(|it| it.name.clone());
-    rows.list.marks.mark_all(shown);
+    shown.for_each(|it| rows.list.marks.set(it.name.clone(), true));
     listed(ColumnsPane { owner }, rows)
 }
 

@@ -1,7 +1,6 @@
 //! All deletions, with their progress.
 
 use super::kit::*;
-use crate::control::{Snapshot, query};
 use crate::domain::model::{Deletion, short_id};
 use crate::frontends::console::about::{fits_deletion, time_left};
 use crate::present::{deletion_state_word, progress_words, target_words};
@@ -9,11 +8,7 @@ use crate::present::{deletion_state_word, progress_words, target_words};
 struct DeletionsPane;
 
 pub(super) fn pane() -> Box<dyn Pane> {
-    let feed = Feed::paged(query::Deletions {
-        limit: PAGE_ROWS,
-        ..query::Deletions::default()
-    });
-    listed(DeletionsPane, feed)
+    listed(DeletionsPane, Feed::paged(query::Deletions::default()))
 }
 
 impl Row for Deletion {
@@ -26,12 +21,10 @@ impl Row for Deletion {
 }
 
 fn progress_bar(deletion: &Deletion, look: &RenderContext, width: u16) -> Cell {
+    let bar = look.bar(&deletion.counts, usize::from(width));
     match deletion.counts.total {
         0 => Cell::default(),
-        _ => Cell::new(
-            look.bar(&deletion.counts, usize::from(width)),
-            look.deletion_state(deletion).tone,
-        ),
+        _ => Cell::new(bar, look.deletion_state(deletion).tone),
     }
 }
 
@@ -89,10 +82,14 @@ impl ListPane for DeletionsPane {
         WorkItem::Deletion(deletion).copies()
     }
     /// Takes deletions from the snapshot, which is newer than the page.
-    fn update(&mut self, rows: &mut Rows<Deletion>, snapshot: &Snapshot, moved: bool) -> bool {
-        let known = rows.feed.rows.iter_mut().filter(|_| moved);
-        for row in known {
-            if let Some(new) = snapshot.deletions.iter().find(|new| new.id == row.id) {
+    fn update(&mut self, rows: &mut Rows<Deletion>, context: &Context, moved: bool) -> bool {
+        for row in rows.feed.rows.iter_mut().filter(|_| moved) {
+            if let Some(new) = context
+                .snapshot
+                .deletions
+                .iter()
+                .find(|new| new.id == row.id)
+            {
                 row.clone_from(new);
             }
         }

@@ -1,10 +1,8 @@
 //! Other deployments: those to whose resources this one refers, and those for whose clearance its steps wait (G1 to
 //! G12).
 
-use chrono::{DateTime, Utc};
-
 use super::kit::*;
-use crate::control::{DeploymentStatus, ImporterStatus, WatchStatus, query};
+use crate::control::{DeploymentStatus, ImporterStatus, WatchStatus};
 use crate::domain::duration::rough;
 use crate::domain::model::KindName;
 use crate::present::{kind_words, thousands, waiting_words};
@@ -82,16 +80,8 @@ fn awaited_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell
     }
 }
 
-fn name_cell(row: &DeploymentStatus) -> Cell {
-    match &row.name {
-        Some(name) => Cell::plain(name),
-        None => Cell::dim("not known yet"),
-    }
-}
-
 fn kinds(kinds: &[KindName]) -> String {
-    let kinds: Vec<String> = kinds.iter().map(kind_words).collect();
-    kinds.join(", ")
+    Vec::from_iter(kinds.iter().map(kind_words)).join(", ")
 }
 
 fn watch_line(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
@@ -123,20 +113,17 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
         Some(at) => format!("last seen {}, {}", look.time(at), ago(at, look)),
         None => "not seen since this engine began".to_owned(),
     });
-    facts.push(format!(
-        "received notices up to {}{}",
-        importer.seq,
-        lag(importer)
-    ));
+    let (seq, lag) = (importer.seq, lag(importer));
+    facts.push(format!("received notices up to {seq}{lag}"));
     Cell::plain(facts.join(look.dot()))
 }
 
 /// Names the deployment, how many steps wait for its clearance, and what to do if the deployment never answers.
 fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
-    let name = row.name.as_deref();
+    let (name, region) = (row.name.as_deref(), row.service_and_region());
     let known = match name {
-        Some(name) => format!("{name} of {}", row.service_and_region()),
-        None => format!("{}, no contact yet", row.service_and_region()),
+        Some(name) => format!("{name} of {region}"),
+        None => format!("{region}, no contact yet"),
     };
     let Some(importer) = &row.importer else {
         return Cell::plain(known);
@@ -170,7 +157,7 @@ impl ListPane for DeploymentsPane {
 
     fn table(&self, _: &Rows<DeploymentStatus>, _: &RenderContext) -> Table<'_, DeploymentStatus> {
         columns! { row: DeploymentStatus, look;
-            flex("NAME", 2) => name_cell(row),
+            flex("NAME", 2) => row.name.as_ref().map_or_else(|| Cell::dim("not known yet"), Cell::plain),
             flex("SERVICE/REGION", 2).from(50) => Cell::plain(row.service_and_region()),
             fixed("WE WATCH", 17) => watch_cell(row.watch.as_ref(), look); time_key(row.watch.as_ref().and_then(|it| it.answered_at)),
             fixed("IT WATCHES", 20).from(60) => importer_cell(row.importer.as_ref(), look); time_key(row.importer.as_ref().and_then(|it| it.last_contact_at)),
@@ -179,14 +166,14 @@ impl ListPane for DeploymentsPane {
         }
     }
     fn details(&self, row: &DeploymentStatus, look: &RenderContext) -> Vec<Cell> {
-        let mut lines = vec![
+        let lines = [
             awaited_line(row, look),
             watch_line(row.watch.as_ref(), look),
             importer_line(row.importer.as_ref(), look),
         ];
         let reasons = row.reasons().into_iter();
-        lines.extend(reasons.map(|reason| Cell::new(reason, Tone::Bad)));
-        lines
+        let reasons = reasons.map(|reason| Cell::new(reason, Tone::Bad));
+        lines.into_iter().chain(reasons).collect()
     }
     fn copies(&self, _: &Rows<DeploymentStatus>, row: &DeploymentStatus) -> Vec<Copied> {
         let name = row.name.clone().unwrap_or_else(|| row.service_and_region());

@@ -1,9 +1,7 @@
 //! All fields of one resource, as the cloud listed it.
 
-use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::Record;
 use super::kit::*;
 use crate::domain::model::Resource;
 use crate::present::{json_words, resource_words};
@@ -33,6 +31,7 @@ impl Row for Field {
 pub(super) fn of(row: Box<Resource>, listed_at: DateTime<Utc>) -> Box<dyn Pane> {
     let mut fields = Vec::new();
     flatten("", &row.attributes, 0, &mut fields);
+    fields.retain(|(name, _)| !["id", "name", "tags"].contains(&name.as_str()));
     let of_all = [
         ("site", row.key.site.to_string()),
         ("kind", row.key.kind.to_string()),
@@ -41,16 +40,13 @@ pub(super) fn of(row: Box<Resource>, listed_at: DateTime<Utc>) -> Box<dyn Pane> 
         ("project", row.project_id.clone()),
         ("tags", row.tags.join(", ")),
     ];
-    fields.retain(|(name, _)| !["id", "name", "tags"].contains(&name.as_str()));
-    let of_all = of_all.map(|(name, value)| (name.to_owned(), value));
-    let title = resource_words(&row.key.kind, &row.name, &row.key.id);
-    let rows: Vec<Field> = of_all.into_iter().chain(fields).collect();
+    fields.splice(0..0, of_all.map(|(name, value)| (name.to_owned(), value)));
     let pane = DetailsPane {
-        title,
+        title: resource_words(&row.key.kind, &row.name, &row.key.id),
         resource: row,
         listed_at,
     };
-    listed(pane, rows)
+    listed(pane, fields)
 }
 
 fn flatten(path: &str, value: &Value, depth: usize, fields: &mut Vec<Field>) {

@@ -1,16 +1,11 @@
 //! `:drift`, the steps that wait until a person accepts or refuses newcomers: resources that appeared after the plan of
 //! their deletion (P11). One answer applies to the whole deletion.
 
-use super::kit::acts::step_words;
 use super::kit::*;
-use crate::control::query;
 use crate::domain::drift::{newcomer_words, newcomers, waits_for_drift_answer};
 use crate::domain::model::{Paged, Step, StepState, short_id};
 use crate::frontends::console::about::{fits_step, step_lines};
 use crate::present::{count, resource_words};
-
-/// A step that waits for an answer.
-struct DriftRow(Step);
 
 struct DriftPane;
 
@@ -18,49 +13,46 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
     let ask = |at: At<'_, _>| query::Steps {
         states: vec![StepState::Stuck],
         cursor: at.cursor,
-        limit: PAGE_ROWS,
         ..query::Steps::default()
     };
-    let read = |Paged { rows, next }: Paged<Step>| {
-        let rows = rows.into_iter().filter(waits_for_drift_answer);
+    let read = |mut page: Paged<Step>| {
+        page.rows.retain(waits_for_drift_answer);
         Batch {
-            next,
-            ..rows.map(DriftRow).collect::<Vec<_>>().into()
+            next: page.next,
+            ..page.rows.into()
         }
     };
     Ok(listed(DriftPane, Feed::reading(ask, read)))
 }
 
-impl DriftRow {
-    /// `port p1`, or `port p1 and 3 more`
-    fn newcomers(&self) -> String {
-        let mut all = newcomers(&self.0);
-        let Some(first) = all.next() else {
-            return String::new();
-        };
-        let words = resource_words(&first.kind, &first.name, &first.id);
-        match all.count() {
-            0 => words,
-            more => format!("{words} and {more} more"),
-        }
+/// `port p1`, or `port p1 and 3 more`
+fn newcomers_in_short(step: &Step) -> String {
+    let mut all = newcomers(step);
+    let Some(first) = all.next() else {
+        return String::new();
+    };
+    let words = resource_words(&first.kind, &first.name, &first.id);
+    match all.count() {
+        0 => words,
+        more => format!("{words} and {more} more"),
     }
 }
 
-impl Row for DriftRow {
+/// A step that waits for an answer.
+impl Row for Step {
     fn key(&self) -> String {
-        self.0.id.to_string()
+        self.id.to_string()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        let step = &self.0;
-        let named: Vec<String> = newcomers(step).map(newcomer_words).collect();
+        let named: Vec<String> = newcomers(self).map(newcomer_words).collect();
         let named = named.iter().map(String::as_str);
-        let texts: Vec<&str> = named.chain([step.deletion_id.as_str()]).collect();
-        fits_step(filter, step, &texts)
+        let texts: Vec<&str> = named.chain([self.deletion_id.as_str()]).collect();
+        fits_step(filter, self, &texts)
     }
 }
 
 impl ListPane for DriftPane {
-    type Row = DriftRow;
+    type Row = Step;
     const SCOPE: Scope = Scope::Drift;
     const WORD: Option<&'static str> = Some("drift");
     const NOUN: &'static str = "step";
@@ -72,18 +64,17 @@ impl ListPane for DriftPane {
     ];
     const NOTHING_THEN: &'static str = "No deletion waited for an answer then.";
 
-    fn table(&self, _rows: &Rows<DriftRow>, _look: &RenderContext) -> Table<'_, DriftRow> {
-        columns! { row: DriftRow, look;
-            fixed("DELETION", 8) => Cell::dim(short_id(&row.0.deletion_id)),
-            flex("STUCK", 2) => Cell::new(step_words(&row.0), Tone::Bad),
-            fixed("NEW", 4).right() => Cell::plain(newcomers(&row.0).count().to_string()),
-            flex("APPEARED AFTER THE PLAN", 3).from(60) => Cell::new(row.newcomers(), Tone::Warn),
-            fixed("SINCE (UTC)", 11).from(80) => Cell::dim(look.maybe_time(row.0.blocked_since)); time_key(row.0.blocked_since),
-            fixed("SITE", 18).from(110) => Cell::dim(look.site(&row.0.resource.key.site)),
+    fn table(&self, _rows: &Rows<Step>, _look: &RenderContext) -> Table<'_, Step> {
+        columns! { row: Step, look;
+            fixed("DELETION", 8) => Cell::dim(short_id(&row.deletion_id)),
+            flex("STUCK", 2) => Cell::new(step_words(row), Tone::Bad),
+            fixed("NEW", 4).right() => Cell::plain(newcomers(row).count().to_string()),
+            flex("APPEARED AFTER THE PLAN", 3).from(60) => Cell::new(newcomers_in_short(row), Tone::Warn),
+            fixed("SINCE (UTC)", 11).from(80) => Cell::dim(look.maybe_time(row.blocked_since)); time_key(row.blocked_since),
+            fixed("SITE", 18).from(110) => Cell::dim(look.site(&row.resource.key.site)),
         }
     }
-    fn details(&self, row: &DriftRow, look: &RenderContext) -> Vec<Cell> {
-        let step = &row.0;
+    fn details(&self, step: &Step, look: &RenderContext) -> Vec<Cell> {
         let new = count(newcomers(step).count(), "resource");
         let waits = format!("{} waits: {new} appeared after the plan", step_words(step));
         let named = newcomers(step).take(2).map(newcomer_words);
@@ -91,12 +82,12 @@ impl ListPane for DriftPane {
         lines.extend(step_lines(step, look));
         lines
     }
-    fn copies(&self, _: &Rows<DriftRow>, row: &DriftRow) -> Vec<Copied> {
-        let mut texts = vec![Copied::new("the id of the deletion", &row.0.deletion_id)];
-        texts.extend(WorkItem::Step(&row.0).copies());
+    fn copies(&self, _: &Rows<Step>, row: &Step) -> Vec<Copied> {
+        let mut texts = vec![Copied::new("the id of the deletion", &row.deletion_id)];
+        texts.extend(WorkItem::Step(row).copies());
         texts
     }
-    fn act(&mut self, row: &DriftRow, action: Action, context: &mut Context) {
-        WorkItem::Step(&row.0).act(action, context);
+    fn act(&mut self, row: &Step, action: Action, context: &mut Context) {
+        WorkItem::Step(row).act(action, context);
     }
 }

@@ -1,7 +1,6 @@
 //! The engine's reconcilers: what each does, did last and does next.
 
 use super::kit::*;
-use crate::control::query;
 use crate::domain::activity::ReconcilerStatus;
 use crate::domain::duration::rough;
 use crate::present::{activity_words, reconciler_words, run_time};
@@ -20,20 +19,18 @@ impl Row for ReconcilerStatus {
     fn fits(&self, filter: &SearchQuery) -> bool {
         let failure = self.last_error.as_ref();
         let failure = failure.map_or("", |error| error.message.as_str());
-        filter.fits(&Facts {
-            texts: &[self.name.as_str(), &activity_words(self), failure],
-            ..Facts::default()
-        })
+        filter.fits_texts(&[self.name.as_str(), &activity_words(self), failure])
     }
 }
 
 /// What the reconciler does, such as `port web-12 and 3 more`.
 fn doing(row: &ReconcilerStatus) -> Cell {
-    let words = activity_words(row);
-    match row.running {
-        0 => Cell::dim(words),
-        _ => Cell::plain(words),
-    }
+    let tone = if row.running == 0 {
+        Tone::Dim
+    } else {
+        Tone::Plain
+    };
+    Cell::new(activity_words(row), tone)
 }
 
 /// The age and the duration of the last run, such as `12s ago, 40 ms`.
@@ -87,15 +84,12 @@ impl ListPane for EnginePane {
         }
     }
     fn details(&self, row: &ReconcilerStatus, look: &RenderContext) -> Vec<Cell> {
-        let dot = look.dot();
-        let since = look.time(row.since);
+        let (since, does) = (look.time(row.since), activity_words(row));
+        let does = format!("{}{does}", look.dot());
         let now = match row.running {
             0 => format!("waiting since {since}"),
-            1 => format!("running since {since}{dot}{}", activity_words(row)),
-            runs => format!(
-                "{runs} running, the first since {since}{dot}{}",
-                activity_words(row)
-            ),
+            1 => format!("running since {since}{does}"),
+            runs => format!("{runs} running, the first since {since}{does}"),
         };
         let mut lines = vec![Cell::plain(reconciler_words(row.name)), Cell::plain(now)];
         if let Some(error) = &row.last_error {

@@ -1,7 +1,6 @@
 //! The engines that share the ledger: which one leads, and what each works on.
 
 use super::kit::*;
-use crate::control::query;
 use crate::domain::engines::{EngineRole, EngineRow};
 use crate::present::{count, lease_words, role_words};
 
@@ -17,10 +16,7 @@ impl Row for EngineRow {
         self.epoch.to_string()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        filter.fits(&Facts {
-            texts: &[&self.name, &self.host, self.role.as_str(), &self.version],
-            ..Facts::default()
-        })
+        filter.fits_texts(&[&self.name, &self.host, self.role.as_str(), &self.version])
     }
 }
 
@@ -71,14 +67,11 @@ impl ListPane for EnginesPane {
         );
         let mut lines = vec![Cell::plain(role_words(row.role)), Cell::plain(about)];
         if row.has_gates {
-            let text = match row.behind {
+            let missed = count(row.behind, "change");
+            lines.push(Cell::plain(match row.behind {
                 0 => "its gates know every tombstone".to_owned(),
-                n => format!(
-                    "its gates miss the last {} of tombstones",
-                    count(n, "change")
-                ),
-            };
-            lines.push(Cell::plain(text));
+                _ => format!("its gates miss the last {missed} of tombstones"),
+            }));
         }
         lines
     }

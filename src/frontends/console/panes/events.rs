@@ -1,9 +1,6 @@
 //! The events, the newest last, and the messages that this console showed, so that none is lost.
 
-use chrono::{DateTime, Utc};
-
 use super::kit::*;
-use crate::control::query;
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
 use crate::frontends::console::about::{datum, event_tone, message_lines};
 use crate::frontends::console::render_context::Notice;
@@ -137,15 +134,9 @@ impl ListPane for EventsPane {
         }
     }
     fn copies(&self, _: &Rows<Entry>, entry: &Entry) -> Vec<Copied> {
-        let Entry {
-            message,
-            request,
-            at,
-            ..
-        } = entry;
         vec![
-            Copied::new("the message", message),
-            Copied::event(message, request, *at),
+            Copied::new("the message", &entry.message),
+            Copied::event(&entry.message, &entry.request, entry.at),
         ]
     }
     fn followed(&mut self, rows: &mut Rows<Entry>, events: &[LedgerEvent]) {

@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use super::kit::acts::target_spec;
 use super::kit::*;
-use crate::control::{Explanation, query};
+use crate::control::Explanation;
 use crate::domain::model::{Blocker, ResourceKey, Site, Target, short_id};
 use crate::domain::relations::Relation;
 use crate::present::{blocker_words, relation_words, resource_words};
@@ -25,30 +24,28 @@ struct Line {
 /// The other end of a relation.
 #[derive(Clone)]
 enum End {
-    Resource(ResourceKey, String),
+    Resource(Target),
     Deletion(String),
 }
 
 impl End {
     fn of(relation: &Relation) -> Option<Self> {
         let deletion = relation.deletion_id.clone().map(Self::Deletion);
-        let resource = relation.resource.as_ref().map(|Target { key, name }| {
-            let words = resource_words(&key.kind, name, &key.id);
-            Self::Resource(key.clone(), words)
-        });
-        deletion.or(resource)
+        deletion.or(relation.resource.clone().map(Self::Resource))
     }
 
     fn of_blocker(blocker: &Blocker) -> Option<Self> {
-        let key = blocker.key();
-        let words = resource_words(&key.kind, &blocker.name, &key.id);
         // This engine does not know the resources of other deployments.
-        matches!(key.site, Site::Region { .. }).then_some(Self::Resource(key, words))
+        matches!(blocker.site, Site::Region { .. }).then(|| {
+            let name = blocker.name.clone();
+            let key = blocker.key();
+            Self::Resource(Target { key, name })
+        })
     }
 
     fn id(&self) -> &str {
         match self {
-            Self::Resource(key, _) => &key.id,
+            Self::Resource(target) => &target.key.id,
             Self::Deletion(id) => id,
         }
     }
@@ -89,7 +86,9 @@ fn lines(explanation: &Explanation) -> Vec<Line> {
         leads_to: None,
     };
     let known = explanation.lines.iter();
-    let mut lines: Vec<Line> = known.map(|text| line(Tone::Plain, text.clone(), text)).collect();
+    let mut lines: Vec<Line> = known
+        .map(|text| line(Tone::Plain, text.clone(), text))
+        .collect();
     lines.extend(explanation.blockers.iter().map(|by| Line {
         leads_to: End::of_blocker(by),
         ..line(Tone::Warn, blocked_by_words(by), &by.id)
@@ -149,7 +148,9 @@ impl ListPane for ExplainPane {
     fn details(&self, line: &Line, look: &RenderContext) -> Vec<Cell> {
         let about = match &line.leads_to {
             None => format!("id {} at {}", self.key.id, self.key.site),
-            Some(End::Resource(key, _)) => format!("{} follows to {key}", look.key(Action::Open)),
+            Some(End::Resource(Target { key, .. })) => {
+                format!("{} follows to {key}", look.key(Action::Open))
+            }
             Some(End::Deletion(_)) => look.keys.spell("{open} shows the tree of the deletion"),
         };
         // The row may have cut the text.
@@ -162,8 +163,9 @@ impl ListPane for ExplainPane {
     }
     fn act(&mut self, line: &Line, action: Action, context: &mut Context) {
         match (action, &line.leads_to) {
-            (Action::Open, Some(End::Resource(key, words))) => {
-                context.push(Route::Explain(key.clone(), words.clone()));
+            (Action::Open, Some(End::Resource(Target { key, name }))) => {
+                let words = resource_words(&key.kind, name, &key.id);
+                context.push(Route::Explain(key.clone(), words));
             }
             (Action::Open, Some(End::Deletion(id))) => context.push(Route::Tree(id.clone())),
             (Action::Open, None) => context.say(Tone::Dim, "this line leads to no resource"),

@@ -2,7 +2,7 @@
 //! independently of the engine's progress.
 
 use super::kit::*;
-use crate::control::{GateStatus, query};
+use crate::control::GateStatus;
 use crate::present::{count, thousands};
 
 struct GatesPane;
@@ -22,10 +22,6 @@ impl Row for GateStatus {
             ..Facts::default()
         })
     }
-}
-
-fn number(heading: &'static str, width: u16) -> Column {
-    fixed(heading, width).right()
 }
 
 /// A count in its tone; zero is dimmed.
@@ -55,12 +51,12 @@ impl ListPane for GatesPane {
             fixed("SERVICE", 13).from(90) => Cell::plain(&gate.service),
             fixed("FOR", 7) => Cell::plain(&gate.source),
             flex("SITE", 2).from(130) => Cell::plain(gate.site.to_string()),
-            number("REQUESTS", 10) => Cell::plain(thousands(gate.traffic.requests)),
-            number("HIDDEN", 8).from(50) => counted(gate.traffic.hidden, Tone::Plain),
-            number("DELETING", 8).from(70) => counted(gate.traffic.deleting, Tone::Plain),
-            number("REFUSED", 8) => counted(gate.traffic.refused, Tone::Warn),
-            number("ACCEPTED", 8).from(60) => counted(gate.traffic.accepted, Tone::Good),
-            number("FAILED", 7).from(100) => counted(gate.traffic.failed, Tone::Bad),
+            fixed("REQUESTS", 10).right() => Cell::plain(thousands(gate.traffic.requests)),
+            fixed("HIDDEN", 8).right().from(50) => counted(gate.traffic.hidden, Tone::Plain),
+            fixed("DELETING", 8).right().from(70) => counted(gate.traffic.deleting, Tone::Plain),
+            fixed("REFUSED", 8).right() => counted(gate.traffic.refused, Tone::Warn),
+            fixed("ACCEPTED", 8).right().from(60) => counted(gate.traffic.accepted, Tone::Good),
+            fixed("FAILED", 7).right().from(100) => counted(gate.traffic.failed, Tone::Bad),
         }
     }
     fn details(&self, row: &GateStatus, look: &RenderContext) -> Vec<Cell> {

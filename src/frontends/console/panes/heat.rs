@@ -4,10 +4,9 @@
 //! The engine counts the calls of all deletions. The counts are queried in the background, after the engine has made
 //! progress and at most once a minute; a frame draws the last answer.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 
 use super::kit::*;
-use crate::control::query;
 use crate::domain::last_hour::{LastHour, MINUTES, minute_end};
 use crate::domain::model::Site;
 use crate::present::{count, thousands};

@@ -14,12 +14,10 @@
 
 use std::fmt::Display;
 
-use chrono::{DateTime, Utc};
-
 use super::census::{Census, KindCount};
 use super::heat;
 use super::kit::*;
-use crate::control::{SiteState, SiteStatus, Snapshot, query};
+use crate::control::{SiteState, SiteStatus};
 use crate::domain::attention::CauseGroup;
 use crate::domain::drift::waits_for_drift_answer;
 use crate::domain::duration;
@@ -60,8 +58,6 @@ struct HomePane {
     census: Census,
     /// The share of refused and failed calls to the sites in the last hour.
     heat: Feed<LastHour>,
-    /// Whether a replay is shown, which asks no cloud.
-    replays: bool,
     excerpt: Excerpt,
 }
 
@@ -134,7 +130,6 @@ pub(super) fn pane() -> Box<dyn Pane> {
         last_day: Feed::of(|_| query::LastDay {}),
         census: Census::new(),
         heat: heat::last_hour(),
-        replays: false,
         excerpt: Excerpt::default(),
     };
     listed(home, Feed::silent())
@@ -361,7 +356,11 @@ fn state(row: &HomeRow, look: &RenderContext) -> Cell {
             inner(Cell::new(look.bar(&counts, BAR), Tone::Warn))
         }
         HomeRow::Kind(it) => {
-            let tone = if it.is_partial() { Tone::Warn } else { Tone::Plain };
+            let tone = if it.is_partial() {
+                Tone::Warn
+            } else {
+                Tone::Plain
+            };
             inner(Cell::new(it.total_words(look), tone))
         }
         HomeRow::LastDay(_) => Cell::new("last 24 h", Tone::Good),
@@ -396,7 +395,11 @@ fn site_facts(site: &SiteStatus, look: &RenderContext) -> String {
     let calls = format!("{} of {} calls", site.in_flight, site.concurrency_limit);
     let read_only = site.read_only.then(|| "read-only".to_owned());
     let facts = [latency, errors, Some(calls), read_only];
-    facts.into_iter().flatten().collect::<Vec<_>>().join(look.dot())
+    facts
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(look.dot())
 }
 
 /// The next key for the row; for a deletion that runs, the time that is left.
@@ -525,16 +528,14 @@ impl ListPane for HomePane {
         let feeds = [&self.any.pace, &self.last_day.pace, &self.causes.pace];
         rows.feed.pace.loaded = is_counted && feeds.iter().all(|pace| pace.loaded);
     }
-    fn opened(&mut self, _rows: &mut Rows<HomeRow>, context: &Context) {
-        self.replays = context.replays;
-    }
     /// Takes the facts that the snapshot has, which need no query.
-    fn update(&mut self, rows: &mut Rows<HomeRow>, snapshot: &Snapshot, _moved: bool) -> bool {
-        let excerpt = Excerpt::of(snapshot);
+    fn update(&mut self, rows: &mut Rows<HomeRow>, context: &Context, _moved: bool) -> bool {
+        let excerpt = Excerpt::of(context.snapshot);
         let is_new = excerpt != self.excerpt || !rows.feed.pace.loaded;
         if is_new {
             self.excerpt = excerpt;
-            let can_count = !self.excerpt.sites.is_empty() && !self.replays;
+            // A replay asks no cloud.
+            let can_count = !self.excerpt.sites.is_empty() && !context.replays;
             self.census.is_shown = can_count && self.excerpt.is_at_rest();
             self.answered(rows);
         }

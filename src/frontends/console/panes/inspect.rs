@@ -1,9 +1,6 @@
 //! One step, or one deletion: the facts, and its timeline of attempts (P2).
 
-use super::kit::acts::act;
 use super::kit::*;
-use crate::control::query;
-use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, Event as LedgerEvent, Step, short_id};
 use crate::frontends::console::about::{datum, event_tone, message_lines};
 use crate::present::event_word;
@@ -18,9 +15,9 @@ struct InspectPane {
 }
 
 pub(super) fn of_step(id: i64, deletion_id: String) -> Box<dyn Pane> {
-    let timeline = Feed::of(move |at| query::Timeline {
+    let timeline = timeline(query::Timeline {
         step_id: Some(id),
-        ..after(at.known)
+        ..query::Timeline::default()
     });
     let pane = InspectPane {
         of: PurgeScope::Step(id),
@@ -28,14 +25,14 @@ pub(super) fn of_step(id: i64, deletion_id: String) -> Box<dyn Pane> {
         step: Feed::of(move |_| query::Step { id }),
         deletion: Feed::silent(),
     };
-    listed(pane, timeline.continued())
+    listed(pane, timeline)
 }
 
 pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
-    let (id, deletion_id) = (deletion.id.clone(), deletion.id.clone());
-    let timeline = Feed::of(move |at| query::Timeline {
-        deletion_id: Some(deletion_id.clone()),
-        ..after(at.known)
+    let id = deletion.id.clone();
+    let timeline = timeline(query::Timeline {
+        deletion_id: Some(id.clone()),
+        ..query::Timeline::default()
     });
     let mut pane = InspectPane {
         of: PurgeScope::Deletion(id.clone()),
@@ -44,14 +41,15 @@ pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
         deletion: Feed::of(move |_| query::Deletion { id: id.clone() }),
     };
     pane.deletion.rows.push(deletion);
-    listed(pane, timeline.continued())
+    listed(pane, timeline)
 }
 
-fn after(known: &[LedgerEvent]) -> query::Timeline {
-    query::Timeline {
-        after: known.last().map_or(0, |event| event.seq),
-        ..query::Timeline::default()
-    }
+fn timeline(of: query::Timeline) -> Feed<LedgerEvent> {
+    let ask = move |at: At<'_, LedgerEvent>| query::Timeline {
+        after: at.known.last().map_or(0, |event| event.seq),
+        ..of.clone()
+    };
+    Feed::of(ask).continued()
 }
 
 impl InspectPane {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::kit::*;
-use crate::control::{Command, Purged, Receipt, Snapshot, query, unexpected_reply};
-use crate::domain::ladder::{Ladder, Offer, PurgeScope};
+use crate::control::{Command, Purged, Receipt, unexpected_reply};
+use crate::domain::ladder::{Ladder, Offer};
 use crate::present::purged_words;
 
 struct LadderPane {
@@ -90,11 +90,6 @@ impl LadderPane {
     }
 }
 
-fn show_runbook(text: &str, rows: &mut Rows<Line>) {
-    let lines = text.lines().map(|line| Line::ByHand(line.to_owned()));
-    *rows = lines.collect::<Vec<_>>().into();
-}
-
 impl ListPane for LadderPane {
     type Row = Line;
     const SCOPE: Scope = Scope::Ladder;
@@ -129,7 +124,8 @@ impl ListPane for LadderPane {
         if let Some(why) = &offer.why_not {
             return vec![Cell::plain(format!("not offered: {why}"))];
         }
-        let leaves = non_empty(&offer.leaves).map(|it| Cell::new(format!("leaves: {it}"), Tone::Warn));
+        let leaves =
+            non_empty(&offer.leaves).map(|it| Cell::new(format!("leaves: {it}"), Tone::Warn));
         offer.does.iter().map(Cell::plain).chain(leaves).collect()
     }
     fn is_working(&self) -> bool {
@@ -160,7 +156,10 @@ impl ListPane for LadderPane {
             Ok(Receipt::Purged(Purged {
                 runbook: Some(text),
                 ..
-            })) => show_runbook(text, rows),
+            })) => {
+                let lines = text.lines().map(|line| Line::ByHand(line.to_owned()));
+                *rows = lines.collect::<Vec<_>>().into();
+            }
             Ok(Receipt::Purged(purged)) => {
                 rows.feed.invalidate();
                 let unpinned_by = purged.deletion_id.as_deref();

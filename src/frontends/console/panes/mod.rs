@@ -41,7 +41,7 @@ use chrono::{DateTime, Utc};
 
 use self::kit::{ColumnOffer, Keymap, Pane, Scope};
 use super::render_context::Notice;
-use crate::control::{KindInfo, Snapshot};
+use crate::control::KindInfo;
 use crate::domain::attention::Cause;
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, Refusal, Resource, ResourceKey, Target};
@@ -59,7 +59,6 @@ pub(crate) struct NamedPane {
 
 /// The state of the console that a new pane may need.
 pub(crate) struct Around<'a> {
-    pub(crate) snapshot: &'a Snapshot,
     pub(crate) keys: &'a Keymap,
     pub(crate) kinds: &'a [KindInfo],
     /// The scope of the pane on top.
@@ -143,7 +142,6 @@ mod tests {
     #[test]
     fn each_word_opens_the_pane_of_this_word() {
         let around = Around {
-            snapshot: &Snapshot::default(),
             keys: &Keymap::default(),
             kinds: &[],
             scope: Scope::Everywhere,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use chrono::TimeDelta;
 
 use super::kit::*;
-use crate::control::{SiteListing, query};
+use crate::control::SiteListing;
 use crate::domain::model::Site;
 use crate::frontends::console::render_context::or_none;
 
@@ -15,13 +15,10 @@ pub(super) type NamesById = BTreeMap<String, String>;
 
 /// Replaces each id in a list of ids, separated by `, `, by its name if that is known.
 pub(super) fn named(ids: &str, names: &NamesById) -> String {
-    let known = |id: &str| names.get(id).filter(|name| !name.is_empty()).cloned();
-    if names.is_empty() || ids.is_empty() {
-        return ids.to_owned();
-    }
-    let each = ids
-        .split(", ")
-        .map(|id| known(id).unwrap_or_else(|| id.to_owned()));
+    let each = ids.split(", ").map(|id| match names.get(id) {
+        Some(name) if !name.is_empty() => name,
+        _ => id,
+    });
     each.collect::<Vec<_>>().join(", ")
 }
 

@@ -1,20 +1,13 @@
 //! `:orphans`, the resources that abandoned steps left behind, and whether each still exists.
 
-use super::kit::acts::act;
 use super::kit::*;
-use crate::control::query;
-use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Orphan, Presence, short_id};
 use crate::present::{kind_words, name_or_id, resource_words};
 
 struct OrphansPane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    let feed = Feed::paged(query::Orphans {
-        cursor: None,
-        limit: PAGE_ROWS,
-    });
-    Ok(listed(OrphansPane, feed))
+    Ok(listed(OrphansPane, Feed::paged(query::Orphans::default())))
 }
 
 impl Row for Orphan {

@@ -7,15 +7,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-
-use super::forest::{Forest, PlanRole};
-use super::kit::acts::{target_spec, words_at};
+use super::forest::{Forest, PlanRole, TreeRow};
 use super::kit::*;
 use super::names;
-use crate::control::{
-    Accepted, Command, ControlError, NamedOptions, Receipt, Snapshot, unexpected_reply,
-};
+use crate::control::{Accepted, Command, ControlError, NamedOptions, Receipt, unexpected_reply};
 use crate::domain::model::{Plan, PlanOptions, Refusal, Target, short_id};
 use crate::domain::text;
 use crate::present::{blocker_words, plan_options_words, plan_words};
@@ -101,7 +96,10 @@ impl PlanPane {
                 let by_id = format!("the short id {short}");
                 // A name with characters that are shown escaped cannot be typed, so only the short id is accepted.
                 match !name.is_empty() && text::escape(name) == *name {
-                    true => (format!("the name \"{name}\" or {by_id}"), vec![name.clone(), short]),
+                    true => (
+                        format!("the name \"{name}\" or {by_id}"),
+                        vec![name.clone(), short],
+                    ),
                     false => (by_id, vec![short]),
                 }
             }
@@ -113,7 +111,10 @@ impl PlanPane {
         let plan_hash = plan.hash.clone();
         let named = NamedOptions::default();
         let command = Command::DeletePlan { plan_hash, named };
-        let lines = vec![format!("Delete {}", self.target_words()), plan_words(plan, ", ")];
+        let lines = vec![
+            format!("Delete {}", self.target_words()),
+            plan_words(plan, ", "),
+        ];
         let sites = plan.steps.iter().map(|step| &step.site);
         let confirm = Confirm::new(ask, accepted, "delete".to_owned(), command);
         confirm.saying(lines).at(sites, snapshot)
@@ -230,7 +231,7 @@ impl Pane for PlanPane {
 
     fn detail(&self, look: &RenderContext) -> Vec<Cell> {
         let row = self.list.cursor;
-        if let Some(refusal) = self.forest.refusal(row) {
+        if let Some(TreeRow::Refused(refusal)) = self.forest.row(row) {
             let mut lines = vec![Cell::new(&refusal.reason, Tone::Bad)];
             if let Some(blocker) = &refusal.blocker {
                 let words = blocker_words(blocker);
@@ -250,7 +251,9 @@ impl Pane for PlanPane {
         let head = format!("{} {}{}{note}", node.does(), node.words(), look.dot());
         let (id, site) = (&node.key.id, &node.key.site);
         let mut names = self.projects.iter().flat_map(|lookup| &lookup.rows);
-        let name = names.find(|(id, _)| *id == node.project).map(|(_, name)| name);
+        let name = names
+            .find(|(id, _)| *id == node.project)
+            .map(|(_, name)| name);
         let project = names::project_words(&node.project, name, look);
         vec![
             Cell::plain(head),

@@ -1,7 +1,6 @@
 //! A search for the steps of a deletion that match a filter. For each query, the engine searches a part of the ledger.
 
 use super::kit::*;
-use crate::control::query;
 use crate::control::query::Counted;
 use crate::domain::model::Step;
 use crate::present::{count, thousands};
@@ -10,9 +9,9 @@ use crate::present::{count, thousands};
 pub(super) const ROWS_MAX: usize = 10_000;
 
 pub(super) struct Search {
-    deletion_id: String,
-    filter: String,
     feed: Feed<Step>,
+    /// The query that counts the steps.
+    count: query::StepCount,
     counted: u64,
     /// Ticket of the count that is under way.
     counting: Option<u64>,
@@ -25,13 +24,15 @@ impl Search {
         let steps = query::Steps {
             deletion_id: Some(deletion_id.to_owned()),
             filter: filter.to_owned(),
-            limit: PAGE_ROWS,
             ..query::Steps::default()
         };
         Self {
-            deletion_id: deletion_id.to_owned(),
-            filter: filter.to_owned(),
             feed: Feed::paged(steps).at_most(ROWS_MAX),
+            count: query::StepCount {
+                deletion_id: Some(deletion_id.to_owned()),
+                filter: filter.to_owned(),
+                ..query::StepCount::default()
+            },
             counted: 0,
             counting: None,
             uncounted: true,
@@ -73,12 +74,8 @@ impl Search {
     }
 
     fn count(&mut self, cursor: Option<String>, context: &mut Context) {
-        self.counting = Some(context.outbox.ask(query::StepCount {
-            deletion_id: Some(self.deletion_id.clone()),
-            filter: self.filter.clone(),
-            cursor,
-            ..query::StepCount::default()
-        }));
+        let query = self.count.clone();
+        self.counting = Some(context.outbox.ask(query::StepCount { cursor, ..query }));
     }
 }
 

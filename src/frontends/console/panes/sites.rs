@@ -1,10 +1,8 @@
 //! The sites that the engine works with.
 
-use chrono::{DateTime, Utc};
-
 use super::heat::{heat_line, heat_words, last_hour};
 use super::kit::*;
-use crate::control::{Command, SiteStatus, Snapshot};
+use crate::control::{Command, SiteStatus};
 use crate::domain::last_hour::LastHour;
 use crate::frontends::console::about::site_state;
 use crate::present::count;
@@ -13,11 +11,8 @@ struct SitesPane {
     heat: Feed<LastHour>,
 }
 
-pub(super) fn open(around: &Around<'_>) -> Opened {
-    let mut rows = Rows::from(Feed::silent());
-    let mut pane = SitesPane { heat: last_hour() };
-    pane.update(&mut rows, around.snapshot, true);
-    Ok(listed(pane, rows))
+pub(super) fn open(_: &Around<'_>) -> Opened {
+    Ok(listed(SitesPane { heat: last_hour() }, Feed::silent()))
 }
 
 impl Row for SiteStatus {
@@ -102,13 +97,13 @@ impl ListPane for SitesPane {
     const NOTHING_THEN: &'static str =
         "A replay asks no cloud; :events shows when a site was lost or paused.";
 
-    fn update(&mut self, rows: &mut Rows<SiteStatus>, snapshot: &Snapshot, moved: bool) -> bool {
+    fn update(&mut self, rows: &mut Rows<SiteStatus>, context: &Context, moved: bool) -> bool {
         if moved {
             self.heat.invalidate();
         }
-        let is_known = snapshot.at.is_some();
+        let is_known = context.snapshot.at.is_some();
         if is_known {
-            rows.feed.replace_rows(snapshot.sites.clone());
+            rows.feed.replace_rows(context.snapshot.sites.clone());
         }
         is_known
     }

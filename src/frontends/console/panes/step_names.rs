@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::kit::*;
-use crate::control::query;
-use crate::domain::model::{KindName, Paged, ResourceKey, Site};
+use crate::domain::model::{KindName, ResourceKey, Site};
 
 /// Maximum number of pages of steps that are read of one group. The names of the group's other resources stay unknown.
 const PAGES_MAX: usize = 4;
@@ -26,7 +25,8 @@ pub(super) struct StepNames {
     /// Ticket of the query under way.
     asked: Option<u64>,
     /// The group that is looked up, and the number of its pages that were read.
-    group: Option<(Group, usize)>,
+    group: Option<Group>,
+    pages: usize,
 }
 
 impl StepNames {
@@ -36,17 +36,12 @@ impl StepNames {
         &mut self,
         resources: impl Iterator<Item = (&'r str, &'r ResourceKey)>,
     ) {
-        let mut last: Option<(&str, &ResourceKey)> = None;
-        for (deletion_id, key) in resources.filter(|(deletion_id, _)| !deletion_id.is_empty()) {
-            // Rows next to each other mostly belong to one group.
-            let is_of_last = last.is_some_and(|(id, of)| {
-                id == deletion_id && of.site == key.site && of.kind == key.kind
-            });
-            last = Some((deletion_id, key));
-            if is_of_last {
-                continue;
-            }
-            let group = (deletion_id.to_owned(), key.site.clone(), key.kind.clone());
+        let known = resources.filter(|(deletion_id, _)| !deletion_id.is_empty());
+        let mut groups: Vec<_> = known.map(|(id, key)| (id, &key.site, &key.kind)).collect();
+        // Rows next to each other mostly belong to one group.
+        groups.dedup();
+        for (deletion_id, site, kind) in groups {
+            let group = (deletion_id.to_owned(), site.clone(), kind.clone());
             if self.requested.insert(group.clone()) {
                 self.waiting.push(group);
             }
@@ -54,7 +49,7 @@ impl StepNames {
     }
 
     fn ask_page(&mut self, cursor: Option<String>, context: &mut Context) {
-        let Some(((deletion_id, site, kind), _)) = self.group.clone() else {
+        let Some((deletion_id, site, kind)) = self.group.clone() else {
             return;
         };
         self.asked = Some(context.outbox.ask(query::Steps {
@@ -62,7 +57,6 @@ impl StepNames {
             site: Some(site),
             kind: Some(kind),
             cursor,
-            limit: PAGE_ROWS,
             ..query::Steps::default()
         }));
     }
@@ -73,7 +67,7 @@ impl Refreshed for StepNames {
         if self.asked.is_none()
             && let Some(next) = self.waiting.pop()
         {
-            self.group = Some((next, 0));
+            (self.group, self.pages) = (Some(next), 0);
             self.ask_page(None, context);
         }
     }
@@ -81,22 +75,15 @@ impl Refreshed for StepNames {
         let Some(answer) = arrived.take::<query::Steps>(&mut self.asked) else {
             return false;
         };
-        let next = match answer {
-            // A deletion that is no longer kept has no steps: its resources keep their ids.
-            Err(_) => None,
-            Ok(Paged { rows, next }) => {
-                let resources = rows.into_iter().map(|step| step.resource);
-                let named = resources.filter(|resource| !resource.name.is_empty());
-                let named = named.map(|resource| (resource.key, resource.name));
-                Arc::make_mut(&mut self.known).extend(named);
-                next
-            }
-        };
-        let pages = self.group.as_mut().map_or(PAGES_MAX, |(_, pages)| {
-            *pages += 1;
-            *pages
-        });
-        match next.filter(|_| pages < PAGES_MAX) {
+        // A deletion that is no longer kept has no steps: its resources keep their ids.
+        let (rows, next) =
+            answer.map_or_else(|_| (Vec::new(), None), |page| (page.rows, page.next));
+        let resources = rows.into_iter().map(|step| step.resource);
+        let named = resources.filter(|resource| !resource.name.is_empty());
+        let named = named.map(|resource| (resource.key, resource.name));
+        Arc::make_mut(&mut self.known).extend(named);
+        self.pages += 1;
+        match next.filter(|_| self.pages < PAGES_MAX) {
             Some(cursor) => self.ask_page(Some(cursor), context),
             None => self.ask(context),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::kit::*;
 use super::step_names::{NamesByResource, StepNames};
-use crate::control::{Command, Snapshot, query};
+use crate::control::Command;
 use crate::domain::model::{Phase, ResourceKey, Target, Tombstone, short_id};
 use crate::present::{count, kind_words, name_or_id, resource_words, target_in_full};
 
@@ -45,11 +45,10 @@ impl Kept {
 }
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    let feed = Feed::paged(query::Tombstones {
-        limit: PAGE_ROWS,
-        ..query::Tombstones::default()
-    });
-    Ok(listed(TombstonesPane::default(), feed))
+    Ok(listed(
+        TombstonesPane::default(),
+        Feed::paged(query::Tombstones::default()),
+    ))
 }
 
 impl Row for Kept {
@@ -118,15 +117,6 @@ fn release(key: &ResourceKey, context: &Context) -> Confirm {
         .at(std::iter::once(&key.site), context.snapshot)
 }
 
-impl TombstonesPane {
-    /// Looks up the names of the rows near the cursor.
-    fn look_up(&mut self, rows: &Rows<Kept>) {
-        let near = rows.near_cursor(NAMED_MAX).map(|row| &row.tombstone);
-        self.names
-            .look_up(near.map(|it| (it.deletion_id.as_str(), &it.key)));
-    }
-}
-
 impl ListPane for TombstonesPane {
     type Row = Kept;
     const SCOPE: Scope = Scope::Tombstones;
@@ -159,15 +149,9 @@ impl ListPane for TombstonesPane {
             key: tombstone.key.clone(),
             name: row.name().to_owned(),
         })];
-        let times = [
-            ("deleted", tombstone.deleted_at),
-            ("gone", tombstone.gone_at),
-        ];
-        let times = times.into_iter().filter_map(|(word, at)| {
-            let at = look.time(at?);
-            Some(format!("{word} {at}"))
-        });
-        facts.extend(times);
+        let (deleted, gone) = (tombstone.deleted_at, tombstone.gone_at);
+        facts.extend(deleted.map(|at| format!("deleted {}", look.time(at))));
+        facts.extend(gone.map(|at| format!("gone {}", look.time(at))));
         if tombstone.recreated > 0 {
             facts.push(format!("came back {}", count(tombstone.recreated, "time")));
         }
@@ -179,12 +163,15 @@ impl ListPane for TombstonesPane {
     others! { names }
     /// Gives the rows the names that are known.
     fn answered(&mut self, rows: &mut Rows<Kept>) {
-        let names = &self.names.known;
-        let unnamed = rows.feed.rows.iter_mut();
-        unnamed.for_each(|row| row.names = names.clone());
+        for row in &mut rows.feed.rows {
+            row.names = self.names.known.clone();
+        }
     }
-    fn update(&mut self, rows: &mut Rows<Kept>, _: &Snapshot, _moved: bool) -> bool {
-        self.look_up(rows);
+    /// Looks up the names of the rows near the cursor.
+    fn update(&mut self, rows: &mut Rows<Kept>, _: &Context, _moved: bool) -> bool {
+        let near = rows.near_cursor(NAMED_MAX).map(|row| &row.tombstone);
+        let near = near.map(|it| (it.deletion_id.as_str(), &it.key));
+        self.names.look_up(near);
         false
     }
     fn copies(&self, _: &Rows<Kept>, row: &Kept) -> Vec<Copied> {
@@ -196,9 +183,7 @@ impl ListPane for TombstonesPane {
             Action::Open if !tombstone.deletion_id.is_empty() => {
                 context.push(Route::Tree(tombstone.deletion_id.clone()));
             }
-            Action::Explain => {
-                context.push(Route::Explain(tombstone.key.clone(), row.words()));
-            }
+            Action::Explain => context.push(Route::Explain(tombstone.key.clone(), row.words())),
             Action::Release if tombstone.phase == Phase::Released => {
                 context.say(Tone::Warn, "this tombstone is released already");
             }

@@ -1,7 +1,6 @@
 //! A tour of the practice cloud: what a person can try, how, and what they have done already.
 
 use super::kit::*;
-use crate::control::query;
 use crate::domain::model::{Deletion, DeletionState};
 
 /// One thing to try. It is done once a deletion of this network of the practice cloud fulfils `done`.
@@ -88,12 +87,8 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
     if !around.practices {
         return Err("the tour is through the practice cloud: gone --sandbox");
     }
-    let deletions = Feed::paged(query::Deletions {
-        limit: PAGE_ROWS,
-        ..query::Deletions::default()
-    });
     let mut pane = TourPane {
-        deletions,
+        deletions: Feed::paged(query::Deletions::default()),
         is_begun: false,
     };
     let mut rows = Rows::from(Feed::silent());

@@ -3,15 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-
-use super::forest::{Forest, Node, PlanRole, RowKey};
-use super::kit::acts::act;
+use super::forest::{Forest, Node, PlanRole, RowKey, TreeRow};
 use super::kit::*;
 use super::search::Search;
-use crate::control::{ControlError, query};
+use crate::control::ControlError;
 use crate::domain::awaiting::silent_deployment;
-use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{
     Blocker, Counts, Deletion, Event as LedgerEvent, Plan, Step, StepState, short_id,
 };
@@ -94,8 +90,7 @@ impl TreePane {
         self.ask_below(context);
         if self.asked_members.is_none()
             && self.below.errors.is_empty()
-            && let Some((branch, wanted)) = self.forest.missing(self.around_cursor())
-            && let Some(counts) = self.forest.counts_of(branch)
+            && let Some((branch, counts, wanted)) = self.forest.missing(self.around_cursor())
         {
             let asked = wanted.start.saturating_sub(AHEAD)..wanted.end + AHEAD;
             let ticket = context.outbox.ask(query::BranchSteps {
@@ -331,7 +326,7 @@ impl Pane for TreePane {
 
     fn detail(&self, look: &RenderContext) -> Vec<Cell> {
         let row = self.list.cursor;
-        if let Some(by) = self.forest.elsewhere(row) {
+        if let Some(TreeRow::Elsewhere(_, by)) = self.forest.row(row) {
             return elsewhere_lines(by);
         }
         let Some(node) = self.forest.node(row) else {
@@ -449,7 +444,9 @@ impl Pane for TreePane {
             self.took(answer, take_outline, context);
             return true;
         }
-        let members = self.asked_members.take_if(|(it, ..)| arrived.is_to(Some(*it)));
+        let members = self
+            .asked_members
+            .take_if(|(it, ..)| arrived.is_to(Some(*it)));
         if let Some((ticket, branch, asked)) = members
             && let Some(answer) = arrived.take::<query::BranchSteps>(&mut Some(ticket))
         {

@@ -1,10 +1,7 @@
 //! One record as YAML, as `-o yaml` prints it: a resource as it was listed, a step or a deletion as it is now.
 
-use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::Record;
-use super::kit::acts::feed_of;
 use super::kit::*;
 use crate::domain::text::escape;
 use crate::present;

@@ -50,7 +50,7 @@ enum What {
 
 /// What one row shows.
 #[derive(Clone, Copy)]
-enum Shown<'f> {
+pub(crate) enum TreeRow<'f> {
     /// A step of a branch; `None` if it is not loaded yet.
     Step(&'f Known, Option<&'f Node>),
     Group(&'f Known),
@@ -64,7 +64,7 @@ enum Shown<'f> {
 
 /// A branch, and those of its steps that are loaded.
 #[derive(Debug)]
-struct Known {
+pub(crate) struct Known {
     branch: Branch,
     part: PlanRole,
     /// The highest of its steps' waves.
@@ -262,38 +262,33 @@ impl Forest {
         self.unknown.iter().copied().map(Some).collect()
     }
 
-    /// Returns the first branch that is not loaded in these rows: its id, and the indices of the steps to
+    /// Returns the first branch that is not loaded in these rows: its id, its counts, and the indices of the steps to
     /// load.
-    pub(crate) fn missing(&self, rows: Range<usize>) -> Option<(i64, Range<usize>)> {
+    pub(crate) fn missing(&self, rows: Range<usize>) -> Option<(i64, Counts, Range<usize>)> {
         let first = self.spans.partition_point(|span| span.end() <= rows.start);
         let spans = self.spans.get(first..)?.iter();
-        let near = spans.take_while(|span| span.row < rows.end);
-        near.filter_map(|span| {
+        let mut near = spans.take_while(|span| span.row < rows.end);
+        near.find_map(|span| {
             let What::Run(branch, from) = span.what else {
                 return None;
             };
             let index = |row: usize| from + row.clamp(span.row, span.end()) - span.row;
-            Some((branch, index(rows.start)..index(rows.end)))
+            let wanted = index(rows.start)..index(rows.end);
+            let known = self.known(branch)?;
+            let is_missing = known.is_group() && !known.is_loaded(&wanted);
+            is_missing.then(|| (branch, known.branch.counts, wanted))
         })
-        .find(|(branch, wanted)| {
-            let known = self.branches.get(branch);
-            known.is_some_and(|known| known.is_group() && !known.is_loaded(wanted))
-        })
-    }
-
-    pub(crate) fn counts_of(&self, branch: i64) -> Option<Counts> {
-        Some(self.known(branch)?.branch.counts)
     }
 
     /// Shows the steps that fit instead of the tree; all steps must be loaded.
     pub(crate) fn filter(&mut self, filter: &SearchQuery) {
-        self.found = (!filter.is_empty()).then(|| {
+        let found = (!filter.is_empty()).then(|| {
             let all = self.branches.values().flat_map(|known| &known.nodes);
             let mut found: Vec<Node> = all.filter(|node| fits(node, filter)).cloned().collect();
             found.sort_by_key(|node| (node.part, node.id));
             found
         });
-        self.layout();
+        self.show(found);
     }
 
     /// Shows these steps instead of the tree; with `None` the tree again.
@@ -319,14 +314,16 @@ impl Forest {
 
     pub(crate) fn key(&self, row: usize) -> Option<RowKey> {
         let (span, offset) = self.span(row)?;
-        Some(match (span.what, self.shown(row)?) {
-            (_, Shown::Step(_, Some(node)) | Shown::Found(node)) => {
+        Some(match (span.what, self.row(row)?) {
+            (_, TreeRow::Step(_, Some(node)) | TreeRow::Found(node)) => {
                 RowKey::Node(node.id, node.part)
             }
             (What::Run(branch, from), _) => RowKey::Member(branch, from + offset),
             (What::Group(branch), _) => RowKey::Group(branch),
             (What::Section(part), _) => RowKey::Section(part),
-            (What::Elsewhere(.., nth), Shown::Elsewhere(node, _)) => RowKey::Elsewhere(node.id, nth),
+            (What::Elsewhere(.., nth), TreeRow::Elsewhere(node, _)) => {
+                RowKey::Elsewhere(node.id, nth)
+            }
             (What::Refused, _) => RowKey::Refused(offset),
             (What::Elsewhere(..) | What::Found, _) => return None,
         })
@@ -362,52 +359,37 @@ impl Forest {
     }
 
     /// Returns what a row shows.
-    fn shown(&self, row: usize) -> Option<Shown<'_>> {
+    pub(crate) fn row(&self, row: usize) -> Option<TreeRow<'_>> {
         let (span, offset) = self.span(row)?;
         Some(match span.what {
             What::Run(branch, from) => {
                 let known = self.known(branch)?;
-                Shown::Step(known, known.node(from + offset))
+                TreeRow::Step(known, known.node(from + offset))
             }
-            What::Group(branch) => Shown::Group(self.known(branch)?),
-            What::Section(part) => Shown::Section(part),
+            What::Group(branch) => TreeRow::Group(self.known(branch)?),
+            What::Section(part) => TreeRow::Section(part),
             What::Elsewhere(branch, index, nth) => {
                 let node = self.known(branch)?.node(index)?;
-                Shown::Elsewhere(node, &node.elsewhere().get(nth)?.1)
+                TreeRow::Elsewhere(node, &node.elsewhere().get(nth)?.1)
             }
-            What::Found => Shown::Found(self.found.as_ref()?.get(offset)?),
-            What::Refused => Shown::Refused(self.refused.get(offset)?),
+            What::Found => TreeRow::Found(self.found.as_ref()?.get(offset)?),
+            What::Refused => TreeRow::Refused(self.refused.get(offset)?),
         })
     }
 
     pub(crate) fn node(&self, row: usize) -> Option<&Node> {
-        match self.shown(row)? {
-            Shown::Step(_, node) => node,
-            Shown::Found(node) => Some(node),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn refusal(&self, row: usize) -> Option<&Refusal> {
-        match self.shown(row)? {
-            Shown::Refused(refusal) => Some(refusal),
+        match self.row(row)? {
+            TreeRow::Step(_, node) => node,
+            TreeRow::Found(node) => Some(node),
             _ => None,
         }
     }
 
     /// Returns the row's step, or the step that the row's blocker blocks.
     pub(crate) fn step(&self, row: usize) -> Option<&Node> {
-        match self.shown(row)? {
-            Shown::Elsewhere(blocked, _) => Some(blocked),
+        match self.row(row)? {
+            TreeRow::Elsewhere(blocked, _) => Some(blocked),
             _ => self.node(row),
-        }
-    }
-
-    /// Returns the row's blocker, if it is one at another deployment.
-    pub(crate) fn elsewhere(&self, row: usize) -> Option<&Blocker> {
-        match self.shown(row)? {
-            Shown::Elsewhere(_, by) => Some(by),
-            _ => None,
         }
     }
 
@@ -456,9 +438,9 @@ impl Forest {
     /// moves to.
     fn fold(&mut self, row: usize) -> Option<RowKey> {
         let depth = self.span(row)?.0.depth;
-        let is_open = match self.shown(row)? {
-            Shown::Group(known) => self.opened.contains(&known.branch.id),
-            Shown::Step(known, Some(node)) => {
+        let is_open = match self.row(row)? {
+            TreeRow::Group(known) => self.opened.contains(&known.branch.id),
+            TreeRow::Step(known, Some(node)) => {
                 known.opens(node) && self.is_open(node.id, known.is_group())
             }
             _ => false,
@@ -504,13 +486,11 @@ impl Forest {
 }
 
 fn fits(node: &Node, filter: &SearchQuery) -> bool {
-    let state = node.live.as_ref().map_or("", |live| live.state.as_str());
-    let site = node.key.site.to_string();
     filter.fits(&Facts {
         texts: &[&node.name, &node.key.id, node.does()],
-        state,
+        state: node.state().map_or("", StepState::as_str),
         kind: node.key.kind.as_str(),
-        site: &site,
+        site: &node.key.site.to_string(),
         ..Facts::default()
     })
 }

@@ -197,6 +197,7 @@ impl Forest {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::TreeRow;
     use super::super::node::Live;
     use super::*;
     use crate::domain::model::{
@@ -310,7 +311,7 @@ mod tests {
             }) {}
             let shown = (0..forest.len()).filter(|row| forest.node(*row).is_some());
             prop_assert_eq!(shown.count(), plan.steps.len());
-            let elsewhere = (0..forest.len()).filter(|row| forest.elsewhere(*row).is_some());
+            let elsewhere = (0..forest.len()).filter(|row| matches!(forest.row(*row), Some(TreeRow::Elsewhere(..))));
             let all: usize = blocked.iter().map(|(_, depths)| depths.len()).sum();
             prop_assert_eq!(elsewhere.count(), all);
         }

@@ -1,11 +1,11 @@
 //! The texts in the rows of the tree.
 
 use crate::domain::awaiting::silent_deployment;
-use crate::domain::model::{Counts, Refusal, Site, StepState, Target, short_id};
+use crate::domain::model::{Refusal, Site, StepState, Target, short_id};
 use crate::domain::outline::BY_URGENCY;
 
 use super::super::kit::{Cell, RenderContext, Tone};
-use super::{Forest, Known, PlanRole, Shown, Span};
+use super::{Forest, Known, PlanRole, Span, TreeRow};
 use crate::present::{
     counts_words, kind_words, progress_words, resource_words, rule_words, thousands,
 };
@@ -16,15 +16,15 @@ const INDENT_MAX: u8 = 12;
 impl Forest {
     /// The name of a row with the guides of the tree, such as `  ├ port ×10,000`.
     pub(crate) fn label(&self, row: usize, look: &RenderContext) -> Cell {
-        let (Some((span, offset)), Some(shown)) = (self.span(row), self.shown(row)) else {
+        let (Some((span, offset)), Some(shown)) = (self.span(row), self.row(row)) else {
             return Cell::default();
         };
         let mut text = guides(span, offset + 1 == span.len, look);
         let (closed, open) = (look.pick("▸ ", "> "), look.pick("▾ ", "v "));
         match shown {
-            Shown::Step(_, None) => Cell::dim(text + look.pick("…", "...")),
-            Shown::Step(_, Some(node)) | Shown::Found(node) => {
-                if let Shown::Step(known, _) = shown
+            TreeRow::Step(_, None) => Cell::dim(text + look.pick("…", "...")),
+            TreeRow::Step(_, Some(node)) | TreeRow::Found(node) => {
+                if let TreeRow::Step(known, _) = shown
                     && known.opens(node)
                     && !self.is_open(node.id, known.is_group())
                 {
@@ -33,7 +33,7 @@ impl Forest {
                 text.push_str(&node.words());
                 Cell::plain(text + &self.at_site(&node.key.site, look))
             }
-            Shown::Group(Known { branch, .. }) => {
+            TreeRow::Group(Known { branch, .. }) => {
                 let is_open = self.opened.contains(&branch.id);
                 text.push_str(if is_open { open } else { closed });
                 let (kind, times) = (kind_words(&branch.kind), look.pick(" ×", " x"));
@@ -41,14 +41,14 @@ impl Forest {
                 let site = self.at_site(&branch.site, look);
                 Cell::new(format!("{text}{kind}{times}{total}{site}"), Tone::Strong)
             }
-            Shown::Elsewhere(_, by) => {
+            TreeRow::Elsewhere(_, by) => {
                 text.push_str(&resource_words(&by.kind, &by.name, &by.id));
                 if silent_deployment(by).is_none() {
                     text.push_str(&format!(" @{}", by.site));
                 }
                 Cell::plain(text)
             }
-            Shown::Section(part) => Cell::new(
+            TreeRow::Section(part) => Cell::new(
                 match part {
                     PlanRole::Automatic => "removed by the cloud itself, no call of ours",
                     PlanRole::Unset => "stays, and loses a reference",
@@ -56,7 +56,7 @@ impl Forest {
                 },
                 Tone::Strong,
             ),
-            Shown::Refused(Refusal { resource, .. }) => {
+            TreeRow::Refused(Refusal { resource, .. }) => {
                 let Target { key, name } = resource;
                 look.bad(resource_words(&key.kind, name, &key.id))
             }
@@ -72,8 +72,8 @@ impl Forest {
 
     /// The order in which the row goes; 1 goes first.
     pub(crate) fn order(&self, row: usize) -> String {
-        let wave = match self.shown(row) {
-            Some(Shown::Group(known)) => known.wave,
+        let wave = match self.row(row) {
+            Some(TreeRow::Group(known)) => known.wave,
             _ => self.node(row).map_or(0, |node| node.wave),
         };
         match wave {
@@ -84,25 +84,25 @@ impl Forest {
 
     /// The action on the row's resources, in a word.
     pub(crate) fn does(&self, row: usize) -> Cell {
-        Cell::plain(match self.shown(row) {
-            Some(Shown::Refused(_)) => return Cell::new("refused", Tone::Bad),
-            Some(Shown::Step(known, _) | Shown::Group(known)) => match known.part {
+        Cell::plain(match self.row(row) {
+            Some(TreeRow::Refused(_)) => return Cell::new("refused", Tone::Bad),
+            Some(TreeRow::Step(known, _) | TreeRow::Group(known)) => match known.part {
                 PlanRole::Step => known.branch.action.as_str(),
                 part => part.word(),
             },
-            Some(Shown::Found(node)) => node.does(),
+            Some(TreeRow::Found(node)) => node.does(),
             _ => "",
         })
     }
 
     /// The id of the row's resource, or of its blocker at another deployment.
     pub(crate) fn id(&self, row: usize) -> Option<&String> {
-        match self.shown(row)? {
-            Shown::Step(_, node) => node.map(|node| &node.key.id),
-            Shown::Found(node) => Some(&node.key.id),
-            Shown::Elsewhere(_, by) => Some(&by.id),
-            Shown::Refused(refusal) => Some(&refusal.resource.key.id),
-            Shown::Group(_) | Shown::Section(_) => None,
+        match self.row(row)? {
+            TreeRow::Step(_, node) => node.map(|node| &node.key.id),
+            TreeRow::Found(node) => Some(&node.key.id),
+            TreeRow::Elsewhere(_, by) => Some(&by.id),
+            TreeRow::Refused(refusal) => Some(&refusal.resource.key.id),
+            TreeRow::Group(_) | TreeRow::Section(_) => None,
         }
     }
 
@@ -112,9 +112,9 @@ impl Forest {
 
     /// The reason why the row is part of the plan, or is refused.
     pub(crate) fn why(&self, row: usize) -> Cell {
-        match self.refusal(row) {
-            Some(refusal) => Cell::plain(rule_words(refusal.rule)),
-            None => Cell::dim(self.node(row).map_or("", |node| &node.why)),
+        match self.row(row) {
+            Some(TreeRow::Refused(refusal)) => Cell::plain(rule_words(refusal.rule)),
+            _ => Cell::dim(self.node(row).map_or("", |node| &node.why)),
         }
     }
 
@@ -134,21 +134,22 @@ impl Forest {
 
     /// The state of a step or a blocker, or the most important counts of a folded line.
     pub(crate) fn states(&self, row: usize, look: &RenderContext) -> Cell {
-        if let Some(node) = self.node(row) {
-            return match &node.live {
-                Some(live) => look.step_state(live.state),
-                None => Cell::dim(node.does()),
-            };
-        }
-        if let Some(by) = self.elsewhere(row) {
-            return match by.in_plan {
-                true => Cell::dim("going"),
-                false if silent_deployment(by).is_some() => Cell::new("silent", Tone::Warn),
-                false => Cell::new("not going", Tone::Warn),
-            };
-        }
-        let Some(counts) = self.counts(row) else {
-            return Cell::default();
+        let counts = match self.row(row) {
+            Some(TreeRow::Step(_, Some(node)) | TreeRow::Found(node)) => {
+                return match &node.live {
+                    Some(live) => look.step_state(live.state),
+                    None => Cell::dim(node.does()),
+                };
+            }
+            Some(TreeRow::Elsewhere(_, by)) => {
+                return match by.in_plan {
+                    true => Cell::dim("going"),
+                    false if silent_deployment(by).is_some() => Cell::new("silent", Tone::Warn),
+                    false => Cell::new("not going", Tone::Warn),
+                };
+            }
+            Some(TreeRow::Group(known)) => known.branch.counts,
+            _ => return Cell::default(),
         };
         let present = |state: &StepState| counts.of(*state) > 0;
         // The most urgent state of its steps gives the glyph and the tone.
@@ -163,20 +164,15 @@ impl Forest {
         });
         let mut words: Vec<String> = words.collect();
         if words.is_empty() && !glyph_of_all.is_empty() {
-            words.push(format!("{glyph_of_all} {}", progress_words(counts)));
+            words.push(format!("{glyph_of_all} {}", progress_words(&counts)));
         }
         Cell::new(words.join(" "), tone)
     }
 
     /// The counts of a folded line, such as `880 waiting, 9,120 gone`.
     pub(crate) fn fold_words(&self, row: usize) -> Option<String> {
-        Some(counts_words(self.counts(row)?, BY_URGENCY))
-    }
-
-    /// The counts of a folded line.
-    fn counts(&self, row: usize) -> Option<&Counts> {
-        match self.shown(row)? {
-            Shown::Group(known) => Some(&known.branch.counts),
+        match self.row(row)? {
+            TreeRow::Group(known) => Some(counts_words(&known.branch.counts, BY_URGENCY)),
             _ => None,
         }
     }

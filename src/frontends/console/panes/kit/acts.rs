@@ -1,8 +1,6 @@
 //! The keys that act on a step or a deletion, in whatever pane it is shown.
 
-use super::{
-    Action, Cell, CommandWords, Confirm, Context, Copied, Feed, RenderContext, Tone,
-};
+use super::{Action, Cell, CommandWords, Confirm, Context, Copied, Feed, RenderContext, Tone};
 use crate::control::{Command, SiteSpec, Snapshot, TargetSpec, query};
 use crate::domain::drift::{newcomer_words, newcomers, waits_for_drift_answer};
 use crate::domain::ladder::PurgeScope;
@@ -23,50 +21,47 @@ pub(crate) enum WorkItem<'r> {
     Deletion(&'r Deletion),
 }
 
-impl WorkItem<'_> {
-    pub(crate) fn scope(self) -> PurgeScope {
+impl<'r> WorkItem<'r> {
+    pub(crate) fn either<T>(
+        self,
+        of_step: impl FnOnce(&'r Step) -> T,
+        of_deletion: impl FnOnce(&'r Deletion) -> T,
+    ) -> T {
         match self {
-            Self::Step(step) => PurgeScope::Step(step.id),
-            Self::Deletion(deletion) => PurgeScope::Deletion(deletion.id.clone()),
+            Self::Step(step) => of_step(step),
+            Self::Deletion(deletion) => of_deletion(deletion),
         }
+    }
+
+    pub(crate) fn scope(self) -> PurgeScope {
+        let of_deletion = |it: &Deletion| PurgeScope::Deletion(it.id.clone());
+        self.either(|step| PurgeScope::Step(step.id), of_deletion)
     }
 
     /// The id of the deletion, or of the deletion that the step belongs to.
     pub(crate) fn deletion_id(self) -> String {
-        match self {
-            Self::Step(step) => step.deletion_id.clone(),
-            Self::Deletion(deletion) => deletion.id.clone(),
-        }
+        self.either(|step| &step.deletion_id, |it| &it.id).clone()
     }
 
     /// Names the resource of the step, such as `network web`, or the targets of the deletion.
     pub(crate) fn words(self) -> String {
-        match self {
-            Self::Step(step) => step_words(step),
-            Self::Deletion(deletion) => target_words(deletion),
-        }
+        self.either(step_words, target_words)
     }
 
     pub(crate) fn state(self, look: &RenderContext) -> Cell {
-        match self {
-            Self::Step(step) => look.step_state(step.state),
-            Self::Deletion(deletion) => look.deletion_state(deletion),
-        }
+        self.either(
+            |step| look.step_state(step.state),
+            |it| look.deletion_state(it),
+        )
     }
 
     /// Why the step does not go, or why the deletion was refused.
     pub(crate) fn reason(self) -> String {
-        match self {
-            Self::Step(step) => step_reason(step),
-            Self::Deletion(deletion) => refusal_reason(deletion),
-        }
+        self.either(step_reason, refusal_reason)
     }
 
     pub(crate) fn lines(self, look: &RenderContext) -> Vec<Cell> {
-        match self {
-            Self::Step(step) => step_lines(step, look),
-            Self::Deletion(deletion) => deletion_lines(deletion, look),
-        }
+        self.either(|step| step_lines(step, look), |it| deletion_lines(it, look))
     }
 
     /// The words and the lines, for a pane whose columns may have cut the words.
@@ -78,13 +73,9 @@ impl WorkItem<'_> {
     /// The texts that can be copied: the id of the step's resource, and the last answer if there is one; or the id of the
     /// deletion.
     pub(crate) fn copies(self) -> Vec<Copied> {
-        match self {
-            Self::Step(step) => {
-                let id = Copied::id(&step.resource.key.id);
-                [id].into_iter().chain(Copied::error(step)).collect()
-            }
-            Self::Deletion(deletion) => vec![Copied::id(&deletion.id)],
-        }
+        let id = self.either(|step| &step.resource.key.id, |it| &it.id);
+        let error = self.either(Copied::error, |_| None);
+        [Copied::id(id)].into_iter().chain(error).collect()
     }
 
     pub(crate) fn act(self, action: Action, context: &mut Context) {
@@ -117,10 +108,7 @@ impl WorkItem<'_> {
 }
 
 /// Returns a feed that queries a step or a deletion, which `read` turns into rows.
-pub(crate) fn feed_of<T: 'static>(
-    of: PurgeScope,
-    read: fn(WorkItem<'_>) -> Vec<T>,
-) -> Feed<T> {
+pub(crate) fn feed_of<T: 'static>(of: PurgeScope, read: fn(WorkItem<'_>) -> Vec<T>) -> Feed<T> {
     match of {
         PurgeScope::Step(id) => Feed::reading(
             move |_| query::Step { id },

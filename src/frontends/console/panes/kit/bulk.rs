@@ -163,7 +163,9 @@ fn abandon_all(items: &[WorkItem<'_>]) -> BulkQuestion {
 /// The deletions of these rows, each once.
 fn deletions(items: &[WorkItem<'_>], context: &Context) -> Vec<WholeDeletion> {
     let mut seen = BTreeSet::new();
-    let all = items.iter().map(|item| WholeDeletion::of(*item, context.snapshot));
+    let all = items
+        .iter()
+        .map(|item| WholeDeletion::of(*item, context.snapshot));
     all.filter(|whole| seen.insert(whole.id.clone())).collect()
 }
 

@@ -9,8 +9,8 @@ use crate::control::query::Pages;
 use crate::control::{ControlError, Page, Query, Request};
 use crate::domain::model::Paged;
 
-/// Number of rows of a page, the most that the engine serves.
-pub(crate) const PAGE_ROWS: usize = 500;
+/// Number of rows of a page, as many as the engine serves if a query sets no limit.
+const PAGE_ROWS: usize = 500;
 /// Shortest time between two refreshes: a person could not follow faster changes.
 const PAUSE: TimeDelta = TimeDelta::seconds(1);
 /// After a change, the next query waits this many times as long as the last answer took. A query that a clock sends

@@ -127,12 +127,12 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     fn opened(&mut self, _rows: &mut Rows<Self::Row>, _context: &Context) {}
     /// Updates the rows from the snapshot, which is newer; returns true if rows were added or removed. With `moved`,
     /// the engine has made progress.
-    fn update(&mut self, _rows: &mut Rows<Self::Row>, _snapshot: &Snapshot, _moved: bool) -> bool {
+    fn update(&mut self, _rows: &mut Rows<Self::Row>, _context: &Context, _moved: bool) -> bool {
         false
     }
     fn followed(&mut self, _rows: &mut Rows<Self::Row>, _events: &[LedgerEvent]) {}
     fn filter_changed(&mut self, _rows: &mut Rows<Self::Row>) {}
-    /// Takes the receipt of a command; returns false if it belongs to another command.
+    /// As [`Pane::receipt`].
     fn receipt(
         &mut self,
         _rows: &mut Rows<Self::Row>,
@@ -142,8 +142,7 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     ) -> bool {
         false
     }
-    /// Called when this pane's question was confirmed and its command sent with this ticket; returns true
-    /// if the pane takes the receipt itself.
+    /// As [`Pane::confirmed`].
     fn confirmed(&mut self, _ticket: u64) -> bool {
         false
     }
@@ -255,7 +254,7 @@ impl<P: ListPane> Listed<P> {
 
     fn update(&mut self, moved: bool, context: &Context) {
         let held = self.held();
-        if self.pane.update(&mut self.rows, context.snapshot, moved) {
+        if self.pane.update(&mut self.rows, context, moved) {
             self.refilter(held);
         }
     }

@@ -32,19 +32,11 @@ impl Marks {
         self.keys.contains(key)
     }
 
-    pub(crate) fn remove(&mut self, key: &str) {
-        self.keys.remove(key);
-    }
-
-    /// Marks all of these rows.
-    pub(crate) fn mark_all(&mut self, keys: impl IntoIterator<Item = String>) {
-        keys.into_iter().for_each(|key| self.set(key, true));
-    }
-
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
+    /// Forgets what a key began, because the filter or the marks have changed.
     pub(super) fn filter_changed(&mut self) {
         (self.warned_of, self.mark_rest) = (None, false);
     }
@@ -73,7 +65,7 @@ impl Marks {
     }
 
     /// Marks a row, or unmarks it. There are at most [`MARKED_MAX`] marks.
-    pub(super) fn set(&mut self, key: String, is_marked: bool) {
+    pub(crate) fn set(&mut self, key: String, is_marked: bool) {
         match is_marked {
             true if self.keys.len() < MARKED_MAX => _ = self.keys.insert(key),
             true => {}
@@ -97,8 +89,7 @@ impl<T: Row> Rows<T> {
             }
             _ => return None,
         };
-        let marks = &mut self.list.marks;
-        (marks.warned_of, marks.mark_rest) = (None, false);
+        self.list.marks.filter_changed();
         Some(message)
     }
 

@@ -2,7 +2,7 @@
 //! head of pinned lines, a table, and a detail with more about the row under the cursor. The renderer draws all
 //! panes alike. Most panes are a [`ListPane`]; plans and trees, whose rows fold, are a [`Pane`].
 
-pub(crate) mod acts;
+mod acts;
 mod bulk;
 mod columns;
 mod copying;
@@ -16,29 +16,31 @@ mod rows;
 use std::ops::Range;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+pub(crate) use chrono::{DateTime, Utc};
 
 use super::super::event::Outbox;
 pub(crate) use super::super::keys::{Action, Keymap, Scope};
 pub(crate) use super::super::prompt::{CommandWords, Confirm};
 pub(crate) use super::super::render_context::{Cell, RenderContext, Tone};
 pub(crate) use super::super::scope::AppliedScope;
-pub(crate) use super::{Around, Opened, Route};
+pub(crate) use super::{Around, Opened, Record, Route};
+pub(crate) use crate::control::{Snapshot, query};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
-pub(crate) use acts::WorkItem;
+pub(crate) use crate::domain::ladder::PurgeScope;
+pub(crate) use acts::{WorkItem, act, feed_of, step_words, target_spec, words_at};
 pub(crate) use columns::{
     ANY_SCREEN, Choosable, Column, ColumnOffer, Order, Shown, TREE, Table, Width, attempts,
     column_name, columns, columns_owner, fixed, flex, paired, time_key,
 };
 pub(crate) use copying::Copied;
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
-pub(crate) use feed::{Arrived, At, Batch, Feed, PAGE_ROWS, Pace, Refreshed};
+pub(crate) use feed::{Arrived, At, Batch, Feed, Pace, Refreshed};
 pub(crate) use freshness::Freshness;
 pub(crate) use list_pane::{ListPane, Refresh, listed, others};
 pub(crate) use marks::MARKED_MAX;
 pub(crate) use rows::{List, Row, Rows};
 
-use crate::control::{Command, ControlError, Receipt, Snapshot};
+use crate::control::{Command, ControlError, Receipt};
 use crate::domain::model::{Event as LedgerEvent, Site};
 
 /// The line of a detail that tells where a resource is.

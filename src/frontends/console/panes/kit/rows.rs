@@ -45,7 +45,6 @@ impl<T: 'static> From<Vec<T>> for Rows<T> {
 }
 
 impl<T: Row> Rows<T> {
-
     /// Number of rows that fit the filter.
     pub(crate) fn len(&self) -> usize {
         self.visible.len()
@@ -73,7 +72,9 @@ impl<T: Row> Rows<T> {
     /// Returns at most this number of rows, with the cursor in their middle.
     pub(crate) fn near_cursor(&self, rows_max: usize) -> impl Iterator<Item = &T> {
         let first = self.list.cursor.saturating_sub(rows_max / 2);
-        (first..self.len()).take(rows_max).filter_map(|row| self.get(row))
+        (first..self.len())
+            .take(rows_max)
+            .filter_map(|row| self.get(row))
     }
 
     /// Returns the marked rows, also those that a filter hides; if none is marked, the row under the cursor.
