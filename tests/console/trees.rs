@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gone::control::{Page, Query, SiteListing, query};
+use gone::control::{ControlError, Page, Query, SiteListing, query};
 use gone::domain::model::{Counts, DeletionState, EventKind, PlanStep, Step, StepState};
 use gone::frontends::console::{ConsoleOptions, Event};
 
@@ -295,6 +295,28 @@ fn a_filter_of_a_tree_is_sent_to_the_engine_and_shows_how_many_steps_match() {
         "{}",
         console.text()
     );
+}
+
+#[test]
+fn a_count_of_matching_steps_that_failed_begins_again() {
+    let mut world = World::busy();
+    world.steps = super::fake::steps(5_000);
+    world.override_answer = Some(Box::new(|query| {
+        matches!(query, Query::StepCount(_)).then(|| {
+            Err(ControlError::Unreachable {
+                message: "the socket was closed".to_owned(),
+            })
+        })
+    }));
+    let mut console = TestConsole::new(world, (80, 24));
+    console.press("enter /port enter");
+    let text = console.text();
+    assert!(text.contains("500 of 536 steps so far"), "{text}");
+    assert!(text.contains("the socket was closed"), "{text}");
+    console.world.override_answer = None;
+    console.publish();
+    let text = console.text();
+    assert!(text.contains("4,990 of 536 steps fit"), "{text}");
 }
 
 #[test]

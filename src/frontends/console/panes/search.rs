@@ -87,7 +87,8 @@ impl Refreshed for Search {
     /// Sends the queries that are due: first for rows, then for their number, if there are more.
     fn ask(&mut self, context: &mut Context) {
         self.feed.ask(context);
-        let is_read = self.feed.pace.loaded && !self.feed.is_waiting() && self.counting.is_none();
+        let has_answer = self.feed.pace.loaded && self.feed.pace.errors.is_empty();
+        let is_read = has_answer && !self.feed.is_waiting() && self.counting.is_none();
         if is_read && std::mem::take(&mut self.uncounted) && self.feed.has_more() {
             self.counted = 0;
             self.count(None, context);
@@ -103,7 +104,11 @@ impl Refreshed for Search {
                         self.count(next, context);
                     }
                 }
-                Some(Err(error)) => self.feed.fail(error.to_string(), context.now),
+                // The count begins again once the rows were queried again.
+                Some(Err(error)) => {
+                    self.uncounted = true;
+                    self.feed.fail(error.to_string(), context.now);
+                }
             }
         }
         true
