@@ -29,7 +29,6 @@ struct AttentionPane {
     slow: Vec<Step>,
 }
 
-/// A row of the queue.
 enum QueueRow {
     Step(Box<Step>),
     Refused(Box<Deletion>),

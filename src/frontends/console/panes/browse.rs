@@ -1,6 +1,6 @@
 //! Resources of one kind, at all sites.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
@@ -32,8 +32,8 @@ struct BrowsePane {
     lookups: Vec<Feed<(String, String)>>,
     /// Whether ids are shown instead of names.
     shows_ids: bool,
-    /// The number of steps that were gone, and of deletions by state, at the last update.
-    before: Option<(u64, BTreeMap<String, u64>)>,
+    /// The snapshot at the last update.
+    before: Option<Arc<Snapshot>>,
 }
 
 /// The listed resources that have gone since then. The ledger knows it at once, while a new listing of the clouds may
@@ -227,7 +227,6 @@ impl BrowsePane {
         Cell::plain(if is_short { short_id(&text) } else { &text })
     }
 
-    /// Measures the widths of the columns.
     fn measure(&mut self, rows: &Rows<Listed>) {
         let columns = self.kind.columns.iter();
         let widths = columns.map(|(heading, path)| {
@@ -398,17 +397,16 @@ impl ListPane for BrowsePane {
         if !moved {
             return false;
         }
-        let snapshot = context.snapshot;
-        let now = (snapshot.steps.gone, snapshot.deletions_by_state.clone());
-        let Some((gone, deletions)) = self.before.replace(now) else {
+        let now = context.snapshot;
+        let Some(before) = self.before.replace(now.clone()) else {
             return false;
         };
-        if gone != snapshot.steps.gone {
+        if before.steps.gone != now.steps.gone {
             let near = rows.near_cursor(LOOKED_UP_MAX);
             let keys = near.map(|row| row.resource.key.clone());
             self.departures.look_up(keys.collect());
         }
-        if deletions != snapshot.deletions_by_state {
+        if before.deletions_by_state != now.deletions_by_state {
             rows.feed.invalidate();
         }
         false

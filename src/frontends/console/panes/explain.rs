@@ -14,7 +14,6 @@ use crate::present::{blocker_words, relation_words, resource_words};
 struct Line {
     text: String,
     tone: Tone,
-    /// The text that `copy` copies.
     copied: String,
     /// What the person can do, the same for all lines.
     next_action: Arc<str>,

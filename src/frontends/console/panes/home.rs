@@ -13,6 +13,7 @@
 //! ```
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use super::census::{Census, KindCount};
 use super::heat;
@@ -58,20 +59,7 @@ struct HomePane {
     census: Census,
     /// The share of refused and failed calls to the sites in the last hour.
     heat: Feed<LastHour>,
-    excerpt: Excerpt,
-}
-
-/// The part of the snapshot that the pane shows.
-#[derive(Default, PartialEq)]
-struct Excerpt {
-    needs: Vec<Step>,
-    steps: Counts,
-    refused: u64,
-    to_approve: u64,
-    running: Vec<Deletion>,
-    sites: Vec<SiteStatus>,
-    /// Whether the snapshot counts any deletion. The first snapshot of an engine counts none.
-    has_deletions: bool,
+    snapshot: Arc<Snapshot>,
 }
 
 enum HomeRow {
@@ -110,50 +98,26 @@ fn section(name: &'static str, tone: Tone, pane: &'static str, says: String) -> 
 
 pub(super) fn pane() -> Box<dyn Pane> {
     let home = HomePane {
-        refused: Feed::reading(
-            |_| query::Deletions {
-                states: vec![DeletionState::Refused],
-                limit: REFUSED_MAX,
-                ..query::Deletions::default()
-            },
-            |page| Batch::from(page.rows),
-        ),
+        refused: first_deletions(&[DeletionState::Refused], REFUSED_MAX),
         causes: Feed::of(|_| query::Causes::default()),
         upcoming: Feed::of(|_| query::Upcoming {}),
-        any: Feed::reading(
-            |_| query::Deletions {
-                limit: 1,
-                ..query::Deletions::default()
-            },
-            |page| Batch::from(page.rows),
-        ),
+        any: first_deletions(&[], 1),
         last_day: Feed::of(|_| query::LastDay {}),
         census: Census::new(),
         heat: heat::last_hour(),
-        excerpt: Excerpt::default(),
+        snapshot: Arc::default(),
     };
     listed(home, Feed::silent())
 }
 
-impl Excerpt {
-    fn of(snapshot: &Snapshot) -> Self {
-        let mut sites = snapshot.sites.clone();
-        sites.sort_by_key(urgency);
-        Self {
-            needs: snapshot.attention.iter().take(NEEDS_MAX).cloned().collect(),
-            steps: snapshot.steps,
-            refused: deletions_in(DeletionState::Refused, snapshot),
-            to_approve: deletions_in(DeletionState::AwaitingApproval, snapshot),
-            running: snapshot.deletions.clone(),
-            sites,
-            has_deletions: !snapshot.deletions_by_state.is_empty(),
-        }
-    }
-
-    /// Whether nothing runs, and nothing needs a person.
-    fn is_at_rest(&self) -> bool {
-        self.needs.is_empty() && self.running.is_empty()
-    }
+/// Queries the first deletions in these states, or in any.
+fn first_deletions(states: &'static [DeletionState], limit: usize) -> Feed<Deletion> {
+    let ask = move |_: At<'_, _>| query::Deletions {
+        states: states.to_vec(),
+        limit,
+        ..query::Deletions::default()
+    };
+    Feed::reading(ask, |page| Batch::from(page.rows))
 }
 
 /// `3 deletions ended, 1,203 resources gone`
@@ -183,28 +147,32 @@ impl HomePane {
         rows
     }
 
+    /// Whether nothing runs, and nothing needs a person.
+    fn is_at_rest(&self) -> bool {
+        self.snapshot.attention.is_empty() && self.snapshot.deletions.is_empty()
+    }
+
     fn needs_you(&self, rows: &mut Vec<HomeRow>) {
-        let excerpt = &self.excerpt;
-        let slow = excerpt.needs.iter();
-        let slow = slow.filter(|it| it.state == StepState::Verifying).count();
+        let steps = self.snapshot.attention.iter().take(NEEDS_MAX);
+        let slow = steps.clone().filter(|it| it.state == StepState::Verifying);
+        let in_state = |state| deletions_in(state, &self.snapshot);
         let says = numbers([
-            (excerpt.steps.stuck, "stuck"),
-            (excerpt.refused, "refused"),
-            (excerpt.to_approve, "to approve"),
-            (slow as u64, "slow"),
+            (self.snapshot.steps.stuck, "stuck"),
+            (in_state(DeletionState::Refused), "refused"),
+            (in_state(DeletionState::AwaitingApproval), "to approve"),
+            (slow.count() as u64, "slow"),
         ]);
         if says.is_empty() {
             return;
         }
         rows.push(section("needs you", Tone::Bad, "stuck", says));
-        let steps = excerpt.needs.iter().cloned();
-        rows.extend(steps.map(|step| HomeRow::Step(Box::new(step))));
+        rows.extend(steps.map(|step| HomeRow::Step(Box::new(step.clone()))));
         let refused = self.refused.rows.iter().take(REFUSED_MAX).cloned();
         rows.extend(refused.map(|it| HomeRow::Deletion(Box::new(it))));
     }
 
     fn running(&self, rows: &mut Vec<HomeRow>) {
-        let running = &self.excerpt.running;
+        let running = &self.snapshot.deletions;
         if running.is_empty() {
             return;
         }
@@ -238,7 +206,8 @@ impl HomePane {
     }
 
     fn sites(&self, rows: &mut Vec<HomeRow>) {
-        let sites = &self.excerpt.sites;
+        let mut sites = self.snapshot.sites.clone();
+        sites.sort_by_key(urgency);
         let answer = sites.iter().filter(|it| it.state == SiteState::Reachable);
         let (answer, all) = (answer.count(), sites.len());
         let none = "no cloud is configured: gone doctor says what was found";
@@ -248,7 +217,7 @@ impl HomePane {
             _ => (format!("{answer} of {all} reachable"), Tone::Warn),
         };
         rows.push(section("sites", tone, "sites", says));
-        let shown = sites.iter().take(SITES_MAX).cloned();
+        let shown = sites.into_iter().take(SITES_MAX);
         rows.extend(shown.map(|site| HomeRow::Site(Box::new(site))));
     }
 
@@ -465,7 +434,7 @@ impl ListPane for HomePane {
     const NOTHING: &'static [&'static str] = &["Nothing is known yet."];
 
     fn heading(&self, _rows: &Rows<HomeRow>, look: &RenderContext) -> String {
-        match self.excerpt.is_at_rest() && !look.replays {
+        match self.is_at_rest() && !look.replays {
             true => "home: nothing under way".to_owned(),
             false => "home".to_owned(),
         }
@@ -524,19 +493,20 @@ impl ListPane for HomePane {
     fn answered(&mut self, rows: &mut Rows<HomeRow>) {
         rows.feed.replace_rows(self.rows());
         // Until all sections are known, the cursor stays on the first row, whatever that row is.
-        let is_counted = self.any.rows.is_empty() || self.excerpt.has_deletions;
+        // The first snapshot of an engine counts no deletion.
+        let has_counts = !self.snapshot.deletions_by_state.is_empty();
+        let is_counted = self.any.rows.is_empty() || has_counts;
         let feeds = [&self.any.pace, &self.last_day.pace, &self.causes.pace];
         rows.feed.pace.loaded = is_counted && feeds.iter().all(|pace| pace.loaded);
     }
     /// Takes the facts that the snapshot has, which need no query.
     fn update(&mut self, rows: &mut Rows<HomeRow>, context: &Context, _moved: bool) -> bool {
-        let excerpt = Excerpt::of(context.snapshot);
-        let is_new = excerpt != self.excerpt || !rows.feed.pace.loaded;
+        let is_new = !Arc::ptr_eq(&self.snapshot, context.snapshot) || !rows.feed.pace.loaded;
         if is_new {
-            self.excerpt = excerpt;
+            self.snapshot = context.snapshot.clone();
             // A replay asks no cloud.
-            let can_count = !self.excerpt.sites.is_empty() && !context.replays;
-            self.census.is_shown = can_count && self.excerpt.is_at_rest();
+            let can_count = !self.snapshot.sites.is_empty() && !context.replays;
+            self.census.is_shown = can_count && self.is_at_rest();
             self.answered(rows);
         }
         is_new

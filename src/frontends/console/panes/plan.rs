@@ -26,7 +26,6 @@ struct PlanPane {
     targets: Vec<Target>,
     options: PlanOptions,
     stage: Stage,
-    /// When the plan arrived.
     planned_at: Option<DateTime<Utc>>,
     list: List,
     forest: Forest,

@@ -77,7 +77,6 @@ struct TourPane {
     is_begun: bool,
 }
 
-/// A station, and whether it is done.
 struct Stop {
     station: &'static Station,
     is_done: bool,

@@ -6,7 +6,6 @@ use super::kit::*;
 use crate::domain::text::escape;
 use crate::present;
 
-/// A line of the YAML, and its number.
 struct Line {
     number: usize,
     text: String,

@@ -30,7 +30,6 @@ pub(crate) enum RowKey {
     Section(PlanRole),
     /// A blocker at another deployment: the blocked step, and the index among its blockers.
     Elsewhere(i64, usize),
-    /// One of the plan's refusals.
     Refused(usize),
 }
 
@@ -44,7 +43,6 @@ enum What {
     Elsewhere(i64, usize, usize),
     /// The steps that a filter found.
     Found,
-    /// The plan's refusals.
     Refused,
 }
 
@@ -132,7 +130,6 @@ pub(crate) struct Forest {
     /// The steps that a filter found; they are shown instead of the tree.
     found: Option<Vec<Node>>,
     spans: Vec<Span>,
-    len: usize,
     /// Steps that are shown open, but whose branches are not loaded.
     unknown: Vec<i64>,
     /// Whether rows name their site.
@@ -298,7 +295,7 @@ impl Forest {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.spans.last().map_or(0, Span::end)
     }
 
     /// Returns the row's span, and its offset there.

@@ -27,7 +27,6 @@ impl PlanRole {
     }
 }
 
-/// A resource of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) id: i64,

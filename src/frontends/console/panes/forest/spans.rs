@@ -8,7 +8,6 @@ const OPEN_ROWS_MAX: usize = 2_000;
 /// Consecutive rows that are alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    /// The first row.
     pub(super) row: usize,
     pub(super) len: usize,
     pub(super) what: What,
@@ -49,7 +48,6 @@ impl Forest {
     pub(crate) fn layout(&mut self) {
         self.spans.clear();
         self.unknown.clear();
-        self.len = 0;
         self.push(What::Refused, self.refused.len(), 0, true, 0);
         if let Some(found) = &self.found {
             let len = found.len();
@@ -70,14 +68,13 @@ impl Forest {
     fn push(&mut self, what: What, len: usize, depth: u8, closes: bool, bars: u64) {
         if len > 0 {
             self.spans.push(Span {
-                row: self.len,
+                row: self.len(),
                 len,
                 what,
                 depth,
                 closes,
                 bars,
             });
-            self.len += len;
         }
     }
 
@@ -187,7 +184,7 @@ impl Forest {
         let nodes = nodes.filter(|(_, node)| known.opens(node));
         let mut ids = nodes.map(|(index, node)| (index, node.id));
         ids.find(|(index, id)| {
-            let by_itself = self.len + index < OPEN_ROWS_MAX && !self.unfolded.contains_key(id);
+            let by_itself = self.len() + index < OPEN_ROWS_MAX && !self.unfolded.contains_key(id);
             self.is_open(*id, false) || by_itself
         })
     }

@@ -98,7 +98,6 @@ pub(crate) trait ListPane: Send + Sized + 'static {
             false => Self::NOTHING,
         }
     }
-    /// The age of the rows.
     fn freshness(&self, rows: &Rows<Self::Row>, now: DateTime<Utc>) -> Freshness {
         match Self::REFRESH {
             Refresh::Never => Freshness::Fixed,
@@ -162,7 +161,6 @@ macro_rules! others {
 }
 pub(crate) use others;
 
-/// A pane with its rows.
 struct Listed<P: ListPane> {
     pane: P,
     rows: Rows<P::Row>,

@@ -111,7 +111,6 @@ impl Context<'_> {
     pub(crate) fn report(&mut self, deletion_id: String) {
         self.requests.push(PaneRequest::Report(deletion_id));
     }
-    /// Sends a command; its answer is reported with these words.
     pub(crate) fn submit(&mut self, words: CommandWords, command: Command) {
         self.requests.push(PaneRequest::Submit { words, command });
     }
