@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::core::{Body, Call, Session, resource};
+use super::core::{Body, Call, Session, refuse_if, resource};
 use super::neutron;
 use super::template::{fill, fill_all};
 
@@ -103,9 +103,7 @@ impl Seed {
         let numbers = self.numbers();
         let number = |name: &str| numbers.get(name).copied().unwrap_or(0);
         for (name, most) in &SCRIPT.most {
-            if number(name) > *most {
-                return Err(format!("{name}: at most {most}"));
-            }
+            refuse_if(number(name) > *most, || format!("{name}: at most {most}"))?;
         }
         for (name, needed) in &SCRIPT.needs {
             if number(name) > 0 && number(needed) == 0 {

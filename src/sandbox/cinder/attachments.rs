@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::refused;
 use super::states::{STATUS, begin_deletion, set_status, show};
-use crate::sandbox::core::{Answer, Hooks, Refusal, Result, Row, Session, Store};
+use crate::sandbox::core::{Answer, Hooks, Refusal, Result, Row, Session, Store, refuse_if};
 
 pub(super) const ATTACHMENT: Hooks = Hooks {
     create: |session, mut attachment, body| {
@@ -24,10 +24,8 @@ pub(super) const ATTACHMENT: Hooks = Hooks {
 
 /// Refuses a volume whose status is not `available`.
 pub(super) fn check_available(volume: &Row) -> Result<()> {
-    match volume.text(STATUS) {
-        "available" => Ok(()),
-        status => Err(refused("VolumeBusy", &[&status])),
-    }
+    let status = volume.text(STATUS);
+    refuse_if(status != "available", || refused("VolumeBusy", &[&status]))
 }
 
 pub(super) fn of_volume(store: &Store, volume: Uuid) -> impl Iterator<Item = &Row> {

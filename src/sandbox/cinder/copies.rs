@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::attachments::check_available;
 use super::refused;
 use super::states::{STATUS, act, begin_deletion, make, set_status, settle, show};
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session};
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, refuse_if};
 
 pub(super) const SNAPSHOT: Hooks = Hooks {
     create: |session, mut snapshot, body| {
@@ -17,9 +17,7 @@ pub(super) const SNAPSHOT: Hooks = Hooks {
         Ok(make(session, snapshot))
     },
     delete: |session, snapshot, _| {
-        if !is_free(snapshot) {
-            return Err(refused("SnapshotRefused", &[]));
-        }
+        refuse_if(!is_free(snapshot), || refused("SnapshotRefused", &[]))?;
         begin_deletion(session, snapshot);
         Ok(())
     },

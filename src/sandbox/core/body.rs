@@ -10,7 +10,7 @@ use super::attribute::{
 };
 use super::kind::{Body, Kind};
 use super::session::Session;
-use super::wire::{Refusal, Result};
+use super::wire::{Refusal, Result, refuse_if};
 
 /// Returns the attributes of a body in the form in which they are stored.
 ///
@@ -91,9 +91,7 @@ impl Check<'_> {
             true => ("create", "not_in_post"),
             false => ("update", "not_in_put"),
         };
-        if !self.takes(attribute) {
-            return Err(kind.refusal(refusal, &[&name]));
-        }
+        refuse_if(!self.takes(attribute), || kind.refusal(refusal, &[&name]))?;
         let checked = match value {
             Value::Null => Value::Null,
             value => self.value(name, &attribute.shape, value)?,

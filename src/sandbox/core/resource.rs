@@ -8,7 +8,7 @@ use super::kind::{Body, Kind, Reference};
 use super::lists;
 use super::row::Row;
 use super::session::{Session, View};
-use super::wire::{Answer, Call, Result, status};
+use super::wire::{Answer, Call, Result, refuse_if, status};
 
 pub(crate) fn route(
     session: &mut Session<'_>,
@@ -129,9 +129,7 @@ fn create(
     above: Above,
 ) -> Result<Answer> {
     let body = call.json();
-    if !session.caller.writes() {
-        return Err(kind.forbidden("create"));
-    }
+    refuse_if(!session.caller.writes(), || kind.forbidden("create"))?;
     let shown = |session: &Session<'_>, id| {
         let view = View {
             with_contents: kind.has_contents(),
@@ -143,9 +141,7 @@ fn create(
     };
     let answer = |body| Answer::json(status(kind.created), body);
     if let Some(items) = body.get(kind.plural).and_then(Value::as_array) {
-        if !kind.has_bulk {
-            return Err(kind.refusal("no_bulk", &[]));
-        }
+        refuse_if(!kind.has_bulk, || kind.refusal("no_bulk", &[]))?;
         let mut made = Vec::new();
         for item in items {
             let id = create_one(session, kind, above, item)?;

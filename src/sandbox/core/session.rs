@@ -13,7 +13,7 @@ use super::caller::Caller;
 use super::kind::{Body, Kind, Reference};
 use super::row::{Course, End, Row};
 use super::store::{Store, Undo};
-use super::wire::{Call, Handled, Refusal, Result};
+use super::wire::{Call, Handled, Refusal, Result, refuse_if};
 
 /// The rules of a kind that differ from the common ones.
 pub(crate) struct Hooks {
@@ -272,9 +272,7 @@ impl Session<'_> {
             let Reference { kind, attribute } = blocker.reference;
             let by = self.store.of(kind, attribute, row.id).map(|row| row.id);
             let by: Vec<Uuid> = by.collect();
-            if !by.is_empty() {
-                return Err(blocker.refusal(row.id, &by));
-            }
+            refuse_if(!by.is_empty(), || blocker.refusal(row.id, &by))?;
         }
         Ok(())
     }

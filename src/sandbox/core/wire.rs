@@ -141,6 +141,14 @@ pub(crate) struct Refusal {
 
 pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
 
+/// Returns the refusal if something is wrong.
+pub(crate) fn refuse_if<E>(is_wrong: bool, refusal: impl FnOnce() -> E) -> Result<(), E> {
+    match is_wrong {
+        true => Err(refusal()),
+        false => Ok(()),
+    }
+}
+
 /// An answer of a rule that handles some calls; `None` for the others.
 pub(crate) type Handled = Option<Result<Answer>>;
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{json_body, refused};
 use crate::sandbox::core::{
-    Answer, Body, Call, Content, Handled, Hooks, Result, Row, Session, View, body,
+    Answer, Body, Call, Content, Handled, Hooks, Result, Row, Session, View, body, refuse_if,
 };
 
 const PATCH: &str = "application/openstack-images-v2.1-json-patch";
@@ -16,9 +16,9 @@ pub(super) const IMAGE: Hooks = Hooks {
         set_tags(&mut image, body.get("tags"));
         Ok(session.put(image))
     },
-    deletable: |_, image| match image.flag("protected") {
-        true => Err(refused("Protected", &[&image.id])),
-        false => Ok(()),
+    deletable: |_, image| {
+        let is_protected = image.flag("protected");
+        refuse_if(is_protected, || refused("Protected", &[&image.id]))
     },
     show: show_image,
     visible: |view, image| {
@@ -62,10 +62,8 @@ fn set_tags(image: &mut Row, tags: Option<&Value>) {
 
 /// Refuses to make an image public unless the caller is an admin.
 fn check_visibility(session: &Session<'_>, image: &Row, wanted: Option<&Value>) -> Result<()> {
-    match wanted.and_then(Value::as_str) {
-        Some("public") if !session.caller.is_admin => Err(image.kind.forbidden("publicize")),
-        _ => Ok(()),
-    }
+    let is_wrong = wanted.is_some_and(|it| it == "public") && !session.caller.is_admin;
+    refuse_if(is_wrong, || image.kind.forbidden("publicize"))
 }
 
 /// Handles the calls of an image that differ from the common methods.
@@ -177,9 +175,7 @@ fn upload(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer
     let mut image = session.named("image", id)?;
     session.may_change(&image, "upload")?;
     let status = image.text("status");
-    if status != "queued" {
-        return Err(refused("NotQueued", &[&status]));
-    }
+    refuse_if(status != "queued", || refused("NotQueued", &[&status]))?;
     let mut missing = vec!["disk_format", "container_format"];
     missing.retain(|name| image.value(name).is_null());
     match missing.as_slice() {

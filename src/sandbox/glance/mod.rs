@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::core::{
-    Answer, Api, Call, Content, Handled, Hooks, Refusal, Result, Session, Tables, title,
+    Answer, Api, Call, Content, Handled, Hooks, Refusal, Result, Session, Tables, refuse_if, title,
 };
 
 pub(super) static API: Api = Api {
@@ -89,8 +89,6 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
 
 /// Returns the body of a call, which must be JSON.
 fn json_body(call: &Call<'_>) -> Result<Value> {
-    if call.body.is_empty() {
-        return Err(refused("no_body", &[]));
-    }
+    refuse_if(call.body.is_empty(), || refused("no_body", &[]))?;
     serde_json::from_slice(call.body).map_err(|_| refused("InvalidBody", &[]))
 }

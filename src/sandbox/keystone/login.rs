@@ -7,7 +7,7 @@ use super::{
     CREDENTIAL_ID, CREDENTIAL_NAME, CREDENTIAL_SECRET, Keystone, SUBJECT_TOKEN, Token, hex,
     refused, roles,
 };
-use crate::sandbox::core::{Answer, Call, Refusal, Result, Row};
+use crate::sandbox::core::{Answer, Call, Refusal, Result, Row, refuse_if};
 
 impl Keystone {
     /// Answers `POST /v3/auth/tokens`.
@@ -99,9 +99,7 @@ impl Keystone {
     }
 
     fn by_credential(&mut self, proof: &Value, scope: &Value, now: DateTime<Utc>) -> Result<Token> {
-        if !scope.is_null() {
-            return Err(refused("ScopedCredential", &[]));
-        }
+        refuse_if(!scope.is_null(), || refused("ScopedCredential", &[]))?;
         let named = proof["id"].as_str().or(proof["name"].as_str());
         let named = named.unwrap_or_default();
         if ![CREDENTIAL_ID, CREDENTIAL_NAME].contains(&named) {

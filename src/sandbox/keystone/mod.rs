@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::core::{
     Answer, Api, Body, Call, Caller, Hooks, Kind, ListQuery, Refusal, Region, Result, Row, Service,
-    Session, Settings, Shape, Tables, Undo, resource,
+    Session, Settings, Shape, Tables, Undo, refuse_if, resource,
 };
 
 use access_rules::AccessRule;
@@ -69,9 +69,7 @@ fn put_with_id(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<U
 
 fn create_project(session: &mut Session<'_>, row: Row, body: &Body) -> Result<Uuid> {
     let name = row.text("name");
-    if name.is_empty() {
-        return Err(refused("Required", &[&"name"]));
-    }
+    refuse_if(name.is_empty(), || refused("Required", &[&"name"]))?;
     let is_taken = |other: &Row| other.text("name").eq_ignore_ascii_case(name);
     if session.store().all("project").any(is_taken) {
         return Err(row.kind.refusal("taken", &[&name]));
@@ -286,9 +284,7 @@ impl Keystone {
     }
 
     fn route(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> Result<(Answer, Vec<Undo>)> {
-        if !self.is_allowed("identity", call) {
-            return Err(Refusal::unauthorized());
-        }
+        refuse_if(!self.is_allowed("identity", call), Refusal::unauthorized)?;
         let segments = call.segments();
         let answer = match (call.method.as_str(), segments.as_slice()) {
             ("GET", []) => {
@@ -338,10 +334,7 @@ fn check_permitted(call: &Call<'_>, path: &[&str], user: &str, caller: &Caller) 
         ("DELETE", ["projects", _]) => kind.forbidden("delete"),
         _ => return Err(no_page()),
     };
-    match caller.is_admin {
-        true => Ok(()),
-        false => Err(refusal),
-    }
+    refuse_if(!caller.is_admin, || refusal)
 }
 
 /// Returns the refusal with a name, from the service's file.

@@ -2,7 +2,7 @@
 use uuid::Uuid;
 
 use super::refused;
-use crate::sandbox::core::{Body, Call, Hooks, Result, Row, Session, Store};
+use crate::sandbox::core::{Body, Call, Hooks, Result, Row, Session, Store, refuse_if};
 
 const DEFAULT: &str = "default";
 
@@ -10,10 +10,8 @@ pub(super) const SECURITY_GROUP: Hooks = Hooks {
     create: create_group,
     deletable: |session, group| {
         session.check_unblocked(group)?;
-        if group.text("name") == DEFAULT && !session.caller.is_admin {
-            return Err(refused("SecurityGroupCannotRemoveDefault", &[]));
-        }
-        Ok(())
+        let is_kept = group.text("name") == DEFAULT && !session.caller.is_admin;
+        refuse_if(is_kept, || refused("SecurityGroupCannotRemoveDefault", &[]))
     },
     show: |view, group, name| {
         (name == "security_group_rules").then(|| {

@@ -12,7 +12,7 @@ use super::devices::{
     remove_addresses, router_of,
 };
 use super::refused;
-use crate::sandbox::core::{Refusal, Result, Row, Session, Store};
+use crate::sandbox::core::{Refusal, Result, Row, Session, Store, refuse_if};
 
 pub(super) fn add(session: &mut Session<'_>, router: &Row, body: &Value) -> Result<Value> {
     let (port, subnet) = if let Some(text) = body["port_id"].as_str() {
@@ -69,9 +69,7 @@ fn shared_port(store: &Store, router: &Row, network: Uuid, gateway: IpAddr) -> O
 /// Turns a port that the user created into an interface.
 fn adopt_port(session: &mut Session<'_>, router: &Row, text: &str) -> Result<(Uuid, Row)> {
     let port = session.named("port", text)?;
-    if !port.text("device_id").is_empty() {
-        return Err(in_use(&port));
-    }
+    refuse_if(!port.text("device_id").is_empty(), || in_use(&port))?;
     let subnet = addresses_of(&port).next();
     let subnet = subnet.and_then(|(subnet, _)| session.get("subnet", subnet).cloned());
     let subnet = subnet.ok_or_else(|| refused("InterfaceWithoutAddress", &[]))?;

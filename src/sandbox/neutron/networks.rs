@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::devices::{EXTERNAL, is_automatic, router_of};
 use super::refused;
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View};
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View, refuse_if};
 
 const NUMBER: &str = "provider:segmentation_id";
 
@@ -82,10 +82,8 @@ fn check_network_unused(session: &mut Session<'_>, network: &Row) -> Result<()> 
         .filter(|port| !is_automatic(port))
         .map(|port| port.id.to_string())
         .collect();
-    match blocking.is_empty() {
-        true => Ok(()),
-        false => Err(refused("NetworkInUse", &[&id, &blocking.join(",")])),
-    }
+    let refusal = || refused("NetworkInUse", &[&id, &blocking.join(",")]);
+    refuse_if(!blocking.is_empty(), refusal)
 }
 
 /// Each network has an initial segment, and an admin may add more.
@@ -123,8 +121,5 @@ fn check_policy_unused(session: &mut Session<'_>, policy: &Row) -> Result<()> {
     let is_used = ports.any(|port| {
         *port.project == *target || (target == "*" && Some(&port.project) != owner.as_ref())
     });
-    match is_used {
-        false => Ok(()),
-        true => Err(refused("RbacPolicyInUse", &[&id])),
-    }
+    refuse_if(is_used, || refused("RbacPolicyInUse", &[&id]))
 }

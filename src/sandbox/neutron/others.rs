@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::addresses::{addresses_of, fixed_ips, free_addresses, is_inside, no_more_addresses};
 use super::devices::{LOCAL_IP as OWNER, connected, create_port_of, remove_ports_of};
 use super::refused;
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View};
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View, refuse_if};
 
 pub(super) const LOCAL_IP: Hooks = Hooks {
     create: create_local_ip,
@@ -122,8 +122,6 @@ pub(super) const METERING_RULE: Hooks = Hooks {
 };
 
 fn create_as_admin(session: &mut Session<'_>, row: Row, _: &Body) -> Result<Uuid> {
-    if !session.caller.is_admin {
-        return Err(row.kind.forbidden("create"));
-    }
+    refuse_if(!session.caller.is_admin, || row.kind.forbidden("create"))?;
     Ok(session.put(row))
 }

@@ -8,7 +8,9 @@ use super::devices::{
     remove_ports_of, router_of,
 };
 use super::{interfaces, refused};
-use crate::sandbox::core::{Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store, View};
+use crate::sandbox::core::{
+    Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store, View, refuse_if,
+};
 
 pub(super) const ROUTER: Hooks = Hooks {
     create: |session, mut router, body| {
@@ -31,10 +33,8 @@ pub(super) const ROUTER: Hooks = Hooks {
     deletable: |session, router| {
         let ports = ports_of(session.store(), router.id, ROUTER_INTERFACE);
         let ports: Vec<String> = ports.map(|port| port.id.to_string()).collect();
-        match ports.is_empty() {
-            true => Ok(()),
-            false => Err(refused("RouterInUse", &[&router.id, &ports.join(", ")])),
-        }
+        let refusal = || refused("RouterInUse", &[&router.id, &ports.join(", ")]);
+        refuse_if(!ports.is_empty(), refusal)
     },
     removed: |session, router| remove_ports_of(session, router.id, ROUTER_GATEWAY),
     show: show_router,
@@ -128,9 +128,7 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
         return Err(refused("GatewayNotExternal", &[&wanted]));
     }
     let addresses = free_addresses(session.store(), network.id)?;
-    if addresses.is_empty() {
-        return Err(no_more_addresses(network.id));
-    }
+    refuse_if(addresses.is_empty(), || no_more_addresses(network.id))?;
     let device = (id, ROUTER_GATEWAY);
     create_port_of(session, device, "", network.id, fixed_ips(addresses));
     let snat = info["enable_snat"].as_bool().unwrap_or(true);
@@ -147,8 +145,7 @@ fn check_gateway_unused(store: &Store, router: Uuid, network: &str) -> Result<()
         let parts: &[&dyn std::fmt::Display] = &[&router, &network];
         return Err(refused("RouterExternalGatewayInUseByFloatingIp", parts));
     }
-    match store.of("ndp_proxy", "router_id", router).next() {
-        None => Ok(()),
-        Some(_) => Err(refused("RouterGatewayInUseByNDPProxy", &[&router])),
-    }
+    let has_proxy = store.of("ndp_proxy", "router_id", router).next().is_some();
+    let refusal = || refused("RouterGatewayInUseByNDPProxy", &[&router]);
+    refuse_if(has_proxy, refusal)
 }

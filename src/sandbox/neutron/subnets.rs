@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::addresses::{cidr_of, overlap, ranges};
 use super::devices::{EXTERNAL, is_automatic, is_router_interface, remove_addresses};
 use super::refused;
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store, View};
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store, View, refuse_if};
 
 pub(super) const SUBNET: Hooks = Hooks {
     create: create_subnet,
@@ -95,10 +95,7 @@ fn check_subnet_unused(session: &mut Session<'_>, subnet: &Row) -> Result<()> {
         true => is_router_interface(port),
         false => !is_automatic(port),
     });
-    match is_blocked {
-        false => Ok(()),
-        true => Err(refused("SubnetInUse", &[&subnet.id])),
-    }
+    refuse_if(is_blocked, || refused("SubnetInUse", &[&subnet.id]))
 }
 
 /// Removes the subnet's addresses from DHCP ports and from ports with automatic addresses. The ports stay.

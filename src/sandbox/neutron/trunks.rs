@@ -3,7 +3,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{devices, refused};
-use crate::sandbox::core::{Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store};
+use crate::sandbox::core::{
+    Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store, refuse_if,
+};
 
 pub(super) const TRUNK: Hooks = Hooks {
     create: create_trunk,
@@ -12,10 +14,8 @@ pub(super) const TRUNK: Hooks = Hooks {
         check_enabled(trunk)?;
         let parent = trunk.id_of("port_id");
         let parent = parent.and_then(|id| session.get("port", id));
-        match parent.is_some_and(|port| port.text("binding:vif_type") == "ovs") {
-            true => Err(refused("TrunkInUse", &[&trunk.id])),
-            false => Ok(()),
-        }
+        let is_used = parent.is_some_and(|port| port.text("binding:vif_type") == "ovs");
+        refuse_if(is_used, || refused("TrunkInUse", &[&trunk.id]))
     },
     act,
     ..Hooks::NONE
@@ -41,10 +41,8 @@ fn create_trunk(session: &mut Session<'_>, mut trunk: Row, body: &Body) -> Resul
 }
 
 fn check_enabled(trunk: &Row) -> Result<()> {
-    match trunk.flag("admin_state_up") {
-        true => Ok(()),
-        false => Err(refused("TrunkDisabled", &[&trunk.id])),
-    }
+    let is_disabled = !trunk.flag("admin_state_up");
+    refuse_if(is_disabled, || refused("TrunkDisabled", &[&trunk.id]))
 }
 
 /// Handles `GET /trunks/{id}/get_subports`, and `PUT …/add_subports` and `…/remove_subports`, which answer with the

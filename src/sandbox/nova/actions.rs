@@ -5,7 +5,7 @@ use super::devices::{attach, disks_of, is_root, plug, ports_of, unplug};
 use super::refused;
 use super::states::{begin, begin_deletion, check_free, check_unlocked, set_state};
 use crate::sandbox::cinder;
-use crate::sandbox::core::{Answer, Call, Handled, Result, Row, Session};
+use crate::sandbox::core::{Answer, Call, Handled, Result, Row, Session, refuse_if};
 
 /// The states of a server whose interfaces and volumes can be changed.
 const USABLE: [&str; 5] = [
@@ -193,9 +193,7 @@ fn remove_disk(session: &mut Session<'_>, server: &Row, text: &str) -> Result<()
         .iter()
         .find(|disk| disk.id_of("volume_id") == Some(volume.id));
     let disk = disk.ok_or_else(|| refused("NotAttached", &[&server.id, &text]))?;
-    if is_root(disk) {
-        return Err(refused("RootDisk", &[]));
-    }
+    refuse_if(is_root(disk), || refused("RootDisk", &[]))?;
     check_free(session, server, "detach_volume", &USABLE)?;
     if volume.text("status") != "in-use" {
         let request = format!("req-{}", session.store.ids.uuid());

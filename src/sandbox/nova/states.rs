@@ -2,7 +2,7 @@
 use uuid::Uuid;
 
 use super::{devices, refused};
-use crate::sandbox::core::{Result, Row, Session};
+use crate::sandbox::core::{Result, Row, Session, refuse_if};
 
 pub(super) const SERVER_KIND: &str = "server";
 pub(super) const STATUS: &str = "status";
@@ -17,10 +17,8 @@ pub(super) fn is_deleted(server: &Row) -> bool {
 
 /// Refuses a change of a locked server, unless the caller is an admin.
 pub(super) fn check_unlocked(session: &Session<'_>, server: &Row) -> Result<()> {
-    match server.flag("locked") && !session.caller.is_admin {
-        true => Err(refused("Locked", &[&server.id])),
-        false => Ok(()),
-    }
+    let is_locked = server.flag("locked") && !session.caller.is_admin;
+    refuse_if(is_locked, || refused("Locked", &[&server.id]))
 }
 
 /// Refuses a change of a server that is locked, has a task, or is in none of these states.

@@ -7,15 +7,15 @@ use uuid::Uuid;
 use super::contents::BALANCER;
 use super::pending::{self, STATUS, Status, begin};
 use super::{children, graph, refused};
-use crate::sandbox::core::{Body, Call, Hooks, Refusal, Result, Row, Session, Store, id_in};
+use crate::sandbox::core::{
+    Body, Call, Hooks, Refusal, Result, Row, Session, Store, id_in, refuse_if,
+};
 use crate::sandbox::neutron::is_inside;
 
 pub(super) const LOAD_BALANCER: Hooks = Hooks {
     create,
     update: |session, row, _| {
-        if !Status::Active.is_of(&row) {
-            return Err(wrong_state(&row));
-        }
+        refuse_if(!Status::Active.is_of(&row), || wrong_state(&row))?;
         let id = session.put(row);
         begin(session, id, Status::PendingUpdate);
         Ok(())

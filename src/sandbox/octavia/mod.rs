@@ -18,7 +18,7 @@ pub(super) use pending::BalancerChange;
 
 use super::core::{
     Answer, Api, Call, Handled, Hooks, Kind, ListQuery, Page, Refusal, Result, Session,
-    TAG_FILTERS, Tables, filters, id_in, sorts, values,
+    TAG_FILTERS, Tables, filters, id_in, refuse_if, sorts, values,
 };
 
 pub(super) static API: Api = Api {
@@ -97,14 +97,10 @@ const CONTROLS: &str = "limit marker page_reverse fields sort sort_key sort_dir"
 fn list_query(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<ListQuery> {
     let caller = &session.caller;
     let project = call.param("project_id").unwrap_or(&caller.project);
-    if !caller.owns(project) {
-        return Err(kind.forbidden("list"));
-    }
+    refuse_if(!caller.owns(project), || kind.forbidden("list"))?;
     let limit = limit(call)?;
     let (mut filters, unknown) = filters(kind, call, CONTROLS);
-    if !unknown.is_empty() {
-        return Err(refused("UnknownFilter", &[]));
-    }
+    refuse_if(!unknown.is_empty(), || refused("UnknownFilter", &[]))?;
     // A second value makes the database compare with a list, which fails.
     let is_repeated = |(name, values): &(String, Vec<String>)| {
         values.len() > 1 && !TAG_FILTERS.contains(&name.as_str())

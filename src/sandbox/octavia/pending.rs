@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::contents::{BALANCER, listeners_of, parent_of};
 use super::refused;
-use crate::sandbox::core::{Course, End, Result, Row, Session, Store};
+use crate::sandbox::core::{Course, End, Result, Row, Session, Store, refuse_if};
 
 pub(super) const STATUS: &str = "provisioning_status";
 const OPERATING: &str = "operating_status";
@@ -101,10 +101,8 @@ pub(super) fn begin_change(session: &mut Session<'_>, row: &Row, is_new: bool) -
 }
 
 fn check_settled(row: &Row, title: &str) -> Result<()> {
-    match Status::Active.is_of(row) {
-        true => Ok(()),
-        false => Err(refused("Immutable", &[&title, &row.id])),
-    }
+    let is_pending = !Status::Active.is_of(row);
+    refuse_if(is_pending, || refused("Immutable", &[&title, &row.id]))
 }
 
 /// Ends the change of a balancer and of the rows in it.
