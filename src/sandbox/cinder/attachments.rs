@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::refused;
 use super::states::{STATUS, begin_deletion, set_status, show};
-use crate::sandbox::core::{Answer, Hooks, Refusal, Result, Row, Session, Store, refuse_if};
+use crate::sandbox::core::{Answer, Hooks, Result, Row, Session, Store, refuse_if};
 
 pub(super) const ATTACHMENT: Hooks = Hooks {
     create: |session, mut attachment, body| {
@@ -83,21 +83,20 @@ pub(in crate::sandbox) fn release(session: &mut Session<'_>, attachment: &Row, d
     }
 }
 
-/// Returns the refusal to free a volume that Nova has attached to a living server.
-pub(super) fn server_has(session: &Session<'_>, attachment: &Row) -> Option<Refusal> {
-    let server = attachment.id_of("instance")?;
-    let is_novas = attachment.text(STATUS) == "attached";
-    session.get("server", server).filter(|_| is_novas)?;
-    Some(refused("ServerHasVolume", &[&server]))
+/// Refuses to free a volume that Nova has attached to a living server.
+pub(super) fn check_free(session: &Session<'_>, attachment: &Row) -> Result<()> {
+    let server = session.store().referred(attachment, "instance", "server");
+    match server.filter(|_| attachment.text(STATUS) == "attached") {
+        Some(server) => Err(refused("ServerHasVolume", &[&server.id])),
+        None => Ok(()),
+    }
 }
 
 /// Deletes an attachment, and answers with the other attachments of its volume.
 pub(super) fn delete(session: &mut Session<'_>, id: &str) -> Result<Answer> {
     let attachment = session.named("attachment", id)?;
     session.may_change(&attachment, "delete")?;
-    if let Some(refusal) = server_has(session, &attachment) {
-        return Err(refusal);
-    }
+    check_free(session, &attachment)?;
     release(session, &attachment, false);
     let volume = attachment.id_of("volume_id").unwrap_or_default();
     let left = of_volume(session.store(), volume);

@@ -52,8 +52,7 @@ pub(super) const BACKUP: Hooks = Hooks {
     },
     settle: |session, backup| {
         // The volume gets its earlier status back.
-        let volume = backup.id_of("volume_id");
-        let volume = volume.and_then(|id| session.get("volume", id));
+        let volume = session.store().referred(backup, "volume_id", "volume");
         let volume = volume.filter(|volume| volume.text(STATUS) == "backing-up");
         if let Some(volume) = volume.map(|volume| volume.id) {
             set_status(session, "volume", volume, backup.text("volume_was"));

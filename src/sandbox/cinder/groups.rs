@@ -9,10 +9,12 @@ use crate::sandbox::core::{Answer, Body, Call, Handled, Hooks, Result, Row, Sess
 pub(super) const GROUP: Hooks = Hooks {
     create: |session, group, _| Ok(make(session, group)),
     settle,
-    act: |session: &mut Session<'_>, call: &Call<'_>, group: &Row, path: &[&str]| -> Handled {
-        let (name, arguments) = action(call, path)?;
-        let with_volumes = arguments["delete-volumes"] == Value::Bool(true);
-        (name == "delete").then(|| delete(session, group, with_volumes))
+    act: |session, call, group, path| match action(call, path) {
+        Some((name, arguments)) if name == "delete" => {
+            let with_volumes = arguments["delete-volumes"] == Value::Bool(true);
+            delete(session, group, with_volumes).map(Some)
+        }
+        _ => Ok(None),
     },
     ..Hooks::NONE
 };
@@ -20,11 +22,15 @@ pub(super) const GROUP: Hooks = Hooks {
 /// Begins to delete a group with its volumes. Cinder deletes groups by an action and not by DELETE.
 fn delete(session: &mut Session<'_>, group: &Row, with_volumes: bool) -> Result<Answer> {
     session.may_change(group, "delete")?;
-    let volumes = ids_of(session, "volume", "group_id", group.id);
+    let volumes = session.store().ids("volume", "group_id", group.id);
     if !volumes.is_empty() && !with_volumes {
         return Err(refused("GroupHasVolumes", &[&group.id]));
     }
-    if !ids_of(session, "group_snapshot", "group_id", group.id).is_empty() {
+    if !session
+        .store()
+        .ids("group_snapshot", "group_id", group.id)
+        .is_empty()
+    {
         return Err(refused("GroupHasSnapshots", &[]));
     }
     for volume in volumes {
@@ -34,15 +40,13 @@ fn delete(session: &mut Session<'_>, group: &Row, with_volumes: bool) -> Result<
     Ok(Answer::empty(202))
 }
 
-fn ids_of(session: &Session<'_>, kind: &str, attribute: &str, id: Uuid) -> Vec<Uuid> {
-    let rows = session.store().of(kind, attribute, id);
-    rows.map(|row| row.id).collect()
-}
-
 pub(super) const GROUP_SNAPSHOT: Hooks = Hooks {
     create: create_snapshot,
     delete: |session, snapshot, _| {
-        for part in ids_of(session, "volume_snapshot", "group_snapshot_id", snapshot.id) {
+        for part in session
+            .store()
+            .ids("volume_snapshot", "group_snapshot_id", snapshot.id)
+        {
             set_status(session, "volume_snapshot", part, "deleting");
         }
         begin_deletion(session, snapshot);
@@ -56,7 +60,7 @@ pub(super) const GROUP_SNAPSHOT: Hooks = Hooks {
 fn create_snapshot(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
     let group = session.required_row("volume_group", body, "group_id")?;
     row.set("group_type_id", group.value("group_type"));
-    for volume in ids_of(session, "volume", "group_id", group.id) {
+    for volume in session.store().ids("volume", "group_id", group.id) {
         let body = json!({"volume_id": volume, "name": row.value("name")});
         let part = session.create("volume_snapshot", &body)?;
         session.edit("volume_snapshot", part, |part| {

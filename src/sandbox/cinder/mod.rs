@@ -55,10 +55,10 @@ fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
 }
 
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
-    match (call.method.as_str(), path?) {
-        ("DELETE", ["attachments", id]) => Some(attachments::delete(session, id)),
-        ("DELETE", ["groups", _]) => Some(Err(refused("NoSuchCall", &[]))),
-        _ => None,
+    match (call.method.as_str(), path) {
+        ("DELETE", Some(["attachments", id])) => attachments::delete(session, id).map(Some),
+        ("DELETE", Some(["groups", _])) => Err(refused("NoSuchCall", &[])),
+        _ => Ok(None),
     }
 }
 

@@ -77,22 +77,20 @@ pub(super) fn act(
     path: &[&str],
     delete: fn(&mut Session<'_>, &Row) -> Result<()>,
 ) -> Handled {
-    let (name, arguments) = action(call, path)?;
-    let verb = name.strip_prefix("os-")?;
-    if !matches!(verb, "reset_status" | "force_delete") {
-        return None;
-    }
-    if !session.caller.is_admin {
-        return Some(Err(refused("AdminAction", &[&row.kind.singular, &verb])));
-    }
-    let done = match verb {
-        "force_delete" => delete(session, row),
-        _ => {
-            let status = arguments[STATUS].as_str().unwrap_or_default();
-            session.edit(row.kind.name, row.id, |row| row.due = None);
-            set_status(session, row.kind.name, row.id, status);
-            Ok(())
-        }
+    let (name, arguments) = action(call, path).unwrap_or_default();
+    let verb = match name.strip_prefix("os-") {
+        Some(verb @ ("reset_status" | "force_delete")) => verb,
+        _ => return Ok(None),
     };
-    Some(done.map(|()| Answer::empty(202)))
+    if !session.caller.is_admin {
+        return Err(refused("AdminAction", &[&row.kind.singular, &verb]));
+    }
+    if verb == "force_delete" {
+        delete(session, row)?;
+    } else {
+        let status = arguments[STATUS].as_str().unwrap_or_default();
+        session.edit(row.kind.name, row.id, |row| row.due = None);
+        set_status(session, row.kind.name, row.id, status);
+    }
+    Ok(Some(Answer::empty(202)))
 }

@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::attachments::{check_available, of_volume, release, server_has};
+use super::attachments::{check_available, check_free, of_volume, release};
 use super::copies::is_free;
 use super::refused;
 use super::states::{STATUS, act, action, begin_deletion, end_of, make, set_status, settle, show};
@@ -156,15 +156,12 @@ fn act_on_volume(
     volume: &Row,
     path: &[&str],
 ) -> Handled {
-    let (name, _) = action(call, path)?;
+    let (name, _) = action(call, path).unwrap_or_default();
     if !matches!(name.as_str(), "os-detach" | "os-force_detach") {
         let delete = |session: &mut Session<'_>, row: &Row| delete(session, row, true, false);
         return act(session, call, volume, path, delete);
     }
-    let refusal = of_volume(session.store(), volume.id).find_map(|row| server_has(session, row));
-    if let Some(refusal) = refusal {
-        return Some(Err(refusal));
-    }
+    of_volume(session.store(), volume.id).try_for_each(|row| check_free(session, row))?;
     detach(session, volume);
-    Some(Ok(Answer::empty(202)))
+    Ok(Some(Answer::empty(202)))
 }

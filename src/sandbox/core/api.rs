@@ -14,7 +14,7 @@ pub(crate) struct Api {
     pub(crate) tables: &'static LazyLock<Tables>,
     /// Returns the hooks of a kind that has some.
     pub(crate) hooks: fn(&str) -> Option<Hooks>,
-    /// Handles calls that no kind's table describes, or that differ from the common ones; returns `None` for all
+    /// Handles calls that no kind's table describes, or that differ from the common ones; returns no answer to all
     /// others. The path is the part below the service's root; `None` if the call's path has no such root.
     pub(crate) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Handled,
     /// Reads the parameters of a list.

@@ -17,8 +17,8 @@ pub(crate) fn route(
 ) -> Result<Answer> {
     let segments = call.segments();
     let below = api.below(&segments);
-    if let Some(result) = (api.own)(session, call, below) {
-        return result;
+    if let Some(answer) = (api.own)(session, call, below)? {
+        return Ok(answer);
     }
     match below.and_then(|path| api.match_path(path)) {
         Some(matched) => answer(session, api, call, &matched),
@@ -67,8 +67,8 @@ fn answer(
         (_, [] | [_]) => refuse("no_method"),
         (_, [id, path @ ..]) => {
             let row = find(session, kind, parent, id)?;
-            let result = (session.hooks(kind).act)(session, call, &row, path);
-            result.unwrap_or_else(|| refuse("no_page"))
+            let answer = (session.hooks(kind).act)(session, call, &row, path)?;
+            answer.map_or_else(|| refuse("no_page"), Ok)
         }
     }
 }

@@ -56,7 +56,7 @@ impl Hooks {
         show: |_, _, _| None,
         visible: |view, row| view.caller.owns(&row.project) || row.flag("shared"),
         writable: |view, row| view.caller.owns(&row.project),
-        act: |_, _, _, _| None,
+        act: |_, _, _, _| Ok(None),
     };
 }
 
@@ -270,8 +270,7 @@ impl Session<'_> {
     pub(crate) fn check_unblocked(&self, row: &Row) -> Result<()> {
         for blocker in &row.kind.blocked_by {
             let Reference { kind, attribute } = blocker.reference;
-            let by = self.store.of(kind, attribute, row.id).map(|row| row.id);
-            let by: Vec<Uuid> = by.collect();
+            let by = self.store.ids(kind, attribute, row.id);
             refuse_if(!by.is_empty(), || blocker.refusal(row.id, &by))?;
         }
         Ok(())
@@ -312,9 +311,7 @@ impl Session<'_> {
             return;
         };
         for taken in &row.kind.takes {
-            let children = self.store.of(taken.kind, taken.attribute, id);
-            let children: Vec<Uuid> = children.map(|row| row.id).collect();
-            for id in children {
+            for id in self.store.ids(taken.kind, taken.attribute, id) {
                 self.remove(taken.kind, id);
             }
         }

@@ -132,6 +132,16 @@ impl Store {
             .map(|(row, _)| row)
     }
 
+    /// Returns the ids of the rows that `of` lists.
+    pub(crate) fn ids(&self, kind: &str, attribute: &str, id: Uuid) -> Vec<Uuid> {
+        self.of(kind, attribute, id).map(|row| row.id).collect()
+    }
+
+    /// Returns the row of a kind that an attribute of another row names.
+    pub(crate) fn referred(&self, row: &Row, attribute: &str, kind: &str) -> Option<&Row> {
+        self.get(kind, row.id_of(attribute)?)
+    }
+
     /// Lists the rows whose indexed attribute may have a text: a superset.
     pub(crate) fn list_by_text(
         &self,

@@ -150,7 +150,7 @@ pub(crate) fn refuse_if<E>(is_wrong: bool, refusal: impl FnOnce() -> E) -> Resul
 }
 
 /// An answer of a rule that handles some calls; `None` for the others.
-pub(crate) type Handled = Option<Result<Answer>>;
+pub(crate) type Handled = Result<Option<Answer>>;
 
 impl Refusal {
     pub(crate) fn new(status: u16, kind: &str, message: impl Into<String>) -> Self {

@@ -69,12 +69,12 @@ fn check_visibility(session: &Session<'_>, image: &Row, wanted: Option<&Value>) 
 /// Handles the calls of an image that differ from the common methods.
 pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Handled {
     match call.method.as_str() {
-        "PATCH" => Some(patch(session, call, id)),
-        "PUT" => Some(Err(refused("no_method", &[]))),
+        "PATCH" => patch(session, call, id).map(Some),
+        "PUT" => Err(refused("no_method", &[])),
         "DELETE" if session.named("image", id).is_err() => {
-            Some(Err(refused("ImageToDeleteNotFound", &[&id])))
+            Err(refused("ImageToDeleteNotFound", &[&id]))
         }
-        _ => None,
+        _ => Ok(None),
     }
 }
 

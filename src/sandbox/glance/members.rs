@@ -3,7 +3,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{json_body, refused};
-use crate::sandbox::core::{Answer, Call, Handled, Hooks, Result, Row, Session, View};
+use crate::sandbox::core::{Answer, Call, Handled, Hooks, Result, Row, Session, View, refuse_if};
 
 pub(super) const MEMBER: Hooks = Hooks {
     create: |session, row, body| {
@@ -20,41 +20,32 @@ pub(super) const MEMBER: Hooks = Hooks {
 };
 
 fn owns_image(view: &View<'_>, member: &Row) -> bool {
-    let image = member.id_of("image_id");
-    let image = image.and_then(|id| view.store.get("image", id));
+    let image = view.store.referred(member, "image_id", "image");
     image.is_some_and(|image| view.caller.owns(&image.project))
 }
 
 /// Handles the calls of members that differ from the common methods: only shared images have members.
 pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str, path: &[&str]) -> Handled {
     let body = match (call.method.as_str(), path) {
-        ("POST", []) | ("PUT", [_]) => match json_body(call) {
-            Ok(body) => body,
-            Err(refusal) => return Some(Err(refusal)),
-        },
+        ("POST", []) | ("PUT", [_]) => json_body(call)?,
         _ => Value::Null,
     };
-    let Ok(image) = session.named("image", id) else {
-        return Some(Err(refused("ImageNotFound", &[&id])));
-    };
+    let image = session.named("image", id);
+    let image = image.map_err(|_| refused("ImageNotFound", &[&id]))?;
     let is_shared = image.text("visibility") == "shared";
     let verb = match (call.method.as_str(), path) {
-        ("GET", []) if !is_shared => {
-            return Some(Err(refused("MembersNotListed", &[&id])));
-        }
-        ("GET", _) if !is_shared => return Some(Err(refused("MembersNotShared", &[]))),
+        ("GET", []) if !is_shared => return Err(refused("MembersNotListed", &[&id])),
+        ("GET", _) if !is_shared => return Err(refused("MembersNotShared", &[])),
         ("POST", []) => "create",
         ("PUT", [_]) => "update",
         ("DELETE", [_]) => "delete",
-        _ => return None,
+        _ => return Ok(None),
     };
-    if !is_shared {
-        return Some(Err(refused("MembersNotAllowed", &[&verb, &id])));
-    }
+    refuse_if(!is_shared, || refused("MembersNotAllowed", &[&verb, &id]))?;
     match path {
-        [] => Some(add(session, &image, &body)),
-        [project] if verb == "update" => Some(set_status(session, &image, project, &body)),
-        _ => None,
+        [] => add(session, &image, &body).map(Some),
+        [project] if verb == "update" => set_status(session, &image, project, &body).map(Some),
+        _ => Ok(None),
     }
 }
 

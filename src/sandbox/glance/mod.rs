@@ -79,11 +79,11 @@ fn refuse(refusal: Refusal, call: &Call<'_>) -> Answer {
 }
 
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
-    match path? {
-        ["images", id] => images::own(session, call, id),
-        ["images", id, "members", rest @ ..] => members::own(session, call, id, rest),
-        ["images", id, rest @ ..] => Some(images::below(session, call, id, rest)),
-        _ => None,
+    match path {
+        Some(["images", id]) => images::own(session, call, id),
+        Some(["images", id, "members", rest @ ..]) => members::own(session, call, id, rest),
+        Some(["images", id, rest @ ..]) => images::below(session, call, id, rest).map(Some),
+        _ => Ok(None),
     }
 }
 

@@ -35,7 +35,7 @@ const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
 pub(super) static API: Api = Api {
     tables: &TABLES,
     hooks,
-    own: |_, _, _| None,
+    own: |_, _, _| Ok(None),
     list_query,
     page: |kind, call, page| shown::listed(call, kind.plural, page.items),
     refuse: |refusal, _| refusal.keystone(),

@@ -105,7 +105,7 @@ pub(super) fn router_between(store: &Store, subnet: Uuid, external: &str) -> Opt
     store
         .of("port", "fixed_ips", subnet)
         .filter(|port| port.text("device_owner") == ROUTER_INTERFACE)
-        .filter_map(|port| store.get("router", port.id_of("device_id")?))
+        .filter_map(|port| store.referred(port, "device_id", "router"))
         .find(|router| gateway_network(router) == Some(external))
         .map(|router| router.id)
 }

@@ -10,14 +10,14 @@ const EXTENSIONS: &str = include_str!("../../../assets/sandbox/extensions.txt");
 /// Answers a call of the root or of the extensions; `None` for other paths.
 pub(super) fn answer(path: &[&str]) -> Handled {
     let mut extensions = EXTENSIONS.split_whitespace();
-    Some(Ok(Answer::ok(match path {
+    Ok(Some(Answer::ok(match path {
         [] => json!({"resources": []}),
         ["extensions"] => json!({"extensions": extensions.map(shown).collect::<Value>()}),
         ["extensions", alias] if extensions.any(|known| known == *alias) => {
             json!({"extension": shown(alias)})
         }
-        ["extensions", _] => return Some(Err(refused("no_page", &[]))),
-        _ => return None,
+        ["extensions", _] => return Err(refused("no_page", &[])),
+        _ => return Ok(None),
     })))
 }
 

@@ -48,9 +48,7 @@ fn show_floating_ip(view: &View<'_>, ip: &Row, name: &str) -> Option<Value> {
     Some(match name {
         "router_id" => router_of(view.store, ip).map(|id| id.to_string()).into(),
         "port_details" => {
-            let port = ip
-                .id_of("port_id")
-                .and_then(|id| view.store.get("port", id));
+            let port = view.store.referred(ip, "port_id", "port");
             port.map(|port| view.part(port, PORT_DETAILS)).into()
         }
         "port_forwardings" => {

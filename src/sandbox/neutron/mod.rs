@@ -77,24 +77,25 @@ fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
 }
 
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
-    match if_match(call) {
-        Ok(revision) => session.if_match = revision,
-        Err(refusal) => return Some(Err(refusal)),
+    session.if_match = if_match(call)?;
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    if let Some(answer) = extensions::answer(path)? {
+        return Ok(Some(answer));
     }
-    let path = path?;
-    if let Some(result) = extensions::answer(path) {
-        return Some(result);
-    }
-    let matched = API.match_path(path)?;
+    let Some(matched) = API.match_path(path) else {
+        return Ok(None);
+    };
     match matched.rest {
         [] if matched.kind.name == "security_group" && call.method == Method::GET => {
             groups::create_missing_defaults(session, call);
-            None
+            Ok(None)
         }
         [id, "tags", rest @ ..] if matched.kind.attribute("tags").is_some() => {
-            Some(tags::answer(session, call, matched.kind, id, rest))
+            tags::answer(session, call, matched.kind, id, rest).map(Some)
         }
-        _ => None,
+        _ => Ok(None),
     }
 }
 

@@ -43,7 +43,7 @@ fn create_local_ip(session: &mut Session<'_>, mut ip: Row, body: &Body) -> Resul
 pub(super) const ASSOCIATION: Hooks = Hooks {
     create: create_association,
     show: |view, row, name| {
-        let ip = || view.store.get("local_ip", row.id_of("local_ip_id")?);
+        let ip = || view.store.referred(row, "local_ip_id", "local_ip");
         (name == "local_ip_address").then(|| Some(ip()?.value(name)))?
     },
     visible: |view, row| sees_parent(view, row, "local_ip", "local_ip_id"),
@@ -52,7 +52,7 @@ pub(super) const ASSOCIATION: Hooks = Hooks {
 
 /// Whether the caller sees the row that an attribute names.
 fn sees_parent(view: &View<'_>, row: &Row, kind: &str, attribute: &str) -> bool {
-    let parent = row.id_of(attribute).and_then(|id| view.store.get(kind, id));
+    let parent = view.store.referred(row, attribute, kind);
     parent.is_some_and(|parent| view.sees(parent))
 }
 

@@ -24,10 +24,10 @@ pub(super) const PORT: Hooks = Hooks {
 /// The owner of the network can see, change and delete all ports on it.
 fn owns_port_or_network(view: &View<'_>, port: &Row) -> bool {
     let owns_network = || {
-        let network = view.store.get("network", port.id_of("network_id")?)?;
-        Some(view.caller.owns(&network.project))
+        let network = view.store.referred(port, "network_id", "network");
+        network.is_some_and(|network| view.caller.owns(&network.project))
     };
-    view.caller.owns(&port.project) || owns_network().unwrap_or(false)
+    view.caller.owns(&port.project) || owns_network()
 }
 
 fn show_port(view: &View<'_>, port: &Row, name: &str) -> Option<Value> {
@@ -39,8 +39,8 @@ fn show_port(view: &View<'_>, port: &Row, name: &str) -> Option<Value> {
         "status" => "DOWN".into(),
         "port_security_enabled" if port.get(name).is_none() => (!is_trusted(port)).into(),
         "qos_network_policy_id" => {
-            let network = port.id_of("network_id")?;
-            view.store.get("network", network)?.value("qos_policy_id")
+            let network = view.store.referred(port, "network_id", "network");
+            network?.value("qos_policy_id")
         }
         "trunk_details" => trunk_details(view, port)?,
         _ => return None,
@@ -123,9 +123,7 @@ fn check_port_unused(session: &mut Session<'_>, port: &Row) -> Result<()> {
         FLOATING_IP => "floating_ip",
         _ => "router",
     };
-    let device = port
-        .id_of("device_id")
-        .and_then(|id| session.get(device, id));
+    let device = session.store().referred(port, "device_id", device);
     let has_address = !port.items("fixed_ips").is_empty();
     if ROUTER_OWNERS.contains(&owner) && has_address && device.is_some() {
         return Err(refused("ServicePortInUse", &[&port.id, &owner]));
@@ -135,9 +133,7 @@ fn check_port_unused(session: &mut Session<'_>, port: &Row) -> Result<()> {
 
 /// Disassociates the floating IPs of a removed port. They stay.
 fn port_removed(session: &mut Session<'_>, port: &Row) {
-    let ips = session.store().of("floating_ip", "port_id", port.id);
-    let ips: Vec<Uuid> = ips.map(|ip| ip.id).collect();
-    for ip in ips {
+    for ip in session.store().ids("floating_ip", "port_id", port.id) {
         session.edit("floating_ip", ip, disassociate);
     }
 }

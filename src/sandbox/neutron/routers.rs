@@ -64,21 +64,18 @@ fn show_router(view: &View<'_>, router: &Row, name: &str) -> Option<Value> {
 
 /// Handles `PUT /routers/{id}/{action}`.
 fn act(session: &mut Session<'_>, call: &Call<'_>, router: &Row, path: &[&str]) -> Handled {
-    let [action] = path else {
-        return None;
+    let (&http::Method::PUT, [action]) = (call.method, path) else {
+        return Ok(None);
     };
-    if call.method != http::Method::PUT {
-        return None;
-    }
+    session.may_change(router, "update")?;
     let body = call.json();
-    let result = session.may_change(router, "update");
-    let result = result.and_then(|()| match *action {
-        "add_router_interface" => interfaces::add(session, router, &body),
-        "remove_router_interface" => interfaces::remove(session, router, &body),
-        "add_extraroutes" | "remove_extraroutes" => change_routes(session, router, action, &body),
-        _ => Err(refused("no_page", &[])),
-    });
-    Some(result.map(Answer::ok))
+    let shown = match *action {
+        "add_router_interface" => interfaces::add(session, router, &body)?,
+        "remove_router_interface" => interfaces::remove(session, router, &body)?,
+        "add_extraroutes" | "remove_extraroutes" => change_routes(session, router, action, &body)?,
+        _ => return Ok(None),
+    };
+    Ok(Some(Answer::ok(shown)))
 }
 
 fn change_routes(

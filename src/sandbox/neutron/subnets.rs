@@ -21,7 +21,7 @@ pub(super) const SUBNET: Hooks = Hooks {
 };
 
 fn network_of<'s>(store: &'s Store, subnet: &Row) -> Option<&'s Row> {
-    store.get("network", subnet.id_of("network_id")?)
+    store.referred(subnet, "network_id", "network")
 }
 
 fn show_subnet(view: &View<'_>, subnet: &Row, name: &str) -> Option<Value> {
@@ -100,9 +100,7 @@ fn check_subnet_unused(session: &mut Session<'_>, subnet: &Row) -> Result<()> {
 
 /// Removes the subnet's addresses from DHCP ports and from ports with automatic addresses. The ports stay.
 fn subnet_removed(session: &mut Session<'_>, subnet: &Row) {
-    let ports = session.store().of("port", "fixed_ips", subnet.id);
-    let ports: Vec<Uuid> = ports.map(|port| port.id).collect();
-    for port in ports {
+    for port in session.store().ids("port", "fixed_ips", subnet.id) {
         session.edit("port", port, |port| remove_addresses(port, subnet.id));
     }
     if let Some(network) = subnet.id_of("network_id") {

@@ -12,8 +12,7 @@ pub(super) const TRUNK: Hooks = Hooks {
     // A trunk cannot be deleted while it is disabled, or a server has its parent port. Subports do not block it.
     deletable: |session, trunk| {
         check_enabled(trunk)?;
-        let parent = trunk.id_of("port_id");
-        let parent = parent.and_then(|id| session.get("port", id));
+        let parent = session.store().referred(trunk, "port_id", "port");
         let is_used = parent.is_some_and(|port| port.text("binding:vif_type") == "ovs");
         refuse_if(is_used, || refused("TrunkInUse", &[&trunk.id]))
     },
@@ -50,21 +49,20 @@ fn check_enabled(trunk: &Row) -> Result<()> {
 fn act(session: &mut Session<'_>, call: &Call<'_>, trunk: &Row, path: &[&str]) -> Handled {
     let body = call.json();
     let wanted = body["sub_ports"].as_array().cloned().unwrap_or_default();
-    let result = match (call.method.as_str(), path) {
-        ("GET", ["get_subports"]) => {
-            let subports = json!({"sub_ports": trunk.value("sub_ports")});
-            return Some(Ok(Answer::ok(subports)));
+    let shown = match (call.method.as_str(), path) {
+        ("GET", ["get_subports"]) => json!({"sub_ports": trunk.value("sub_ports")}),
+        ("PUT", [action @ ("add_subports" | "remove_subports")]) => {
+            session.may_change(trunk, "update")?;
+            // The subports are checked before the trunk's state.
+            match *action {
+                "add_subports" => add(session, trunk.id, &wanted)?,
+                _ => remove(session, trunk, &wanted)?,
+            }
+            session.shown("trunk", trunk.id)
         }
-        ("PUT", [action @ ("add_subports" | "remove_subports")]) => session
-            .may_change(trunk, "update")
-            .and_then(|()| match *action {
-                // The subports are checked before the trunk's state.
-                "add_subports" => add(session, trunk.id, &wanted),
-                _ => check_enabled(trunk).and_then(|()| remove(session, trunk, &wanted)),
-            }),
-        _ => return None,
+        _ => return Ok(None),
     };
-    Some(result.map(|()| Answer::ok(session.shown("trunk", trunk.id))))
+    Ok(Some(Answer::ok(shown)))
 }
 
 fn add(session: &mut Session<'_>, id: Uuid, wanted: &[Value]) -> Result<()> {
@@ -96,6 +94,7 @@ fn add(session: &mut Session<'_>, id: Uuid, wanted: &[Value]) -> Result<()> {
 }
 
 fn remove(session: &mut Session<'_>, trunk: &Row, wanted: &[Value]) -> Result<()> {
+    check_enabled(trunk)?;
     let mut subports = trunk.items("sub_ports").to_vec();
     for one in wanted {
         let before = subports.len();

@@ -23,32 +23,35 @@ pub(super) fn act(
     path: &[&str],
 ) -> Handled {
     let method = call.method.as_str();
-    if method != "GET"
-        && let Err(refusal) = session.may_change(server, "action")
-    {
-        return Some(Err(refusal));
+    if method != "GET" {
+        session.may_change(server, "action")?;
     }
-    let empty = |done: Result<()>| Some(done.map(|()| Answer::empty(202)));
+    let body = call.json();
     match (method, path) {
-        ("POST", ["action"]) => empty(change(session, server, &call.json())),
+        ("POST", ["action"]) => change(session, server, &body)?,
         ("GET", ["os-interface"]) => {
             let ports = ports_of(session.store(), server.id);
             let shown: Value = ports.iter().map(interface).collect();
-            Some(Ok(Answer::ok(json!({"interfaceAttachments": shown}))))
+            return Ok(Some(Answer::ok(json!({"interfaceAttachments": shown}))));
         }
-        ("POST", ["os-interface"]) => Some(add_interface(session, server, &call.json())),
-        ("DELETE", ["os-interface", port]) => empty(remove_interface(session, server, port)),
+        ("POST", ["os-interface"]) => {
+            let shown = add_interface(session, server, &body["interfaceAttachment"])?;
+            return Ok(Some(Answer::ok(json!({"interfaceAttachment": shown}))));
+        }
+        ("DELETE", ["os-interface", port]) => remove_interface(session, server, port)?,
         ("GET", ["os-volume_attachments"]) => {
             let disks = disks_of(session.store(), server.id);
             let shown: Value = disks.iter().map(disk).collect();
-            Some(Ok(Answer::ok(json!({"volumeAttachments": shown}))))
+            return Ok(Some(Answer::ok(json!({"volumeAttachments": shown}))));
         }
-        ("POST", ["os-volume_attachments"]) => Some(add_disk(session, server, &call.json())),
-        ("DELETE", ["os-volume_attachments", volume]) => {
-            empty(remove_disk(session, server, volume))
+        ("POST", ["os-volume_attachments"]) => {
+            let shown = add_disk(session, server, &body["volumeAttachment"])?;
+            return Ok(Some(Answer::ok(json!({"volumeAttachment": shown}))));
         }
-        _ => None,
+        ("DELETE", ["os-volume_attachments", volume]) => remove_disk(session, server, volume)?,
+        _ => return Ok(None),
     }
+    Ok(Some(Answer::empty(202)))
 }
 
 /// An action that changes the state at once: its name, its name in a refusal, the states that allow it, and the
@@ -144,14 +147,12 @@ fn interface(port: &Row) -> Value {
     })
 }
 
-fn add_interface(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<Answer> {
+fn add_interface(session: &mut Session<'_>, server: &Row, wanted: &Value) -> Result<Value> {
     check_free(session, server, "attach_interface", &USABLE)?;
-    let wanted = &body["interfaceAttachment"];
     let mut server = server.clone();
     let port = plug(session, &mut server, &wanted["port_id"], &wanted["net_id"])?;
     session.put(server);
-    let shown = interface(&session.row("port", port)?);
-    Ok(Answer::ok(json!({"interfaceAttachment": shown})))
+    Ok(interface(&session.row("port", port)?))
 }
 
 /// Removes a port from a server. A port that the server does not have is accepted, too.
@@ -177,12 +178,10 @@ fn disk(disk: &Row) -> Value {
     })
 }
 
-fn add_disk(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<Answer> {
+fn add_disk(session: &mut Session<'_>, server: &Row, wanted: &Value) -> Result<Value> {
     check_free(session, server, "attach_volume", &USABLE)?;
-    let wanted = &body["volumeAttachment"];
     let volume = session.named("volume", wanted["volumeId"].as_str().unwrap_or_default())?;
-    let made = attach(session, server, &volume, wanted)?;
-    Ok(Answer::ok(json!({"volumeAttachment": disk(&made)})))
+    Ok(disk(&attach(session, server, &volume, wanted)?))
 }
 
 /// Begins to detach a volume. Refuses the volume that the server boots from, which stays until the server is deleted.

@@ -42,8 +42,10 @@ fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
 }
 
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
-    match (call.method.as_str(), path?) {
-        ("DELETE", ["os-keypairs", name]) => Some(others::delete_key(session, call, name)),
-        _ => None,
+    match (call.method.as_str(), path) {
+        ("DELETE", Some(["os-keypairs", name])) => {
+            others::delete_key(session, call, name).map(Some)
+        }
+        _ => Ok(None),
     }
 }

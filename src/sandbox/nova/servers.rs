@@ -133,8 +133,7 @@ fn show(view: &View<'_>, server: &Row, name: &str) -> Option<Value> {
 fn addresses(view: &View<'_>, server: &Row) -> Value {
     let mut shown: Map<String, Value> = Map::new();
     for port in devices::ports_of(view.store, server.id) {
-        let network = port.id_of("network_id");
-        let network = network.and_then(|id| view.store.get("network", id));
+        let network = view.store.referred(&port, "network_id", "network");
         let name = network.map_or("", |network| network.text("name"));
         let list = shown.entry(name).or_insert_with(|| json!([]));
         for address in port.items("fixed_ips") {

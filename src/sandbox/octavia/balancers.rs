@@ -200,7 +200,7 @@ fn delete(session: &mut Session<'_>, balancer: &Row, call: &Call<'_>) -> Result<
 
 /// Returns the port that is deleted with a balancer: the one that was created for it.
 fn own_port(store: &Store, balancer: &Row) -> Option<Uuid> {
-    let port = store.get("port", balancer.id_of("vip_port_id")?)?;
+    let port = store.referred(balancer, "vip_port_id", "port")?;
     let is_own =
         port.text("device_owner") == OWNER && port.text("device_id") == device(balancer.id);
     is_own.then_some(port.id)

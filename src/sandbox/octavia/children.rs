@@ -22,9 +22,7 @@ pub(super) const CHILD: Hooks = Hooks {
 
 /// Removes a deleted pool from the listeners whose default pool it was.
 fn clear_default_pool(session: &mut Session<'_>, pool: &Row) {
-    let users = session.store().of("listener", "default_pool_id", pool.id);
-    let users: Vec<Uuid> = users.map(|listener| listener.id).collect();
-    for listener in users {
+    for listener in session.store().ids("listener", "default_pool_id", pool.id) {
         session.edit("listener", listener, |row| row.clear("default_pool_id"));
     }
 }

@@ -70,22 +70,21 @@ fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
 }
 
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
-    let path = path?;
-    if path.is_empty() && call.method == Method::GET {
-        return Some(Ok(Answer::ok("v2".into())));
+    if matches!(path, Some([])) && call.method == Method::GET {
+        return Ok(Some(Answer::ok("v2".into())));
     }
     // A parent in a path is read before the API's own functions run, so its refusal has the other shape.
-    let matched = API.match_path(path)?;
-    let (text, parent) = (matched.parent?, matched.kind.parent?);
-    let id = id_in(text);
-    if id.is_some_and(|id| session.get(parent.kind, id).is_some()) {
-        return None;
+    let matched = path.and_then(|path| API.match_path(path));
+    let parent = matched.and_then(|it| it.parent.zip(it.kind.parent));
+    let unknown = parent.filter(|(text, parent)| {
+        let known = id_in(text).and_then(|id| session.get(parent.kind, id));
+        known.is_none()
+    });
+    match unknown.map(|(text, parent)| (text, parent.kind)) {
+        Some((text, "pool")) => Err(refused("UnknownPool", &[&text])),
+        Some((text, _)) => Err(refused("UnknownPolicy", &[&text])),
+        None => Ok(None),
     }
-    let unknown = match parent.kind {
-        "pool" => "UnknownPool",
-        _ => "UnknownPolicy",
-    };
-    Some(Err(refused(unknown, &[&text])))
 }
 
 /// The default and maximum page limit.
