@@ -117,7 +117,7 @@ impl<'a> CallFacts<'a> {
         call: &'a Call<'_>,
         path: &'a str,
         region: Option<&'a str>,
-        api: Option<&Api>,
+        api: Option<&'static Api>,
     ) -> Self {
         let segments = call.segments();
         let below = api.and_then(|api| api.below(&segments));

@@ -58,10 +58,11 @@ mod server;
 mod template;
 mod world;
 
+pub use self::core::WorldOptions;
 pub use keystone::{CREDENTIAL_ID, CREDENTIAL_SECRET};
 pub use scenario::{
     DEFAULT_SCENARIO, PastDeletion, Scenario, ScenarioError, SceneDeployment, SceneResource,
     SceneService,
 };
 pub use server::{ServeError, ServeOptions, ServerHandle, serve};
-pub use world::{Fate, Reply, World, WorldOptions};
+pub use world::{Fate, Reply, World};

@@ -20,9 +20,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::core::WorldOptions;
 use super::keystone::PASSWORD;
 use super::scenario::{Scenario, ScenarioError};
-use super::world::{Fate, World, WorldOptions};
+use super::world::{Fate, World};
 
 /// The largest body: a bulk POST of some thousand ports.
 const BODY_MAX: usize = 16 << 20;

@@ -8,7 +8,9 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
-use super::core::{Answer, Api, Call, Course, Ids, Refusal, Region, Settings, Undo, query_pairs};
+use super::core::{
+    Answer, Api, Call, Course, Ids, Refusal, Region, Undo, WorldOptions, query_pairs,
+};
 use super::faults::{Action, CallFacts, Faults};
 use super::keystone::Keystone;
 use super::{cinder, glance, neutron, nova, octavia};
@@ -29,43 +31,6 @@ pub(super) fn service(kind: &str) -> Option<&'static Api> {
 
 /// Number of calls that the log keeps: enough for two deletions of 100,000 ports. Older calls are dropped.
 const LOG_MAX: usize = 300_000;
-
-/// Options of a world.
-#[derive(Clone, Debug)]
-pub struct WorldOptions {
-    /// The names of the regions, at least one. Each has its own services, below `/{region}/network` and so on.
-    pub regions: Vec<String>,
-    /// Seed of all ids: the same calls create the same ids.
-    pub seed: u64,
-    /// Whether a POST may name the id of the new resource.
-    pub keep_ids: bool,
-    /// Scheme and host of the catalog's URLs, e.g. `http://127.0.0.1:9000`.
-    pub base_url: String,
-    /// Lifetime of a token.
-    pub token_lifetime: Duration,
-    /// Neutron's `pagination_max_limit`: the most rows on a page, also if the call has no `limit`.
-    pub page_max: Option<usize>,
-    /// Whether an image's deleted member can be added again; otherwise Glance reports a duplicate, as on
-    /// databases whose unique key is image and member alone.
-    pub member_reuse: bool,
-    /// Whether Nova keeps a deleted server, so that it can be restored (`reclaim_instance_interval`).
-    pub soft_delete: bool,
-}
-
-impl Default for WorldOptions {
-    fn default() -> Self {
-        Self {
-            regions: vec!["RegionOne".to_owned()],
-            seed: 1,
-            keep_ids: false,
-            base_url: "http://sandbox.invalid".to_owned(),
-            token_lifetime: Duration::from_secs(4 * 60 * 60),
-            page_max: None,
-            member_reuse: true,
-            soft_delete: false,
-        }
-    }
-}
 
 /// An answer and its delivery.
 #[derive(Debug)]
@@ -130,16 +95,10 @@ pub struct World {
 impl World {
     pub fn new(options: WorldOptions) -> Self {
         let lifetime = TimeDelta::from_std(options.token_lifetime).unwrap_or(TimeDelta::MAX);
-        let settings = Settings {
-            keep_ids: options.keep_ids,
-            page_max: options.page_max,
-            member_reuse: options.member_reuse,
-            soft_delete: options.soft_delete,
-        };
         let (names, url) = (&options.regions, &options.base_url);
         let region = |(number, name): (u64, &String)| {
             let seed = options.seed.wrapping_add(number * 0x9e37_79b9);
-            Region::new(name, seed, settings, &SERVICES)
+            Region::new(name, seed, options.clone(), &SERVICES)
         };
         Self {
             ids: Ids::new(options.seed ^ 0x0072_6571),

@@ -15,9 +15,9 @@ pub(super) const ATTACHMENT: Hooks = Hooks {
         set_status(session, "volume", volume.id, "reserved");
         Ok(session.put(attachment))
     },
-    show: |view, row, name| match name {
+    show: |session, row, name| match name {
         "instance_id" => Some(row.value("instance")),
-        _ => show(view, row, name),
+        _ => show(session, row, name),
     },
     ..Hooks::NONE
 };
@@ -100,8 +100,6 @@ pub(super) fn delete(session: &mut Session<'_>, id: &str) -> Result<Answer> {
     release(session, &attachment, false);
     let volume = attachment.id_of("volume_id").unwrap_or_default();
     let left = of_volume(session.store(), volume);
-    let left: Vec<_> = left
-        .map(|row| session.view().part(row, row.kind.brief))
-        .collect();
+    let left: Vec<_> = left.map(|row| session.part(row, row.kind.brief)).collect();
     Ok(Answer::ok(json!({"attachments": left})))
 }

@@ -59,12 +59,12 @@ pub(super) const BACKUP: Hooks = Hooks {
         }
         settle(session, backup);
     },
-    show: |view, backup, name| match name {
+    show: |session, backup, name| match name {
         "has_dependent_backups" => {
-            let mut others = view.store.of("backup", "parent_id", backup.id);
+            let mut others = session.store.of("backup", "parent_id", backup.id);
             Some(others.next().is_some().into())
         }
-        _ => show(view, backup, name),
+        _ => show(session, backup, name),
     },
     act: |session, call, row, path| act(session, call, row, path, delete_by_force),
     ..Hooks::NONE
@@ -94,8 +94,7 @@ fn create_backup(session: &mut Session<'_>, mut backup: Row, body: &Body) -> Res
         backup.set("parent_id", parent.id.to_string());
         backup.set("is_incremental", true);
     }
-    let made = backup.created.format(backup.kind.service.times).to_string();
-    backup.set("data_timestamp", made);
+    backup.set("data_timestamp", backup.time(backup.created));
     backup.set("size", volume.value("size"));
     backup.set("volume_was", volume.text(STATUS));
     set_status(session, "volume", volume.id, "backing-up");

@@ -20,38 +20,36 @@ use super::core::{
 };
 
 pub(super) static API: Api = Api {
-    tables: &TABLES,
-    hooks,
+    tables: LazyLock::new(|| {
+        Tables::read(include_str!("../../../assets/sandbox/block-storage.toml"))
+    }),
+    hooks: &[
+        ("attachment", attachments::ATTACHMENT),
+        ("backup", copies::BACKUP),
+        ("group_snapshot", groups::GROUP_SNAPSHOT),
+        ("group_type", TYPE),
+        ("volume_type", TYPE),
+        ("volume", volumes::VOLUME),
+        ("volume_group", groups::GROUP),
+        ("volume_snapshot", copies::SNAPSHOT),
+        ("volume_transfer", volumes::TRANSFER),
+    ],
     own,
     list_query,
     page: linked,
     refuse: |refusal, _| refusal.fault(),
 };
 
-static TABLES: LazyLock<Tables> =
-    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/block-storage.toml")));
-
-fn hooks(kind: &str) -> Option<Hooks> {
-    Some(match kind {
-        "attachment" => attachments::ATTACHMENT,
-        "backup" => copies::BACKUP,
-        "group_snapshot" => groups::GROUP_SNAPSHOT,
-        "group_type" | "volume_type" => Hooks {
-            visible: |_, _| true,
-            writable: |view, _| view.caller.is_admin,
-            ..Hooks::NONE
-        },
-        "volume" => volumes::VOLUME,
-        "volume_group" => groups::GROUP,
-        "volume_snapshot" => copies::SNAPSHOT,
-        "volume_transfer" => volumes::TRANSFER,
-        _ => return None,
-    })
-}
+/// Types of groups and volumes: all see them, and only admins change them.
+const TYPE: Hooks = Hooks {
+    visible: |_, _| true,
+    writable: |session, _| session.caller.is_admin,
+    ..Hooks::NONE
+};
 
 /// Returns the refusal with a name, from the service's file.
 fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
-    TABLES.service.refusal(name, parts)
+    API.tables.service.refusal(name, parts)
 }
 
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {

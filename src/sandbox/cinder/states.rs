@@ -3,7 +3,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::refused;
-use crate::sandbox::core::{Answer, Call, End, Handled, Result, Row, Session, View};
+use crate::sandbox::core::{Answer, Call, End, Handled, Result, Row, Session};
 
 pub(super) const STATUS: &str = "status";
 const DELETING: &str = "deleting";
@@ -55,7 +55,7 @@ pub(super) fn settle(session: &mut Session<'_>, row: &Row) {
 }
 
 /// Computes the attributes that have the project's id under another name.
-pub(super) fn show(_: &View<'_>, row: &Row, name: &str) -> Option<Value> {
+pub(super) fn show(_: &Session<'_>, row: &Row, name: &str) -> Option<Value> {
     let is_project = name.ends_with(":tenant_id") || name.ends_with(":project_id");
     is_project.then(|| row.project.to_string().into())
 }

@@ -6,9 +6,7 @@ use super::attachments::{check_available, check_free, of_volume, release};
 use super::copies::is_free;
 use super::refused;
 use super::states::{STATUS, act, action, begin_deletion, end_of, make, set_status, settle, show};
-use crate::sandbox::core::{
-    Answer, Body, Call, End, Handled, Hooks, Result, Row, Session, View, is_set,
-};
+use crate::sandbox::core::{Answer, Body, Call, End, Handled, Hooks, Result, Row, Session, is_set};
 
 pub(super) const VOLUME: Hooks = Hooks {
     create,
@@ -129,9 +127,9 @@ fn detach(session: &mut Session<'_>, volume: &Row) {
     }
 }
 
-fn show_volume(view: &View<'_>, volume: &Row, name: &str) -> Option<Value> {
+fn show_volume(session: &Session<'_>, volume: &Row, name: &str) -> Option<Value> {
     if name != "attachments" {
-        return show(view, volume, name);
+        return show(session, volume, name);
     }
     let shown = |attachment: &Row| {
         json!({
@@ -141,11 +139,11 @@ fn show_volume(view: &View<'_>, volume: &Row, name: &str) -> Option<Value> {
             "server_id": attachment.value("instance"),
             "host_name": "compute1",
             "device": attachment.value("device"),
-            "attached_at": attachment.created.format(volume.kind.service.times).to_string(),
+            "attached_at": volume.time(attachment.created),
         })
     };
     // A reserved volume is not attached yet.
-    let attachments = of_volume(view.store, volume.id);
+    let attachments = of_volume(session.store(), volume.id);
     let attachments = attachments.filter(|row| row.text(STATUS) == "attached");
     Some(attachments.map(shown).collect())
 }

@@ -11,9 +11,9 @@ use super::wire::{Answer, Call, Handled, Refusal, Result};
 
 pub(crate) struct Api {
     /// Its file in `assets/sandbox`.
-    pub(crate) tables: &'static LazyLock<Tables>,
-    /// Returns the hooks of a kind that has some.
-    pub(crate) hooks: fn(&str) -> Option<Hooks>,
+    pub(crate) tables: LazyLock<Tables>,
+    /// The hooks of the kinds that have some.
+    pub(crate) hooks: &'static [(&'static str, Hooks)],
     /// Handles calls that no kind's table describes, or that differ from the common ones; returns no answer to all
     /// others. The path is the part below the service's root; `None` if the call's path has no such root.
     pub(crate) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Handled,
@@ -79,7 +79,7 @@ impl Api {
     }
 
     /// Returns the collection or resource of a path below the root; the longest path of a kind wins.
-    pub(crate) fn match_path<'p>(&self, path: &'p [&'p str]) -> Option<PathMatch<'p>> {
+    pub(crate) fn match_path<'p>(&'static self, path: &'p [&'p str]) -> Option<PathMatch<'p>> {
         let kinds = self.tables.kinds.iter();
         let matches = kinds.filter_map(|kind| match_kind(kind, path));
         matches.min_by_key(|matched| matched.rest.len())

@@ -74,7 +74,7 @@ impl Check<'_> {
     }
 
     fn takes(&self, attribute: &Attribute) -> bool {
-        let keeps_id = self.session.settings.keep_ids && attribute.name == "id";
+        let keeps_id = self.session.options.keep_ids && attribute.name == "id";
         if !self.is_new {
             attribute.is(PUT)
         } else if self.is_within {

@@ -8,14 +8,14 @@ use uuid::Uuid;
 use super::attribute::SORTS;
 use super::kind::Kind;
 use super::row::Row;
-use super::session::{Session, View};
+use super::session::Session;
 use super::wire::{Call, Result};
 
 /// Filters by tags, where a kind has tags.
 pub(crate) const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
 
 /// A condition on a row.
-pub(crate) type Condition = Box<dyn Fn(&View<'_>, &Row) -> bool>;
+pub(crate) type Condition = Box<dyn Fn(&Session<'_>, &Row) -> bool>;
 
 /// The parameters of a list.
 #[derive(Default)]
@@ -140,11 +140,10 @@ pub(crate) fn page(
         let filter = (above.attribute.to_owned(), vec![id.to_string()]);
         query.filters.insert(0, filter);
     }
-    let view = session.view();
-    let rows = select(&view, kind, &query);
+    let rows = select(session, kind, &query);
     let fields = query.fields();
     Page {
-        items: rows.iter().map(|row| view.shown(row, &fields)).collect(),
+        items: rows.iter().map(|row| session.shown(row, &fields)).collect(),
         first: rows.first().map(|row| row.id),
         last: rows.last().map(|row| row.id),
         is_full: query.limit.is_none_or(|limit| rows.len() >= limit),
@@ -153,19 +152,21 @@ pub(crate) fn page(
     }
 }
 
-fn select<'s>(view: &View<'s>, kind: &'static Kind, query: &ListQuery) -> Vec<&'s Row> {
+fn select<'s>(session: &'s Session<'_>, kind: &'static Kind, query: &ListQuery) -> Vec<&'s Row> {
     let limit = query.limit.unwrap_or(usize::MAX);
-    let marker = query.marker.and_then(|id| view.store.find(kind.name, id));
+    let marker = query
+        .marker
+        .and_then(|id| session.store.find(kind.name, id));
     // The common case needs no sorting, and stops when the page is full.
     if query.sorts.is_empty() && !query.is_reverse {
-        return matching(view, kind, query, marker.map(|row| row.id))
+        return matching(session, kind, query, marker.map(|row| row.id))
             .take(limit)
             .collect();
     }
     let keys = |row: &Row| -> Vec<Value> {
         let attributes = query.sorts.iter().map(|(name, _)| kind.attribute(name));
         attributes
-            .map(|attribute| view.value(row, attribute?))
+            .map(|attribute| session.value(row, attribute?))
             .map(Option::unwrap_or_default)
             .collect()
     };
@@ -182,7 +183,7 @@ fn select<'s>(view: &View<'s>, kind: &'static Kind, query: &ListQuery) -> Vec<&'
         let last_ascends = query.sorts.last().is_none_or(|(_, ascends)| *ascends);
         order.unwrap_or_else(|| directed(one.1.id.cmp(&other.1.id), last_ascends))
     };
-    let rows = matching(view, kind, query, None);
+    let rows = matching(session, kind, query, None);
     let mut rows: Vec<_> = rows.map(|row| (keys(row), row)).collect();
     rows.sort_by(compare);
     if query.is_reverse {
@@ -204,18 +205,18 @@ fn select<'s>(view: &View<'s>, kind: &'static Kind, query: &ListQuery) -> Vec<&'
 }
 
 /// Returns the rows that pass the filters, by ascending id, after an id.
-fn matching<'s, 'w>(
-    view: &'w View<'s>,
+fn matching<'s: 'q, 'q>(
+    session: &'s Session<'_>,
     kind: &'static Kind,
-    query: &'w ListQuery,
+    query: &'q ListQuery,
     after: Option<Uuid>,
-) -> Box<dyn Iterator<Item = &'s Row> + 'w> {
-    let store = view.store;
+) -> Box<dyn Iterator<Item = &'s Row> + 'q> {
+    let store = session.store();
     let indexed = match query.with_deleted {
         true => None,
-        false => candidates(view, kind, query),
+        false => candidates(session, kind, query),
     };
-    let rows: Box<dyn Iterator<Item = &'s Row> + 'w> = match indexed {
+    let rows: Box<dyn Iterator<Item = &'s Row> + 'q> = match indexed {
         Some(ids) => Box::new(
             ids.into_iter()
                 .filter(move |id| after.is_none_or(|after| *id > after))
@@ -226,16 +227,20 @@ fn matching<'s, 'w>(
     };
     Box::new(rows.filter(move |row| {
         let shows = match &query.shows {
-            Some(shows) => shows(view, row),
-            None => view.sees(row),
+            Some(shows) => shows(session, row),
+            None => session.sees(row),
         };
         let mut filters = query.filters.iter();
-        shows && filters.all(|(name, values)| passes(view, row, name, values))
+        shows && filters.all(|(name, values)| passes(session, row, name, values))
     }))
 }
 
 /// Returns the ids of the rows that may pass the filters, from an index; `None` if all rows must be checked.
-fn candidates(view: &View<'_>, kind: &'static Kind, query: &ListQuery) -> Option<BTreeSet<Uuid>> {
+fn candidates(
+    session: &Session<'_>,
+    kind: &'static Kind,
+    query: &ListQuery,
+) -> Option<BTreeSet<Uuid>> {
     query.filters.iter().find_map(|(name, values)| {
         if name == "id" {
             return Some(values.iter().filter_map(|id| id.parse().ok()).collect());
@@ -249,17 +254,17 @@ fn candidates(view: &View<'_>, kind: &'static Kind, query: &ListQuery) -> Option
         if !is_indexed || keys.clone().any(str::is_empty) {
             return None;
         }
-        let rows = keys.flat_map(|key| view.store.list_by_text(kind.name, name, key));
+        let rows = keys.flat_map(|key| session.store.list_by_text(kind.name, name, key));
         Some(rows.map(|row| row.id).collect())
     })
 }
 
-fn passes(view: &View<'_>, row: &Row, name: &str, values: &[String]) -> bool {
+fn passes(session: &Session<'_>, row: &Row, name: &str, values: &[String]) -> bool {
     if TAG_FILTERS.contains(&name) {
         return has_tags(row, name, values);
     }
     let value = match row.kind.attribute(name) {
-        Some(attribute) => view.value(row, attribute),
+        Some(attribute) => session.value(row, attribute),
         None => row.others().and_then(|others| others.get(name).cloned()),
     };
     let value = value.unwrap_or_default();
@@ -367,10 +372,9 @@ pub(crate) fn newest_first(
 pub(crate) fn linked(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
     let mut body = json!({kind.plural: page.items});
     if let Some(last) = page.last.filter(|_| page.is_full) {
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(call.query.iter().filter(|(name, _)| name != "marker"));
-        query.append_pair("marker", &last.to_string());
-        let href = format!("{}?{}", call.url, query.finish());
+        let kept = call.query.iter().filter(|(name, _)| name != "marker");
+        let marker = ("marker".to_owned(), last.to_string());
+        let href = call.link(kept.cloned().chain([marker]));
         body[format!("{}_links", kind.plural)] = json!([{"rel": "next", "href": href}]);
     }
     body

@@ -36,7 +36,8 @@ pub(crate) use lists::{
 pub(crate) use pace::Limits;
 pub(crate) use region::Region;
 pub(crate) use row::{Course, End, Row};
-pub(crate) use session::{Hooks, Session, Settings, View, id_in};
+pub use session::WorldOptions;
+pub(crate) use session::{Hooks, Session, id_in};
 pub(crate) use store::{Store, Undo, number_of};
 pub(crate) use wire::{
     Answer, Call, Content, Handled, Refusal, Result, query_pairs, refuse_if, title,

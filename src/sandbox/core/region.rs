@@ -7,7 +7,7 @@ use super::pace::Pace;
 use super::resource;
 use super::revival;
 use super::row::Course;
-use super::session::{Rules, Session, Settings};
+use super::session::{Rules, Session, WorldOptions};
 use super::store::{Store, Undo};
 use super::wire::{Answer, Call, Refusal, Result};
 
@@ -15,26 +15,26 @@ pub(crate) struct Region {
     pub(crate) name: String,
     pub(crate) store: Store,
     rules: Rules,
-    settings: Settings,
+    options: WorldOptions,
     pub(crate) pace: Pace,
     /// Deletions whose rows are revived once they are gone, and whether under new ids.
     waiting: Vec<(Vec<Undo>, bool)>,
 }
 
 impl Region {
-    pub(crate) fn new(name: &str, seed: u64, settings: Settings, services: &[&Api]) -> Self {
-        let kinds = services.iter().flat_map(|api| {
-            let kinds = api.tables.kinds.iter();
-            kinds.map(|kind| (kind, (api.hooks)(kind.name)))
-        });
-        let rules = kinds
-            .clone()
-            .filter_map(|(kind, hooks)| Some((kind.name, hooks?)));
+    pub(crate) fn new(
+        name: &str,
+        seed: u64,
+        options: WorldOptions,
+        services: &[&'static Api],
+    ) -> Self {
+        let kinds = services.iter().flat_map(|api| &api.tables.kinds);
+        let rules = services.iter().flat_map(|api| api.hooks);
         Self {
             name: name.to_owned(),
-            store: Store::new(kinds.map(|(kind, _)| kind), seed),
-            rules: rules.collect(),
-            settings,
+            store: Store::new(kinds, seed),
+            rules: rules.map(|(kind, hooks)| (*kind, hooks)).collect(),
+            options,
             pace: Pace::default(),
             waiting: Vec::new(),
         }
@@ -44,12 +44,13 @@ impl Region {
         Session {
             store: &mut self.store,
             rules: &self.rules,
-            settings: self.settings,
+            options: &self.options,
             caller,
             now,
             if_match: None,
             course: None,
             committed: Vec::new(),
+            with_contents: false,
         }
     }
 

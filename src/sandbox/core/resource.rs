@@ -7,7 +7,7 @@ use super::body;
 use super::kind::{Body, Kind, Reference};
 use super::lists;
 use super::row::Row;
-use super::session::{Session, View};
+use super::session::Session;
 use super::wire::{Answer, Call, Result, refuse_if, status};
 
 pub(crate) fn route(
@@ -52,7 +52,7 @@ fn answer(
         ("GET", [id]) => {
             let row = find(session, kind, parent, id)?;
             let query = (api.list_query)(session, kind, call)?;
-            let shown = session.view().shown(&row, &query.fields());
+            let shown = session.shown(&row, &query.fields());
             Ok(Answer::ok(wrapped(kind, shown)))
         }
         ("PUT", [id]) => update(session, call, kind, parent, id),
@@ -90,17 +90,16 @@ fn parent_id(session: &Session<'_>, call: &Call<'_>, kind: &Kind, text: &str) ->
 
 /// Returns the row that a path names.
 fn find(session: &Session<'_>, kind: &'static Kind, above: Above, text: &str) -> Result<Row> {
-    let view = session.view();
     match above {
         None => session.named(kind.name, text),
-        Some((parent, id)) => view
+        Some((parent, id)) => session
             .store
             .of(kind.name, parent.attribute, id)
             .find(|row| match kind.key {
                 "id" => row.id.to_string() == text,
                 key => row.text(key) == text,
             })
-            .filter(|row| view.sees(row))
+            .filter(|row| session.sees(row))
             .cloned()
             .ok_or_else(|| kind.missing_in(id, text)),
     }
@@ -130,14 +129,11 @@ fn create(
 ) -> Result<Answer> {
     let body = call.json();
     refuse_if(!session.caller.writes(), || kind.forbidden("create"))?;
+    session.with_contents = kind.has_contents();
     let shown = |session: &Session<'_>, id| {
-        let view = View {
-            with_contents: kind.has_contents(),
-            ..session.view()
-        };
-        let row = view.store.get(kind.name, id);
+        let row = session.get(kind.name, id);
         let fields: Vec<&str> = kind.new.split_whitespace().collect();
-        row.map_or(Value::Null, |row| view.shown(row, &fields))
+        row.map_or(Value::Null, |row| session.shown(row, &fields))
     };
     let answer = |body| Answer::json(status(kind.created), body);
     if let Some(items) = body.get(kind.plural).and_then(Value::as_array) {
@@ -188,5 +184,5 @@ fn update(
     let id = row.id;
     (session.hooks(kind).update)(session, row, &checked)?;
     session.raise_revision(kind.name, id);
-    Ok(Answer::ok(wrapped(kind, session.shown(kind.name, id))))
+    Ok(Answer::ok(wrapped(kind, session.shown_now(kind.name, id))))
 }

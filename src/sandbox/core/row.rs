@@ -82,6 +82,11 @@ impl Row {
         }
     }
 
+    /// Returns a time as the row's service writes it.
+    pub(crate) fn time(&self, at: DateTime<Utc>) -> String {
+        at.format(self.kind.service.times).to_string()
+    }
+
     /// Returns the value of an attribute that was set.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.values

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value};
@@ -30,11 +31,11 @@ pub(crate) struct Hooks {
     /// Ends the pending change of a row, which is not due any more.
     pub(crate) settle: fn(&mut Session<'_>, &Row),
     /// Computes an attribute; `None` for its stored value.
-    pub(crate) show: fn(&View<'_>, &Row, &str) -> Option<Value>,
+    pub(crate) show: fn(&Session<'_>, &Row, &str) -> Option<Value>,
     /// Whether the caller sees a row.
-    pub(crate) visible: fn(&View<'_>, &Row) -> bool,
+    pub(crate) visible: fn(&Session<'_>, &Row) -> bool,
     /// Whether a caller that sees a row, and is more than a reader, may change it.
-    pub(crate) writable: fn(&View<'_>, &Row) -> bool,
+    pub(crate) writable: fn(&Session<'_>, &Row) -> bool,
     /// Handles a call below a row: `path` is the rest. `None` if there is no such path.
     pub(crate) act: fn(&mut Session<'_>, &Call<'_>, &Row, path: &[&str]) -> Handled,
 }
@@ -54,33 +55,83 @@ impl Hooks {
         removed: |_, _| (),
         settle: |_, _| (),
         show: |_, _, _| None,
-        visible: |view, row| view.caller.owns(&row.project) || row.flag("shared"),
-        writable: |view, row| view.caller.owns(&row.project),
+        visible: |session, row| session.caller.owns(&row.project) || row.flag("shared"),
+        writable: |session, row| session.caller.owns(&row.project),
         act: |_, _, _, _| Ok(None),
     };
 }
 
 /// The hooks of all kinds that have some, by kind.
-pub(crate) type Rules = BTreeMap<&'static str, Hooks>;
+pub(crate) type Rules = BTreeMap<&'static str, &'static Hooks>;
 
-fn hooks_of<'r>(rules: &'r Rules, kind: &Kind) -> &'r Hooks {
-    const NONE: &Hooks = &Hooks::NONE;
-    rules.get(kind.name).unwrap_or(NONE)
+/// Options of a world.
+#[derive(Clone, Debug)]
+pub struct WorldOptions {
+    /// The names of the regions, at least one. Each has its own services, below `/{region}/network` and so on.
+    pub regions: Vec<String>,
+    /// Seed of all ids: the same calls create the same ids.
+    pub seed: u64,
+    /// Whether a POST may name the id of the new resource.
+    pub keep_ids: bool,
+    /// Scheme and host of the catalog's URLs, e.g. `http://127.0.0.1:9000`.
+    pub base_url: String,
+    /// Lifetime of a token.
+    pub token_lifetime: Duration,
+    /// Neutron's `pagination_max_limit`: the most rows on a page, also if the call has no `limit`.
+    pub page_max: Option<usize>,
+    /// Whether an image's deleted member can be added again; otherwise Glance reports a duplicate, as on
+    /// databases whose unique key is image and member alone.
+    pub member_reuse: bool,
+    /// Whether Nova keeps a deleted server, so that it can be restored (`reclaim_instance_interval`).
+    pub soft_delete: bool,
 }
 
-/// The rows as a caller sees them.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    pub(crate) store: &'a Store,
+impl Default for WorldOptions {
+    fn default() -> Self {
+        Self {
+            regions: vec!["RegionOne".to_owned()],
+            seed: 1,
+            keep_ids: false,
+            base_url: "http://sandbox.invalid".to_owned(),
+            token_lifetime: Duration::from_secs(4 * 60 * 60),
+            page_max: None,
+            member_reuse: true,
+            soft_delete: false,
+        }
+    }
+}
+
+/// How long a row stays pending by default.
+const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(1);
+
+pub(crate) struct Session<'a> {
+    pub(crate) store: &'a mut Store,
     pub(crate) rules: &'a Rules,
-    pub(crate) caller: &'a Caller,
+    pub(crate) options: &'a WorldOptions,
+    pub(crate) caller: Caller,
+    pub(crate) now: DateTime<Utc>,
+    /// The revision number that a row must have to be changed.
+    pub(crate) if_match: Option<u64>,
+    /// The course of the changes that the call begins, where a fault wants an unusual one.
+    pub(crate) course: Option<Course>,
+    /// Changes that are kept even when the call is refused.
+    pub(crate) committed: Vec<Undo>,
     /// Whether rows are shown with their contents instead of the ids of their contents.
     pub(crate) with_contents: bool,
 }
 
-impl View<'_> {
+impl Session<'_> {
+    pub(crate) fn hooks(&self, kind: &Kind) -> &'static Hooks {
+        const NONE: &Hooks = &Hooks::NONE;
+        self.rules.get(kind.name).copied().unwrap_or(NONE)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.store
+    }
+
     pub(crate) fn sees(&self, row: &Row) -> bool {
-        (hooks_of(self.rules, row.kind).visible)(self, row)
+        (self.hooks(row.kind).visible)(self, row)
     }
 
     /// Returns the value of an attribute; `None` if it is not shown.
@@ -89,18 +140,17 @@ impl View<'_> {
             return None;
         }
         let name = attribute.name;
-        if let Some(value) = (hooks_of(self.rules, row.kind).show)(self, row, name) {
+        if let Some(value) = (self.hooks(row.kind).show)(self, row, name) {
             return Some(value);
         }
         if let Some(value) = row.get(name) {
             return Some(value.clone());
         }
-        let time = |at: DateTime<Utc>| at.format(row.kind.service.times).to_string();
         Some(match name {
             "id" => row.id.to_string().into(),
             "project_id" | "tenant_id" => row.project.to_string().into(),
-            "created_at" => time(row.created).into(),
-            "updated_at" => row.updated.map(time).into(),
+            "created_at" => row.time(row.created).into(),
+            "updated_at" => row.updated.map(|at| row.time(at)).into(),
             "revision_number" => row.revision.into(),
             "number" => row.number.into(),
             _ => return attribute.unset.clone(),
@@ -129,60 +179,11 @@ impl View<'_> {
     pub(crate) fn part(&self, row: &Row, names: &str) -> Value {
         self.shown(row, &names.split(' ').collect::<Vec<_>>())
     }
-}
-
-/// The options of a world that its services need.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Settings {
-    /// Whether a POST to Neutron may name the id.
-    pub(crate) keep_ids: bool,
-    /// Neutron's `pagination_max_limit`.
-    pub(crate) page_max: Option<usize>,
-    /// Whether an image's deleted member can be added again.
-    pub(crate) member_reuse: bool,
-    /// Whether Nova keeps a deleted server, so that it can be restored.
-    pub(crate) soft_delete: bool,
-}
-
-/// How long a row stays pending by default.
-const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(1);
-
-pub(crate) struct Session<'a> {
-    pub(crate) store: &'a mut Store,
-    pub(crate) rules: &'a Rules,
-    pub(crate) settings: Settings,
-    pub(crate) caller: Caller,
-    pub(crate) now: DateTime<Utc>,
-    /// The revision number that a row must have to be changed.
-    pub(crate) if_match: Option<u64>,
-    /// The course of the changes that the call begins, where a fault wants an unusual one.
-    pub(crate) course: Option<Course>,
-    /// Changes that are kept even when the call is refused.
-    pub(crate) committed: Vec<Undo>,
-}
-
-impl Session<'_> {
-    pub(crate) fn hooks(&self, kind: &Kind) -> &Hooks {
-        hooks_of(self.rules, kind)
-    }
-
-    pub(crate) fn store(&self) -> &Store {
-        self.store
-    }
-
-    pub(crate) fn view(&self) -> View<'_> {
-        View {
-            store: self.store,
-            rules: self.rules,
-            caller: &self.caller,
-            with_contents: false,
-        }
-    }
 
     /// Returns the JSON view of a row after a call has changed it.
-    pub(crate) fn shown(&self, kind: &str, id: Uuid) -> Value {
+    pub(crate) fn shown_now(&self, kind: &str, id: Uuid) -> Value {
         let row = self.get(kind, id);
-        row.map_or(Value::Null, |row| self.view().shown(row, &[]))
+        row.map_or(Value::Null, |row| self.shown(row, &[]))
     }
 
     /// Runs `work` with the rights of a service in a project.
@@ -221,12 +222,12 @@ impl Session<'_> {
             let rows = self.store.list_by_text(kind.name, kind.key, text);
             let rows = rows.filter(|row| row.text(kind.key).eq_ignore_ascii_case(text));
             // Two users may use one name.
-            rows.max_by_key(|row| self.view().sees(row))
+            rows.max_by_key(|row| self.sees(row))
         } else {
             id_in(text).and_then(|id| self.get(kind.name, id))
         };
         let row = found.ok_or_else(|| kind.missing(text))?;
-        if self.view().sees(row) {
+        if self.sees(row) {
             Ok(row.clone())
         } else if kind.service.hides {
             Err(kind.missing(text))
@@ -250,7 +251,7 @@ impl Session<'_> {
 
     /// Refuses a change of a row that the caller sees but may not change.
     pub(crate) fn may_change(&self, row: &Row, verb: &str) -> Result<()> {
-        if self.caller.writes() && (self.hooks(row.kind).writable)(&self.view(), row) {
+        if self.caller.writes() && (self.hooks(row.kind).writable)(self, row) {
             return Ok(());
         }
         Err(row.kind.forbidden(verb))

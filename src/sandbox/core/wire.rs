@@ -34,6 +34,12 @@ impl Call<'_> {
         serde_json::from_slice(self.body).unwrap_or(Value::Null)
     }
 
+    /// Returns the URL of the call with another query.
+    pub(crate) fn link(&self, query: impl Iterator<Item = (String, String)>) -> String {
+        let mut text = url::form_urlencoded::Serializer::new(String::new());
+        format!("{}?{}", self.url, text.extend_pairs(query).finish())
+    }
+
     /// Path segments, without empty ones.
     pub(crate) fn segments(&self) -> Vec<&str> {
         self.path

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{json_body, refused};
 use crate::sandbox::core::{
-    Answer, Body, Call, Content, Handled, Hooks, Result, Row, Session, View, body, refuse_if,
+    Answer, Body, Call, Content, Handled, Hooks, Result, Row, Session, body, refuse_if,
 };
 
 const PATCH: &str = "application/openstack-images-v2.1-json-patch";
@@ -21,25 +21,25 @@ pub(super) const IMAGE: Hooks = Hooks {
         refuse_if(is_protected, || refused("Protected", &[&image.id]))
     },
     show: show_image,
-    visible: |view, image| {
+    visible: |session, image| {
         let is_open = match image.text("visibility") {
             "public" | "community" => true,
-            "shared" => member_status(view, image).is_some(),
+            "shared" => member_status(session, image).is_some(),
             _ => false,
         };
-        is_open || view.caller.owns(&image.project)
+        is_open || session.caller.owns(&image.project)
     },
     ..Hooks::NONE
 };
 
 /// Returns the status of the caller's project as a member of an image, if it is one.
-pub(super) fn member_status<'s>(view: &View<'s>, image: &Row) -> Option<&'s str> {
-    let mut members = view.store.of("image_member", "image_id", image.id);
-    let member = members.find(|member| *member.text("member_id") == *view.caller.project)?;
+pub(super) fn member_status<'s>(session: &'s Session<'_>, image: &Row) -> Option<&'s str> {
+    let mut members = session.store.of("image_member", "image_id", image.id);
+    let member = members.find(|member| *member.text("member_id") == *session.caller.project)?;
     Some(member.text("status"))
 }
 
-fn show_image(_: &View<'_>, image: &Row, name: &str) -> Option<Value> {
+fn show_image(_: &Session<'_>, image: &Row, name: &str) -> Option<Value> {
     let path = || format!("/v2/images/{}", image.id);
     Some(match name {
         "owner" => image.project.to_string().into(),
@@ -99,7 +99,7 @@ fn patch(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer>
     }
     let id = image.id;
     save(session, image);
-    Ok(Answer::ok(session.shown("image", id)))
+    Ok(Answer::ok(session.shown_now("image", id)))
 }
 
 fn apply(session: &Session<'_>, image: &mut Row, change: &Value) -> Result<()> {

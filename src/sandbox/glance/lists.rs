@@ -1,5 +1,5 @@
 //! The parameters of Glance's lists, and their links.
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::images::{VISIBILITIES, member_status};
@@ -92,7 +92,7 @@ fn marker(session: &Session<'_>, call: &Call<'_>) -> Result<Option<Uuid>> {
     let id: Option<Uuid> = text.parse().ok();
     let image = id.and_then(|id| session.store().find("image", id));
     let image = image.filter(|image| session.caller.is_admin || !image.is_deleted);
-    let image = image.filter(|image| session.view().sees(image));
+    let image = image.filter(|image| session.sees(image));
     let image = image.ok_or_else(|| refused("InvalidMarker", &[&text]))?;
     Ok(Some(image.id))
 }
@@ -113,18 +113,18 @@ fn shows(call: &Call<'_>) -> Result<Condition> {
     let is_hidden = call.param("os_hidden").is_some_and(|word| word == "true");
     let tags = call.query.iter().filter(|(key, _)| key == "tag");
     let tags: Vec<String> = tags.map(|(_, tag)| tag.clone()).collect();
-    Ok(Box::new(move |view, image| {
-        let is_own = *image.project == *view.caller.project;
+    Ok(Box::new(move |session, image| {
+        let is_own = *image.project == *session.caller.project;
         let is_for = is_own
             || match image.text("visibility") {
                 "public" => true,
                 "community" => visibility.is_some(),
                 "shared" => {
-                    let member = || member_status(view, image);
-                    view.caller.is_admin
+                    let member = || member_status(session, image);
+                    session.caller.is_admin
                         || member().is_some_and(|is| status == "all" || is == status)
                 }
-                _ => view.caller.is_admin,
+                _ => session.caller.is_admin,
             };
         let wanted = visibility.as_deref().filter(|word| *word != "all");
         let own_tags = image.items("tags");
@@ -137,23 +137,19 @@ fn shows(call: &Call<'_>) -> Result<Condition> {
 
 /// Returns a list with its links, which are relative to the service's URL.
 pub(super) fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
-    let mut body = Map::new();
-    body.insert(kind.plural.to_owned(), page.items);
-    body.insert(
-        "schema".to_owned(),
-        format!("/v2/schemas/{}", kind.plural).into(),
-    );
+    let schema = format!("/v2/schemas/{}", kind.plural);
+    let mut body = json!({kind.plural: page.items, "schema": schema});
     if kind.name == "image" {
         let mut pairs = last_values(call);
         pairs.retain(|(key, _)| *key != "marker");
-        body.insert("first".to_owned(), link(&pairs).into());
+        body["first"] = link(&pairs).into();
         let last = page.last.filter(|_| page.is_full).map(|id| id.to_string());
         if let Some(last) = &last {
             pairs.push(("marker", last));
-            body.insert("next".to_owned(), link(&pairs).into());
+            body["next"] = link(&pairs).into();
         }
     }
-    Value::Object(body)
+    body
 }
 
 fn link(pairs: &[(&str, &str)]) -> String {

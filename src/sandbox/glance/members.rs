@@ -3,7 +3,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{json_body, refused};
-use crate::sandbox::core::{Answer, Call, Handled, Hooks, Result, Row, Session, View, refuse_if};
+use crate::sandbox::core::{Answer, Call, Handled, Hooks, Result, Row, Session, refuse_if};
 
 pub(super) const MEMBER: Hooks = Hooks {
     create: |session, row, body| {
@@ -12,16 +12,16 @@ pub(super) const MEMBER: Hooks = Hooks {
         Ok(put(session, row, image, text("member_id"), text("status")).id)
     },
     // Owners and admins see all members; a member sees only itself.
-    visible: |view, member| {
-        owns_image(view, member) || *member.text("member_id") == *view.caller.project
+    visible: |session, member| {
+        owns_image(session, member) || *member.text("member_id") == *session.caller.project
     },
     writable: owns_image,
     ..Hooks::NONE
 };
 
-fn owns_image(view: &View<'_>, member: &Row) -> bool {
-    let image = view.store.referred(member, "image_id", "image");
-    image.is_some_and(|image| view.caller.owns(&image.project))
+fn owns_image(session: &Session<'_>, member: &Row) -> bool {
+    let image = session.store.referred(member, "image_id", "image");
+    image.is_some_and(|image| session.caller.owns(&image.project))
 }
 
 /// Handles the calls of members that differ from the common methods: only shared images have members.
@@ -78,7 +78,7 @@ fn add(session: &mut Session<'_>, image: &Row, body: &Value) -> Result<Answer> {
         .of("image_member", "image_id", image.id)
         .any(|member| member.text("member_id") == project);
     let was_there = store.find("image_member", id_of(image.id, project));
-    let is_refused = was_there.is_some() && !session.settings.member_reuse;
+    let is_refused = was_there.is_some() && !session.options.member_reuse;
     if !session.caller.writes() || !session.caller.owns(&image.project) {
         return Err(session.store.kind("image_member").forbidden("create"));
     }
@@ -87,7 +87,7 @@ fn add(session: &mut Session<'_>, image: &Row, body: &Value) -> Result<Answer> {
     }
     let row = session.new_row("image_member", project);
     let member = put(session, row, image.id, project, "pending");
-    Ok(Answer::ok(session.view().shown(&member, &[])))
+    Ok(Answer::ok(session.shown(&member, &[])))
 }
 
 /// Sets a member's status. The member or an admin accepts or rejects; the image's owner cannot do that.
@@ -100,11 +100,10 @@ fn set_status(
     let status = body["status"]
         .as_str()
         .ok_or_else(|| refused("StatusNotNamed", &[]))?;
-    let view = session.view();
-    let member = view
+    let member = session
         .store
         .of("image_member", "image_id", image.id)
-        .find(|it| it.text("member_id") == project && view.sees(it))
+        .find(|it| it.text("member_id") == project && session.sees(it))
         .cloned();
     let kind = session.store.kind("image_member");
     let mut member = member.ok_or_else(|| kind.missing_in(image.id, project))?;
@@ -119,5 +118,5 @@ fn set_status(
     member.set("status", status);
     member.updated = Some(session.now);
     session.put(member.clone());
-    Ok(Answer::ok(session.view().shown(&member, &[])))
+    Ok(Answer::ok(session.shown(&member, &[])))
 }

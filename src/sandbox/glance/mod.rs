@@ -10,32 +10,21 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::core::{
-    Answer, Api, Call, Content, Handled, Hooks, Refusal, Result, Session, Tables, refuse_if, title,
+    Answer, Api, Call, Content, Handled, Refusal, Result, Session, Tables, refuse_if, title,
 };
 
 pub(super) static API: Api = Api {
-    tables: &TABLES,
-    hooks,
+    tables: LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/image.toml"))),
+    hooks: &[("image", images::IMAGE), ("image_member", members::MEMBER)],
     own,
     list_query: lists::list_query,
     page: lists::page,
     refuse,
 };
 
-static TABLES: LazyLock<Tables> =
-    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/image.toml")));
-
-fn hooks(kind: &str) -> Option<Hooks> {
-    Some(match kind {
-        "image" => images::IMAGE,
-        "image_member" => members::MEMBER,
-        _ => return None,
-    })
-}
-
 /// Returns the refusal with a name, from the service's file.
 fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
-    TABLES.service.refusal(name, parts)
+    API.tables.service.refusal(name, parts)
 }
 
 /// The separator between the common explanation of a refusal and the detail that Glance adds.

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::core::{
     Answer, Api, Body, Call, Caller, Hooks, Kind, ListQuery, Refusal, Region, Result, Row, Service,
-    Session, Settings, Shape, Tables, Undo, refuse_if, resource,
+    Session, Shape, Tables, Undo, WorldOptions, refuse_if, resource,
 };
 
 use access_rules::AccessRule;
@@ -33,33 +33,31 @@ const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
 
 pub(super) static API: Api = Api {
-    tables: &TABLES,
-    hooks,
+    tables: LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/identity.toml"))),
+    hooks: &[
+        ("project", PROJECT),
+        ("user", NAMED),
+        ("domain", NAMED),
+        ("region", NAMED),
+    ],
     own: |_, _, _| Ok(None),
     list_query,
     page: |kind, call, page| shown::listed(call, kind.plural, page.items),
     refuse: |refusal, _| refusal.keystone(),
 };
 
-static TABLES: LazyLock<Tables> =
-    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/identity.toml")));
+/// The hooks of a kind. [`check_permitted`] checks the caller's rights before a hook runs.
+const NAMED: Hooks = Hooks {
+    create: put_with_id,
+    visible: |_, _| true,
+    ..Hooks::NONE
+};
 
-/// Returns the hooks of a kind. [`check_permitted`] checks the caller's rights before a hook runs.
-fn hooks(kind: &str) -> Option<Hooks> {
-    let named = Hooks {
-        create: put_with_id,
-        visible: |_, _| true,
-        ..Hooks::NONE
-    };
-    Some(match kind {
-        "project" => Hooks {
-            create: create_project,
-            removed: remove_roles,
-            ..named
-        },
-        _ => named,
-    })
-}
+const PROJECT: Hooks = Hooks {
+    create: create_project,
+    removed: remove_roles,
+    ..NAMED
+};
 
 fn put_with_id(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
     let id = body.get("id").and_then(Value::as_str);
@@ -153,7 +151,7 @@ impl Keystone {
         lifetime: TimeDelta,
     ) -> Self {
         let seed = seed ^ 0x6b65_7973_746f_6e65;
-        let mut rows = Region::new("", seed, Settings::default(), &[&API]);
+        let mut rows = Region::new("", seed, WorldOptions::default(), &[&API]);
         let mut session = rows.session(Caller::admin_of(""), DateTime::UNIX_EPOCH);
         let mut create = |kind, body| session.create(kind, &body).unwrap_or_default();
         let bootstrap = "Bootstrap project for initializing the cloud.";
@@ -339,5 +337,5 @@ fn check_permitted(call: &Call<'_>, path: &[&str], user: &str, caller: &Caller) 
 
 /// Returns the refusal with a name, from the service's file.
 fn refused(name: &str, parts: &[&dyn std::fmt::Display]) -> Refusal {
-    TABLES.service.refusal(name, parts)
+    API.tables.service.refusal(name, parts)
 }

@@ -1,6 +1,6 @@
 //! Keystone's own answers: versions, lists, the catalog, tokens; and the reads of `/v3/auth`.
 use chrono::{DateTime, Utc};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{CREDENTIAL_ID, CREDENTIAL_NAME, Keystone, SUBJECT_TOKEN, Token, hex, refused, roles};
@@ -41,7 +41,7 @@ impl Keystone {
                 let projects = session.store().all("project");
                 let mine = projects
                     .filter(|row| roles.is_some_and(|roles| roles.contains_key(row.text("id"))));
-                let shown = mine.map(|row| session.view().shown(row, &[])).collect();
+                let shown = mine.map(|row| session.shown(row, &[])).collect();
                 Ok(Answer::ok(listed(call, "projects", shown)))
             }
             _ => Err(refused("no_page", &[])),
@@ -124,22 +124,11 @@ fn named_id(name: &str) -> String {
 
 /// Returns the body of a list.
 pub(super) fn listed(call: &Call<'_>, name: &str, items: Value) -> Value {
-    let mut body = Map::new();
-    body.insert(name.to_owned(), items);
-    let links = json!({"next": null, "self": address(call), "previous": null});
-    body.insert("links".to_owned(), links);
-    Value::Object(body)
-}
-
-/// Returns the URL of the request, with its query.
-fn address(call: &Call<'_>) -> String {
-    let url = &call.url;
-    if call.query.is_empty() {
-        return url.clone();
-    }
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(&call.query);
-    format!("{url}?{}", query.finish())
+    let address = match call.query.is_empty() {
+        true => call.url.clone(),
+        false => call.link(call.query.iter().cloned()),
+    };
+    json!({name: items, "links": {"next": null, "self": address, "previous": null}})
 }
 
 fn timestamp(at: DateTime<Utc>) -> String {

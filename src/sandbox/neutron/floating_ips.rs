@@ -8,7 +8,7 @@ use super::devices::{
     remove_ports_of, router_between, router_of,
 };
 use super::refused;
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store, View};
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store};
 
 pub(super) const FLOATING_IP: Hooks = Hooks {
     create: create_floating_ip,
@@ -44,16 +44,20 @@ const PORT_DETAILS: &str =
 const FORWARDING: &str =
     "id protocol internal_ip_address internal_port_id internal_port external_port";
 
-fn show_floating_ip(view: &View<'_>, ip: &Row, name: &str) -> Option<Value> {
+fn show_floating_ip(session: &Session<'_>, ip: &Row, name: &str) -> Option<Value> {
     Some(match name {
-        "router_id" => router_of(view.store, ip).map(|id| id.to_string()).into(),
+        "router_id" => router_of(session.store(), ip)
+            .map(|id| id.to_string())
+            .into(),
         "port_details" => {
-            let port = view.store.referred(ip, "port_id", "port");
-            port.map(|port| view.part(port, PORT_DETAILS)).into()
+            let port = session.store.referred(ip, "port_id", "port");
+            port.map(|port| session.part(port, PORT_DETAILS)).into()
         }
         "port_forwardings" => {
-            let forwardings = forwardings(view.store, ip.id);
-            forwardings.map(|row| view.part(row, FORWARDING)).collect()
+            let forwardings = forwardings(session.store(), ip.id);
+            forwardings
+                .map(|row| session.part(row, FORWARDING))
+                .collect()
         }
         _ => return None,
     })

@@ -13,12 +13,12 @@ pub(super) const SECURITY_GROUP: Hooks = Hooks {
         let is_kept = group.text("name") == DEFAULT && !session.caller.is_admin;
         refuse_if(is_kept, || refused("SecurityGroupCannotRemoveDefault", &[]))
     },
-    show: |view, group, name| {
+    show: |session, group, name| {
         (name == "security_group_rules").then(|| {
-            let rules = view
+            let rules = session
                 .store
                 .of("security_group_rule", "security_group_id", group.id);
-            rules.map(|rule| view.shown(rule, &[])).collect()
+            rules.map(|rule| session.shown(rule, &[])).collect()
         })
     },
     ..Hooks::NONE

@@ -1,5 +1,5 @@
 //! The parameters of Neutron's lists, and their links.
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::refused;
@@ -21,7 +21,7 @@ pub(super) fn list_query(
     let limit: usize = text
         .parse()
         .map_err(|_| refused("InvalidLimit", &[&text]))?;
-    let limit = match (limit, session.settings.page_max) {
+    let limit = match (limit, session.options.page_max) {
         (0, max) => max,
         (limit, Some(max)) => Some(limit.min(max)),
         (limit, None) => Some(limit),
@@ -53,8 +53,7 @@ pub(super) fn list_query(
 /// Returns a list with its links. A full page has a `next` and a `previous` link. Another page has only `previous`,
 /// or only `next` if it was read in reverse.
 pub(super) fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
-    let mut body = Map::new();
-    body.insert(kind.plural.to_owned(), page.items);
+    let mut body = json!({kind.plural: page.items});
     if page.limit.is_some() {
         let mut links = Vec::new();
         if page.is_full || page.is_reverse {
@@ -63,23 +62,15 @@ pub(super) fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
         if page.is_full || !page.is_reverse {
             links.push(json!({"rel": "previous", "href": link(call, page.first, true)}));
         }
-        body.insert(format!("{}_links", kind.plural), links.into());
+        body[format!("{}_links", kind.plural)] = links.into();
     }
-    Value::Object(body)
+    body
 }
 
 fn link(call: &Call<'_>, marker: Option<Uuid>, is_reverse: bool) -> String {
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
-    for (key, value) in &call.query {
-        if key != "marker" && key != "page_reverse" {
-            query.append_pair(key, value);
-        }
-    }
-    if let Some(marker) = marker {
-        query.append_pair("marker", &marker.to_string());
-    }
-    if is_reverse {
-        query.append_pair("page_reverse", "True");
-    }
-    format!("{}?{}", call.url, query.finish())
+    let kept = call.query.iter();
+    let kept = kept.filter(|(key, _)| key != "marker" && key != "page_reverse");
+    let marker = marker.map(|id| ("marker".to_owned(), id.to_string()));
+    let reverse = is_reverse.then(|| ("page_reverse".to_owned(), "True".to_owned()));
+    call.link(kept.cloned().chain(marker).chain(reverse))
 }

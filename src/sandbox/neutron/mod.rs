@@ -23,48 +23,40 @@ use serde_json::json;
 pub(super) use addresses::is_inside;
 pub(super) use groups::ensure_default;
 
-use super::core::{Answer, Api, Call, Handled, Hooks, Refusal, Result, Session, Tables};
+use super::core::{Answer, Api, Call, Handled, Refusal, Result, Session, Tables};
 
 pub(super) static API: Api = Api {
-    tables: &TABLES,
-    hooks,
+    tables: LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/network.toml"))),
+    hooks: &[
+        ("address_group", groups::ADDRESS_GROUP),
+        ("conntrack_helper", others::CONNTRACK_HELPER),
+        ("floating_ip", floating_ips::FLOATING_IP),
+        ("local_ip", others::LOCAL_IP),
+        ("local_ip_association", others::ASSOCIATION),
+        ("metering_label", others::METERING_LABEL),
+        ("metering_label_rule", others::METERING_RULE),
+        ("ndp_proxy", others::NDP_PROXY),
+        ("network", networks::NETWORK),
+        ("port", ports::PORT),
+        ("port_forwarding", floating_ips::PORT_FORWARDING),
+        ("rbac_policy", networks::RBAC_POLICY),
+        ("router", routers::ROUTER),
+        ("security_group", groups::SECURITY_GROUP),
+        ("security_group_rule", groups::RULE),
+        ("segment", networks::SEGMENT),
+        ("subnet", subnets::SUBNET),
+        ("subnet_pool", subnets::SUBNET_POOL),
+        ("trunk", trunks::TRUNK),
+    ],
     own,
     list_query: lists::list_query,
     page: lists::page,
     refuse,
 };
 
-static TABLES: LazyLock<Tables> =
-    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/network.toml")));
-
-fn hooks(kind: &str) -> Option<Hooks> {
-    Some(match kind {
-        "address_group" => groups::ADDRESS_GROUP,
-        "conntrack_helper" => others::CONNTRACK_HELPER,
-        "floating_ip" => floating_ips::FLOATING_IP,
-        "local_ip" => others::LOCAL_IP,
-        "local_ip_association" => others::ASSOCIATION,
-        "metering_label" => others::METERING_LABEL,
-        "metering_label_rule" => others::METERING_RULE,
-        "ndp_proxy" => others::NDP_PROXY,
-        "network" => networks::NETWORK,
-        "port" => ports::PORT,
-        "port_forwarding" => floating_ips::PORT_FORWARDING,
-        "rbac_policy" => networks::RBAC_POLICY,
-        "router" => routers::ROUTER,
-        "security_group" => groups::SECURITY_GROUP,
-        "security_group_rule" => groups::RULE,
-        "segment" => networks::SEGMENT,
-        "subnet" => subnets::SUBNET,
-        "subnet_pool" => subnets::SUBNET_POOL,
-        "trunk" => trunks::TRUNK,
-        _ => return None,
-    })
-}
-
 /// Returns the refusal with a name, from the service's file.
 fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
-    TABLES.service.refusal(name, parts)
+    API.tables.service.refusal(name, parts)
 }
 
 /// Returns a refusal as Neutron's body. A 401 comes from keystonemiddleware and has Keystone's shape.

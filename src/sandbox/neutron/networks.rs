@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::devices::{EXTERNAL, is_automatic, router_of};
 use super::refused;
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View, refuse_if};
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, refuse_if};
 
 const NUMBER: &str = "provider:segmentation_id";
 
@@ -12,11 +12,11 @@ pub(super) const NETWORK: Hooks = Hooks {
     create: create_network,
     deletable: check_network_unused,
     show: show_network,
-    visible: |view, network| {
-        view.caller.owns(&network.project)
+    visible: |session, network| {
+        session.caller.owns(&network.project)
             || network.flag("shared")
             || network.flag(EXTERNAL)
-            || is_granted(view, network)
+            || is_granted(session, network)
     },
     ..Hooks::NONE
 };
@@ -44,12 +44,12 @@ fn create_network(session: &mut Session<'_>, mut network: Row, _: &Body) -> Resu
     Ok(id)
 }
 
-fn show_network(view: &View<'_>, network: &Row, name: &str) -> Option<Value> {
+fn show_network(session: &Session<'_>, network: &Row, name: &str) -> Option<Value> {
     Some(match name {
-        "shared" => (network.flag("shared") || is_granted(view, network)).into(),
+        "shared" => (network.flag("shared") || is_granted(session, network)).into(),
         "is_default" if network.flag(EXTERNAL) => network.flag("is_default").into(),
         "subnets" => {
-            let subnets = view.store.of("subnet", "network_id", network.id);
+            let subnets = session.store.of("subnet", "network_id", network.id);
             subnets.map(|subnet| subnet.id.to_string()).collect()
         }
         _ => return None,
@@ -57,9 +57,9 @@ fn show_network(view: &View<'_>, network: &Row, name: &str) -> Option<Value> {
 }
 
 /// Whether an RBAC policy shares a network with the caller's project, or with all projects.
-fn is_granted(view: &View<'_>, network: &Row) -> bool {
-    let mut policies = view.store.of("rbac_policy", "object_id", network.id);
-    policies.any(|policy| ["*", &view.caller.project].contains(&policy.text("target_tenant")))
+fn is_granted(session: &Session<'_>, network: &Row) -> bool {
+    let mut policies = session.store.of("rbac_policy", "object_id", network.id);
+    policies.any(|policy| ["*", &session.caller.project].contains(&policy.text("target_tenant")))
 }
 
 /// Refuses to delete a network that has a port which is not deleted with it. The free floating IPs of an external
@@ -97,7 +97,7 @@ pub(super) const SEGMENT: Hooks = Hooks {
         }
         Ok(session.put(segment))
     },
-    visible: |view, _| view.caller.is_admin,
+    visible: |session, _| session.caller.is_admin,
     ..Hooks::NONE
 };
 

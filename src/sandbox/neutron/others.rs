@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::addresses::{addresses_of, fixed_ips, free_addresses, is_inside, no_more_addresses};
 use super::devices::{LOCAL_IP as OWNER, connected, create_port_of, remove_ports_of};
 use super::refused;
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View, refuse_if};
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, refuse_if};
 
 pub(super) const LOCAL_IP: Hooks = Hooks {
     create: create_local_ip,
@@ -42,18 +42,18 @@ fn create_local_ip(session: &mut Session<'_>, mut ip: Row, body: &Body) -> Resul
 /// Associations of a local IP with ports. The port identifies an association, whose own id is never shown.
 pub(super) const ASSOCIATION: Hooks = Hooks {
     create: create_association,
-    show: |view, row, name| {
-        let ip = || view.store.referred(row, "local_ip_id", "local_ip");
+    show: |session, row, name| {
+        let ip = || session.store.referred(row, "local_ip_id", "local_ip");
         (name == "local_ip_address").then(|| Some(ip()?.value(name)))?
     },
-    visible: |view, row| sees_parent(view, row, "local_ip", "local_ip_id"),
+    visible: |session, row| sees_parent(session, row, "local_ip", "local_ip_id"),
     ..Hooks::NONE
 };
 
 /// Whether the caller sees the row that an attribute names.
-fn sees_parent(view: &View<'_>, row: &Row, kind: &str, attribute: &str) -> bool {
-    let parent = view.store.referred(row, attribute, kind);
-    parent.is_some_and(|parent| view.sees(parent))
+fn sees_parent(session: &Session<'_>, row: &Row, kind: &str, attribute: &str) -> bool {
+    let parent = session.store.referred(row, attribute, kind);
+    parent.is_some_and(|parent| session.sees(parent))
 }
 
 fn create_association(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
@@ -73,7 +73,7 @@ fn create_association(session: &mut Session<'_>, mut row: Row, body: &Body) -> R
 
 pub(super) const CONNTRACK_HELPER: Hooks = Hooks {
     create: create_helper,
-    visible: |view, row| sees_parent(view, row, "router", "router_id"),
+    visible: |session, row| sees_parent(session, row, "router", "router_id"),
     ..Hooks::NONE
 };
 
@@ -111,13 +111,13 @@ fn create_proxy(session: &mut Session<'_>, mut proxy: Row, body: &Body) -> Resul
 /// Metering labels. Only admins create and delete them and their rules.
 pub(super) const METERING_LABEL: Hooks = Hooks {
     create: create_as_admin,
-    writable: |view, _| view.caller.is_admin,
+    writable: |session, _| session.caller.is_admin,
     ..Hooks::NONE
 };
 
 pub(super) const METERING_RULE: Hooks = Hooks {
     create: create_as_admin,
-    visible: |view, _| view.caller.is_admin,
+    visible: |session, _| session.caller.is_admin,
     ..Hooks::NONE
 };
 

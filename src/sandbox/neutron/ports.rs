@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::addresses::{fixed_ips, free_addresses, requested_addresses};
 use super::devices::{FLOATING_IP, ROUTER_OWNERS, disassociate};
 use super::{groups, refused};
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View, id_in};
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, id_in};
 
 /// Prefixes of the owners whose ports only an admin deletes.
 const SERVERS: [&str; 3] = ["compute:", "baremetal:", "manila:"];
@@ -22,15 +22,15 @@ pub(super) const PORT: Hooks = Hooks {
 };
 
 /// The owner of the network can see, change and delete all ports on it.
-fn owns_port_or_network(view: &View<'_>, port: &Row) -> bool {
+fn owns_port_or_network(session: &Session<'_>, port: &Row) -> bool {
     let owns_network = || {
-        let network = view.store.referred(port, "network_id", "network");
-        network.is_some_and(|network| view.caller.owns(&network.project))
+        let network = session.store.referred(port, "network_id", "network");
+        network.is_some_and(|network| session.caller.owns(&network.project))
     };
-    view.caller.owns(&port.project) || owns_network()
+    session.caller.owns(&port.project) || owns_network()
 }
 
-fn show_port(view: &View<'_>, port: &Row, name: &str) -> Option<Value> {
+fn show_port(session: &Session<'_>, port: &Row, name: &str) -> Option<Value> {
     Some(match name {
         // The sandbox has no agent that binds ports, so none is ever ACTIVE.
         "status" if port.text("device_owner") == FLOATING_IP && port.project.is_empty() => {
@@ -39,20 +39,20 @@ fn show_port(view: &View<'_>, port: &Row, name: &str) -> Option<Value> {
         "status" => "DOWN".into(),
         "port_security_enabled" if port.get(name).is_none() => (!is_trusted(port)).into(),
         "qos_network_policy_id" => {
-            let network = view.store.referred(port, "network_id", "network");
+            let network = session.store.referred(port, "network_id", "network");
             network?.value("qos_policy_id")
         }
-        "trunk_details" => trunk_details(view, port)?,
+        "trunk_details" => trunk_details(session, port)?,
         _ => return None,
     })
 }
 
 /// Returns what a parent port shows of its trunk. A subport shows nothing of its trunk.
-fn trunk_details(view: &View<'_>, parent: &Row) -> Option<Value> {
-    let trunk = view.store.of("trunk", "port_id", parent.id).next()?;
+fn trunk_details(session: &Session<'_>, parent: &Row) -> Option<Value> {
+    let trunk = session.store.of("trunk", "port_id", parent.id).next()?;
     let subport = |sub: &Value| {
         let port = sub["port_id"].as_str().and_then(|id| id.parse().ok());
-        let port = port.and_then(|id| view.store.get("port", id));
+        let port = port.and_then(|id| session.store.get("port", id));
         json!({
             "segmentation_id": sub["segmentation_id"],
             "segmentation_type": sub["segmentation_type"],

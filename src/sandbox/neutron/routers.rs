@@ -9,7 +9,7 @@ use super::devices::{
 };
 use super::{interfaces, refused};
 use crate::sandbox::core::{
-    Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store, View, refuse_if,
+    Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store, refuse_if,
 };
 
 pub(super) const ROUTER: Hooks = Hooks {
@@ -42,11 +42,11 @@ pub(super) const ROUTER: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-fn show_router(view: &View<'_>, router: &Row, name: &str) -> Option<Value> {
+fn show_router(session: &Session<'_>, router: &Row, name: &str) -> Option<Value> {
     Some(match name {
         GATEWAY => {
             let info = router.get(GATEWAY)?;
-            let port = ports_of(view.store, router.id, ROUTER_GATEWAY).next();
+            let port = ports_of(session.store(), router.id, ROUTER_GATEWAY).next();
             json!({
                 "network_id": info["network_id"],
                 "external_fixed_ips": port.map(|port| port.value("fixed_ips")),
@@ -54,9 +54,9 @@ fn show_router(view: &View<'_>, router: &Row, name: &str) -> Option<Value> {
             })
         }
         "conntrack_helpers" => {
-            let helpers = view.store.of("conntrack_helper", "router_id", router.id);
+            let helpers = session.store.of("conntrack_helper", "router_id", router.id);
             let fields = "protocol port helper";
-            helpers.map(|helper| view.part(helper, fields)).collect()
+            helpers.map(|helper| session.part(helper, fields)).collect()
         }
         _ => return None,
     })
@@ -98,7 +98,7 @@ fn change_routes(
         session.edit("router", router.id, |router| router.set("routes", routes));
         session.raise_revision("router", router.id);
     }
-    Ok(json!({"router": session.shown("router", router.id)}))
+    Ok(json!({"router": session.shown_now("router", router.id)}))
 }
 
 /// Sets or removes the gateway of a router as a body says. Without the attribute, the gateway stays.

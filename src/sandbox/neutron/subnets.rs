@@ -6,16 +6,16 @@ use uuid::Uuid;
 use super::addresses::{cidr_of, overlap, ranges};
 use super::devices::{EXTERNAL, is_automatic, is_router_interface, remove_addresses};
 use super::refused;
-use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store, View, refuse_if};
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store, refuse_if};
 
 pub(super) const SUBNET: Hooks = Hooks {
     create: create_subnet,
     deletable: check_subnet_unused,
     removed: subnet_removed,
     show: show_subnet,
-    visible: |view, subnet| {
-        view.caller.owns(&subnet.project)
-            || network_of(view.store, subnet).is_some_and(|network| view.sees(network))
+    visible: |session, subnet| {
+        session.caller.owns(&subnet.project)
+            || network_of(session.store(), subnet).is_some_and(|network| session.sees(network))
     },
     ..Hooks::NONE
 };
@@ -24,14 +24,14 @@ fn network_of<'s>(store: &'s Store, subnet: &Row) -> Option<&'s Row> {
     store.referred(subnet, "network_id", "network")
 }
 
-fn show_subnet(view: &View<'_>, subnet: &Row, name: &str) -> Option<Value> {
+fn show_subnet(session: &Session<'_>, subnet: &Row, name: &str) -> Option<Value> {
     Some(match name {
         "allocation_pools" if subnet.get(name).is_none() => ranges(subnet)
             .iter()
             .map(|(start, end)| json!({"start": start.to_string(), "end": end.to_string()}))
             .collect(),
         EXTERNAL => {
-            let network = network_of(view.store, subnet);
+            let network = network_of(session.store(), subnet);
             network.is_some_and(|network| network.flag(EXTERNAL)).into()
         }
         _ => return None,

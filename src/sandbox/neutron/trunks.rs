@@ -58,7 +58,7 @@ fn act(session: &mut Session<'_>, call: &Call<'_>, trunk: &Row, path: &[&str]) -
                 "add_subports" => add(session, trunk.id, &wanted)?,
                 _ => remove(session, trunk, &wanted)?,
             }
-            session.shown("trunk", trunk.id)
+            session.shown_now("trunk", trunk.id)
         }
         _ => return Ok(None),
     };

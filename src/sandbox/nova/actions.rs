@@ -54,43 +54,16 @@ pub(super) fn act(
     Ok(Some(Answer::empty(202)))
 }
 
-/// An action that changes the state at once: its name, its name in a refusal, the states that allow it, and the
-/// status and the state after it.
-type Change = (
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    &'static str,
-    &'static str,
-);
-
-const CHANGES: [Change; 8] = [
-    (
-        "os-stop",
-        "stop",
-        &["active", "error"],
-        "SHUTOFF",
-        "stopped",
-    ),
-    ("os-start", "start", &["stopped"], "ACTIVE", "active"),
-    ("pause", "pause", &["active"], "PAUSED", "paused"),
-    ("unpause", "unpause", &["paused"], "ACTIVE", "active"),
-    ("suspend", "suspend", &["active"], "SUSPENDED", "suspended"),
-    ("resume", "resume", &["suspended"], "ACTIVE", "active"),
-    (
-        "shelve",
-        "shelve",
-        &["active", "stopped"],
-        "SHELVED_OFFLOADED",
-        "shelved_offloaded",
-    ),
-    (
-        "unshelve",
-        "unshelve",
-        &["shelved_offloaded"],
-        "ACTIVE",
-        "active",
-    ),
+/// The actions that change the state at once, the states that allow each, and the state after it.
+const CHANGES: [(&str, &[&str], &str); 8] = [
+    ("os-stop", &["active", "error"], "stopped"),
+    ("os-start", &["stopped"], "active"),
+    ("pause", &["active"], "paused"),
+    ("unpause", &["paused"], "active"),
+    ("suspend", &["active"], "suspended"),
+    ("resume", &["suspended"], "active"),
+    ("shelve", &["active", "stopped"], "shelved_offloaded"),
+    ("unshelve", &["shelved_offloaded"], "active"),
 ];
 
 fn change(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<()> {
@@ -113,8 +86,8 @@ fn change(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<()> {
         }),
         "os-resetState" if !is_admin => return Err(refused("ResetState", &[])),
         "os-resetState" => match arguments["state"].as_str() {
-            Some("active") => set_state(session, server.id, "ACTIVE", "active"),
-            _ => set_state(session, server.id, "ERROR", "error"),
+            Some("active") => set_state(session, server.id, "active"),
+            _ => set_state(session, server.id, "error"),
         },
         "forceDelete" => {
             check_unlocked(session, server)?;
@@ -127,9 +100,9 @@ fn change(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<()> {
         name => {
             let known = CHANGES.iter().find(|(known, ..)| *known == name);
             let known = known.ok_or_else(|| refused("UnknownAction", &[&name]))?;
-            let (_, word, states, status, vm_state) = known;
-            check_free(session, server, word, states)?;
-            set_state(session, server.id, status, vm_state);
+            let (_, states, state) = known;
+            check_free(session, server, name.trim_start_matches("os-"), states)?;
+            set_state(session, server.id, state);
         }
     }
     Ok(())

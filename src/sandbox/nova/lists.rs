@@ -36,9 +36,9 @@ pub(super) fn list_query(
         // These lists have no marker: `page` cuts them by `offset` and `limit`.
         return Ok(ListQuery {
             sorts: vec![("number".to_owned(), true)],
-            shows: Some(Box::new(move |view, row| {
+            shows: Some(Box::new(move |session, row| {
                 let is_open = is_of_all || row.kind.attribute("project_id").is_none();
-                view.sees(row) && (is_open || *row.project == *own)
+                session.sees(row) && (is_open || *row.project == *own)
             })),
             ..ListQuery::default()
         });

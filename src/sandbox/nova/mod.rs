@@ -12,33 +12,25 @@ mod states;
 use std::fmt::Display;
 use std::sync::LazyLock;
 
-use super::core::{Api, Call, Handled, Hooks, Refusal, Session, Tables};
+use super::core::{Api, Call, Handled, Refusal, Session, Tables};
 
 pub(super) static API: Api = Api {
-    tables: &TABLES,
-    hooks,
+    tables: LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/compute.toml"))),
+    hooks: &[
+        ("compute_flavor", others::FLAVOR),
+        ("keypair", others::KEYPAIR),
+        ("server", servers::SERVER),
+        ("server_group", others::SERVER_GROUP),
+    ],
     own,
     list_query: lists::list_query,
     page: lists::page,
     refuse: |refusal, _| refusal.fault(),
 };
 
-static TABLES: LazyLock<Tables> =
-    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/compute.toml")));
-
-fn hooks(kind: &str) -> Option<Hooks> {
-    Some(match kind {
-        "compute_flavor" => others::FLAVOR,
-        "keypair" => others::KEYPAIR,
-        "server" => servers::SERVER,
-        "server_group" => others::SERVER_GROUP,
-        _ => return None,
-    })
-}
-
 /// Returns the refusal with a name, from the service's file.
 fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
-    TABLES.service.refusal(name, parts)
+    API.tables.service.refusal(name, parts)
 }
 
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {

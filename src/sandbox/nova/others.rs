@@ -2,7 +2,7 @@
 use uuid::Uuid;
 
 use super::refused;
-use crate::sandbox::core::{Answer, Body, Call, Hooks, Result, Row, Session, View};
+use crate::sandbox::core::{Answer, Body, Call, Hooks, Result, Row, Session};
 
 pub(super) const FLAVOR: Hooks = Hooks {
     create: |session, mut flavor, body| {
@@ -12,7 +12,7 @@ pub(super) const FLAVOR: Hooks = Hooks {
         Ok(session.put(flavor))
     },
     visible: |_, _| true,
-    writable: |view, _| view.caller.is_admin,
+    writable: |session, _| session.caller.is_admin,
     ..Hooks::NONE
 };
 
@@ -34,8 +34,8 @@ fn put_with_user(session: &mut Session<'_>, mut row: Row, _: &Body) -> Result<Uu
     Ok(session.put(row))
 }
 
-fn is_own_key(view: &View<'_>, key: &Row) -> bool {
-    *key.text("user_id") == *view.caller.user
+fn is_own_key(session: &Session<'_>, key: &Row) -> bool {
+    *key.text("user_id") == *session.caller.user
 }
 
 /// The first minor microversion in which the answer to DELETE says that the keypair is gone (204).

@@ -7,7 +7,7 @@ use super::states::{
     DELETING, SERVER_KIND, STATUS, TASK, VM_STATE, begin, begin_deletion, check_unlocked, set_state,
 };
 use super::{actions, devices, refused};
-use crate::sandbox::core::{Body, Call, End, Hooks, Result, Row, Session, View};
+use crate::sandbox::core::{Body, Call, End, Hooks, Result, Row, Session};
 
 pub(super) const SERVER: Hooks = Hooks {
     create,
@@ -18,7 +18,7 @@ pub(super) const SERVER: Hooks = Hooks {
         }
         match server.text(VM_STATE) {
             "soft-delete" => {}
-            _ if session.settings.soft_delete => begin(session, server, "soft-deleting"),
+            _ if session.options.soft_delete => begin(session, server, "soft-deleting"),
             _ => begin_deletion(session, server),
         }
         Ok(())
@@ -54,55 +54,49 @@ fn settle(session: &mut Session<'_>, server: &Row) {
         _ if server.text(STATUS) == "DELETED" => session.remove(SERVER_KIND, id),
         (DELETING, End::Done) => {
             devices::release_all(session, server);
-            set_state(session, id, "DELETED", "deleted");
+            set_state(session, id, "deleted");
             let due = session.now + SHOWN_FOR;
             session.edit(SERVER_KIND, id, |row| {
                 row.is_deleting = true;
                 row.due = Some(due);
             });
         }
-        ("soft-deleting", End::Done) => set_state(session, id, "SOFT_DELETED", "soft-delete"),
+        ("soft-deleting", End::Done) => set_state(session, id, "soft-delete"),
         (_, End::Done) => {
-            set_state(session, id, "ACTIVE", "active");
-            let at = session.now.format(server.kind.service.times).to_string();
+            set_state(session, id, "active");
+            let at = server.time(session.now);
             session.edit(SERVER_KIND, id, |row| row.set("OS-SRV-USG:launched_at", at));
         }
-        (_, End::PutBack) => {
-            set_state(session, id, server.text(STATUS), server.text(VM_STATE));
-        }
+        (_, End::PutBack) => set_state(session, id, server.text(VM_STATE)),
         (task, End::Error) => {
+            let unbuilt = "Exceeded maximum number of retries. Exhausted all hosts available for retrying build \
+                           failures for instance";
             let (code, message) = match task {
                 DELETING => (
                     400,
                     "Failed to terminate instance: the hypervisor refuses".to_owned(),
                 ),
-                _ => (
-                    500,
-                    format!(
-                        "Exceeded maximum number of retries. Exhausted all hosts available for retrying build failures for instance {id}."
-                    ),
-                ),
+                _ => (500, format!("{unbuilt} {id}.")),
             };
-            set_state(session, id, "ERROR", "error");
-            let created = session.now.format(server.kind.service.times).to_string();
+            set_state(session, id, "error");
+            let created = server.time(session.now);
             let fault = json!({"code": code, "created": created, "message": message});
             session.edit(SERVER_KIND, id, |row| row.set("fault", fault));
         }
     }
 }
 
-fn show(view: &View<'_>, server: &Row, name: &str) -> Option<Value> {
-    let time = |at: chrono::DateTime<chrono::Utc>| at.format(server.kind.service.times).to_string();
+fn show(session: &Session<'_>, server: &Row, name: &str) -> Option<Value> {
     Some(match name {
-        "created" => time(server.created).into(),
-        "updated" => time(server.updated.unwrap_or(server.created)).into(),
+        "created" => server.time(server.created).into(),
+        "updated" => server.time(server.updated.unwrap_or(server.created)).into(),
         "image" => match server.text("imageRef") {
             "" => "".into(),
             id => json!({"id": id, "links": []}),
         },
         "flavor" => {
             let id = server.text("flavorRef");
-            let mut flavors = view.store.list_by_text("compute_flavor", "id", id);
+            let mut flavors = session.store.list_by_text("compute_flavor", "id", id);
             let flavor = flavors.next()?;
             json!({
                 "original_name": flavor.value("name"),
@@ -114,9 +108,9 @@ fn show(view: &View<'_>, server: &Row, name: &str) -> Option<Value> {
                 "extra_specs": {},
             })
         }
-        "addresses" => addresses(view, server),
+        "addresses" => addresses(session, server),
         "os-extended-volumes:volumes_attached" => {
-            let disks = devices::disks_of(view.store, server.id).into_iter();
+            let disks = devices::disks_of(session.store(), server.id).into_iter();
             let shown = |disk: Row| {
                 let deletes = disk.flag("delete_on_termination");
                 json!({"id": disk.value("volume_id"), "delete_on_termination": deletes})
@@ -130,10 +124,10 @@ fn show(view: &View<'_>, server: &Row, name: &str) -> Option<Value> {
 }
 
 /// Returns the addresses of a server's ports by the names of their networks.
-fn addresses(view: &View<'_>, server: &Row) -> Value {
+fn addresses(session: &Session<'_>, server: &Row) -> Value {
     let mut shown: Map<String, Value> = Map::new();
-    for port in devices::ports_of(view.store, server.id) {
-        let network = view.store.referred(&port, "network_id", "network");
+    for port in devices::ports_of(session.store(), server.id) {
+        let network = session.store.referred(&port, "network_id", "network");
         let name = network.map_or("", |network| network.text("name"));
         let list = shown.entry(name).or_insert_with(|| json!([]));
         for address in port.items("fixed_ips") {

@@ -56,19 +56,22 @@ pub(super) fn begin_deletion(session: &mut Session<'_>, server: &Row) {
     }
     devices::touch_all(session, server.id);
     begin(session, server, DELETING);
-    if session
-        .course
-        .is_some_and(|course| course.seconds == Some(0))
-    {
+    if session.course.and_then(|course| course.seconds) == Some(0) {
         devices::release_all(session, server);
-        set_state(session, server.id, "DELETED", "deleted");
+        set_state(session, server.id, "deleted");
         session.remove(SERVER_KIND, server.id);
     }
 }
 
 /// Sets the state of a server, and ends its task.
-pub(super) fn set_state(session: &mut Session<'_>, id: Uuid, status: &str, vm_state: &str) {
+pub(super) fn set_state(session: &mut Session<'_>, id: Uuid, vm_state: &str) {
     let now = session.now;
+    let status = match vm_state {
+        "building" => "BUILD".to_owned(),
+        "stopped" => "SHUTOFF".to_owned(),
+        "soft-delete" => "SOFT_DELETED".to_owned(),
+        state => state.to_uppercase(),
+    };
     session.edit(SERVER_KIND, id, |row| {
         row.set(STATUS, status);
         row.set(VM_STATE, vm_state);

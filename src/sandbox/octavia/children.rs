@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::contents::{BALANCER, children, listeners_of, parent_of};
 use super::pending::{Status, begin_change, set_status};
 use super::refused;
-use crate::sandbox::core::{Body, Call, Hooks, REQUIRED, Result, Row, Session, Store, View};
+use crate::sandbox::core::{Body, Call, Hooks, REQUIRED, Result, Row, Session, Store};
 
 pub(super) const CHILD: Hooks = Hooks {
     create,
@@ -28,13 +28,13 @@ fn clear_default_pool(session: &mut Session<'_>, pool: &Row) {
 }
 
 /// Computes the attributes that show other rows.
-pub(super) fn show(view: &View<'_>, row: &Row, name: &str) -> Option<Value> {
-    let store = view.store;
+pub(super) fn show(session: &Session<'_>, row: &Row, name: &str) -> Option<Value> {
+    let store = session.store();
     let inside = |kind: &str| -> Value {
         let children = children(store, row, kind).into_iter();
         children
-            .map(|child| match view.with_contents {
-                true => view.shown(child, &[]),
+            .map(|child| match session.with_contents {
+                true => session.shown(child, &[]),
                 false => json!({"id": child.id}),
             })
             .collect()
@@ -51,12 +51,12 @@ pub(super) fn show(view: &View<'_>, row: &Row, name: &str) -> Option<Value> {
             .into_iter()
             .map(|(_, id)| json!({"id": id}))
             .collect(),
-        ("pool", "healthmonitor") if view.with_contents => {
-            monitor().map(|monitor| view.shown(monitor, &[])).into()
+        ("pool", "healthmonitor") if session.with_contents => {
+            monitor().map(|monitor| session.shown(monitor, &[])).into()
         }
-        ("pool", "healthmonitor_id") if !view.with_contents => monitor()?.id.to_string().into(),
-        ("listener" | "pool", "loadbalancers") if !view.with_contents => parent(),
-        ("health_monitor", "pools") if !view.with_contents => parent(),
+        ("pool", "healthmonitor_id") if !session.with_contents => monitor()?.id.to_string().into(),
+        ("listener" | "pool", "loadbalancers") if !session.with_contents => parent(),
+        ("health_monitor", "pools") if !session.with_contents => parent(),
         (_, "load_balancer_id") => row.value("loadbalancer_id"),
         _ => return None,
     })

@@ -12,40 +12,37 @@ use std::fmt::Display;
 use std::sync::LazyLock;
 
 use http::{Method, StatusCode};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub(super) use pending::BalancerChange;
 
 use super::core::{
-    Answer, Api, Call, Handled, Hooks, Kind, ListQuery, Page, Refusal, Result, Session,
-    TAG_FILTERS, Tables, filters, id_in, refuse_if, sorts, values,
+    Answer, Api, Call, Handled, Kind, ListQuery, Page, Refusal, Result, Session, TAG_FILTERS,
+    Tables, filters, id_in, refuse_if, sorts, values,
 };
 
 pub(super) static API: Api = Api {
-    tables: &TABLES,
-    hooks,
+    tables: LazyLock::new(|| {
+        Tables::read(include_str!("../../../assets/sandbox/load-balancer.toml"))
+    }),
+    hooks: &[
+        (contents::BALANCER, balancers::LOAD_BALANCER),
+        ("listener", children::CHILD),
+        ("pool", children::CHILD),
+        ("member", children::CHILD),
+        ("health_monitor", children::CHILD),
+        ("l7policy", children::CHILD),
+        ("l7rule", children::CHILD),
+    ],
     own,
     list_query,
     page,
     refuse,
 };
 
-static TABLES: LazyLock<Tables> =
-    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/load-balancer.toml")));
-
-fn hooks(kind: &str) -> Option<Hooks> {
-    Some(match kind {
-        contents::BALANCER => balancers::LOAD_BALANCER,
-        "listener" | "pool" | "member" | "health_monitor" | "l7policy" | "l7rule" => {
-            children::CHILD
-        }
-        _ => return None,
-    })
-}
-
 /// Returns the refusal with a name, from the service's file.
 fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
-    TABLES.service.refusal(name, parts)
+    API.tables.service.refusal(name, parts)
 }
 
 /// Returns a refusal as Octavia sends it, without a type. A refusal whose type has several words comes from the
@@ -166,8 +163,5 @@ fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
     if let Some(last) = page.last.filter(|_| page.is_full) {
         links.push(json!({"rel": "next", "href": link(last)}));
     }
-    let mut body = Map::new();
-    body.insert(kind.plural.to_owned(), page.items);
-    body.insert(format!("{}_links", kind.plural), links.into());
-    Value::Object(body)
+    json!({kind.plural: page.items, format!("{}_links", kind.plural): links})
 }
