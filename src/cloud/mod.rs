@@ -273,19 +273,24 @@ pub struct CloudFailure {
 }
 
 impl CloudFailure {
-    /// Returns the failure of a call that the configuration or a kinds file makes impossible. Nothing was
-    /// sent.
-    pub(super) fn configuration(message: String) -> Self {
+    /// Returns a failure to which no answer of the cloud belongs.
+    fn unanswered(retry: Retry, class: ErrorClass, kind: &str, message: String) -> Self {
         Self {
-            retry: Retry::Never,
-            class: ErrorClass::Fatal,
+            retry,
+            class,
             forbidden: false,
             status: None,
-            kind: "Configuration".into(),
+            kind: kind.to_owned(),
             message,
             request_id: String::new(),
             retry_after: None,
         }
+    }
+
+    /// Returns the failure of a call that the configuration or a kinds file makes impossible. Nothing was
+    /// sent.
+    pub(super) fn configuration(message: String) -> Self {
+        Self::unanswered(Retry::Never, ErrorClass::Fatal, "Configuration", message)
     }
 
     fn into_outcome(self, at: DateTime<Utc>) -> Outcome {

@@ -10,9 +10,9 @@ use super::{
     SignedIn,
 };
 use crate::domain::kinds::{IN_USE, INCARNATION, Kind, Kinds, NOT_FOUND, Offer};
-use crate::domain::model::{Action, Answer, ErrorClass, Identity, ResourceKey, Site, StepError};
+use crate::domain::model::{Action, Answer, ErrorClass, Identity, ResourceKey, Site};
 use crate::domain::native::{Native, unset_of};
-use crate::domain::policy::{Failure, Outcome, Retry};
+use crate::domain::policy::{Outcome, Retry};
 use crate::domain::query::ListFilter;
 use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, Cursor, Ledger, LedgerError, NativeBy, NativeFilter};
@@ -44,14 +44,12 @@ impl Registry {
         }
     }
 
-    async fn one(&self, kind: &Kind, id: &str) -> Result<Option<Native>, LedgerError> {
-        let filter = NativeFilter {
+    fn filter(&self, kind: &Kind, by: NativeBy) -> NativeFilter {
+        NativeFilter {
             site: self.home.clone(),
             kind: kind.name.clone(),
-            by: NativeBy::Ids(vec![id.to_owned()]),
-        };
-        let found = self.ledger.native(filter, Cursor::default()).await?;
-        Ok(found.rows.into_iter().next())
+            by,
+        }
     }
 
     async fn commit(&self, change: Change) -> Result<Outcome, LedgerError> {
@@ -59,22 +57,18 @@ impl Registry {
         Ok(match applied.into_iter().next() {
             Some(Applied::Done) => Outcome::Accepted,
             Some(Applied::Stale) => Outcome::Absent,
-            other => Outcome::Failed(Failure {
-                retry: Retry::Scheduled,
-                error: StepError {
-                    class: ErrorClass::Blocked,
+            other => {
+                let message = match other {
+                    Some(Applied::Refused(why)) => why,
+                    _ => "the ledger gave an unexpected answer".to_owned(),
+                };
+                let (retry, class) = (Retry::Scheduled, ErrorClass::Blocked);
+                let refused = CloudFailure {
                     status: Some(409),
-                    kind: IN_USE.to_owned(),
-                    message: match other {
-                        Some(Applied::Refused(why)) => why,
-                        _ => "the ledger gave an unexpected answer".to_owned(),
-                    },
-                    request_id: String::new(),
-                    at: self.clock.now(),
-                },
-                blockers: Vec::new(),
-                retry_after: None,
-            }),
+                    ..CloudFailure::unanswered(retry, class, IN_USE, message)
+                };
+                refused.into_outcome(self.clock.now())
+            }
         })
     }
 }
@@ -126,11 +120,7 @@ impl Cloud for Registry {
         let mut left = request.rows_max.unwrap_or(usize::MAX);
         listed(Listed::Part);
         loop {
-            let filter = NativeFilter {
-                site: self.home.clone(),
-                kind: request.kind.name.clone(),
-                by: by.clone(),
-            };
+            let filter = self.filter(request.kind, by.clone());
             let found = self.ledger.native(filter, page.clone()).await;
             let found = found.map_err(|error| unavailable(&error))?;
             left = left.saturating_sub(found.rows.len());
@@ -143,9 +133,10 @@ impl Cloud for Registry {
     }
 
     async fn read(&self, _: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
-        let found = self.one(kind, id).await;
+        let filter = self.filter(kind, NativeBy::Ids(vec![id.to_owned()]));
+        let found = self.ledger.native(filter, Cursor::default()).await;
         let found = found.map_err(|error| unavailable(&error))?;
-        let row = found.map(|found| found.row());
+        let row = found.rows.first().map(Native::row);
         Ok(Row::answered(row, Some(self.identity())))
     }
 
@@ -172,10 +163,8 @@ impl Cloud for Registry {
             }),
             // Native kinds have no calls for these actions: a kind that declares one is refused when it is loaded.
             Action::Detach | Action::Enable | Action::Reset | Action::Force => {
-                let said = format!(
-                    "this deployment's registry cannot {tried} a {}",
-                    call.kind.name
-                );
+                let kind = &call.kind.name;
+                let said = format!("this deployment's registry cannot {tried} a {kind}");
                 let message = line(&said);
                 return Acted::not_sent(CloudFailure::configuration(said), message, now);
             }
@@ -207,11 +196,10 @@ impl Cloud for Registry {
                     },
                 }
             }
-            Err(error) => Acted::not_sent(
-                unavailable(&error),
-                line(&error.to_string()),
-                self.clock.now(),
-            ),
+            Err(error) => {
+                let line = line(&error.to_string());
+                Acted::not_sent(unavailable(&error), line, self.clock.now())
+            }
         }
     }
 
@@ -238,24 +226,17 @@ fn by(filter: &ListFilter, kind: &Kind, home: &Site) -> NativeBy {
 fn incarnation(vars: &BTreeMap<String, String>) -> Result<u32, String> {
     let planned = vars.get(INCARNATION).ok_or("the step has no incarnation")?;
     let read = planned.parse();
-    read.map_err(|_| {
-        format!(
-            "the step's incarnation \"{}\" is not a number",
-            escape(planned)
-        )
-    })
+    let shown = escape(planned);
+    read.map_err(|_| format!("the step's incarnation \"{shown}\" is not a number"))
 }
 
 /// Returns the failure for a ledger that cannot be used now. The step waits until the ledger is available again.
 fn unavailable(error: &LedgerError) -> CloudFailure {
-    CloudFailure {
-        retry: Retry::Unavailable,
-        class: ErrorClass::Unavailable,
-        forbidden: false,
-        status: None,
-        kind: "Registry".to_owned(),
-        message: format!("the ledger of this deployment's registry: {error}"),
-        request_id: String::new(),
-        retry_after: None,
-    }
+    let message = format!("the ledger of this deployment's registry: {error}");
+    CloudFailure::unanswered(
+        Retry::Unavailable,
+        ErrorClass::Unavailable,
+        "Registry",
+        message,
+    )
 }

@@ -34,15 +34,9 @@ impl CloudRouter {
 
     fn of(&self, site: &Site) -> Result<&dyn Cloud, CloudFailure> {
         let found = self.at.get(site).and_then(|at| self.clouds.get(*at));
-        found.map(|cloud| &**cloud).ok_or_else(|| CloudFailure {
-            retry: Retry::Never,
-            class: ErrorClass::Fatal,
-            forbidden: false,
-            status: None,
-            kind: String::new(),
-            message: format!("the site {site} is not configured"),
-            request_id: String::new(),
-            retry_after: None,
+        found.map(|cloud| &**cloud).ok_or_else(|| {
+            let message = format!("the site {site} is not configured");
+            CloudFailure::unanswered(Retry::Never, ErrorClass::Fatal, "", message)
         })
     }
 }

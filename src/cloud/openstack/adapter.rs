@@ -538,19 +538,13 @@ impl Cloud for OpenStack {
                 now => now?,
             };
             if identity.is_some() && identity != now {
-                return Err(CloudFailure {
-                    retry: Retry::SitePaused,
-                    class: ErrorClass::Auth,
-                    forbidden: false,
-                    status: None,
-                    kind: "IdentityChanged".into(),
-                    message: format!(
-                        "{}: the user's project or roles changed while {} was listed",
-                        request.site, kind.name
-                    ),
-                    request_id: String::new(),
-                    retry_after: None,
-                });
+                let message = format!(
+                    "{}: the user's project or roles changed while {} was listed",
+                    request.site, kind.name
+                );
+                let (retry, class) = (Retry::SitePaused, ErrorClass::Auth);
+                let changed = CloudFailure::unanswered(retry, class, "IdentityChanged", message);
+                return Err(changed);
             }
             identity = now;
         }

@@ -45,63 +45,40 @@ pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String
     let Some(kind) = rule.and_then(|rule| rule.ids.clone()) else {
         return Vec::new();
     };
-    let own: BTreeSet<&str> = call
-        .id
-        .split(',')
-        .chain(call.vars.values().map(String::as_str))
-        .collect();
-    let mut found = BTreeSet::new();
-    for word in remote
-        .message
-        .split(|c: char| !c.is_ascii_hexdigit() && c != '-')
-    {
-        if word.len() == 36 && uuid::Uuid::try_parse(word).is_ok() && !own.contains(word) {
-            found.insert(word.to_owned());
-        }
-    }
-    found
-        .into_iter()
-        .take(NAMED_MAX)
-        .map(|id| (kind.clone(), id))
-        .collect()
+    let vars = call.vars.values().map(String::as_str);
+    let own: BTreeSet<&str> = call.id.split(',').chain(vars).collect();
+    let is_id = |word: &&str| {
+        word.len() == 36 && uuid::Uuid::try_parse(word).is_ok() && !own.contains(word)
+    };
+    let words = (remote.message).split(|c: char| !c.is_ascii_hexdigit() && c != '-');
+    let found: BTreeSet<&str> = words.filter(is_id).collect();
+    let found = found.into_iter().take(NAMED_MAX);
+    found.map(|id| (kind.clone(), id.to_owned())).collect()
 }
 
 /// Returns the failure for a login without a project, for which a service's empty list means nothing.
 pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) -> CloudFailure {
-    CloudFailure {
-        retry: Retry::SitePaused,
-        class: ErrorClass::Auth,
-        forbidden: false,
-        status: None,
-        kind: "NoProject".into(),
-        message: format!(
-            "{site}: the login of {} has no project, so the {} service shows it no resources: log \
-             in to a project (project_name, OS_PROJECT_NAME)",
-            identity.user_name, kind.service
-        ),
-        request_id: String::new(),
-        retry_after: None,
-    }
+    let message = format!(
+        "{site}: the login of {} has no project, so the {} service shows it no resources: log \
+         in to a project (project_name, OS_PROJECT_NAME)",
+        identity.user_name, kind.service
+    );
+    CloudFailure::unanswered(Retry::SitePaused, ErrorClass::Auth, "NoProject", message)
 }
 
 /// Returns the failure for a list of another project's resources, which the service shows only to that project.
 pub(super) fn other_project(site: &Site, kind: &Kind, login: &TokenIdentity) -> CloudFailure {
     let project = login.project_name.as_ref().or(login.project_id.as_ref());
+    let message = format!(
+        "{site}: the {} service shows a login only the resources of its own project, and the project of {} is \
+         {}: log in to the project whose resources you want",
+        kind.service,
+        login.user_name,
+        project.map_or("none", String::as_str)
+    );
     CloudFailure {
-        retry: Retry::Never,
-        class: ErrorClass::Fatal,
         forbidden: true,
-        status: None,
-        kind: "OtherProject".into(),
-        message: format!(
-            "{site}: the {} service shows a login only the resources of its own project, and the project of {} is \
-             {}: log in to the project whose resources you want",
-            kind.service,
-            login.user_name,
-            project.map_or("none", String::as_str)
-        ),
-        request_id: String::new(),
-        retry_after: None,
+        ..CloudFailure::unanswered(Retry::Never, ErrorClass::Fatal, "OtherProject", message)
     }
 }
 
@@ -124,14 +101,9 @@ pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> Cloud
 /// Returns the failure for a 2xx that does not contain what was requested.
 pub(super) fn unread(answer: super::Answer, message: String) -> CloudFailure {
     CloudFailure {
-        retry: Retry::Scheduled,
-        class: ErrorClass::Unavailable,
-        forbidden: false,
         status: Some(answer.status),
-        kind: String::new(),
-        message,
         request_id: answer.request_id.unwrap_or_default(),
-        retry_after: None,
+        ..CloudFailure::unanswered(Retry::Scheduled, ErrorClass::Unavailable, "", message)
     }
 }
 
@@ -154,14 +126,9 @@ pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
         _ => (Retry::Unavailable, ErrorClass::Unavailable),
     };
     CloudFailure {
-        retry,
-        class,
-        forbidden: false,
         status: answer.map(|answer| answer.status),
-        kind: String::new(),
-        message: format!("{site}: {error}"),
-        request_id: String::new(),
         retry_after: answer.and_then(|answer| answer.retry_after),
+        ..CloudFailure::unanswered(retry, class, "", format!("{site}: {error}"))
     }
 }
 
