@@ -180,32 +180,21 @@ impl OpenStack {
         connection: &Connection,
         kind: &Kind,
     ) -> Result<BTreeSet<String>, CloudFailure> {
-        let prefix = &calls_of(kind)?.service.prefix;
-        let of_service = answer_of(&connection.extensions, &kind.service);
-        let extensions = of_service
-            .get_or_try_init(|| async {
-                let path = format!("{prefix}/extensions");
-                let request = connection.session.request(
-                    service_of(kind),
-                    Method::GET,
-                    &path,
-                    None,
-                    self.call_timeout,
-                );
-                let answer = request.await.map_err(|error| failure(&error, None))?;
-                let extensions = answer.json.get("extensions").and_then(Value::as_array);
-                let aliases = extensions
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|one| one.get("alias")?.as_str());
-                let aliases: BTreeSet<String> = aliases.map(str::to_owned).collect();
-                if aliases.is_empty() {
-                    return Err(unread(answer, format!("GET {path} names no extension")));
-                }
-                Ok(aliases)
-            })
-            .await;
-        extensions.cloned()
+        let path = format!("{}/extensions", calls_of(kind)?.service.prefix);
+        let aliases = |answer: &Value| {
+            let extensions = answer.get("extensions").and_then(Value::as_array);
+            let extensions = extensions.into_iter().flatten();
+            let aliases = extensions.filter_map(|one| Some(one.get("alias")?.as_str()?.to_owned()));
+            Some(aliases.collect()).filter(|aliases: &BTreeSet<String>| !aliases.is_empty())
+        };
+        let asked = answer_of(&connection.extensions, &kind.service);
+        let answer = asked.get_or_try_init(|| async {
+            let answer = self.get(connection, service_of(kind), &path).await;
+            let answer = answer.map_err(|error| failure(&error, None))?;
+            let missing = || unread(&answer, format!("GET {path} names no extension"));
+            aliases(&answer.json).ok_or_else(missing)
+        });
+        answer.await.cloned()
     }
 
     /// Returns the newest microversion of the kind's service, which is asked once.
@@ -214,31 +203,35 @@ impl OpenStack {
         connection: &Connection,
         kind: &Kind,
     ) -> Result<Microversion, CloudFailure> {
-        let prefix = &calls_of(kind)?.service.prefix;
-        let of_service = answer_of(&connection.versions, &kind.service);
-        let newest = of_service
-            .get_or_try_init(|| async {
-                let path = format!("{prefix}/");
-                // The call names no version, because a service refuses a version that it does not have.
-                let service = Service::from(kind.service.as_str());
-                let request = connection.session.request(
-                    service,
-                    Method::GET,
-                    &path,
-                    None,
-                    self.call_timeout,
-                );
-                let answer = request.await.map_err(|error| failure(&error, None))?;
-                let versions = answer.json.get("versions").and_then(Value::as_array);
-                let versions = versions.into_iter().flatten();
-                let offered = versions.filter_map(|it| microversion(it.get("version")?.as_str()?));
-                match offered.max() {
-                    Some(newest) => Ok(newest),
-                    None => Err(unread(answer, format!("GET {path} names no microversion"))),
-                }
-            })
-            .await;
-        newest.copied()
+        let path = format!("{}/", calls_of(kind)?.service.prefix);
+        let newest = |answer: &Value| {
+            let versions = answer.get("versions").and_then(Value::as_array);
+            let versions = versions.into_iter().flatten();
+            let offered = versions.filter_map(|it| microversion(it.get("version")?.as_str()?));
+            offered.max()
+        };
+        // The call names no version, because a service refuses a version that it does not have.
+        let service = Service::from(kind.service.as_str());
+        let asked = answer_of(&connection.versions, &kind.service);
+        let answer = asked.get_or_try_init(|| async {
+            let answer = self.get(connection, service, &path).await;
+            let answer = answer.map_err(|error| failure(&error, None))?;
+            let missing = || unread(&answer, format!("GET {path} names no microversion"));
+            newest(&answer.json).ok_or_else(missing)
+        });
+        answer.await.copied()
+    }
+
+    /// Reads a path of a service.
+    async fn get(
+        &self,
+        connection: &Connection,
+        service: Service<'_>,
+        path: &str,
+    ) -> Result<super::Answer, CallError> {
+        let session = &connection.session;
+        let request = session.request(service, Method::GET, path, None, self.call_timeout);
+        request.await
     }
 
     async fn list_part(
@@ -271,14 +264,8 @@ impl OpenStack {
         let details = match &list.call.details {
             Some(details) => {
                 let path = list.filled(&details.path, &part.variables)?;
-                let request = connection.session.request(
-                    service,
-                    Method::GET,
-                    &path,
-                    None,
-                    self.call_timeout,
-                );
-                Some((details, request.await.map_err(failed)?.json))
+                let answer = self.get(connection, service, &path).await;
+                Some((details, answer.map_err(failed)?.json))
             }
             None => None,
         };
@@ -307,28 +294,18 @@ impl OpenStack {
         variables: &BTreeMap<String, String>,
         sent: Sent<'_>,
     ) -> Acted {
-        let Sent {
-            service,
-            method,
-            path,
-            body,
-        } = sent;
-        let request = connection.session.request(
-            service,
-            method.clone(),
-            &path,
-            body.as_ref(),
-            self.call_timeout,
-        );
-        let line = |answered: String| format!("{method} {path} {answered}");
+        let (method, path, body) = (&sent.method, &sent.path, sent.body.as_ref());
+        let (session, deadline) = (&connection.session, self.call_timeout);
+        let request = session.request(sent.service, method.clone(), path, body, deadline);
+        let line = |answered: &str, request_id: Option<&str>| {
+            let id = request_id.map_or_else(String::new, |id| format!(" ({id})"));
+            format!("{method} {path} {}{id}", answered.trim_end())
+        };
         match request.await {
             Ok(answered) => Acted {
                 outcome: Outcome::Accepted,
                 named: Vec::new(),
-                line: line(with_request_id(
-                    answered.status.to_string(),
-                    answered.request_id.as_deref(),
-                )),
+                line: line(&answered.status.to_string(), answered.request_id.as_deref()),
                 answer: Answer {
                     status: Some(answered.status),
                     request_id: answered.request_id,
@@ -340,17 +317,12 @@ impl OpenStack {
                     request_id: error.request_id().map(str::to_owned),
                 };
                 if let Some((status, _)) = absent(&error, call.kind, variables) {
-                    let kind = error
-                        .remote()
-                        .and_then(|remote| remote.kind.clone())
-                        .unwrap_or_default();
+                    let kind = error.remote().and_then(|remote| remote.kind.as_deref());
+                    let answered = format!("{status} {}", kind.unwrap_or_default());
                     return Acted {
                         outcome: Outcome::Absent,
                         named: Vec::new(),
-                        line: line(with_request_id(
-                            format!("{status} {kind}"),
-                            error.request_id(),
-                        )),
+                        line: line(&answered, error.request_id()),
                         answer,
                     };
                 }
@@ -361,7 +333,7 @@ impl OpenStack {
                 };
                 Acted {
                     named: named(&error, call),
-                    line: line(with_request_id(answered, error.request_id())),
+                    line: line(&answered, error.request_id()),
                     answer,
                     outcome: write_outcome(&error, failed, self.clock.now()),
                 }
@@ -432,10 +404,8 @@ impl Cloud for OpenStack {
     }
 
     async fn identity(&self, site: &Site, freshness: Freshness) -> Result<SignedIn, CloudFailure> {
-        let connection = self
-            .connection(site, freshness == Freshness::ByLoggingIn)
-            .await?;
-        let session = &connection.session;
+        let anew = freshness == Freshness::ByLoggingIn;
+        let session = &self.connection(site, anew).await?.session;
         let identity = match freshness {
             Freshness::Now => session.identity_now().await,
             Freshness::AtLogin | Freshness::ByLoggingIn => session.identity().await,
@@ -498,20 +468,10 @@ impl Cloud for OpenStack {
         if !self.has(request.site, &connection, kind).await? {
             return Ok(None);
         }
-        let fields: Vec<(String, String)> = match request.fields {
-            Fields::All => Vec::new(),
-            Fields::Planning => list
-                .spec
-                .fields
-                .iter()
-                .map(|field| ("fields".to_owned(), field.clone()))
-                .collect(),
-            Fields::Id if list.spec.fields.is_empty() => Vec::new(),
-            Fields::Id => {
-                let id = list.spec.id.iter();
-                id.map(|field| ("fields".to_owned(), field.clone()))
-                    .collect()
-            }
+        let fields: &[String] = match request.fields {
+            Fields::Id if !list.spec.fields.is_empty() => &list.spec.id,
+            Fields::Planning => &list.spec.fields,
+            Fields::All | Fields::Id => &[],
         };
         let signed_in = connection.session.identity().await;
         let signed_in = signed_in.map_err(|error| not_logged_in(request.site, &error))?;
@@ -524,7 +484,10 @@ impl Cloud for OpenStack {
         }
         let mut identity: Option<Identity> = None;
         for mut part in list.parts(request.filter, &signed_in)? {
-            part.query.extend(fields.iter().cloned());
+            let fields = fields
+                .iter()
+                .map(|field| ("fields".to_owned(), field.clone()));
+            part.query.extend(fields);
             let now = self
                 .list_part(&connection, &list, part, request.rows_max, listed)
                 .await;
@@ -573,10 +536,8 @@ impl Cloud for OpenStack {
             Ok(answer) if method == Method::HEAD => {
                 let mut row = list.row_of_headers(&variables, &answer.headers);
                 list.complete(&mut row, &variables, &answer.identity);
-                Ok(Row::answered(
-                    Some(row),
-                    Some(plan_identity(&answer.identity)),
-                ))
+                let identity = plan_identity(&answer.identity);
+                Ok(Row::answered(Some(row), Some(identity)))
             }
             Ok(answer) => match list.row_in(&answer.json) {
                 Some(row @ Value::Object(_)) => {
@@ -591,7 +552,7 @@ impl Cloud for OpenStack {
                 _ => {
                     let item = list.call.item.as_deref().unwrap_or("id");
                     let message = format!("{site}: GET {path}: the answer has no \"{item}\"");
-                    Err(unread(answer, message))
+                    Err(unread(&answer, message))
                 }
             },
             Err(error) => match absent(&error, kind, &variables) {
@@ -650,20 +611,10 @@ impl Cloud for OpenStack {
         ids: &BTreeSet<String>,
         lookup: NameLookup,
     ) -> BTreeMap<String, String> {
-        match self.connection(site, false).await {
-            Ok(connection) => {
-                self.project_names
-                    .of(&connection.session, ids, lookup, self.clock.now())
-                    .await
-            }
-            Err(_) => BTreeMap::new(),
-        }
-    }
-}
-
-fn with_request_id(answered: String, request_id: Option<&str>) -> String {
-    match request_id {
-        Some(id) => format!("{} ({id})", answered.trim_end()),
-        None => answered.trim_end().to_owned(),
+        let Ok(connection) = self.connection(site, false).await else {
+            return BTreeMap::new();
+        };
+        let (session, now) = (&connection.session, self.clock.now());
+        self.project_names.of(session, ids, lookup, now).await
     }
 }

@@ -99,10 +99,10 @@ pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> Cloud
 }
 
 /// Returns the failure for a 2xx that does not contain what was requested.
-pub(super) fn unread(answer: super::Answer, message: String) -> CloudFailure {
+pub(super) fn unread(answer: &super::Answer, message: String) -> CloudFailure {
     CloudFailure {
         status: Some(answer.status),
-        request_id: answer.request_id.unwrap_or_default(),
+        request_id: answer.request_id.clone().unwrap_or_default(),
         ..CloudFailure::unanswered(Retry::Scheduled, ErrorClass::Unavailable, "", message)
     }
 }

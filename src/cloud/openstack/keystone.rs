@@ -71,23 +71,11 @@ pub enum AuthError {
 
 impl AuthError {
     /// Returns this error as the answer to a later login that was not sent.
-    pub(super) fn held_until(self, at: DateTime<Utc>) -> Self {
-        match self {
-            Self::Rejected {
-                url,
-                cloud,
-                found_in,
-                answer,
-                again_at: _,
-            } => Self::Rejected {
-                url,
-                cloud,
-                found_in,
-                answer,
-                again_at: Some(at),
-            },
-            other => other,
+    pub(super) fn held_until(mut self, at: DateTime<Utc>) -> Self {
+        if let Self::Rejected { again_at, .. } = &mut self {
+            *again_at = Some(at);
         }
+        self
     }
 
     /// Returns the answer of Keystone, or of a proxy before it.
@@ -144,14 +132,11 @@ pub(super) async fn login(
         .header(header::USER_AGENT, USER_AGENT)
         .body(Bytes::from(body.to_string()))
         .map_err(|error| not_keystone(error.to_string()))?;
-    let response =
-        transport
-            .send(request, deadline)
-            .await
-            .map_err(|source| AuthError::Transport {
-                url: url.clone(),
-                source,
-            })?;
+    let response = transport.send(request, deadline).await;
+    let response = response.map_err(|source| AuthError::Transport {
+        url: url.clone(),
+        source,
+    })?;
     if response.status() != StatusCode::CREATED && response.status() != StatusCode::OK {
         let status = response.status().as_u16();
         tracing::warn!(cloud = cloud.name, status, "login refused");

@@ -10,8 +10,7 @@ use url::form_urlencoded;
 
 use super::call::{Answer, CallError, Reason};
 use super::identity::Identity;
-use super::paging::{Onward, marker, onward};
-use super::remote::RemoteError;
+use super::paging::{marker, onward};
 use super::session::{Service, Session};
 
 /// 10 million rows at 500 a page. A server that sends more does not end its list.
@@ -190,9 +189,7 @@ impl Pages<'_> {
             }
             self.asked += 1;
             let path = self.next.as_ref().unwrap_or(&self.start);
-            let ListRequest {
-                service, deadline, ..
-            } = self.request;
+            let (service, deadline) = (self.request.service, self.request.deadline);
             let call = self
                 .session
                 .request(service, Method::GET, path, None, deadline);
@@ -226,15 +223,11 @@ impl Pages<'_> {
 
     /// Whether a page of a list by offset does not begin with the last row of the page before.
     fn rows_moved(&self, answer: &Answer) -> bool {
-        let ListRequest {
-            paging,
-            row_id,
-            items_key,
-            ..
-        } = self.request;
-        let first = answer.json.get(items_key);
-        let first = first.and_then(|rows| rows.get(0)?.get(row_id));
-        paging == Paging::Offset && self.last_id.is_some() && first != self.last_id.as_ref()
+        let request = &self.request;
+        let first = answer.json.get(request.items_key);
+        let first = first.and_then(|rows| rows.get(0)?.get(request.row_id));
+        let is_by_offset = request.paging == Paging::Offset;
+        is_by_offset && self.last_id.is_some() && first != self.last_id.as_ref()
     }
 
     fn page(&mut self, mut answer: Answer) -> Result<Page, CallError> {
@@ -293,18 +286,11 @@ impl Pages<'_> {
 
     /// Returns the path of the page after this one; none if it is the last.
     fn next_page(&self, answer: &Answer, items: &[Value]) -> Result<Option<String>, CallError> {
-        let ListRequest {
-            paging,
-            row_id,
-            items_key,
-            ..
-        } = self.request;
+        let (paging, row_id) = (self.request.paging, self.request.row_id);
         if matches!(paging, Paging::Links | Paging::Whole) {
-            let next = onward(&answer.json, &answer.headers, items_key, &self.start);
-            return match next.map_err(|reason| self.fail(reason))? {
-                Onward::End => Ok(None),
-                Onward::At(path) => Ok(Some(path)),
-            };
+            let key = self.request.items_key;
+            let next = onward(&answer.json, &answer.headers, key, &self.start);
+            return next.map_err(|reason| self.fail(reason));
         }
         let Some(last) = items.last() else {
             return Ok(None);
@@ -339,20 +325,11 @@ impl Pages<'_> {
         let (Some(path), Reason::Refused(remote)) = (&self.next, &error.reason) else {
             return false;
         };
-        let RemoteError {
-            status,
-            kind,
-            message,
-            own: true,
-            ..
-        } = &**remote
-        else {
-            return false;
-        };
-        let vanished = match (*status, self.request.not_found) {
-            (404, Some(not_found)) => kind.as_deref() == Some(not_found),
+        let (kind, message) = (remote.kind.as_deref(), remote.message.as_str());
+        let vanished = match (remote.status, self.request.not_found) {
+            (404, Some(not_found)) => kind == Some(not_found),
             // Neutron answers HTTPNotFound for a path that it does not know.
-            (404, None) => kind.as_deref() != Some("HTTPNotFound"),
+            (404, None) => kind != Some("HTTPNotFound"),
             (400, _) => {
                 let marker = marker(path);
                 message.to_lowercase().contains("marker")
@@ -360,7 +337,7 @@ impl Pages<'_> {
             }
             _ => false,
         };
-        vanished && self.restarts < RESTARTS_MAX
+        remote.own && vanished && self.restarts < RESTARTS_MAX
     }
 
     /// Returns an empty last page for a list whose parent is gone, or the error if it does not name the identity.

@@ -6,15 +6,8 @@ use url::{Url, form_urlencoded};
 
 use super::call::Reason;
 
-/// The continuation of a list after a page.
-pub(super) enum Onward {
-    /// The page was the last one.
-    End,
-    /// The path and query of the next page, below the configured endpoint.
-    At(String),
-}
-
-/// Returns the continuation after the page `body` of the list that began at `start`.
+/// Returns the path and query of the page after the page `body` of the list that began at `start`, below the
+/// configured endpoint; none if the page was the last one.
 ///
 /// Only the query of a link is used. Services behind a proxy write links to hosts, schemes and paths that
 /// only they know, and the token may only go to the configured endpoint. Parameters that the link lacks are
@@ -28,11 +21,11 @@ pub(super) fn onward(
     headers: &HeaderMap,
     items_key: &str,
     start: &str,
-) -> Result<Onward, Reason> {
+) -> Result<Option<String>, Reason> {
     let Some(link) = next_link(body, items_key)? else {
         return match unknown_continuation(body, headers, items_key) {
             Some(said) => Err(Reason::UnknownPaging { said }),
-            None => Ok(Onward::End),
+            None => Ok(None),
         };
     };
     let (path, asked) = start.split_once('?').unwrap_or((start, ""));
@@ -52,7 +45,7 @@ pub(super) fn onward(
     let mut next = form_urlencoded::Serializer::new(String::new());
     next.extend_pairs(kept);
     next.extend_pairs(carried.iter());
-    Ok(Onward::At(format!("{path}?{}", next.finish())))
+    Ok(Some(format!("{path}?{}", next.finish())))
 }
 
 /// Returns the marker that a path carries.

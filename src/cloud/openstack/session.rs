@@ -104,7 +104,7 @@ impl std::fmt::Debug for Session {
 }
 
 /// A service of the catalog, and the version of its API that a call is written for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Service<'s> {
     /// The service's type: `compute`.
     pub name: &'s str,
@@ -128,9 +128,7 @@ impl<'s> Service<'s> {
         let account = self.account.map(|own| project.map_or(own, String::as_str));
         Self { account, ..self }
     }
-}
 
-impl<'s> Service<'s> {
     /// Returns the header that states the version of the API.
     #[must_use]
     pub fn version_header(&self) -> &'s str {
@@ -142,11 +140,7 @@ impl<'s> From<&'s str> for Service<'s> {
     fn from(name: &'s str) -> Self {
         Self {
             name,
-            api_version: None,
-            version_header: None,
-            headers: None,
-            admin_headers: None,
-            account: None,
+            ..Self::default()
         }
     }
 }
