@@ -66,57 +66,21 @@ use crate::domain::kinds::{
 use crate::domain::model::{Action, KindName, StepError};
 use crate::domain::text::did_you_mean;
 
+macro_rules! embedded {
+    ($($name:literal)*) => {
+        &[$((
+            concat!("kinds/openstack/", $name, ".toml"),
+            include_str!(concat!("../../../assets/kinds/openstack/", $name, ".toml")),
+        )),*]
+    };
+}
+
 /// The built-in files of this provider.
-pub const EMBEDDED: &[(&str, &str)] = &[
-    (
-        "kinds/openstack/block-storage.toml",
-        include_str!("../../../assets/kinds/openstack/block-storage.toml"),
-    ),
-    (
-        "kinds/openstack/compute.toml",
-        include_str!("../../../assets/kinds/openstack/compute.toml"),
-    ),
-    (
-        "kinds/openstack/dns.toml",
-        include_str!("../../../assets/kinds/openstack/dns.toml"),
-    ),
-    (
-        "kinds/openstack/identity.toml",
-        include_str!("../../../assets/kinds/openstack/identity.toml"),
-    ),
-    (
-        "kinds/openstack/image.toml",
-        include_str!("../../../assets/kinds/openstack/image.toml"),
-    ),
-    (
-        "kinds/openstack/key-manager.toml",
-        include_str!("../../../assets/kinds/openstack/key-manager.toml"),
-    ),
-    (
-        "kinds/openstack/load-balancer.toml",
-        include_str!("../../../assets/kinds/openstack/load-balancer.toml"),
-    ),
-    (
-        "kinds/openstack/network.toml",
-        include_str!("../../../assets/kinds/openstack/network.toml"),
-    ),
-    (
-        "kinds/openstack/network-more.toml",
-        include_str!("../../../assets/kinds/openstack/network-more.toml"),
-    ),
-    (
-        "kinds/openstack/object-store.toml",
-        include_str!("../../../assets/kinds/openstack/object-store.toml"),
-    ),
-    (
-        "kinds/openstack/orchestration.toml",
-        include_str!("../../../assets/kinds/openstack/orchestration.toml"),
-    ),
-    (
-        "kinds/openstack/shared-file-system.toml",
-        include_str!("../../../assets/kinds/openstack/shared-file-system.toml"),
-    ),
-];
+pub const EMBEDDED: &[(&str, &str)] = embedded! {
+    "block-storage" "compute" "dns" "identity" "image" "key-manager"
+    "load-balancer" "network" "network-more"
+    "object-store" "orchestration" "shared-file-system"
+};
 
 /// OpenStack as a provider of kinds.
 #[derive(Clone, Copy, Debug)]
@@ -140,89 +104,50 @@ pub enum FilterValues {
 }
 
 /// The words that apply to all calls of a service: `[defaults.call]` of a file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct ServiceCalls {
     /// The prefix of every path: `/v2.0`.
-    #[serde(default)]
     pub prefix: String,
     /// The microversion of every call, as the header `OpenStack-API-Version` names it: `compute 2.53`.
     pub api_version: Option<String>,
     /// The header that names the microversion, if it is not `OpenStack-API-Version`.
     pub version_header: Option<String>,
     /// Headers of every call: name → value.
-    #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// Headers without which an admin's calls reach only the rows of the admin's own project: name → value.
-    #[serde(default)]
     pub admin_headers: BTreeMap<String, String>,
     /// Other prefixes under which clients find the same resources.
-    #[serde(default)]
     pub also_at: Vec<String>,
     /// Whether clients may put the id of a project between the prefix and the rest of a path.
-    #[serde(default)]
     pub project_in_path: bool,
     /// Whether the endpoint ends with the account of the login's project.
-    #[serde(default)]
     pub account: bool,
     /// Whether a gate forwards all calls as they are.
-    #[serde(default)]
     pub unguarded: bool,
     /// The media type of clients' uploads: bodies of any size that name no resource.
     pub uploads: Option<String>,
-    /// The methods that a gate forwards to the service.
-    #[serde(default = "all_methods")]
+    /// The methods that a gate forwards to the service. In a file, none stands for the usual ones.
     pub methods: Vec<String>,
     /// How the service takes several values of a filter, if not as a list.
-    #[serde(default)]
     pub values: FilterValues,
     /// The filters whose values the service takes as a list.
-    #[serde(default)]
     pub listed: Vec<String>,
     /// Whether the service shows nothing to a login without a project, or refuses such a login.
-    #[serde(default)]
     pub needs_project: bool,
     /// The roles to which the service shows resources, in words. Empty if it shows them to any login.
-    #[serde(default)]
     pub shown_to: String,
     /// Rules for the service's answers, which come after the kind's own.
-    #[serde(default, rename = "answer")]
+    #[serde(rename = "answer")]
     pub answers: Vec<AnswerRule>,
 }
 
-impl Default for ServiceCalls {
-    fn default() -> Self {
-        Self {
-            prefix: String::new(),
-            api_version: None,
-            version_header: None,
-            headers: BTreeMap::new(),
-            admin_headers: BTreeMap::new(),
-            also_at: Vec::new(),
-            project_in_path: false,
-            account: false,
-            unguarded: false,
-            uploads: None,
-            methods: all_methods(),
-            values: FilterValues::default(),
-            listed: Vec::new(),
-            needs_project: false,
-            shown_to: String::new(),
-            answers: Vec::new(),
-        }
-    }
-}
-
 /// The methods of a service whose file lists none.
-fn all_methods() -> Vec<String> {
-    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-        .map(str::to_owned)
-        .into()
-}
+const USUAL_METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /// The calls of one kind: `[kind.X.call]`.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct RestCalls {
     /// The words that apply to all calls of the service.
     #[serde(skip)]
@@ -230,7 +155,6 @@ pub struct RestCalls {
     /// The microversion of the kind's calls, if it is not the service's.
     pub api_version: Option<String>,
     /// Whether a cloud whose service does not offer that microversion has no resources of the kind.
-    #[serde(default)]
     pub requires_api_version: bool,
     pub list: Option<ListCall>,
     pub delete: Option<CallTemplate>,
@@ -246,21 +170,17 @@ pub struct RestCalls {
     pub reset: Option<CallTemplate>,
     pub force: Option<CallTemplate>,
     /// The calls that create a resource under an id that may be used again (M6).
-    #[serde(default)]
     pub created: Vec<Created>,
     /// Whether ids may be used again, by calls that no gate reads.
-    #[serde(default)]
     pub natural: bool,
     /// Error types that mean that this very resource does not exist (I13).
-    #[serde(default)]
     pub not_found: Vec<String>,
     /// For services whose errors have no type: whole messages with the same meaning, with `{variables}`.
-    #[serde(default)]
     pub not_found_says: Vec<String>,
     /// The extension without which a cloud has no resources of the kind.
     pub requires_extension: Option<String>,
     /// The kind's own rules. After loading, the rules of the service and of every service follow them.
-    #[serde(default, rename = "answer")]
+    #[serde(rename = "answer")]
     pub answers: Vec<AnswerRule>,
 }
 
@@ -514,7 +434,11 @@ impl Provider for OpenStackKinds {
     }
 
     fn calls(&self, source: &Source) -> Result<BTreeMap<KindName, Arc<dyn KindCalls>>, KindsError> {
-        let file: File = source.parse()?;
+        let mut file: File = source.parse()?;
+        let methods = &mut file.defaults.call.methods;
+        if methods.is_empty() {
+            methods.extend(USUAL_METHODS.map(str::to_owned));
+        }
         let service = Arc::new(file.defaults.call);
         let kinds = file.kind.into_iter().filter(|(_, it)| it.native.is_none());
         let calls = kinds.map(|(name, OfKind { mut call, .. })| {
