@@ -34,13 +34,16 @@ pub(super) fn client_config(cloud: &CloudConfig) -> Result<ClientConfig, ConfigE
         .with_safe_default_protocol_versions()
         .map_err(unusable)?;
     let builder = match cacert {
-        _ if !verify => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anyone(provider))),
-        Some(path) => builder
-            .dangerous()
-            .with_custom_certificate_verifier(named(cloud, path, provider)?),
-        None => builder.with_platform_verifier().map_err(unusable)?,
+        None if *verify => builder.with_platform_verifier().map_err(unusable)?,
+        path => {
+            let path = path.as_ref().filter(|_| *verify);
+            let named = path.map(|path| named(cloud, path, provider.clone()));
+            let named = named.transpose()?;
+            let verifier = Arc::new(Verifier { named, provider });
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
+        }
     };
     let Some(path) = cert else {
         return Ok(builder.with_no_client_auth());
@@ -64,13 +67,13 @@ pub(super) fn client_config(cloud: &CloudConfig) -> Result<ClientConfig, ConfigE
         .map_err(|error| bad(cloud, "cert", format!("cannot be used: {error}")))
 }
 
-/// Makes a verifier that trusts the certificates of `cacert` and no others: servers whose certificate they
-/// signed, and a server that shows one of them itself.
+/// Trusts the certificates of `cacert` and no others: servers whose certificate they signed, and a server that
+/// shows one of them itself.
 fn named(
     cloud: &CloudConfig,
     path: &Path,
     provider: Arc<CryptoProvider>,
-) -> Result<Arc<Named>, ConfigError> {
+) -> Result<Named, ConfigError> {
     let pem = read(cloud, "cacert", path)?;
     let bundle: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let bundle = bundle.unwrap_or_default();
@@ -88,10 +91,10 @@ fn named(
     let by_authority = WebPkiServerVerifier::builder_with_provider(roots.into(), provider)
         .build()
         .map_err(|e| unusable(e.to_string()))?;
-    Ok(Arc::new(Named {
+    Ok(Named {
         by_authority,
         bundle,
-    }))
+    })
 }
 
 fn read(cloud: &CloudConfig, field: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
@@ -116,15 +119,26 @@ struct Named {
     bundle: Vec<CertificateDer<'static>>,
 }
 
-impl Named {
-    fn is_named(&self, shown: &CertificateDer<'_>) -> bool {
-        self.bundle
-            .iter()
-            .any(|named| named.as_ref() == shown.as_ref())
+/// Whether the only fault is that an authority's certificate is shown as a server's.
+fn is_for_its_kind(error: &rustls::Error) -> bool {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::Other(other)) => matches!(
+            other.0.downcast_ref::<webpki::Error>(),
+            Some(webpki::Error::CaUsedAsEndEntity)
+        ),
+        _ => false,
     }
 }
 
-impl ServerCertVerifier for Named {
+/// Checks that the server has the key of its certificate, and that the certificate is trusted.
+#[derive(Debug)]
+struct Verifier {
+    /// None for `verify: false`, which trusts any server.
+    named: Option<Named>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
@@ -133,15 +147,18 @@ impl ServerCertVerifier for Named {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let verified = self
-            .by_authority
-            .verify_server_cert(shown, intermediates, name, ocsp, now);
+        let Some(named) = &self.named else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let authority = &named.by_authority;
+        let verified = authority.verify_server_cert(shown, intermediates, name, ocsp, now);
         let Err(error) = verified else {
             return verified;
         };
         // webpki has checked the validity period before it refused an authority as a server, and the handshake
         // checks the signature.
-        if !is_for_its_kind(&error) || !self.is_named(shown) {
+        if !is_for_its_kind(&error) || !named.bundle.iter().any(|it| it.as_ref() == shown.as_ref())
+        {
             return Err(error);
         }
         verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
@@ -154,59 +171,7 @@ impl ServerCertVerifier for Named {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.by_authority
-            .verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.by_authority
-            .verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.by_authority.supported_verify_schemes()
-    }
-}
-
-/// Whether the only fault is that an authority's certificate is shown as a server's.
-fn is_for_its_kind(error: &rustls::Error) -> bool {
-    match error {
-        rustls::Error::InvalidCertificate(CertificateError::Other(other)) => matches!(
-            other.0.downcast_ref::<webpki::Error>(),
-            Some(webpki::Error::CaUsedAsEndEntity)
-        ),
-        _ => false,
-    }
-}
-
-/// `verify: false`: trusts any server. It still checks that the server has the key of its certificate.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
@@ -216,11 +181,12 @@ impl ServerCertVerifier for Anyone {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
     }
 }
