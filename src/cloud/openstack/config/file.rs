@@ -11,7 +11,7 @@ use serde::de::{
 };
 
 use super::error::ConfigError;
-use super::raw::{AUTH_FIELDS, RawCloud, is_cloud_field};
+use super::raw::{RawCloud, is_auth_field, is_cloud_field};
 use super::{Environment, Origin, Warning};
 
 /// Finds and reads the file of this stem: the one that the variable names, or the first one that exists. Adds the
@@ -349,7 +349,7 @@ impl<'de> Deserialize<'de> for RawCloud {
                             let values = map.next_value::<Option<OneOrMore>>()?;
                             cloud.insert(&key, values.map(|values| values.0.join(",")), false);
                         }
-                        known if AUTH_FIELDS.contains(&known) || is_cloud_field(known) => {
+                        known if is_auth_field(known) || is_cloud_field(known) => {
                             let value = map.next_value()?;
                             cloud.insert(&key, value, false);
                         }

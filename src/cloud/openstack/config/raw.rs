@@ -7,51 +7,19 @@ use super::error::nearest;
 use super::{Origin, Warning};
 
 /// Keys that say how to log in. A file may have them in `auth` or beside it.
-pub(super) const AUTH_FIELDS: &[&str] = &[
-    "auth_url",
-    "username",
-    "user_name",
-    "user_id",
-    "password",
-    "token",
-    "auth_token",
-    "project_id",
-    "project_name",
-    "tenant_id",
-    "tenant_name",
-    "user_domain_id",
-    "user_domain_name",
-    "project_domain_id",
-    "project_domain_name",
-    "domain_id",
-    "domain_name",
-    "default_domain",
-    "default_domain_id",
-    "default_domain_name",
-    "system_scope",
-    "application_credential_id",
-    "application_credential_name",
-    "application_credential_secret",
-];
+const AUTH_FIELDS: &str = "\
+    auth_url username user_name user_id password token auth_token project_id project_name \
+    tenant_id tenant_name user_domain_id user_domain_name project_domain_id project_domain_name \
+    domain_id domain_name default_domain default_domain_id default_domain_name system_scope \
+    application_credential_id application_credential_name application_credential_secret";
 
 /// Keys of a cloud that are read here.
-const CLOUD_FIELDS: &[&str] = &[
-    "auth_type",
-    "auth_plugin",
-    "profile",
-    "cloud",
-    "region_name",
-    "interface",
-    "endpoint_type",
-    "verify",
-    "insecure",
-    "cacert",
-    "cert",
-    "key",
-];
+const CLOUD_FIELDS: &str = "\
+    auth_type auth_plugin profile cloud region_name interface endpoint_type verify insecure \
+    cacert cert key";
 
 /// Keys whose values are a mapping or a list.
-const NESTED_FIELDS: &[&str] = &["auth", "regions"];
+const NESTED_FIELDS: &str = "auth regions";
 
 const OVERRIDE: &str = "_endpoint_override";
 
@@ -121,9 +89,8 @@ impl RawCloud {
         }
         let has = |key: &str| self.auth.contains_key(key) || self.fields.contains_key(key);
         let said = |key: &str| chosen.iter().any(|(said, _)| said == key);
-        let without_effect = OUTDONE
-            .into_iter()
-            .filter(|(name, id)| said(name) && !said(id) && has(id));
+        let is_outdone = |(name, id): &(&str, &str)| said(name) && !said(id) && has(id);
+        let without_effect = OUTDONE.into_iter().filter(is_outdone);
         without_effect
             .map(|(name, id)| (variable(name), id))
             .collect()
@@ -144,7 +111,8 @@ impl RawCloud {
     /// Returns a warning for each unknown key that looks like a known one. Other unknown keys belong to other
     /// clients, and are not mistakes.
     pub(super) fn unknown_fields(&self, cloud: &str) -> Vec<Warning> {
-        let known: Vec<&str> = [AUTH_FIELDS, CLOUD_FIELDS, NESTED_FIELDS].concat();
+        let known = [AUTH_FIELDS, CLOUD_FIELDS, NESTED_FIELDS];
+        let known: Vec<&str> = known.iter().flat_map(|words| words.split(' ')).collect();
         self.unknown
             .iter()
             .filter(|(field, _)| !field.ends_with("_api_version"))
@@ -200,7 +168,7 @@ impl RawCloud {
 
     /// Takes the value of a known key, or records an unknown key.
     pub(super) fn insert(&mut self, key: &str, value: Option<String>, in_auth: bool) {
-        let known = AUTH_FIELDS.contains(&key) || (!in_auth && is_cloud_field(key));
+        let known = is_auth_field(key) || (!in_auth && is_cloud_field(key));
         if !known {
             self.unknown.push((key.to_owned(), Origin::Environment));
         } else if let Some(value) = value {
@@ -208,39 +176,34 @@ impl RawCloud {
                 value: SecretString::from(value),
                 origin: Origin::Environment,
             };
-            let scalars = if in_auth {
-                &mut self.auth
-            } else {
-                &mut self.fields
+            let scalars = match in_auth {
+                true => &mut self.auth,
+                false => &mut self.fields,
             };
             scalars.insert(key.to_owned(), scalar);
         }
     }
 }
 
+pub(super) fn is_auth_field(key: &str) -> bool {
+    AUTH_FIELDS.split(' ').any(|known| known == key)
+}
+
 pub(super) fn is_cloud_field(key: &str) -> bool {
-    CLOUD_FIELDS.contains(&key) || key.ends_with(OVERRIDE)
+    CLOUD_FIELDS.split(' ').any(|known| known == key) || key.ends_with(OVERRIDE)
 }
 
 /// The keys that variables may set in the cloud that `OS_CLOUD` names, as in openstackclient. Only the file
 /// sets the user and the URL of the login.
-const CHOSEN_BY_VARIABLES: &[&str] = &[
-    "region_name",
-    "interface",
-    "cacert",
-    "cert",
-    "key",
-    "project_id",
-    "project_name",
-    "project_domain_id",
-    "project_domain_name",
-];
+const CHOSEN_BY_VARIABLES: &str = "\
+    region_name interface cacert cert key project_id project_name project_domain_id \
+    project_domain_name";
 
 /// Returns the keys of [`CHOSEN_BY_VARIABLES`] that variables set, with their values.
 pub(super) fn beside(variables: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    let chosen = CHOSEN_BY_VARIABLES.iter().filter_map(|key| {
+    let chosen = CHOSEN_BY_VARIABLES.split(' ').filter_map(|key| {
         let value = variables.get(&variable(key))?;
-        (!value.is_empty()).then(|| ((*key).to_owned(), value.clone()))
+        (!value.is_empty()).then(|| (key.to_owned(), value.clone()))
     });
     chosen.collect()
 }
@@ -264,7 +227,7 @@ pub(super) fn from_variables(variables: &BTreeMap<String, String>) -> Option<Raw
         }
         let key = key.to_lowercase();
         // OS_CLOUD chooses a cloud, whereas in a file `cloud` is an old name for `profile`.
-        if key != "cloud" && (AUTH_FIELDS.contains(&&*key) || is_cloud_field(&key)) {
+        if key != "cloud" && (is_auth_field(&key) || is_cloud_field(&key)) {
             cloud.insert(&key, Some(value.clone()), false);
         }
     }

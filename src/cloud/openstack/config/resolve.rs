@@ -79,7 +79,8 @@ pub enum Scope {
     Unscoped,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Interface {
     #[default]
     Public,
@@ -88,13 +89,8 @@ pub enum Interface {
 }
 
 impl Interface {
-    #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Public => "public",
-            Self::Internal => "internal",
-            Self::Admin => "admin",
-        }
+        self.into()
     }
 }
 
@@ -119,30 +115,11 @@ const AUTH_TYPES: [&str; 5] = [
 
 /// Login types that only other clients support. They need more than a file can hold, or a Keystone version
 /// that no longer exists.
-const ELSEWHERE: [&str; 22] = [
-    "v3oidcpassword",
-    "v3oidcauthcode",
-    "v3oidcclientcredentials",
-    "v3oidcaccesstoken",
-    "v3oidcdeviceauthz",
-    "v3totp",
-    "v3multifactor",
-    "v3kerberos",
-    "v3fedkerb",
-    "v3samlpassword",
-    "v3adfspassword",
-    "v3oauth1",
-    "v3oauth2clientcredential",
-    "v3oauth2mtlsclientcredential",
-    "v3tokenlessauth",
-    "v2password",
-    "v2token",
-    "kerberos",
-    "http_basic",
-    "none",
-    "noauth",
-    "admin_token",
-];
+const ELSEWHERE: &str = "\
+    v3oidcpassword v3oidcauthcode v3oidcclientcredentials v3oidcaccesstoken v3oidcdeviceauthz \
+    v3totp v3multifactor v3kerberos v3fedkerb v3samlpassword v3adfspassword v3oauth1 \
+    v3oauth2clientcredential v3oauth2mtlsclientcredential v3tokenlessauth v2password v2token \
+    kerberos http_basic none noauth admin_token";
 
 /// Resolves `raw` for `region`, or for the region that `raw` names itself.
 pub(super) fn resolve(
@@ -309,7 +286,7 @@ impl Fields<'_> {
         let known = AUTH_TYPES.iter().find(|known| **known == scalar.text());
         known.copied().ok_or_else(|| {
             let way_round = match scalar.text() {
-                known if ELSEWHERE.contains(&known) => {
+                known if ELSEWHERE.split(' ').any(|it| it == known) => {
                     "; log in this way once with openstackclient, create an application \
                      credential (`openstack application credential create`), and write it into \
                      clouds.yaml"
@@ -390,32 +367,25 @@ impl Fields<'_> {
         let Some(scalar) = self.beside(&["interface", "endpoint_type"]) else {
             return Ok(Vec::new());
         };
-        let one = |name: &str| match name.trim_end_matches("URL") {
+        let one = |name: &str| {
             // The old names have the suffix, as in publicURL.
-            "public" => Ok(Interface::Public),
-            "internal" => Ok(Interface::Internal),
-            "admin" => Ok(Interface::Admin),
-            other => {
-                let problem = format!("{other:?} is not one of public, internal, admin");
+            let name = name.trim().trim_end_matches("URL");
+            name.parse().map_err(|_| {
+                let problem = format!("{name:?} is not one of public, internal, admin");
                 let known = ["public", "internal", "admin"];
-                Err(self.bad("interface", scalar, problem, &known))
-            }
+                self.bad("interface", scalar, problem, &known)
+            })
         };
-        scalar
-            .text()
-            .split(',')
-            .map(|name| one(name.trim()))
-            .collect()
+        scalar.text().split(',').map(one).collect()
     }
 
     fn endpoint_overrides(&self) -> Result<BTreeMap<String, Url>, ConfigError> {
         let overrides = self.raw.fields.iter().filter_map(|(key, scalar)| {
             let service = key.strip_suffix("_endpoint_override")?;
-            Some((key, service, scalar))
+            let url = self.url(key, scalar);
+            Some(url.map(|url| (service.to_owned(), url)))
         });
-        overrides
-            .map(|(key, service, scalar)| Ok((service.to_owned(), self.url(key, scalar)?)))
-            .collect()
+        overrides.collect()
     }
 
     fn flag(&self, field: &str) -> Result<Option<bool>, ConfigError> {
