@@ -63,6 +63,11 @@ fn steady(last: DateTime<Utc>, passed: Duration, host: DateTime<Utc>) -> DateTim
 }
 
 impl Clock {
+    fn new(time: Time, dice: fastrand::Rng) -> Self {
+        let dice = Arc::new(Mutex::new(dice));
+        Self { time, dice }
+    }
+
     pub fn system() -> Self {
         Self::following(Arc::new(Utc::now))
     }
@@ -70,26 +75,19 @@ impl Clock {
     /// Makes a clock that follows a host's clock.
     pub fn following(host: Host) -> Self {
         let last = Arc::new(Mutex::new((host(), Instant::now())));
-        Self {
-            time: Time::Host(host, last),
-            dice: Arc::new(Mutex::new(fastrand::Rng::new())),
-        }
+        Self::new(Time::Host(host, last), fastrand::Rng::new())
     }
 
     /// Makes a clock that follows the clock of the tokio runtime in which this is called.
     pub fn simulated(start: DateTime<Utc>, seed: u64) -> Self {
-        Self {
-            time: Time::Simulated(start, Instant::now()),
-            dice: Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))),
-        }
+        let time = Time::Simulated(start, Instant::now());
+        Self::new(time, fastrand::Rng::with_seed(seed))
     }
 
     /// Returns a clock that stands still at this time until it is set.
     pub fn stopped_at(at: DateTime<Utc>) -> Self {
-        Self {
-            time: Time::Stopped(Arc::new(Mutex::new(at))),
-            dice: Arc::new(Mutex::new(fastrand::Rng::new())),
-        }
+        let time = Time::Stopped(Arc::new(Mutex::new(at)));
+        Self::new(time, fastrand::Rng::new())
     }
 
     /// Sets a stopped clock and its clones; does nothing to any other clock.

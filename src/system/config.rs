@@ -1,12 +1,11 @@
 //! Settings: an embedded default for every key, patched by the user's file.
 
-mod address;
+mod checks;
 mod choices;
 mod deployment;
 mod gate;
 mod kinds;
 mod load;
-mod nonsense;
 mod notify;
 mod paths;
 mod secret;
@@ -122,7 +121,7 @@ pub struct GcSettings {
     #[serde(with = "duration")]
     pub pending_max: Duration,
     /// Other values for a kind. The keys may be aliases until [`resolve_kinds`] has replaced them by names.
-    pub kind: std::collections::BTreeMap<String, GcKindSettings>,
+    pub kind: BTreeMap<String, GcKindSettings>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -177,7 +176,7 @@ pub struct ApiSettings {
     pub uids: BTreeMap<u32, Scope>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleSettings {
     /// What happens after a hang-up: with `background` a console with an engine of its own starts `gone --engine` in
@@ -236,9 +235,10 @@ pub enum Accent {
     Cyan,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnHangup {
+    #[default]
     Background,
     Stop,
 }
@@ -315,20 +315,7 @@ impl Default for GcSettings {
             max_attempts: 8,
             recreate_max: 3,
             pending_max: Duration::from_secs(10 * MINUTE),
-            kind: std::collections::BTreeMap::new(),
-        }
-    }
-}
-
-impl Default for ConsoleSettings {
-    fn default() -> Self {
-        Self {
-            on_hangup: OnHangup::Background,
-            theme: Theme::default(),
-            keys: BTreeMap::new(),
-            accent: BTreeMap::new(),
-            mouse: false,
-            alert: Alert::Off,
+            kind: BTreeMap::new(),
         }
     }
 }

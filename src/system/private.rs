@@ -74,6 +74,15 @@ impl std::fmt::Display for Uid {
     }
 }
 
+impl Untrusted {
+    fn owner(path: &Path, uid: u32) -> Self {
+        Self::Owner {
+            path: path.to_owned(),
+            owner: Uid(uid),
+        }
+    }
+}
+
 impl From<Untrusted> for io::Error {
     fn from(why: Untrusted) -> Self {
         Self::new(io::ErrorKind::PermissionDenied, why)
@@ -158,10 +167,7 @@ fn judge(
     trusted: Trusted,
 ) -> Result<(), Untrusted> {
     if !trusted.is(above.uid) {
-        return Err(Untrusted::Owner {
-            path: folder.to_owned(),
-            owner: Uid(above.uid),
-        });
+        return Err(Untrusted::owner(folder, above.uid));
     }
     let open = above.others_write();
     if open && !above.is_sticky() {
@@ -176,10 +182,7 @@ fn judge(
     };
     match known {
         true => Ok(()),
-        false => Err(Untrusted::Owner {
-            path: path.to_owned(),
-            owner: Uid(found.uid),
-        }),
+        false => Err(Untrusted::owner(path, found.uid)),
     }
 }
 
@@ -217,10 +220,8 @@ pub fn check_way(path: &Path, trusted: Trusted) -> io::Result<()> {
         if found.is_symlink() {
             links += 1;
             if links > LINKS_MAX {
-                return Err(Untrusted::Circle {
-                    path: path.to_owned(),
-                }
-                .into());
+                let path = path.to_owned();
+                return Err(Untrusted::Circle { path }.into());
             }
             let target = fs::read_link(&next)?;
             if target.is_absolute() {
@@ -263,12 +264,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
     check_way(path, trusted)?;
     let found = fs::metadata(path)?;
     if found.uid() != trusted.us {
-        let owner = Uid(found.uid());
-        return Err(Untrusted::Owner {
-            path: path.to_owned(),
-            owner,
-        }
-        .into());
+        return Err(Untrusted::owner(path, found.uid()).into());
     }
     if found.mode() & 0o077 == 0 {
         return Ok(());
@@ -307,10 +303,8 @@ fn ours(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     check_file(path, &found, Trusted::us())?;
     // An attacker may have given a victim's file this second name in a folder of his own.
     if found.nlink() > 1 {
-        return Err(Untrusted::Linked {
-            path: path.to_owned(),
-        }
-        .into());
+        let path = path.to_owned();
+        return Err(Untrusted::Linked { path }.into());
     }
     if found.mode() & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?;
@@ -398,29 +392,23 @@ fn careful() -> i32 {
 }
 
 fn check_file(path: &Path, found: &Metadata, trusted: Trusted) -> Result<(), Untrusted> {
-    let path = path.to_owned();
     match (found.is_file(), trusted.is(found.uid())) {
-        (false, _) => Err(Untrusted::NoFile { path }),
-        (true, false) => Err(Untrusted::Owner {
-            path,
-            owner: Uid(found.uid()),
+        (false, _) => Err(Untrusted::NoFile {
+            path: path.to_owned(),
         }),
+        (true, false) => Err(Untrusted::owner(path, found.uid())),
         (true, true) => Ok(()),
     }
 }
 
 /// Words the error for a path that is a link, since the system says "too many levels of symbolic links".
 fn explain_link(path: &Path, error: io::Error) -> io::Error {
-    match error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
-        true => io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!(
-                "{} is a symbolic link, which is not followed",
-                path.display()
-            ),
-        ),
-        false => error,
+    if error.raw_os_error() != Some(rustix::io::Errno::LOOP.raw_os_error()) {
+        return error;
     }
+    let path = path.display();
+    let message = format!("{path} is a symbolic link, which is not followed");
+    io::Error::new(io::ErrorKind::PermissionDenied, message)
 }
 
 #[cfg(test)]

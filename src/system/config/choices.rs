@@ -9,21 +9,13 @@ use super::load::parse;
 use crate::system::private;
 
 /// The tables of the settings that the console writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ChoiceTable {
     /// The views, by name.
     Views,
     /// The columns that lists show, by the word of their pane, and those of trees.
     Columns,
-}
-
-impl ChoiceTable {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Views => "views",
-            Self::Columns => "columns",
-        }
-    }
 }
 
 /// A choice that a person made in the console.
@@ -55,7 +47,7 @@ pub fn save_choice(file: &Path, choice: &Choice) -> Result<(), String> {
         Err(error) => return Err(error.to_string()),
     };
     let mut document: DocumentMut = text.parse().map_err(|error| format!("{error}"))?;
-    let (table, name) = (choice.table.name(), choice.name.as_str());
+    let (table, name): (&str, _) = (choice.table.into(), choice.name.as_str());
     let entries = document.entry(table).or_insert(Item::Table(Table::new()));
     let entries = entries.as_table_like_mut();
     let entries = entries.ok_or_else(|| format!("{table} is not a table"))?;

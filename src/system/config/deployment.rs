@@ -7,9 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::address::{is_this_machine, wrong_url};
+use super::checks::{EMPTY, ZERO, is_this_machine, nonsense, wrong_url};
 use super::duration;
-use super::nonsense::nonsense;
 use super::secret::exposed;
 use crate::domain::model::Site;
 use crate::domain::peers::{Deployment, wrong_deployment_name};
@@ -127,10 +126,10 @@ pub(super) fn first_nonsense(deployment: &DeploymentSettings) -> Option<(String,
         return nonsense("deployment.name", &why);
     }
     if service.is_empty() {
-        return nonsense("deployment.service", "must not be empty");
+        return nonsense("deployment.service", EMPTY);
     }
     if deployment.heartbeat.is_zero() {
-        return nonsense("deployment.heartbeat", "must be longer than 0s");
+        return nonsense("deployment.heartbeat", ZERO);
     }
     if let Some((key, why)) = wrong_listener(deployment) {
         return nonsense(&format!("deployment.{key}"), why);
@@ -175,7 +174,7 @@ fn wrong_peer(deployment: &DeploymentSettings, position: usize) -> Option<(&'sta
     }
     for (key, value) in [("service", &peer.service), ("region", &peer.region)] {
         if value.is_empty() {
-            return Some((key, "must not be empty".to_owned()));
+            return Some((key, EMPTY.to_owned()));
         }
     }
     let is_peer = |service: &str, region: &str| peer.service == service && peer.region == region;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::checks::{EMPTY, ZERO, first_wrong};
 use super::duration;
-use super::nonsense::nonsense;
 use crate::domain::model::Site;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,8 +91,11 @@ impl Upstream {
 }
 
 /// The kind of clients that read and write through a gate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum GateSource {
     #[default]
     User,
@@ -104,11 +107,7 @@ pub enum GateSource {
 
 impl GateSource {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Local => "local",
-            Self::Central => "central",
-        }
+        self.into()
     }
 }
 
@@ -136,44 +135,45 @@ fn plain_wait() -> Duration {
 
 pub(super) fn first_nonsense(gates: &[GateSettings]) -> Option<(String, String)> {
     gates.iter().enumerate().find_map(|(position, gate)| {
-        let at = |key: &str| format!("gate[{position}].{key}");
         let taken = |other: &GateSettings| other.listen == gate.listen && gate.listen.port() != 0;
-        if gates.iter().take(position).any(taken) {
-            return nonsense(&at("listen"), "is another gate's address already");
-        }
-        let Upstream {
-            cloud,
-            region,
-            service,
-        } = &gate.upstream;
-        for (key, value) in [("cloud", cloud), ("region", region), ("service", service)] {
-            if value.is_empty() {
-                return nonsense(&at(&format!("upstream.{key}")), "must not be empty");
-            }
-        }
-        if gate.limits.connections == 0 {
-            return nonsense(&at("limits.connections"), "must be at least 1");
-        }
-        if !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&gate.limits.head_bytes) {
-            let message = "must be from 8192 to 1048576";
-            return nonsense(&at("limits.head_bytes"), message);
-        }
-        for (key, limit) in [
-            ("head_timeout", gate.limits.head_timeout),
-            ("answer_timeout", gate.limits.answer_timeout),
-        ] {
-            if limit.is_zero() {
-                return nonsense(&at(&format!("limits.{key}")), "must be longer than 0s");
-            }
-        }
-        if gate.trust.is_some() && gate.source != GateSource::User {
-            let message = "has an effect only if source is \"user\": remove it, or change source";
-            return nonsense(&at("trust"), message);
-        }
-        if gate.trust.as_ref().is_some_and(|it| it.from.is_empty()) {
-            let message = "needs at least one network, such as 10.0.0.0/8";
-            return nonsense(&at("trust.from"), message);
-        }
-        None
+        let (upstream, limits) = (&gate.upstream, &gate.limits);
+        let has_no_network = gate.trust.as_ref().is_some_and(|it| it.from.is_empty());
+        let settings = [
+            (
+                gates.iter().take(position).any(taken),
+                "listen",
+                "is another gate's address already",
+            ),
+            (upstream.cloud.is_empty(), "upstream.cloud", EMPTY),
+            (upstream.region.is_empty(), "upstream.region", EMPTY),
+            (upstream.service.is_empty(), "upstream.service", EMPTY),
+            (
+                limits.connections == 0,
+                "limits.connections",
+                "must be at least 1",
+            ),
+            (
+                !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&limits.head_bytes),
+                "limits.head_bytes",
+                "must be from 8192 to 1048576",
+            ),
+            (limits.head_timeout.is_zero(), "limits.head_timeout", ZERO),
+            (
+                limits.answer_timeout.is_zero(),
+                "limits.answer_timeout",
+                ZERO,
+            ),
+            (
+                gate.trust.is_some() && gate.source != GateSource::User,
+                "trust",
+                "has an effect only if source is \"user\": remove it, or change source",
+            ),
+            (
+                has_no_network,
+                "trust.from",
+                "needs at least one network, such as 10.0.0.0/8",
+            ),
+        ];
+        first_wrong(&format!("gate[{position}]."), settings)
     })
 }

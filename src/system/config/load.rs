@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
-use super::nonsense::nonsense;
+use super::checks::{ZERO, first_wrong, nonsense};
 use super::{Settings, Surroundings, deployment, gate, notify};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
@@ -151,11 +151,12 @@ impl Source<'_> {
     /// Rewords an error of serde, which puts an unknown key and the known keys into backticks, and nothing else.
     fn shape_error(&self, path: String, error: &toml::de::Error) -> ConfigError {
         let message = error.message();
+        let mut words = message.split('`').skip(1).step_by(2);
+        let unknown = words.next().unwrap_or_default();
+        let known: Vec<&str> = words.collect();
+        let near = did_you_mean(unknown, known.iter().copied());
         if message.starts_with("unknown variant") {
-            let mut words = message.split('`').skip(1).step_by(2);
-            let unknown = words.next().unwrap_or_default();
-            let message = format!("{message}{}", did_you_mean(unknown, words));
-            return self.error(error.span(), path, &message);
+            return self.error(error.span(), path, &format!("{message}{near}"));
         }
         if !message.starts_with("unknown field") {
             let message = message
@@ -164,15 +165,11 @@ impl Source<'_> {
                 .replace("expected f64", "expected a number");
             return self.error(error.span(), path, &message);
         }
-        let mut words = message.split('`').skip(1).step_by(2);
-        let unknown = words.next().unwrap_or_default();
-        let known: Vec<&str> = words.collect();
         let key = match path.as_str() {
             "." | "" => unknown.to_owned(),
             path if path == unknown || path.ends_with(&format!(".{unknown}")) => path.to_owned(),
             path => format!("{path}.{unknown}"),
         };
-        let near = did_you_mean(unknown, known.iter().copied());
         let message = format!("unknown key{near} (known here: {})", known.join(", "));
         self.error(error.span(), key, &message)
     }
@@ -217,77 +214,67 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
     if scheme.is_some_and(|(scheme, _)| !["postgres", "postgresql"].contains(&scheme)) {
         let message = "is not supported by this version: give the path of a file, or \
              postgres://USER@HOST/DATABASE";
-        return Some(("ledger.path".to_owned(), message.to_owned()));
+        return nonsense("ledger.path", message);
     }
-    if engine.concurrency == 0 {
-        return nonsense("engine.concurrency", "must be at least 1");
-    }
-    if engine.concurrency_max < engine.concurrency {
-        return nonsense(
+    let own = [
+        (
+            engine.concurrency == 0,
+            "engine.concurrency",
+            "must be at least 1",
+        ),
+        (
+            engine.concurrency_max < engine.concurrency,
             "engine.concurrency_max",
             "must not be less than engine.concurrency",
-        );
-    }
-    let durations = [
-        ("ledger.retention", ledger.retention),
-        ("engine.call_timeout", engine.call_timeout),
-        ("engine.verify_timeout", engine.verify_timeout),
-        ("engine.sweep", engine.sweep),
-        ("engine.sign_in_every", engine.sign_in_every),
-        ("engine.read_patience", engine.read_patience),
-        ("gc.pending_max", gc.pending_max),
+        ),
+        (ledger.retention.is_zero(), "ledger.retention", ZERO),
+        (engine.call_timeout.is_zero(), "engine.call_timeout", ZERO),
+        (
+            engine.verify_timeout.is_zero(),
+            "engine.verify_timeout",
+            ZERO,
+        ),
+        (engine.sweep.is_zero(), "engine.sweep", ZERO),
+        (engine.sign_in_every.is_zero(), "engine.sign_in_every", ZERO),
+        (engine.read_patience.is_zero(), "engine.read_patience", ZERO),
+        (gc.pending_max.is_zero(), "gc.pending_max", ZERO),
+        (
+            engine.lease() <= engine.call_timeout,
+            "engine.lease",
+            "must be longer than engine.call_timeout",
+        ),
+        (
+            !(0.0..=1.0).contains(&gc.jitter),
+            "gc.jitter",
+            "must be between 0 and 1",
+        ),
     ];
-    for (key, value) in durations {
-        if value == Duration::ZERO {
-            return nonsense(key, "must be longer than 0s");
-        }
-    }
-    if engine.lease() <= engine.call_timeout {
-        return nonsense("engine.lease", "must be longer than engine.call_timeout");
-    }
-    if !(0.0..=1.0).contains(&gc.jitter) {
-        return nonsense("gc.jitter", "must be between 0 and 1");
-    }
-    if let Some(found) = schedule_nonsense("gc", Some(&gc.schedule), Some(gc.max_attempts)) {
-        return Some(found);
-    }
-    for (kind, own) in &gc.kind {
-        let at = format!("gc.kind.{kind}");
-        if let Some(found) = schedule_nonsense(&at, own.schedule.as_deref(), own.max_attempts) {
-            return Some(found);
-        }
-    }
-    if let Some(found) = mapping_nonsense(&settings.mapping) {
-        return Some(found);
-    }
-    if let Some(found) = gate::first_nonsense(&settings.gate) {
-        return Some(found);
-    }
-    if let Some(found) = notify::first_nonsense(&settings.notify) {
-        return Some(found);
-    }
-    if let Some(found) = settings
-        .deployment
-        .as_ref()
-        .and_then(deployment::first_nonsense)
-    {
-        return Some(found);
+    let of_kinds = || {
+        gc.kind.iter().find_map(|(kind, own)| {
+            let at = format!("gc.kind.{kind}.");
+            schedule_nonsense(&at, own.schedule.as_deref(), own.max_attempts)
+        })
+    };
+    let found = first_wrong("", own)
+        .or_else(|| schedule_nonsense("gc.", Some(&gc.schedule), Some(gc.max_attempts)))
+        .or_else(of_kinds)
+        .or_else(|| mapping_nonsense(&settings.mapping))
+        .or_else(|| gate::first_nonsense(&settings.gate))
+        .or_else(|| notify::first_nonsense(&settings.notify))
+        .or_else(|| deployment::first_nonsense(settings.deployment.as_ref()?));
+    if found.is_some() {
+        return found;
     }
     let mut reasons = settings.guard.reason.iter();
     if let Some((cloud, _)) = reasons.find(|(_, pattern)| pattern.trim().is_empty()) {
         let message = "must not be empty; write \"*\" for any reason, or a pattern like \"OPS-*\"";
-        return Some((format!("guard.reason.{cloud}"), message.to_owned()));
+        return nonsense(&format!("guard.reason.{cloud}"), message);
     }
-    settings
-        .guard
-        .protect
-        .iter()
-        .position(|rule| *rule == super::ProtectRule::default())
-        .map(|position| {
-            let message = "a rule needs at least one of kind, tag, name, project, younger_than, \
-                           older_than: without any, it does not say what to protect";
-            (format!("guard.protect[{position}]"), message.to_owned())
-        })
+    let mut rules = settings.guard.protect.iter();
+    let empty = rules.position(|rule| *rule == super::ProtectRule::default())?;
+    let message = "a rule needs at least one of kind, tag, name, project, younger_than, older_than: without any, \
+                   it does not say what to protect";
+    nonsense(&format!("guard.protect[{empty}]"), message)
 }
 
 fn schedule_nonsense(
@@ -295,41 +282,49 @@ fn schedule_nonsense(
     schedule: Option<&[Duration]>,
     max_attempts: Option<u32>,
 ) -> Option<(String, String)> {
-    if schedule.is_some_and(<[Duration]>::is_empty) {
-        return nonsense(&format!("{at}.schedule"), "needs at least one wait");
-    }
-    if schedule.is_some_and(|waits| waits.contains(&Duration::ZERO)) {
-        return nonsense(
-            &format!("{at}.schedule"),
-            "each wait must be longer than 0s",
-        );
-    }
-    if max_attempts == Some(0) {
-        return nonsense(&format!("{at}.max_attempts"), "must be at least 1");
-    }
-    None
+    let has_zero = schedule.is_some_and(|waits| waits.contains(&Duration::ZERO));
+    let settings = [
+        (
+            schedule.is_some_and(<[Duration]>::is_empty),
+            "schedule",
+            "needs at least one wait",
+        ),
+        (has_zero, "schedule", "each wait must be longer than 0s"),
+        (
+            max_attempts == Some(0),
+            "max_attempts",
+            "must be at least 1",
+        ),
+    ];
+    first_wrong(at, settings)
 }
 
 fn mapping_nonsense(mapping: &[Mapping]) -> Option<(String, String)> {
     mapping.iter().enumerate().find_map(|(position, mapping)| {
-        let at = |key: &str| format!("mapping[{position}].{key}");
+        let Mapping {
+            central, locals, ..
+        } = mapping;
         let no_region = |site: &Site| site.cloud().is_none();
-        let twice = |site: &Site| mapping.locals.iter().filter(|it| *it == site).count() > 1;
-        if no_region(&mapping.central) {
-            return nonsense(&at("central"), "must be CLOUD/REGION");
-        }
-        if mapping.locals.is_empty() {
-            return nonsense(&at("locals"), "needs at least one CLOUD/REGION");
-        }
-        if mapping.locals.iter().any(no_region) {
-            return nonsense(&at("locals"), "each must be CLOUD/REGION");
-        }
-        if mapping.locals.iter().any(twice) {
-            return nonsense(&at("locals"), "names a site twice");
-        }
-        if mapping.locals.contains(&mapping.central) {
-            return nonsense(&at("locals"), "must not name the central site itself");
-        }
-        None
+        let twice = |site: &Site| locals.iter().filter(|it| *it == site).count() > 1;
+        let settings = [
+            (no_region(central), "central", "must be CLOUD/REGION"),
+            (
+                locals.is_empty(),
+                "locals",
+                "needs at least one CLOUD/REGION",
+            ),
+            (
+                locals.iter().any(no_region),
+                "locals",
+                "each must be CLOUD/REGION",
+            ),
+            (locals.iter().any(twice), "locals", "names a site twice"),
+            (
+                locals.contains(central),
+                "locals",
+                "must not name the central site itself",
+            ),
+        ];
+        first_wrong(&format!("mapping[{position}]."), settings)
     })
 }

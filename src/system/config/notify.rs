@@ -8,9 +8,8 @@ use lettre::message::Mailbox;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use super::address::{is_this_machine, wrong_url};
+use super::checks::{is_this_machine, nonsense, wrong_url};
 use super::duration;
-use super::nonsense::nonsense;
 use super::secret::exposed;
 use crate::domain::duration::{HOUR, MINUTE};
 
@@ -131,10 +130,8 @@ fn wrong_mail(mail: &MailSettings) -> Option<(String, String)> {
     }
     let server = mail.server.as_str();
     if server.is_empty() {
-        return wrong(
-            "server",
-            "is missing; write the SMTP server's name".to_owned(),
-        );
+        let why = "is missing; write the SMTP server's name";
+        return wrong("server", why.to_owned());
     }
     if server.parse::<IpAddr>().is_err() && Host::parse(server).is_err() {
         return wrong("server", format!("\"{server}\" is not a host name"));
@@ -172,20 +169,14 @@ fn wrong_address(text: &str) -> Option<String> {
 pub(super) fn exposed_secret(notify: &NotifySettings) -> Option<(String, String)> {
     let webhook = notify.webhook.as_ref();
     let mail = notify.mail.as_ref();
+    let token = webhook.and_then(|webhook| webhook.token_file.as_deref());
+    let password = mail.and_then(|mail| mail.password_file.as_deref());
     let files = [
-        (
-            "notify.webhook.token_file",
-            webhook.and_then(|webhook| webhook.token_file.as_deref()),
-        ),
-        (
-            "notify.mail.password_file",
-            mail.and_then(|mail| mail.password_file.as_deref()),
-        ),
+        ("notify.webhook.token_file", token),
+        ("notify.mail.password_file", password),
     ];
-    for (key, file) in files {
-        if let Some(why) = file.and_then(|file| exposed(file).err()) {
-            return nonsense(key, &why);
-        }
-    }
-    None
+    files.into_iter().find_map(|(key, file)| {
+        let why = exposed(file?).err()?;
+        nonsense(key, &why)
+    })
 }

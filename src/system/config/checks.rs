@@ -1,8 +1,26 @@
-//! Addresses to which secrets are sent: over TLS, or to this machine.
+//! Checks that several tables of the settings share.
 
 use url::{Host, Url};
 
-/// Returns what is wrong with a URL. The URL may contain a secret, so the text does not repeat it.
+pub(super) const EMPTY: &str = "must not be empty";
+pub(super) const ZERO: &str = "must be longer than 0s";
+
+/// Returns the key of a setting, and what is wrong with its value.
+pub(super) fn nonsense(key: &str, message: &str) -> Option<(String, String)> {
+    Some((key.to_owned(), message.to_owned()))
+}
+
+/// Returns the first setting below a key that is wrong, and why. Each is given as whether it is wrong, its key and the
+/// reason.
+pub(super) fn first_wrong<const N: usize>(
+    below: &str,
+    settings: [(bool, &str, &str); N],
+) -> Option<(String, String)> {
+    let (_, key, why) = settings.into_iter().find(|(is_wrong, ..)| *is_wrong)?;
+    nonsense(&format!("{below}{key}"), why)
+}
+
+/// Returns what is wrong with a URL to which secrets are sent: it must lead over TLS, or to this machine. The URL may contain a secret, so the text does not repeat it.
 pub(super) fn wrong_url(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some("is missing; write url = \"https://HOST/PATH\"".to_owned());
