@@ -4,7 +4,6 @@
 //! volume has the same text for every cause.
 mod attachments;
 mod copies;
-mod groups;
 mod states;
 mod volumes;
 
@@ -26,11 +25,11 @@ pub(super) static API: Api = Api {
     hooks: &[
         ("attachment", attachments::ATTACHMENT),
         ("backup", copies::BACKUP),
-        ("group_snapshot", groups::GROUP_SNAPSHOT),
+        ("group_snapshot", volumes::GROUP_SNAPSHOT),
         ("group_type", TYPE),
         ("volume_type", TYPE),
         ("volume", volumes::VOLUME),
-        ("volume_group", groups::GROUP),
+        ("volume_group", volumes::GROUP),
         ("volume_snapshot", copies::SNAPSHOT),
         ("volume_transfer", volumes::TRANSFER),
     ],

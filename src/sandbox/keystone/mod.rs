@@ -1,10 +1,8 @@
 //! Keystone v3: projects, users, domains and regions by the common methods; tokens and the catalog.
 //!
 //! Unlike the other services it belongs to no region: all regions share it, and check the tokens that it issues.
-mod access_rules;
 mod changes;
-mod login;
-mod shown;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,7 +17,7 @@ use super::core::{
     Session, Shape, Tables, Undo, WorldOptions, refuse_if, resource,
 };
 
-use access_rules::AccessRule;
+use changes::AccessRule;
 
 /// The password of both users.
 pub(super) const PASSWORD: &str = "secret";
@@ -42,7 +40,7 @@ pub(super) static API: Api = Api {
     ],
     own: |_, _, _| Ok(None),
     list_query,
-    page: |kind, call, page| shown::listed(call, kind.plural, page.items),
+    page: |kind, call, page| tokens::listed(call, kind.plural, page.items),
     refuse: |refusal, _| refusal.keystone(),
 };
 

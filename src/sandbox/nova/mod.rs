@@ -5,7 +5,6 @@
 mod actions;
 mod devices;
 mod lists;
-mod others;
 mod servers;
 mod states;
 
@@ -17,10 +16,10 @@ use super::core::{Api, Call, Handled, Refusal, Session, Tables};
 pub(super) static API: Api = Api {
     tables: LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/compute.toml"))),
     hooks: &[
-        ("compute_flavor", others::FLAVOR),
-        ("keypair", others::KEYPAIR),
+        ("compute_flavor", servers::FLAVOR),
+        ("keypair", servers::KEYPAIR),
         ("server", servers::SERVER),
-        ("server_group", others::SERVER_GROUP),
+        ("server_group", servers::SERVER_GROUP),
     ],
     own,
     list_query: lists::list_query,
@@ -36,7 +35,7 @@ fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
     match (call.method.as_str(), path) {
         ("DELETE", Some(["os-keypairs", name])) => {
-            others::delete_key(session, call, name).map(Some)
+            servers::delete_key(session, call, name).map(Some)
         }
         _ => Ok(None),
     }

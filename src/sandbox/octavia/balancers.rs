@@ -4,9 +4,8 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::contents::BALANCER;
-use super::pending::{self, STATUS, Status, begin};
-use super::{children, graph, refused};
+use super::pending::{self, BALANCER, STATUS, Status, begin};
+use super::{children, refused};
 use crate::sandbox::core::{
     Body, Call, Hooks, Refusal, Result, Row, Session, Store, id_in, refuse_if,
 };
@@ -64,7 +63,7 @@ fn create(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> 
     row.set("vip_network_id", placement.network.to_string());
     let balancer = row.clone();
     let id = session.put(row);
-    graph::create(session, &balancer, body)?;
+    children::create_all(session, &balancer, body)?;
     begin(session, id, Status::PendingCreate);
     session.edit(BALANCER, id, |row| row.updated = None);
     Ok(id)

@@ -4,8 +4,6 @@
 //! The port of a VIP is created and deleted by Neutron's rules, so it blocks the deletion of its network.
 mod balancers;
 mod children;
-mod contents;
-mod graph;
 mod pending;
 
 use std::fmt::Display;
@@ -26,7 +24,7 @@ pub(super) static API: Api = Api {
         Tables::read(include_str!("../../../assets/sandbox/load-balancer.toml"))
     }),
     hooks: &[
-        (contents::BALANCER, balancers::LOAD_BALANCER),
+        (pending::BALANCER, balancers::LOAD_BALANCER),
         ("listener", children::CHILD),
         ("pool", children::CHILD),
         ("member", children::CHILD),
