@@ -2,21 +2,18 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `wire`, `caller`, `ids` | calls and answers; the rights of a caller; ids from a seed |
+//! | `wire` | calls, the rights of their callers, and answers |
 //! | `attribute`, `kind` | services and their kinds, as tables |
-//! | `row`, `store` | one resource of any kind; all of them, with indexes and a journal |
+//! | `row`, `store` | one resource of any kind; all of them, with indexes, a journal and ids from a seed |
 //! | `session` | the rights and the changes of a call, and the hooks: rules that no table can express |
 //! | `body`, `lists` | the checks of a body; filters, order and pages |
 //! | `api`, `resource` | the functions of a service; the methods that all kinds share |
-//! | `revival`, `pace`, `region` | how rows are revived; how fast answers leave; a region with its rows |
+//! | `revival`, `region` | how rows are revived; a region with its rows, and how fast its answers leave |
 mod api;
 mod attribute;
 pub(crate) mod body;
-mod caller;
-mod ids;
 mod kind;
 mod lists;
-mod pace;
 mod region;
 pub(crate) mod resource;
 mod revival;
@@ -27,18 +24,15 @@ mod wire;
 
 pub(crate) use api::{Api, PathMatch};
 pub(crate) use attribute::{ADMIN_SEES, REQUIRED, Shape};
-pub(crate) use caller::Caller;
-pub(crate) use ids::Ids;
 pub(crate) use kind::{Body, Kind, Service, Tables};
 pub(crate) use lists::{
     Condition, ListQuery, Page, TAG_FILTERS, filters, is_set, linked, newest_first, sorts, values,
 };
-pub(crate) use pace::Limits;
-pub(crate) use region::Region;
+pub(crate) use region::{Limits, Region};
 pub(crate) use row::{Course, End, Row};
 pub use session::WorldOptions;
 pub(crate) use session::{Hooks, Session, id_in};
-pub(crate) use store::{Store, Undo, number_of};
+pub(crate) use store::{Ids, Store, Undo, number_of};
 pub(crate) use wire::{
-    Answer, Call, Content, Handled, Refusal, Result, query_pairs, refuse_if, title,
+    Answer, Call, Caller, Content, Handled, Refusal, Result, query_pairs, refuse_if, title,
 };

@@ -10,11 +10,10 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::attribute::{ADMIN_SEES, Attribute, HIDDEN};
-use super::caller::Caller;
 use super::kind::{Body, Kind, Reference};
 use super::row::{Course, End, Row};
 use super::store::{Store, Undo};
-use super::wire::{Call, Handled, Refusal, Result, refuse_if};
+use super::wire::{Call, Caller, Handled, Refusal, Result, refuse_if};
 
 /// The rules of a kind that differ from the common ones.
 pub(crate) struct Hooks {

@@ -1,17 +1,14 @@
 //! Neutron v2.0 of one region: its kinds with their rules, and how it reads lists and refuses calls.
 mod addresses;
 mod devices;
-mod extensions;
 mod floating_ips;
 mod groups;
-mod interfaces;
 mod lists;
 mod networks;
 mod others;
+mod paths;
 mod ports;
 mod routers;
-mod subnets;
-mod tags;
 mod trunks;
 
 use std::fmt::Display;
@@ -44,8 +41,8 @@ pub(super) static API: Api = Api {
         ("security_group", groups::SECURITY_GROUP),
         ("security_group_rule", groups::RULE),
         ("segment", networks::SEGMENT),
-        ("subnet", subnets::SUBNET),
-        ("subnet_pool", subnets::SUBNET_POOL),
+        ("subnet", networks::SUBNET),
+        ("subnet_pool", networks::SUBNET_POOL),
         ("trunk", trunks::TRUNK),
     ],
     own,
@@ -73,7 +70,7 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
     let Some(path) = path else {
         return Ok(None);
     };
-    if let Some(answer) = extensions::answer(path)? {
+    if let Some(answer) = paths::root(path)? {
         return Ok(Some(answer));
     }
     let Some(matched) = API.match_path(path) else {
@@ -85,7 +82,7 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
             Ok(None)
         }
         [id, "tags", rest @ ..] if matched.kind.attribute("tags").is_some() => {
-            tags::answer(session, call, matched.kind, id, rest).map(Some)
+            paths::tags(session, call, matched.kind, id, rest).map(Some)
         }
         _ => Ok(None),
     }

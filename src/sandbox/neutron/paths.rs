@@ -1,10 +1,11 @@
-//! The tags of a resource: `/{collection}/{id}/tags` and `/{collection}/{id}/tags/{tag}`.
+//! Paths that no kind's table has: the tags of a resource (`/{collection}/{id}/tags`, also with `/{tag}`), the list of
+//! extensions, and the empty list of resources at the root.
 use serde_json::{Value, json};
 
 use super::refused;
-use crate::sandbox::core::{Answer, Call, Kind, Result, Session};
+use crate::sandbox::core::{Answer, Call, Handled, Kind, Result, Session};
 
-pub(super) fn answer(
+pub(super) fn tags(
     session: &mut Session<'_>,
     call: &Call<'_>,
     kind: &'static Kind,
@@ -46,4 +47,25 @@ pub(super) fn answer(
     session.edit(kind.name, row.id, |row| row.set("tags", tags));
     session.raise_revision(kind.name, row.id);
     Ok(answer)
+}
+
+/// The extensions of this release of Neutron.
+const EXTENSIONS: &str = include_str!("../../../assets/sandbox/extensions.txt");
+
+/// Answers a call of the root or of the extensions; `None` for other paths.
+pub(super) fn root(path: &[&str]) -> Handled {
+    let mut extensions = EXTENSIONS.split_whitespace();
+    Ok(Some(Answer::ok(match path {
+        [] => json!({"resources": []}),
+        ["extensions"] => json!({"extensions": extensions.map(shown).collect::<Value>()}),
+        ["extensions", alias] if extensions.any(|known| known == *alias) => {
+            json!({"extension": shown(alias)})
+        }
+        ["extensions", _] => return Err(refused("no_page", &[])),
+        _ => return Ok(None),
+    })))
+}
+
+fn shown(alias: &str) -> Value {
+    json!({"name": alias, "alias": alias, "description": "", "updated": "2016-01-01T10:00:00-00:00", "links": []})
 }
