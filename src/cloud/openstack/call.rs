@@ -138,7 +138,6 @@ fn with_id(request_id: &Option<String>) -> String {
 impl CallError {
     /// Returns the answer of the service or a proxy, if there was one, with the status, type and message by
     /// which to classify it.
-    #[must_use]
     pub fn remote(&self) -> Option<&RemoteError> {
         match &self.reason {
             Reason::Refused(remote) | Reason::Unauthorized(remote) => Some(remote),
@@ -149,7 +148,6 @@ impl CallError {
     }
 
     /// Returns the HTTP status, if an answer had a status that says something about the call.
-    #[must_use]
     pub fn status(&self) -> Option<u16> {
         match &self.reason {
             Reason::NotTheService { status, .. } | Reason::CutOff { status, .. } => Some(*status),
@@ -158,7 +156,6 @@ impl CallError {
     }
 
     /// Returns the remote request id, if an answer had one.
-    #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         match &self.reason {
             Reason::NotTheService { request_id, .. }
@@ -169,7 +166,6 @@ impl CallError {
     }
 
     /// Whether the login was refused, or its token again after a new login.
-    #[must_use]
     pub fn is_auth(&self) -> bool {
         match &self.reason {
             Reason::Unauthorized(_) => true,
@@ -179,7 +175,6 @@ impl CallError {
     }
 
     /// Whether the service has certainly not received the call.
-    #[must_use]
     pub fn nothing_sent(&self) -> bool {
         match &self.reason {
             Reason::Login(_) | Reason::Catalog(_) => true,
@@ -190,7 +185,6 @@ impl CallError {
 
     /// Whether a write may or may not have taken effect, so that it must be observed before the call is
     /// repeated.
-    #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         match &self.reason {
             Reason::Transport(transport) => !transport.nothing_sent(),

@@ -49,7 +49,6 @@ pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 
 /// Returns the official type of a service that is named by this type, by another type, or by its project's
 /// name. `_` may stand for `-`. An unknown name is returned unchanged.
-#[must_use]
 pub fn service_type(name: &str) -> String {
     let name = name.replace('_', "-");
     let known = SERVICE_TYPES.iter().find(|(official, aliases, project)| {
@@ -149,13 +148,11 @@ impl Catalog {
         }
     }
 
-    #[must_use]
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
     /// Returns the region names, sorted.
-    #[must_use]
     pub fn regions(&self) -> Vec<String> {
         distinct(self.endpoints.iter().map(|e| &e.region))
     }
@@ -325,7 +322,6 @@ fn below(endpoint: &Url, base: &str, path_and_query: &str) -> Result<Url, Catalo
 
 /// Returns an endpoint's path without its version, and without the project after it: older catalogs list Nova
 /// and Cinder as `/v3/PROJECT`, and neither needs the project there.
-#[must_use]
 pub fn root_of(path: &str) -> &str {
     let path = path.trim_end_matches('/');
     match path.rsplit_once('/') {

@@ -18,7 +18,6 @@ pub struct Identity {
 
 impl Identity {
     /// Whether the services show this identity the rows of all projects.
-    #[must_use]
     pub fn is_admin(&self) -> bool {
         self.roles.iter().any(|role| role == "admin")
     }

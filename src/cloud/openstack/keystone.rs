@@ -79,7 +79,6 @@ impl AuthError {
     }
 
     /// Returns the answer of Keystone, or of a proxy before it.
-    #[must_use]
     pub fn answer(&self) -> Option<&RemoteError> {
         match self {
             Self::Rejected { answer, .. } => Some(answer),
@@ -88,7 +87,6 @@ impl AuthError {
     }
 
     /// Whether Keystone answered and refused.
-    #[must_use]
     pub fn rejected(&self) -> bool {
         let Self::Rejected { answer, .. } = self else {
             return false;

@@ -3,7 +3,7 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | `prefix` | of a service: prepended to every path |
+//! | `prefix` | of a service: prepended to every path (`/v2.0`) |
 //! | `list` | the collection's path, the key of the array in its answer (`items`; none if the answer is the array) and of one row read by id (`item`) |
 //! | `account` | of a service: its endpoint ends with the account of the login's project. With the id of another project in place of that project's id, it leads to the other project's account. A list shows one account |
 //! | `unguarded` | of a service: a gate forwards all calls as they are, and guards no resource of it |
@@ -26,7 +26,7 @@
 //! | `admin_headers` | of a service: headers without which an admin's calls reach only the rows of the admin's own project |
 //! | `for_admins` | filters without which an admin's list shows only the rows of the admin's own project; the service refuses them to other logins |
 //! | `one` | the path of one row, if not the list's path followed by the id |
-//! | `api_version` | of a service, or of a kind that needs a later one: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
+//! | `api_version` | of a service, or of a kind that needs a later one: the header `OpenStack-API-Version` of every call (`compute 2.53`), which names the microversion that the words of the file are written for |
 //! | `requires_api_version` | a cloud whose service does not offer the kind's own `api_version` has no resources of the kind |
 //! | `headers` | of a service: headers of every call |
 //! | `version_header` | of a service: another header that names the microversion, without the service's name |
@@ -40,8 +40,8 @@
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
 //! | `delete_one` | the call that deletes one resource of a row that has several of the kind (N17) |
-//! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain) |
-//! | `shown_to` | of a service: the roles that a login needs to see any resource |
+//! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain), or refuses it |
+//! | `shown_to` | of a service: the roles that a login needs to see any resource, in words; empty if it needs none |
 //! | `delete`, `enable`, `reset`, `force` | call template: method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `created` | the calls that create a resource under an id that may be used again (M6) |
@@ -103,39 +103,26 @@ pub enum FilterValues {
     Listed,
 }
 
-/// The words that apply to all calls of a service: `[defaults.call]` of a file.
+/// The words that apply to all calls of a service: `[defaults.call]` of a file. The table above explains them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceCalls {
-    /// The prefix of every path: `/v2.0`.
     pub prefix: String,
-    /// The microversion of every call, as the header `OpenStack-API-Version` names it: `compute 2.53`.
     pub api_version: Option<String>,
-    /// The header that names the microversion, if it is not `OpenStack-API-Version`.
     pub version_header: Option<String>,
-    /// Headers of every call: name → value.
     pub headers: BTreeMap<String, String>,
-    /// Headers without which an admin's calls reach only the rows of the admin's own project: name → value.
     pub admin_headers: BTreeMap<String, String>,
-    /// Other prefixes under which clients find the same resources.
     pub also_at: Vec<String>,
-    /// Whether clients may put the id of a project between the prefix and the rest of a path.
     pub project_in_path: bool,
-    /// Whether the endpoint ends with the account of the login's project.
     pub account: bool,
-    /// Whether a gate forwards all calls as they are.
     pub unguarded: bool,
-    /// The media type of clients' uploads: bodies of any size that name no resource.
     pub uploads: Option<String>,
     /// The methods that a gate forwards to the service. In a file, none stands for the usual ones.
     pub methods: Vec<String>,
-    /// How the service takes several values of a filter, if not as a list.
     pub values: FilterValues,
     /// The filters whose values the service takes as a list.
     pub listed: Vec<String>,
-    /// Whether the service shows nothing to a login without a project, or refuses such a login.
     pub needs_project: bool,
-    /// The roles to which the service shows resources, in words. Empty if it shows them to any login.
     pub shown_to: String,
     /// Rules for the service's answers, which come after the kind's own.
     #[serde(rename = "answer")]
@@ -145,16 +132,14 @@ pub struct ServiceCalls {
 /// The methods of a service whose file lists none.
 const USUAL_METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-/// The calls of one kind: `[kind.X.call]`.
+/// The calls of one kind: `[kind.X.call]`. The table above explains its words.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RestCalls {
     /// The words that apply to all calls of the service.
     #[serde(skip)]
     pub service: Arc<ServiceCalls>,
-    /// The microversion of the kind's calls, if it is not the service's.
     pub api_version: Option<String>,
-    /// Whether a cloud whose service does not offer that microversion has no resources of the kind.
     pub requires_api_version: bool,
     pub list: Option<ListCall>,
     pub delete: Option<CallTemplate>,
@@ -164,100 +149,71 @@ pub struct RestCalls {
     pub delete_one: Option<CallTemplate>,
     /// The call that must come before the delete, as the kind's `enable` says.
     pub enable: Option<CallTemplate>,
-    /// The call to another service, made if the kind's own service answers the delete with "not found".
     pub if_absent: Option<CallElsewhere>,
     /// The calls of the rungs of the purge ladder that the kind has.
     pub reset: Option<CallTemplate>,
     pub force: Option<CallTemplate>,
-    /// The calls that create a resource under an id that may be used again (M6).
     pub created: Vec<Created>,
-    /// Whether ids may be used again, by calls that no gate reads.
     pub natural: bool,
-    /// Error types that mean that this very resource does not exist (I13).
     pub not_found: Vec<String>,
-    /// For services whose errors have no type: whole messages with the same meaning, with `{variables}`.
     pub not_found_says: Vec<String>,
-    /// The extension without which a cloud has no resources of the kind.
     pub requires_extension: Option<String>,
     /// The kind's own rules. After loading, the rules of the service and of every service follow them.
     #[serde(rename = "answer")]
     pub answers: Vec<AnswerRule>,
 }
 
-/// How the rows of a kind are listed, and one of them is read: `list` of `[kind.X.call]`.
+/// How the rows of a kind are listed, and one of them is read: `list` of `[kind.X.call]`. The table above explains its
+/// words.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListCall {
-    /// The path of the collection, without the service's prefix.
     pub path: String,
     /// The key of the array in the answer; empty if the answer is the array.
     #[serde(default)]
     pub items: String,
     /// The path of one resource, which ends with `/{id}`, if not `{path}/{id}`.
     pub one: Option<String>,
-    /// Other paths under which clients find the same collection.
     #[serde(default)]
     pub also_at: Vec<String>,
     /// The key of the object in the answer if one resource is read; none if the answer is the object.
     pub item: Option<String>,
-    /// Sets of filters, each of which needs a list of its own. A list without such a filter leaves some rows
-    /// out, and a list with it shows only those rows.
     #[serde(default)]
     pub also: Vec<BTreeMap<String, String>>,
-    /// Filters that are sent with every list, because a list without them leaves rows out.
     #[serde(default)]
     pub always: BTreeMap<String, String>,
-    /// Filters that the service takes only from admins. Another login's list is requested without them, since it
-    /// shows the login's own project.
     #[serde(default)]
     pub admin_filters: Vec<String>,
-    /// Whether rows show their project only to admins. For another login it is the login's own project.
     #[serde(default)]
     pub project_of_login: bool,
-    /// Whether every list leaves out some resources that are there: only a read by id proves that one is gone.
     #[serde(default)]
     pub leaves_out: bool,
-    /// The fields by which a row says that its resource is gone: each path has one of these values.
     #[serde(default)]
     pub absent: BTreeMap<String, OneOf>,
-    /// Filters without which an admin's list shows only the rows of the admin's own project. Other logins may not send
-    /// them.
     #[serde(default)]
     pub for_admins: BTreeMap<String, String>,
     #[serde(default)]
     pub paging: Paging,
-    /// The field with a URL whose last segment is a row's id, if rows have no `id`.
     pub id_in: Option<String>,
-    /// Fields that a row gets from the elements of an array that meet a condition.
     #[serde(default)]
     pub picked: BTreeMap<String, Picked>,
-    /// Fields with the parts of another field's text between `/`, `:` and `=`: field → other field.
     #[serde(default)]
     pub split: BTreeMap<String, String>,
-    /// The names of the parts of the parent's id, if it has several.
     #[serde(default)]
     pub parent: Vec<String>,
-    /// Another answer from which rows get fields.
     pub details: Option<Details>,
-    /// The fields of a row that hold secrets. They are dropped from each row as it is read.
     #[serde(default)]
     pub secret: Vec<String>,
-    /// The fields of a row that is read by HEAD → the headers that have them.
     #[serde(default)]
     pub head: BTreeMap<String, String>,
-    /// Fields with the time in another field as whole seconds since 1970: field → other field.
     #[serde(default)]
     pub seconds: BTreeMap<String, String>,
-    /// Fields that a row gets if the service leaves them out: field → value.
     #[serde(default)]
     pub otherwise: BTreeMap<String, String>,
-    /// The parameters that ask for the page after a row: parameter → the row's field.
     #[serde(default)]
     pub markers: BTreeMap<String, String>,
-    /// Filters that have another name in the service: name → the service's name.
     #[serde(default)]
     pub filters: BTreeMap<String, String>,
-    /// Whether a list that the service answers with 404 has no rows, because its parent is gone.
     #[serde(default)]
     pub none_if_absent: bool,
 }
@@ -482,9 +438,7 @@ pub fn service_of(kind: &Kind) -> Service<'_> {
         version_header: calls.and_then(|calls| calls.service.version_header.as_deref()),
         headers: calls.map(|calls| &calls.service.headers),
         admin_headers: calls.map(|calls| &calls.service.admin_headers),
-        account: calls
-            .is_some_and(|calls| calls.service.account)
-            .then_some(""),
+        account: calls.filter(|calls| calls.service.account).map(|_| ""),
     }
 }
 
@@ -590,11 +544,8 @@ impl KindCalls for RestCalls {
     }
 
     fn cascades_by_itself(&self) -> bool {
-        let calls = self.delete.iter().chain(&self.delete_one);
-        calls.into_iter().any(|call| {
-            let mut named = call.variables().into_iter();
-            named.any(|name| name == "cascade")
-        })
+        let mut calls = self.delete.iter().chain(&self.delete_one);
+        calls.any(|call| call.variables().iter().any(|name| name == "cascade"))
     }
 
     fn creates_by_id(&self) -> bool {
@@ -635,10 +586,8 @@ impl KindCalls for RestCalls {
         let body = call.body.as_ref().filter(|_| is_rung);
         let body = body.map(|body| format!(" {body}").replace(&format!("\"{NULL}\""), "null"));
         let body = body.unwrap_or_default();
-        Some(format!(
-            "{} {}{path}{body}",
-            call.method, self.service.prefix
-        ))
+        let prefix = &self.service.prefix;
+        Some(format!("{} {prefix}{path}{body}", call.method))
     }
 }
 
@@ -651,11 +600,9 @@ pub(super) fn microversion(text: &str) -> Option<(u32, u32)> {
 impl RestCalls {
     /// Returns the microversion without which a cloud has no resources of the kind.
     pub(super) fn needed_version(&self) -> Option<(u32, u32)> {
-        let own = self
-            .api_version
-            .as_deref()
-            .filter(|_| self.requires_api_version);
-        microversion(own?.rsplit(' ').next()?)
+        let own = self.api_version.as_ref();
+        let needed = own.filter(|_| self.requires_api_version)?;
+        microversion(needed.rsplit(' ').next()?)
     }
 
     /// Returns the call of an action; none if the kind has none.
@@ -673,15 +620,10 @@ impl RestCalls {
     /// Returns the first rule that an answer matches.
     pub fn classify(&self, status: u16, error_type: &str, message: &str) -> Option<&AnswerRule> {
         self.answers.iter().find(|rule| {
+            let (kind, text) = (rule.kind.as_deref(), rule.text.as_deref());
             rule.status.is_none_or(|wanted| wanted == status)
-                && rule
-                    .kind
-                    .as_deref()
-                    .is_none_or(|wanted| wanted == error_type)
-                && rule
-                    .text
-                    .as_deref()
-                    .is_none_or(|part| message.contains(part))
+                && kind.is_none_or(|wanted| wanted == error_type)
+                && text.is_none_or(|part| message.contains(part))
         })
     }
 

@@ -146,7 +146,6 @@ impl Session {
     }
 
     /// Starts to read a list page by page.
-    #[must_use]
     pub fn pages<'a>(&'a self, request: ListRequest<'a>) -> Pages<'a> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(request.query);

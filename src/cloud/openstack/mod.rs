@@ -26,7 +26,6 @@ mod kinds;
 mod list;
 mod paging;
 mod project_names;
-mod projects;
 mod remote;
 mod requests;
 mod session;

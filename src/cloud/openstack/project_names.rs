@@ -11,11 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use http::Method;
 use percent_encoding::utf8_percent_encode;
+use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::catalog::SEGMENT;
+use super::list::{ListOptions, ListRequest, Paging};
 use super::{CallError, Reason, Session};
 use crate::cloud::NameLookup;
 
@@ -27,6 +30,12 @@ const KEPT_FAILURE: TimeDelta = TimeDelta::minutes(10);
 const BY_ID_MAX: usize = 5;
 /// Keystone's own limit. A longer name must not be stored with every blocker.
 const NAME_CHARS_MAX: usize = 64;
+
+const SERVICE: &str = "identity";
+/// Ten calls at most to a Keystone that pages, and one call to an older Keystone, which lists everything at
+/// once.
+const PROJECTS_MAX: usize = 10_000;
+const PAGE_ROWS: usize = 1000;
 
 /// The known names, by the name of the cloud.
 #[derive(Default)]
@@ -150,4 +159,47 @@ fn refused(error: &CallError) -> bool {
 
 fn shortened(name: &str) -> String {
     name.chars().take(NAME_CHARS_MAX).collect()
+}
+
+impl Session {
+    /// Returns the names, by id, of the projects that Keystone lists for this login. If there are more than
+    /// 10,000, some are missing.
+    ///
+    /// # Errors
+    /// See [`Reason`](super::Reason). A login that is not an admin is refused with a 403.
+    pub async fn projects(&self, deadline: Duration) -> Result<HashMap<String, String>, CallError> {
+        let request = ListRequest {
+            service: SERVICE.into(),
+            path: "/v3/projects",
+            items_key: "projects",
+            query: &[],
+            page_limit: PAGE_ROWS,
+            not_found: None,
+            rows_max: Some(PROJECTS_MAX),
+            paging: Paging::Links,
+            row_id: "id",
+            options: ListOptions::default(),
+            deadline,
+        };
+        let listing = self.list(request).await?;
+        Ok(listing.items.iter().filter_map(named).collect())
+    }
+
+    /// Returns the name of one project by its id, which must be encoded for a path.
+    ///
+    /// # Errors
+    /// See [`Reason`](super::Reason). A project to which the login has no access is refused, or not found.
+    pub async fn project(&self, id: &str, deadline: Duration) -> Result<Option<String>, CallError> {
+        let path = format!("/v3/projects/{id}");
+        let answer = self
+            .request(SERVICE, Method::GET, &path, None, deadline)
+            .await?;
+        let project = answer.json.get("project").and_then(named);
+        Ok(project.map(|(_, name)| name))
+    }
+}
+
+fn named(project: &Value) -> Option<(String, String)> {
+    let text = |field| project.get(field).and_then(Value::as_str);
+    Some((text("id")?.to_owned(), text("name")?.to_owned()))
 }

@@ -238,15 +238,13 @@ impl<'k> RestList<'k> {
         if let Some(row) = row.as_object_mut() {
             row.retain(|field, _| !self.call.secret.contains(field));
         }
-        if let Some(url) = self
+        let url = self
             .call
             .id_in
             .as_ref()
-            .and_then(|field| row.get(field)?.as_str())
-            && let Some((_, id)) = url.rsplit_once('/')
-        {
-            let id = id.to_owned();
-            row["id"] = id.into();
+            .and_then(|field| row.get(field)?.as_str());
+        if let Some((_, id)) = url.and_then(|url| url.rsplit_once('/')) {
+            row["id"] = id.to_owned().into();
         }
         let picked = self.call.picked.iter();
         let picked = picked.map(|(field, picked)| (field, picked.values(row)));
@@ -269,13 +267,11 @@ impl<'k> RestList<'k> {
             }
         }
         let account = self.calls.service.account;
-        if account && let (Some(row), Some(project)) = (row.as_object_mut(), self.account(path)) {
-            row.entry(&self.spec.project)
-                .or_insert_with(|| project.as_str().into());
-        }
         let of_login =
             account || self.spec.own_project || (self.call.project_of_login && !login.is_admin());
-        if of_login && let (Some(row), Some(project)) = (row.as_object_mut(), &login.project_id) {
+        let of_account = self.account(path).filter(|_| account);
+        let project = of_account.or(login.project_id.as_ref().filter(|_| of_login));
+        if let (Some(row), Some(project)) = (row.as_object_mut(), project) {
             row.entry(&self.spec.project)
                 .or_insert_with(|| project.as_str().into());
         }
@@ -380,19 +376,13 @@ pub(super) fn rendered(
         )));
     };
     let escaped = escaped(plain);
-    let missing = |name: String| {
-        CloudFailure::configuration(format!(
-            "{} {}: the step has no \"{name}\"",
-            call.kind.name, call.id
-        ))
+    let missing = |variable: String| {
+        let message = format!("{name} {}: the step has no \"{variable}\"", call.id);
+        CloudFailure::configuration(message)
     };
     let path = fill(&template.path, &escaped).map_err(missing)?;
-    let body = template
-        .body
-        .as_ref()
-        .map(|body| fill_body(body, plain))
-        .transpose()
-        .map_err(missing)?;
+    let body = template.body.as_ref().map(|body| fill_body(body, plain));
+    let body = body.transpose().map_err(missing)?;
     let method = Method::from_bytes(template.method.as_bytes()).map_err(|_| {
         CloudFailure::configuration(format!(
             "{}: the kinds file names {}, which is not an HTTP method",
@@ -406,12 +396,10 @@ fn fill_body(body: &Value, variables: &BTreeMap<String, String>) -> Result<Value
     Ok(match body {
         Value::String(template) if template == NULL => Value::Null,
         Value::String(template) => Value::String(fill(template, variables)?),
-        Value::Array(elements) => Value::Array(
-            elements
-                .iter()
-                .map(|element| fill_body(element, variables))
-                .collect::<Result<_, _>>()?,
-        ),
+        Value::Array(elements) => {
+            let filled = elements.iter().map(|it| fill_body(it, variables));
+            filled.collect::<Result<_, _>>()?
+        }
         Value::Object(fields) => {
             let filled = fields
                 .iter()

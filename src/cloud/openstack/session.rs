@@ -26,7 +26,7 @@ pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
 /// The deadline of a login. It is longer than a slow Keystone takes, because a failed login fails all calls that
 /// wait for it.
-const LOGIN_SECONDS_MAX: u64 = 30;
+const LOGIN_DEADLINE: Duration = Duration::from_secs(30);
 /// A refused login is not repeated for this long, and after each further refusal for twice as long (I15),
 /// because an account that is used with an old password every half minute gets locked.
 const REFUSED_PAUSE_FIRST: Duration = Duration::from_secs(30);
@@ -130,7 +130,6 @@ impl<'s> Service<'s> {
     }
 
     /// Returns the header that states the version of the API.
-    #[must_use]
     pub fn version_header(&self) -> &'s str {
         self.version_header.unwrap_or("openstack-api-version")
     }
@@ -147,7 +146,6 @@ impl<'s> From<&'s str> for Service<'s> {
 
 impl Session {
     /// Makes a session for the cloud's region. Nothing is sent yet.
-    #[must_use]
     pub fn new(cloud: CloudConfig, transport: Arc<dyn Transport>, clock: Clock) -> Self {
         Self {
             cloud,
@@ -162,7 +160,6 @@ impl Session {
     }
 
     /// Returns `cloud/region`, or the cloud's name when no region is configured.
-    #[must_use]
     pub fn site(&self) -> String {
         match &self.cloud.region {
             Some(region) => format!("{}/{region}", self.cloud.name),
@@ -170,7 +167,6 @@ impl Session {
         }
     }
 
-    #[must_use]
     pub fn cloud(&self) -> &CloudConfig {
         &self.cloud
     }
@@ -197,9 +193,9 @@ impl Session {
         }
         let askers = self.askers.load(Ordering::SeqCst);
         let token = self.token(None).await?;
-        let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
         let now = (self.clock)();
-        let identity = match check(&self.cloud, &*self.transport, &token, now, deadline).await {
+        let identity = match check(&self.cloud, &*self.transport, &token, now, LOGIN_DEADLINE).await
+        {
             Ok(identity) => Arc::new(identity),
             Err(error) if error.rejected() => {
                 self.token(Some(token.number)).await?.identity.clone()
@@ -223,14 +219,28 @@ impl Session {
         theirs: &SecretString,
     ) -> Result<Option<TokenDescription>, AuthError> {
         let token = self.token(None).await?;
-        let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
         let now = (self.clock)();
-        let asked = describe_token(&self.cloud, &*self.transport, &token, theirs, now, deadline);
+        let asked = describe_token(
+            &self.cloud,
+            &*self.transport,
+            &token,
+            theirs,
+            now,
+            LOGIN_DEADLINE,
+        );
         match asked.await {
             // The session's own token is no longer valid.
             Err(error) if error.rejected() => {
                 let token = self.token(Some(token.number)).await?;
-                describe_token(&self.cloud, &*self.transport, &token, theirs, now, deadline).await
+                describe_token(
+                    &self.cloud,
+                    &*self.transport,
+                    &token,
+                    theirs,
+                    now,
+                    LOGIN_DEADLINE,
+                )
+                .await
             }
             answered => answered,
         }
@@ -269,9 +279,7 @@ impl Session {
         match self.endpoint(service, None, None).await {
             Ok(_) => Ok(true),
             Err(error) => match &error.reason {
-                Reason::Catalog(missing)
-                    if matches!(**missing, CatalogError::NoSuchService { .. }) =>
-                {
+                Reason::Catalog(why) if matches!(**why, CatalogError::NoSuchService { .. }) => {
                     Ok(false)
                 }
                 _ => Err(error),
@@ -462,8 +470,7 @@ impl Session {
         if let (Some(failure), true) = (&state.failure, number > seen) {
             return Err(failure.clone());
         }
-        let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
-        let outcome = login(&self.cloud, &*self.transport, number, now, deadline).await;
+        let outcome = login(&self.cloud, &*self.transport, number, now, LOGIN_DEADLINE).await;
         self.ended.store(number + 1, Ordering::Release);
         match outcome {
             Ok(token) => {
@@ -484,7 +491,6 @@ impl Session {
     }
 
     /// Whether the last login was refused. It is sent again only once it has changed, or after a pause (I15).
-    #[must_use]
     pub fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Acquire)
     }
@@ -508,9 +514,8 @@ impl Session {
         let Err(CatalogError::NoSuchInterface { .. }) = found else {
             return found;
         };
-        let mut others = otherwise
-            .iter()
-            .map(|interface| catalog.endpoint(service, region, *interface));
+        let others = otherwise.iter();
+        let mut others = others.map(|other| catalog.endpoint(service, region, *other));
         others.find(Result::is_ok).unwrap_or(found)
     }
 

@@ -62,7 +62,6 @@ pub enum TransportError {
 
 impl TransportError {
     /// Whether the cloud has certainly not received the request.
-    #[must_use]
     pub fn nothing_sent(&self) -> bool {
         matches!(
             self,
@@ -71,12 +70,5 @@ impl TransportError {
                 | Self::Untrusted { .. }
                 | Self::BadRequest { .. }
         )
-    }
-
-    /// Whether the request may or may not have been carried out, so that it must be observed before it is
-    /// repeated.
-    #[must_use]
-    pub fn outcome_unknown(&self) -> bool {
-        matches!(self, Self::TimedOut { .. } | Self::Lost { .. })
     }
 }

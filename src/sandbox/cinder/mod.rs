@@ -51,10 +51,10 @@ fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
     API.tables.service.refusal(name, parts)
 }
 
-fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: &[&str]) -> Handled {
     match (call.method.as_str(), path) {
-        ("DELETE", Some(["attachments", id])) => attachments::delete(session, id).map(Some),
-        ("DELETE", Some(["groups", _])) => Err(refused("NoSuchCall", &[])),
+        ("DELETE", ["attachments", id]) => attachments::delete(session, id).map(Some),
+        ("DELETE", ["groups", _]) => Err(refused("NoSuchCall", &[])),
         _ => Ok(None),
     }
 }

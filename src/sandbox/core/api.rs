@@ -15,8 +15,8 @@ pub(crate) struct Api {
     /// The hooks of the kinds that have some.
     pub(crate) hooks: &'static [(&'static str, Hooks)],
     /// Handles calls that no kind's table describes, or that differ from the common ones; returns no answer to all
-    /// others. The path is the part below the service's root; `None` if the call's path has no such root.
-    pub(crate) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Handled,
+    /// others. The path is the part below the service's root.
+    pub(crate) own: fn(&mut Session<'_>, &Call<'_>, &[&str]) -> Handled,
     /// Reads the parameters of a list.
     pub(crate) list_query: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<ListQuery>,
     /// Returns the body of a list.

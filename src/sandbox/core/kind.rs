@@ -31,14 +31,10 @@ pub(crate) struct Reference {
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(crate) struct Blocker {
     pub(crate) reference: Reference,
-    #[serde(default = "conflict")]
+    #[serde(default = "code::<409>")]
     pub(crate) status: u16,
     /// `{id}` is the row, `{by}` the first blocker, `{all}` all of them.
     pub(crate) message: Message,
-}
-
-fn conflict() -> u16 {
-    409
 }
 
 /// `TYPE: MESSAGE`, or a message alone.
@@ -77,7 +73,7 @@ pub(crate) struct Service {
     #[serde(default)]
     pub(crate) versions: Vec<&'static str>,
     /// The status of the answer with its versions.
-    #[serde(default = "ok")]
+    #[serde(default = "code::<200>")]
     pub(crate) versions_status: u16,
     /// Its own words for `create` and `update` in a refusal.
     #[serde(default)]
@@ -85,10 +81,6 @@ pub(crate) struct Service {
     /// The section `[refusals]`.
     #[serde(skip)]
     refusals: BTreeMap<&'static str, &'static str>,
-}
-
-fn ok() -> u16 {
-    200
 }
 
 /// The table of a kind.
@@ -117,10 +109,10 @@ pub(crate) struct Table {
     /// A 404; `{id}` is the id in the path, `{parent}` that of the parent.
     missing: Message,
     /// The status of the answer to POST.
-    #[serde(default = "created")]
+    #[serde(default = "code::<201>")]
     pub(crate) created: u16,
     /// The status of the answer to DELETE.
-    #[serde(default = "no_content")]
+    #[serde(default = "code::<204>")]
     pub(crate) deleted: u16,
     /// The attributes that the answer to POST shows; all when missing.
     #[serde(default)]
@@ -154,16 +146,12 @@ pub(crate) struct Table {
     pub(crate) blocked_by: Vec<Blocker>,
 }
 
-fn created() -> u16 {
-    201
-}
-
-fn no_content() -> u16 {
-    204
-}
-
 fn id() -> &'static str {
     "id"
+}
+
+fn code<const CODE: u16>() -> u16 {
+    CODE
 }
 
 /// A kind of a service. It has the fields of its table, by `Deref`.

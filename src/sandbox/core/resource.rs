@@ -16,14 +16,13 @@ pub(crate) fn route(
     call: &Call<'_>,
 ) -> Result<Answer> {
     let segments = call.segments();
-    let below = api.below(&segments);
-    if let Some(answer) = (api.own)(session, call, below)? {
+    let no_page = || api.tables.service.refusal("no_page", &[]);
+    let path = api.below(&segments).ok_or_else(no_page)?;
+    if let Some(answer) = (api.own)(session, call, path)? {
         return Ok(answer);
     }
-    match below.and_then(|path| api.match_path(path)) {
-        Some(matched) => answer(session, api, call, &matched),
-        None => Err(api.tables.service.refusal("no_page", &[])),
-    }
+    let matched = api.match_path(path).ok_or_else(no_page)?;
+    answer(session, api, call, &matched)
 }
 
 fn answer(

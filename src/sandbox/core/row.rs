@@ -89,32 +89,27 @@ impl Row {
 
     /// Returns the value of an attribute that was set.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
-        self.values
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| value)
+        let set = self.values.iter().find(|(known, _)| *known == name);
+        set.map(|(_, value)| value)
     }
 
     /// Returns the value of an attribute, or the one that it has while nobody has set it.
+    fn known(&self, name: &str) -> Option<&Value> {
+        let unset = || self.kind.attribute(name)?.unset.as_ref();
+        self.get(name).or_else(unset)
+    }
+
     pub(crate) fn value(&self, name: &str) -> Value {
-        let unset = || self.kind.attribute(name)?.unset.clone();
-        self.get(name).cloned().or_else(unset).unwrap_or_default()
+        self.known(name).cloned().unwrap_or_default()
     }
 
     pub(crate) fn text(&self, name: &str) -> &str {
-        match (self.get(name), self.kind.attribute(name)) {
-            (Some(value), _) => value.as_str().unwrap_or_default(),
-            (None, Some(attribute)) => attribute
-                .unset
-                .as_ref()
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-            (None, None) => "",
-        }
+        let text = self.known(name).and_then(Value::as_str);
+        text.unwrap_or_default()
     }
 
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.value(name) == Value::Bool(true)
+        self.known(name) == Some(&Value::Bool(true))
     }
 
     /// Returns the id that an attribute has.

@@ -67,11 +67,11 @@ fn refuse(refusal: Refusal, call: &Call<'_>) -> Answer {
     Answer::new(status, Content::Html(page))
 }
 
-fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: &[&str]) -> Handled {
     match path {
-        Some(["images", id]) => images::own(session, call, id),
-        Some(["images", id, "members", rest @ ..]) => members::own(session, call, id, rest),
-        Some(["images", id, rest @ ..]) => images::below(session, call, id, rest).map(Some),
+        ["images", id] => images::own(session, call, id),
+        ["images", id, "members", rest @ ..] => members::own(session, call, id, rest),
+        ["images", id, rest @ ..] => images::below(session, call, id, rest).map(Some),
         _ => Ok(None),
     }
 }

@@ -65,11 +65,8 @@ fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
     Answer::json(refusal.status, json!({"NeutronError": error}))
 }
 
-fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: &[&str]) -> Handled {
     session.if_match = if_match(call)?;
-    let Some(path) = path else {
-        return Ok(None);
-    };
     if let Some(answer) = paths::root(path)? {
         return Ok(Some(answer));
     }

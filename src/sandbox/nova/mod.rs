@@ -32,11 +32,9 @@ fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
     API.tables.service.refusal(name, parts)
 }
 
-fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: &[&str]) -> Handled {
     match (call.method.as_str(), path) {
-        ("DELETE", Some(["os-keypairs", name])) => {
-            servers::delete_key(session, call, name).map(Some)
-        }
+        ("DELETE", ["os-keypairs", name]) => servers::delete_key(session, call, name).map(Some),
         _ => Ok(None),
     }
 }

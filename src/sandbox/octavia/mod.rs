@@ -64,12 +64,12 @@ fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
     Answer::json(status, body)
 }
 
-fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
-    if matches!(path, Some([])) && call.method == Method::GET {
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: &[&str]) -> Handled {
+    if path.is_empty() && call.method == Method::GET {
         return Ok(Some(Answer::ok("v2".into())));
     }
     // A parent in a path is read before the API's own functions run, so its refusal has the other shape.
-    let matched = path.and_then(|path| API.match_path(path));
+    let matched = API.match_path(path);
     let parent = matched.and_then(|it| it.parent.zip(it.kind.parent));
     let unknown = parent.filter(|(text, parent)| {
         let known = id_in(text).and_then(|id| session.get(parent.kind, id));

@@ -28,38 +28,30 @@ pub(super) fn find(
 ) -> Result<Option<(PathBuf, String)>, ConfigError> {
     if let Some(named) = environment.variable(variable) {
         let path = environment.current_dir.join(named);
-        let text = std::fs::read_to_string(&path).map_err(|reason| match reason.kind() {
-            io::ErrorKind::NotFound => ConfigError::NamedFileMissing {
-                variable,
-                path: path.clone(),
-            },
-            _ => ConfigError::Unreadable {
-                path: path.clone(),
-                reason: reason.to_string(),
-            },
-        })?;
-        return Ok(Some((path, text)));
+        return match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Some((path, text))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(ConfigError::NamedFileMissing { variable, path })
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                Err(ConfigError::Unreadable { path, reason })
+            }
+        };
     }
     for folder in environment.folders() {
         for suffix in ["yaml", "yml", "json"] {
             let path = folder.join(format!("{stem}.{suffix}"));
             match std::fs::read_to_string(&path) {
                 Ok(text) => return Ok(Some((path, text))),
-                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                    warnings.push(Warning::Unreadable { path });
-                }
-                Err(e)
-                    if matches!(
-                        e.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                    ) =>
-                {
-                    searched.push(path);
-                }
-                Err(error) => {
-                    let reason = error.to_string();
-                    return Err(ConfigError::Unreadable { path, reason });
-                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::PermissionDenied => warnings.push(Warning::Unreadable { path }),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => searched.push(path),
+                    _ => {
+                        let reason = error.to_string();
+                        return Err(ConfigError::Unreadable { path, reason });
+                    }
+                },
             }
         }
     }

@@ -333,19 +333,16 @@ impl CloudsConfig {
 
     /// Returns the cloud that is used when the command names none: `OS_CLOUD`, else the environment's, else
     /// the only one.
-    #[must_use]
     pub fn default_cloud(&self) -> Option<&str> {
         self.default_cloud.as_deref()
     }
 
     /// Returns the files that were read.
-    #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
     /// Returns the warnings that `gone doctor` shows.
-    #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }

@@ -25,7 +25,6 @@ pub struct Proxy {
 }
 
 impl Proxies {
-    #[must_use]
     pub fn of(variables: &BTreeMap<String, String>) -> Self {
         // A web server gives its CGI programs the client's `Proxy` header as HTTP_PROXY.
         if variables.contains_key("REQUEST_METHOD") {
@@ -51,7 +50,6 @@ impl Proxies {
     }
 
     /// Returns the proxy for a URL; none if the URL is reached directly.
-    #[must_use]
     pub fn of_url(&self, url: &Url) -> Option<&Proxy> {
         let proxy = match url.scheme() {
             "http" => self.http.as_ref(),
