@@ -301,9 +301,7 @@ fn schedule_nonsense(
 
 fn mapping_nonsense(mapping: &[Mapping]) -> Option<(String, String)> {
     mapping.iter().enumerate().find_map(|(position, mapping)| {
-        let Mapping {
-            central, locals, ..
-        } = mapping;
+        let (central, locals) = (&mapping.central, &mapping.locals);
         let no_region = |site: &Site| site.cloud().is_none();
         let twice = |site: &Site| locals.iter().filter(|it| *it == site).count() > 1;
         let settings = [

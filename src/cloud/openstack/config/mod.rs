@@ -119,13 +119,16 @@ impl fmt::Display for Origin {
 }
 
 /// Something that works, but that an admin should know about (shown by `gone doctor`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     /// A file with passwords that group or others may read.
+    #[error("{p} may be read by others (mode {mode:03o}): chmod 600 {p}", p = path.display())]
     ReadableByOthers { path: PathBuf, mode: u32 },
     /// A file that exists in one of the searched folders, but cannot be read. The next file is used.
+    #[error("{} cannot be read and is ignored", path.display())]
     Unreadable { path: PathBuf },
     /// An unknown key that is close to a known one.
+    #[error("{origin}: cloud {cloud:?}: {field:?} is unknown; did you mean {nearest:?}?")]
     UnknownField {
         origin: Origin,
         cloud: String,
@@ -133,66 +136,33 @@ pub enum Warning {
         nearest: String,
     },
     /// One cloud of a file cannot be read. The other clouds can.
+    #[error("{error}; this cloud cannot be used")]
     Broken { error: String },
     /// `OS_*` variables that would configure a cloud, but `OS_CLOUD` names none.
+    #[error(
+        "{} ignored, because OS_CLOUD is not set: set it to the cloud that these variables are for",
+        names.join(", ")
+    )]
     VariablesUnused { names: Vec<String> },
     /// A variable without effect, because one of the cloud's own fields takes precedence.
+    #[error(
+        "{name} is ignored: the {by} of cloud {cloud:?} takes precedence, as in openstackclient"
+    )]
     VariableIgnored {
         name: String,
         cloud: String,
         by: &'static str,
     },
     /// `region_name` is not the first of `regions`, which other clients take.
+    #[error(
+        "cloud {cloud:?}: region_name {region_name:?} is used here, but openstacksdk takes \
+         the first of regions, {first:?}"
+    )]
     RegionNotFirst {
         cloud: String,
         region_name: String,
         first: String,
     },
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ReadableByOthers { path, mode } => write!(
-                f,
-                "{p} may be read by others (mode {mode:03o}): chmod 600 {p}",
-                p = path.display()
-            ),
-            Self::Unreadable { path } => {
-                write!(f, "{} cannot be read and is ignored", path.display())
-            }
-            Self::UnknownField {
-                origin,
-                cloud,
-                field,
-                nearest,
-            } => write!(
-                f,
-                "{origin}: cloud {cloud:?}: {field:?} is unknown; did you mean {nearest:?}?"
-            ),
-            Self::Broken { error } => write!(f, "{error}; this cloud cannot be used"),
-            Self::VariablesUnused { names } => write!(
-                f,
-                "{} ignored, because OS_CLOUD is not set: set it to the cloud that these variables \
-                 are for",
-                names.join(", ")
-            ),
-            Self::VariableIgnored { name, cloud, by } => write!(
-                f,
-                "{name} is ignored: the {by} of cloud {cloud:?} takes precedence, as in \
-                 openstackclient"
-            ),
-            Self::RegionNotFirst {
-                cloud,
-                region_name,
-                first,
-            } => write!(
-                f,
-                "cloud {cloud:?}: region_name {region_name:?} is used here, but openstacksdk takes \
-                 the first of regions, {first:?}"
-            ),
-        }
-    }
 }
 
 /// One cloud as configured, before it is resolved.
@@ -285,30 +255,19 @@ impl CloudsConfig {
         }
         let described = clouds.contains_key(envvars);
         let beside = raw::beside(&environment.variables);
-        match environment
-            .variable("OS_CLOUD")
-            .map(|name| clouds.get_mut(name))
-        {
-            Some(Some(cloud)) => {
-                let cloud_name = environment.variable("OS_CLOUD").unwrap_or_default();
-                let ignored = cloud.choose(beside).into_iter();
-                warnings.extend(ignored.map(|(name, by)| Warning::VariableIgnored {
-                    name,
-                    cloud: cloud_name.to_owned(),
-                    by,
-                }));
-            }
+        if let Some(name) = environment.variable("OS_CLOUD") {
             // A missing cloud is reported when it is used.
-            Some(None) => {}
-            None if !beside.is_empty() && !described => {
-                warnings.push(Warning::VariablesUnused {
-                    names: beside
-                        .into_iter()
-                        .map(|(key, _)| raw::variable(&key))
-                        .collect(),
-                });
-            }
-            None => {}
+            let ignored = clouds.get_mut(name).map(|cloud| cloud.choose(beside));
+            let ignored = ignored.into_iter().flatten();
+            let cloud = name.to_owned();
+            warnings.extend(ignored.map(|(name, by)| Warning::VariableIgnored {
+                name,
+                cloud: cloud.clone(),
+                by,
+            }));
+        } else if !beside.is_empty() && !described {
+            let names = beside.iter().map(|(key, _)| raw::variable(key)).collect();
+            warnings.push(Warning::VariablesUnused { names });
         }
         Ok(Self {
             clouds,
