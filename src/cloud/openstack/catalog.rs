@@ -188,11 +188,8 @@ impl Catalog {
     ) -> Result<Url, CatalogError> {
         let region = self.region(region)?;
         let official = service_type(service);
-        let mut here: Vec<&Endpoint> = self
-            .endpoints
-            .iter()
-            .filter(|e| e.region == region)
-            .collect();
+        let here = self.endpoints.iter().filter(|e| e.region == region);
+        let mut here: Vec<&Endpoint> = here.collect();
         // One Keystone serves all regions, and many catalogs list it in only one of them.
         if official == IDENTITY && !here.iter().any(|e| e.service_type == IDENTITY) {
             here.extend(self.endpoints.iter().filter(|e| e.service_type == IDENTITY));
@@ -234,9 +231,8 @@ impl Catalog {
 /// Returns the configured URL of a service, if one is set.
 pub(super) fn overridden(overrides: &BTreeMap<String, Url>, service: &str) -> Option<Url> {
     let official = service_type(service);
-    let found = overrides
-        .iter()
-        .find(|(name, _)| service_type(name) == official);
+    let mut overrides = overrides.iter();
+    let found = overrides.find(|(name, _)| service_type(name) == official);
     found.map(|(_, url)| url.clone())
 }
 
@@ -249,21 +245,17 @@ fn candidates(official: &str) -> Vec<&str> {
 }
 
 fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
-    names
-        .cloned()
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
+    let names: BTreeSet<String> = names.cloned().collect();
+    names.into_iter().collect()
 }
 
 /// Returns the URL of `path_and_query` below an endpoint. Endpoints are listed with and without the version
 /// (`…:9696`, `…/v2.0`): if the path begins with a version, it replaces the endpoint's.
 pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogError> {
     let first = path_and_query.split(['/', '?']).nth(1).unwrap_or_default();
-    let base = if is_version(first) {
-        root_of(endpoint.path())
-    } else {
-        endpoint.path().trim_end_matches('/')
+    let base = match is_version(first) {
+        true => root_of(endpoint.path()),
+        false => endpoint.path().trim_end_matches('/'),
     };
     below(endpoint, base, path_and_query)
 }
@@ -291,11 +283,8 @@ pub(super) fn join_in_account(
         });
     };
     let project = utf8_percent_encode(project, SEGMENT);
-    below(
-        endpoint,
-        &format!("{before}{project}{after}"),
-        path_and_query,
-    )
+    let account = format!("{before}{project}{after}");
+    below(endpoint, &account, path_and_query)
 }
 
 /// Returns the URL of `path_and_query` below a path of the endpoint's host.

@@ -51,10 +51,8 @@ pub(super) fn onward(
 /// Returns the marker that a path carries.
 pub(super) fn marker(path: &str) -> Option<String> {
     let (_, query) = path.split_once('?')?;
-    let found = pairs(query).into_iter().find(|(key, _)| key == "marker");
-    found
-        .map(|(_, value)| value)
-        .filter(|value| !value.is_empty())
+    let (_, marker) = pairs(query).into_iter().find(|(key, _)| key == "marker")?;
+    Some(marker).filter(|marker| !marker.is_empty())
 }
 
 /// Returns the link to the next page: `{key}_links` (Neutron, Octavia, Nova), `links.next` (Keystone), or
@@ -106,11 +104,9 @@ fn unknown_continuation(body: &Value, headers: &HeaderMap, items_key: &str) -> O
                     || plain.strip_prefix("is").is_some_and(|it| it == *sign)
             })
     };
-    let fields = body.as_object().into_iter().flatten();
-    let in_body = fields
-        .filter(|(key, value)| of_pages(key) && !empty(value))
-        .map(|(key, _)| format!("the field {key:?}"))
-        .next();
+    let mut fields = body.as_object().into_iter().flatten();
+    let in_body = fields.find(|(key, value)| of_pages(key) && !empty(value));
+    let in_body = in_body.map(|(key, _)| format!("the field {key:?}"));
     in_body.or_else(|| {
         let link = headers.get("link")?.to_str().ok()?.to_lowercase();
         let next = link.contains("rel=\"next\"") || link.contains("rel=next");

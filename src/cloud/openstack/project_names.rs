@@ -63,6 +63,10 @@ impl ProjectNames {
     ) -> BTreeMap<String, String> {
         let cloud = session.cloud().name.clone();
         let known = self.clouds.lock().await.entry(cloud).or_default().clone();
+        let at_once = |ids: &BTreeSet<String>| match known.try_lock() {
+            Ok(known) => known.of(ids),
+            Err(_) => BTreeMap::new(),
+        };
         let asked = async {
             // Keystone's answer to the login names the login's own project.
             let own = own_project(session).await;
@@ -75,21 +79,15 @@ impl ProjectNames {
                     known.ask(session, &ids, now).await;
                     known.of(&ids)
                 }
-                _ => known
-                    .try_lock()
-                    .map_or_else(|_| BTreeMap::new(), |known| known.of(&ids)),
+                _ => at_once(&ids),
             };
             found.extend(own);
             found
         };
         // If this future is dropped midway, the names that were found are kept, and the next caller does not
         // ask at once.
-        match timeout(WAIT_MAX, asked).await {
-            Ok(found) => found,
-            Err(_) => known
-                .try_lock()
-                .map_or_else(|_| BTreeMap::new(), |known| known.of(ids)),
-        }
+        let found = timeout(WAIT_MAX, asked).await;
+        found.unwrap_or_else(|_| at_once(ids))
     }
 }
 

@@ -110,10 +110,9 @@ pub(crate) fn filters(
         if controls.split(' ').any(|control| control == key) {
             continue;
         }
-        let tags = if TAG_FILTERS.contains(&key.as_str()) {
-            "tags"
-        } else {
-            key
+        let tags = match TAG_FILTERS.contains(&key.as_str()) {
+            true => "tags",
+            false => key,
         };
         if !kind.has_filter(tags) {
             if !unknown.contains(key) {
@@ -154,9 +153,8 @@ pub(crate) fn page(
 
 fn select<'s>(session: &'s Session<'_>, kind: &'static Kind, query: &ListQuery) -> Vec<&'s Row> {
     let limit = query.limit.unwrap_or(usize::MAX);
-    let marker = query
-        .marker
-        .and_then(|id| session.store.find(kind.name, id));
+    let find = |id| session.store().find(kind.name, id);
+    let marker = query.marker.and_then(find);
     // The common case needs no sorting, and stops when the page is full.
     if query.sorts.is_empty() && !query.is_reverse {
         return matching(session, kind, query, marker.map(|row| row.id))

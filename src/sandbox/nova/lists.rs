@@ -44,10 +44,9 @@ pub(super) fn list_query(
         });
     }
     if is_of_all && !caller.is_admin {
-        let list = if call.path.ends_with("/detail") {
-            "detail"
-        } else {
-            "index"
+        let list = match call.path.ends_with("/detail") {
+            true => "detail",
+            false => "index",
         };
         return Err(refused("AllProjects", &[&list]));
     }

@@ -131,38 +131,30 @@ pub(in crate::cloud::openstack) fn nearest<S: AsRef<str>>(
 
 /// Returns `; did you mean "x"?`, or nothing.
 pub(in crate::cloud::openstack) fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest
-        .as_ref()
-        .map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
+    let shown = nearest.as_ref().map(|n| format!("; did you mean {n:?}?"));
+    shown.unwrap_or_default()
 }
 
 fn found_instead(found: &Option<String>) -> String {
-    found
-        .as_ref()
-        .map_or_else(String::new, |f| format!("; there is an unknown key {f:?}"))
+    let shown = found.as_ref();
+    let shown = shown.map(|f| format!("; there is an unknown key {f:?}"));
+    shown.unwrap_or_default()
 }
 
 pub(super) fn paths(paths: &[PathBuf]) -> String {
-    let shown: Vec<String> = paths
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    shown.join(", ")
+    let shown = paths.iter().map(|path| path.display().to_string());
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 fn shown_origin(origin: &Option<Origin>) -> String {
-    origin
-        .as_ref()
-        .map_or_else(|| "configuration".to_owned(), ToString::to_string)
+    let shown = origin.as_ref().map(ToString::to_string);
+    shown.unwrap_or_else(|| "configuration".to_owned())
 }
 
 fn known_or_searched(known: &[String], searched: &[PathBuf]) -> String {
-    if known.is_empty() {
-        format!(
-            "; no clouds are configured (looked for {})",
-            paths(searched)
-        )
-    } else {
-        format!("; known are {}", known.join(", "))
+    let searched = paths(searched);
+    match known.is_empty() {
+        true => format!("; no clouds are configured (looked for {searched})"),
+        false => format!("; known are {}", known.join(", ")),
     }
 }

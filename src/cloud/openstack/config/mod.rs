@@ -81,10 +81,8 @@ impl Environment {
     }
 
     fn variable(&self, name: &str) -> Option<&str> {
-        self.variables
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+        let value = self.variables.get(name).map(String::as_str);
+        value.filter(|value| !value.is_empty())
     }
 
     /// Returns the folders that are searched, in order.

@@ -229,20 +229,15 @@ impl Fields<'_> {
     }
 
     fn auth_url(&self) -> Result<Url, ConfigError> {
-        let scalar = self
-            .auth(&["auth_url"])
-            .ok_or_else(|| self.missing("auth_url"))?;
+        let scalar = self.auth(&["auth_url"]);
+        let scalar = scalar.ok_or_else(|| self.missing("auth_url"))?;
         let mut url = self.url("auth.auth_url", scalar)?;
         url.set_query(None);
         url.set_fragment(None);
         let path = url.path().trim_end_matches('/');
         let base = path.strip_suffix("/v2.0").unwrap_or(path);
-        let path = if base.ends_with("/v3") {
-            base.to_owned()
-        } else {
-            format!("{base}/v3")
-        };
-        url.set_path(&path);
+        let base = base.strip_suffix("/v3").unwrap_or(base).to_owned();
+        url.set_path(&format!("{base}/v3"));
         Ok(url)
     }
 
@@ -257,9 +252,8 @@ impl Fields<'_> {
                 if let Some(id) = self.auth_text(&["application_credential_id"]) {
                     return Ok(Credentials::ApplicationCredentialId { id, secret });
                 }
-                let name = self
-                    .auth_text(&["application_credential_name"])
-                    .ok_or_else(|| self.missing("application_credential_id"))?;
+                let name = self.auth_text(&["application_credential_name"]);
+                let name = name.ok_or_else(|| self.missing("application_credential_id"))?;
                 let user = self.user()?;
                 Ok(Credentials::ApplicationCredentialName { name, user, secret })
             }
@@ -306,12 +300,10 @@ impl Fields<'_> {
         if let Some(id) = self.auth_text(&["user_id"]) {
             return Ok(UserRef::Id(id));
         }
-        let name = self
-            .auth_text(&["username", "user_name"])
-            .ok_or_else(|| self.missing("username"))?;
-        let domain = self
-            .domain("user_domain_id", "user_domain_name")
-            .ok_or_else(|| self.missing("user_domain_id"))?;
+        let name = self.auth_text(&["username", "user_name"]);
+        let name = name.ok_or_else(|| self.missing("username"))?;
+        let domain = self.domain("user_domain_id", "user_domain_name");
+        let domain = domain.ok_or_else(|| self.missing("user_domain_id"))?;
         Ok(UserRef::Name { name, domain })
     }
 
@@ -345,9 +337,8 @@ impl Fields<'_> {
             return Ok(Scope::ProjectId(id));
         }
         if let Some(name) = self.auth_text(&["project_name", "tenant_name"]) {
-            let domain = self
-                .domain("project_domain_id", "project_domain_name")
-                .ok_or_else(|| self.missing("project_domain_id"))?;
+            let domain = self.domain("project_domain_id", "project_domain_name");
+            let domain = domain.ok_or_else(|| self.missing("project_domain_id"))?;
             return Ok(Scope::ProjectName { name, domain });
         }
         if let Some(scope) = self.auth(&["system_scope"]) {
