@@ -213,6 +213,7 @@ impl HomePane {
         let none = "no cloud is configured: gone doctor says what was found";
         let (says, tone) = match all {
             0 => (none.to_owned(), Tone::Warn),
+            1 if answer == all => ("1 reachable".to_owned(), Tone::Good),
             _ if answer == all => (format!("all {all} reachable"), Tone::Good),
             _ => (format!("{answer} of {all} reachable"), Tone::Warn),
         };

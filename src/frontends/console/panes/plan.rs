@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::forest::{Forest, PlanRole, TreeRow};
+use super::forest::{Forest, HEAD_WARNINGS_MAX, PlanRole, TreeRow};
 use super::kit::*;
 use super::names;
 use crate::control::{Accepted, Command, ControlError, NamedOptions, Receipt, unexpected_reply};
@@ -223,8 +223,11 @@ impl Pane for PlanPane {
         }];
         let options = plan_options_words(&plan.options);
         lines.push(Cell::dim(options.join(look.dot())));
-        let warnings = plan.warnings.iter();
-        lines.extend(warnings.map(|w| Cell::new(format!("! {w}"), Tone::Warn)));
+        let warn = |words: String| Cell::new(format!("! {words}"), Tone::Warn);
+        match plan.warnings.len() {
+            0..=HEAD_WARNINGS_MAX => lines.extend(plan.warnings.iter().cloned().map(warn)),
+            n => lines.push(warn(format!("{n} warnings: the last rows"))),
+        }
         lines
     }
 
@@ -238,6 +241,9 @@ impl Pane for PlanPane {
                 lines.push(id_line(&blocker.id, &blocker.site));
             }
             return lines;
+        }
+        if let Some(TreeRow::Warning(warning)) = self.forest.row(row) {
+            return vec![Cell::new(warning, Tone::Warn)];
         }
         let Some(node) = self.forest.node(row) else {
             return Vec::new();

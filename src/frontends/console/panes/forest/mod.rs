@@ -20,6 +20,9 @@ use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 pub(crate) use node::{Node, PlanRole};
 use spans::Span;
 
+/// More warnings of a plan than this are rows below its tree.
+pub(crate) const HEAD_WARNINGS_MAX: usize = 2;
+
 /// Identifies a row while rows come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
@@ -31,6 +34,7 @@ pub(crate) enum RowKey {
     /// A blocker at another deployment: the blocked step, and the index among its blockers.
     Elsewhere(i64, usize),
     Refused(usize),
+    Warning(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,7 @@ enum What {
     /// The steps that a filter found.
     Found,
     Refused,
+    Warnings,
 }
 
 /// What one row shows.
@@ -58,6 +63,7 @@ pub(crate) enum TreeRow<'f> {
     /// A step that a filter found.
     Found(&'f Node),
     Refused(&'f Refusal),
+    Warning(&'f str),
 }
 
 /// A branch, and those of its steps that are loaded.
@@ -123,6 +129,8 @@ pub(crate) struct Forest {
     sections: Vec<(PlanRole, Vec<i64>)>,
     /// The refusals of the plan, which are shown above the tree.
     refused: Vec<Refusal>,
+    /// The warnings of the plan, below the tree, if they are too many for the lines above it.
+    warnings: Vec<String>,
     /// Groups that a person opened.
     opened: HashSet<i64>,
     /// Steps that a person opened or closed.
@@ -141,6 +149,10 @@ impl Forest {
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut forest = Self {
             refused: plan.refused.clone(),
+            warnings: match plan.warnings.len() {
+                0..=HEAD_WARNINGS_MAX => Vec::new(),
+                _ => plan.warnings.clone(),
+            },
             ..Self::default()
         };
         forest.below.insert(None, Vec::new());
@@ -322,6 +334,7 @@ impl Forest {
                 RowKey::Elsewhere(node.id, nth)
             }
             (What::Refused, _) => RowKey::Refused(offset),
+            (What::Warnings, _) => RowKey::Warning(offset),
             (What::Elsewhere(..) | What::Found, _) => return None,
         })
     }
@@ -346,8 +359,10 @@ impl Forest {
                     let mut nodes = self.found.iter().flatten();
                     nodes.position(|node| (node.id, node.part) == (id, part))
                 }
-                (What::Refused, RowKey::Refused(at)) => Some(at),
-                (What::Run(..) | What::Found | What::Refused, _) => None,
+                (What::Refused, RowKey::Refused(at)) | (What::Warnings, RowKey::Warning(at)) => {
+                    Some(at)
+                }
+                (What::Run(..) | What::Found | What::Refused | What::Warnings, _) => None,
                 // The other spans have one row.
                 _ => (self.key(span.row) == Some(key)).then_some(0),
             };
@@ -371,6 +386,7 @@ impl Forest {
             }
             What::Found => TreeRow::Found(self.found.as_ref()?.get(offset)?),
             What::Refused => TreeRow::Refused(self.refused.get(offset)?),
+            What::Warnings => TreeRow::Warning(self.warnings.get(offset)?),
         })
     }
 
@@ -412,7 +428,7 @@ impl Forest {
         let (branch, from) = match span.what {
             What::Group(branch) => return self.opened.insert(branch),
             What::Run(branch, from) => (branch, from),
-            What::Section(_) | What::Elsewhere(..) | What::Found | What::Refused => return false,
+            _ => return false,
         };
         let known = self.branches.get_mut(&branch);
         let opens = known.and_then(|known| {

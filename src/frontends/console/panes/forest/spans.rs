@@ -63,6 +63,7 @@ impl Forest {
             self.push(What::Section(part), 1, 0, true, 0);
             self.layout_below(&roots);
         }
+        self.push(What::Warnings, self.warnings.len(), 0, true, 0);
     }
 
     fn push(&mut self, what: What, len: usize, depth: u8, closes: bool, bars: u64) {

@@ -1,7 +1,7 @@
 //! The texts in the rows of the tree.
 
 use crate::domain::awaiting::silent_deployment;
-use crate::domain::model::{Refusal, Site, StepState, Target, short_id};
+use crate::domain::model::{Blocker, Refusal, Site, StepState, Target, short_id};
 use crate::domain::outline::BY_URGENCY;
 
 use super::super::kit::{Cell, RenderContext, Tone};
@@ -60,6 +60,7 @@ impl Forest {
                 let Target { key, name } = resource;
                 look.bad(resource_words(&key.kind, name, &key.id))
             }
+            TreeRow::Warning(warning) => Cell::new(format!("! {warning}"), Tone::Warn),
         }
     }
 
@@ -86,6 +87,7 @@ impl Forest {
     pub(crate) fn does(&self, row: usize) -> Cell {
         Cell::plain(match self.row(row) {
             Some(TreeRow::Refused(_)) => return Cell::new("refused", Tone::Bad),
+            Some(TreeRow::Warning(_)) => return Cell::new("warning", Tone::Warn),
             Some(TreeRow::Step(known, _) | TreeRow::Group(known)) => match known.part {
                 PlanRole::Step => known.branch.action.as_str(),
                 part => part.word(),
@@ -102,7 +104,7 @@ impl Forest {
             TreeRow::Found(node) => Some(&node.key.id),
             TreeRow::Elsewhere(_, by) => Some(&by.id),
             TreeRow::Refused(refusal) => Some(&refusal.resource.key.id),
-            TreeRow::Group(_) | TreeRow::Section(_) => None,
+            TreeRow::Group(_) | TreeRow::Section(_) | TreeRow::Warning(_) => None,
         }
     }
 
@@ -113,7 +115,15 @@ impl Forest {
     /// The reason why the row is part of the plan, or is refused.
     pub(crate) fn why(&self, row: usize) -> Cell {
         match self.row(row) {
-            Some(TreeRow::Refused(refusal)) => Cell::plain(rule_words(refusal.rule)),
+            Some(TreeRow::Refused(refusal)) => {
+                let rule = rule_words(refusal.rule);
+                Cell::plain(match &refusal.blocker {
+                    Some(Blocker { kind, id, name, .. }) => {
+                        format!("{rule}: {}", resource_words(kind, name, id))
+                    }
+                    None => rule.to_owned(),
+                })
+            }
             _ => Cell::dim(self.node(row).map_or("", |node| &node.why)),
         }
     }
