@@ -285,7 +285,7 @@ impl Forest {
             let wanted = index(rows.start)..index(rows.end);
             let known = self.known(branch)?;
             let is_missing = known.is_group() && !known.is_loaded(&wanted);
-            is_missing.then(|| (branch, known.branch.counts, wanted))
+            is_missing.then_some((branch, known.branch.counts, wanted))
         })
     }
 
