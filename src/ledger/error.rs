@@ -1,5 +1,7 @@
 //! Why a ledger cannot be opened, read or written.
 
+use std::fmt::Display;
+
 /// Why a request to a ledger failed. `name`: the ledger's path or URL.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -61,4 +63,13 @@ pub enum LedgerError {
         "the ledger is closed: the engine is shutting down, or its writer failed (see the log)"
     )]
     Closed,
+}
+
+impl LedgerError {
+    pub(super) fn io(name: impl Display, detail: impl Display) -> Self {
+        Self::Io {
+            name: name.to_string(),
+            detail: detail.to_string(),
+        }
+    }
 }

@@ -88,10 +88,10 @@ pub fn remove_if_unused(location: &Location) -> Result<(), LedgerError> {
     match location {
         Location::File(path) => sqlite::remove_if_unused(path),
         #[cfg(feature = "postgres")]
-        Location::Postgres(address) => Err(LedgerError::Io {
-            name: address.to_string(),
-            detail: "gone does not remove a ledger on a server; drop its schema there".to_owned(),
-        }),
+        Location::Postgres(address) => Err(LedgerError::io(
+            address,
+            "gone does not remove a ledger on a server; drop its schema there",
+        )),
     }
 }
 

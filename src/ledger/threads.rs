@@ -168,10 +168,7 @@ impl<C: Send + 'static> Readers<C> {
         });
         reading.await.map_err(|ended| match ended.is_panic() {
             // Only this read failed; the ledger is still open.
-            true => LedgerError::Io {
-                name: self.name.clone(),
-                detail: "a read panicked; see the log".to_owned(),
-            },
+            true => LedgerError::io(&self.name, "a read panicked; see the log"),
             false => LedgerError::Closed,
         })?
     }

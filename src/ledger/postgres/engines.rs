@@ -300,7 +300,7 @@ pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerE
     if address.is_pooled {
         let why = "a pooler in transaction mode cannot keep engines out meanwhile; name the server \
              itself, without ?pooler=transaction";
-        return Err(schema::refused(address, why));
+        return Err(LedgerError::io(address, why));
     }
     let kept = lock::keep(db, &address.schema);
     kept.map_err(|error| schema::held_or_fault(address, &error))?;

@@ -34,10 +34,12 @@ enum Found {
 
 /// The error of a ledger that cannot be reached, read or written.
 pub(super) fn fault(address: &Address, error: &Failed) -> LedgerError {
-    let (name, detail) = (address.to_string(), error.to_string());
     match error {
-        Failed::Damaged { .. } => LedgerError::Corrupt { name, detail },
-        _ => LedgerError::Io { name, detail },
+        Failed::Damaged { .. } => LedgerError::Corrupt {
+            name: address.to_string(),
+            detail: error.to_string(),
+        },
+        _ => LedgerError::io(address, error),
     }
 }
 
@@ -50,13 +52,6 @@ pub(super) fn held_or_fault(address: &Address, error: &Failed) -> LedgerError {
             socket: None,
         },
         false => fault(address, error),
-    }
-}
-
-pub(super) fn refused(address: &Address, why: &str) -> LedgerError {
-    LedgerError::Io {
-        name: address.to_string(),
-        detail: why.to_owned(),
     }
 }
 
@@ -86,11 +81,11 @@ pub(super) fn connect_with(
             "the server is PostgreSQL {}; it must be 14 or newer",
             version / 10_000
         );
-        return Err(refused(address, &why));
+        return Err(LedgerError::io(address, why));
     }
     if encoding != "UTF8" {
         let why = format!("the database's encoding is {encoding}; create one with UTF8");
-        return Err(refused(address, &why));
+        return Err(LedgerError::io(address, why));
     }
     Ok(db)
 }
@@ -112,9 +107,9 @@ pub(super) fn check(db: &Connection, address: &Address) -> Result<(), LedgerErro
                 "its tables have version {found}, and this program needs version {KNOWN}; the next \
                  engine of this version brings them up to it"
             );
-            Err(refused(address, &why))
+            Err(LedgerError::io(address, why))
         }
-        Found::Nothing => Err(refused(
+        Found::Nothing => Err(LedgerError::io(
             address,
             "there is no ledger yet; an engine creates one when it starts",
         )),
@@ -127,7 +122,7 @@ fn foreign(address: &Address) -> LedgerError {
         "the schema \"{}\" has tables that are not a ledger's; name another schema with ?schema=NAME",
         address.schema
     );
-    refused(address, &why)
+    LedgerError::io(address, why)
 }
 
 /// Whether the schema has a ledger whose rows say which engines are alive.
@@ -159,7 +154,7 @@ pub fn can_write(address: &Address) -> Result<(), LedgerError> {
         };
         match db.one(sql, &[], |row| Ok(row.read(0)?)).map_err(failed)? {
             true => Ok(()),
-            false => Err(refused(address, &format!("this role {right}"))),
+            false => Err(LedgerError::io(address, format!("this role {right}"))),
         }
     };
     on_a_thread(check).unwrap_or(Err(LedgerError::Closed))

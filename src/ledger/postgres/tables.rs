@@ -223,10 +223,8 @@ impl TableWrites for ServerTables {
         let columns: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|it| &**it).collect();
         let inserted = self.db.run(&sql, &columns).map(drop);
         // The cause may be a text that only a file can keep, such as one with a zero byte.
-        inserted.map_err(|error| LedgerError::Io {
-            name: self.address.to_string(),
-            detail: format!("rows of {}: {error}", table.name),
-        })
+        let detail = |error| format!("rows of {}: {error}", table.name);
+        inserted.map_err(|error| LedgerError::io(&self.address, detail(error)))
     }
 
     fn finish(&mut self, numbers: &LastNumbers) -> Result<(), LedgerError> {

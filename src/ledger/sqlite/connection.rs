@@ -12,13 +12,14 @@ use crate::ledger::store::tables::UNFINISHED;
 
 /// Refuses an empty file: a ledger is never empty, so something has truncated it.
 pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
-    let name = path.display().to_string();
-    let found = std::fs::metadata(path).map_err(|error| LedgerError::Io {
-        name: name.clone(),
-        detail: error.to_string(),
-    })?;
-    match found.len() {
-        0 => Err(LedgerError::Empty { name }),
+    let found = std::fs::metadata(path);
+    match found
+        .map_err(|error| LedgerError::io(path.display(), error))?
+        .len()
+    {
+        0 => Err(LedgerError::Empty {
+            name: path.display().to_string(),
+        }),
         _ => Ok(()),
     }
 }

@@ -52,10 +52,7 @@ impl SqliteLedger {
         let (name, epoch, lock) = (store.path().to_owned(), store.epoch(), store.lock());
         let readers = Arc::new(open_readers(path)?);
         let writer = Writer::start(move |requests| group(&mut store, requests));
-        let writer = writer.map_err(|error| LedgerError::Io {
-            name: name.clone(),
-            detail: error.to_string(),
-        })?;
+        let writer = writer.map_err(|error| LedgerError::io(&name, error))?;
         Ok(Self {
             name,
             epoch,
@@ -98,10 +95,8 @@ impl Hold for SqliteLedger {
     /// Writes the socket into the lock file.
     fn announce(&self, socket: Option<&str>) -> Result<(), LedgerError> {
         let lock = self.lock.upgrade().ok_or(LedgerError::Closed)?;
-        lock.write_holder(socket).map_err(|error| LedgerError::Io {
-            name: self.name.clone(),
-            detail: error.to_string(),
-        })
+        lock.write_holder(socket)
+            .map_err(|error| LedgerError::io(&self.name, error))
     }
 
     async fn release(&self) {

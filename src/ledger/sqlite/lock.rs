@@ -25,10 +25,7 @@ pub(super) struct Lock {
 impl Lock {
     pub(super) fn acquire(ledger: &Path) -> Result<Self, LedgerError> {
         let path = lock_path(ledger);
-        let failed = |error: std::io::Error| LedgerError::Io {
-            name: path.display().to_string(),
-            detail: error.to_string(),
-        };
+        let failed = |error: std::io::Error| LedgerError::io(path.display(), error);
         let file = private::open_or_create(&path).map_err(failed)?;
         let since = Instant::now();
         let mut tries = 0;
@@ -118,34 +115,35 @@ fn read(file: &File) -> Option<Holder> {
 
 /// Removes a ledger with the files beside it, unless a process holds it. No process can take it meanwhile.
 pub(in crate::ledger) fn remove_if_unused(ledger: &Path) -> Result<(), LedgerError> {
-    prepare_folder(ledger).map_err(|error| LedgerError::Io {
-        name: ledger.display().to_string(),
-        detail: error.to_string(),
-    })?;
+    let failed = |error: std::io::Error| LedgerError::io(ledger.display(), error);
+    prepare_folder(ledger).map_err(failed)?;
     let _lock = match Lock::acquire(ledger) {
         Err(LedgerError::Held { .. }) => return Ok(()),
         lock => lock?,
     };
     for suffix in ["", "-wal", "-shm", ".key"] {
-        let mut file = ledger.as_os_str().to_owned();
-        file.push(suffix);
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(LedgerError::Io {
-                    name: ledger.display().to_string(),
-                    detail: error.to_string(),
-                });
-            }
-            _ => {}
-        }
+        remove(&beside(ledger, suffix)).map_err(failed)?;
     }
     Ok(())
 }
 
 fn lock_path(ledger: &Path) -> PathBuf {
+    beside(ledger, ".lock")
+}
+
+/// The file that lies beside a ledger and has its name and this suffix.
+pub(super) fn beside(ledger: &Path, suffix: &str) -> PathBuf {
     let mut path = ledger.as_os_str().to_owned();
-    path.push(".lock");
+    path.push(suffix);
     path.into()
+}
+
+/// Removes a file if there is one.
+pub(super) fn remove(file: &Path) -> std::io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Creates the folder of a ledger if it is missing. The folder is private (0700), because a ledger names the

@@ -27,10 +27,12 @@ use aws_lc_rs::{hmac, rand};
 use rusqlite::Connection;
 
 use super::connection::fault;
+use super::lock::beside;
 use super::schema;
 use super::sql::{Run, Sql};
 use crate::domain::canonical;
 use crate::ledger::audit::{self, Head};
+use crate::ledger::store::LogReads as _;
 use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private::{self, Trusted};
 
@@ -88,9 +90,7 @@ pub(super) enum Unsealed {
 
 /// The file with the key of this ledger's seal.
 pub fn key_path(ledger: &Path) -> PathBuf {
-    let mut path = ledger.as_os_str().to_owned();
-    path.push(".key");
-    path.into()
+    beside(ledger, ".key")
 }
 
 impl Key {
@@ -221,9 +221,7 @@ pub(super) fn own_key(ledger: &Path) -> Result<Key, LedgerError> {
 /// Renames the key of an earlier ledger: a new ledger has a new key, and the old backups still need the old one.
 pub(super) fn rename_old_key(ledger: &Path) -> io::Result<()> {
     let key = key_path(ledger);
-    let mut aside = key.as_os_str().to_owned();
-    aside.push(".old");
-    match fs::rename(key, aside) {
+    match fs::rename(&key, beside(&key, ".old")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -239,10 +237,7 @@ pub(super) fn reseal(db: &Connection, key: &Key) -> Sql<Result<Head, audit::Brok
 }
 
 pub(super) fn no_key(ledger: &Path, error: &io::Error) -> LedgerError {
-    LedgerError::Io {
-        name: key_path(ledger).display().to_string(),
-        detail: error.to_string(),
-    }
+    LedgerError::io(key_path(ledger).display(), error)
 }
 
 /// Moves the seal from the previous row to this one, if it confirms the previous one.
@@ -250,14 +245,14 @@ pub(super) fn advance(db: &Connection, key: &Key, before: &Head, row: &AuditRow)
     let Some(seal) = seal(db)? else {
         return Ok(());
     };
-    match seal.head == *before && key.vouches(&ledger_id(db)?, &seal) {
+    match seal.head == *before && key.vouches(&db.ledger_id()?, &seal) {
         true => write(db, key, &Head::of(row)),
         false => Ok(()),
     }
 }
 
 fn write(db: &Connection, key: &Key, head: &Head) -> Sql<()> {
-    let mac = key.mac(&ledger_id(db)?, head);
+    let mac = key.mac(&db.ledger_id()?, head);
     db.run(
         "INSERT INTO audit_seal(one, length, hash, key, mac) VALUES(1, ?1, ?2, ?3, ?4)
          ON CONFLICT(one) DO UPDATE SET length = excluded.length, hash = excluded.hash,
@@ -281,10 +276,6 @@ fn seal(db: &Connection) -> Sql<Option<Seal>> {
             mac: row.get(3)?,
         })
     })
-}
-
-fn ledger_id(db: &Connection) -> Sql<String> {
-    db.one("SELECT id FROM identity", (), |row| row.get(0))
 }
 
 /// Checks that the seal confirms a chain with this end.
@@ -315,7 +306,7 @@ pub(super) fn check(
         // Not sealed yet: the next engine seals it.
         (None, _) => Ok(()),
         (Some(seal), None) => no_key(&seal.key),
-        (Some(seal), Some(key)) => match (key.vouches(&ledger_id(db)?, &seal), seal.head) {
+        (Some(seal), Some(key)) => match (key.vouches(&db.ledger_id()?, &seal), seal.head) {
             (false, _) => Err(Unsealed::Forged),
             (true, sealed) if sealed == *found => Ok(()),
             (true, sealed) if sealed.length == found.length => Err(Unsealed::Hash),

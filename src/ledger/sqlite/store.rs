@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::connection::{check_content, check_pages, check_version, configure, fault};
-use super::lock::{self, Lock};
+use super::lock::{self, Lock, beside};
 use super::mirror::Mirror;
 use super::seal;
 use super::sql::{Sql, Stop, unrefused};
@@ -46,19 +46,7 @@ impl Store {
     /// a ledger; or it cannot be read or written.
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
         let name = path.display().to_string();
-        let failed = |error: std::io::Error| LedgerError::Io {
-            name: name.clone(),
-            detail: error.to_string(),
-        };
-        lock::prepare_folder(path).map_err(failed)?;
-        let lock = Lock::acquire(path)?;
-        match std::fs::symlink_metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                create(path)?;
-            }
-            _ => check_content(path)?,
-        }
-        lock::make_private(path).map_err(failed)?;
+        let lock = lock_or_create(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags).map_err(|e| fault(&name, &e))?;
         check_version(&db, &name)?;
@@ -222,30 +210,29 @@ impl Store {
     }
 }
 
+/// Takes the lock of a ledger, and creates the ledger if there is none.
+pub(super) fn lock_or_create(path: &Path) -> Result<Lock, LedgerError> {
+    let failed = |error: std::io::Error| LedgerError::io(path.display(), error);
+    lock::prepare_folder(path).map_err(failed)?;
+    let lock = Lock::acquire(path)?;
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(path)?,
+        _ => check_content(path)?,
+    }
+    lock::make_private(path).map_err(failed)?;
+    Ok(lock)
+}
+
 /// Creates a ledger under another name, and gives it its own name once it is complete: so gone never made a file of
 /// that name that is empty or has other tables. The key of an older ledger of that name is renamed.
-pub(super) fn create(path: &Path) -> Result<(), LedgerError> {
+fn create(path: &Path) -> Result<(), LedgerError> {
     let name = path.display().to_string();
-    let failed = |error: std::io::Error| LedgerError::Io {
-        name: name.clone(),
-        detail: error.to_string(),
-    };
-    let beside = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        name
-    };
+    let failed = |error: std::io::Error| LedgerError::io(&name, error);
     // SQLite would take the log of a removed ledger for that of the new one.
     for left in [".new", "-wal", "-shm", "-journal"] {
-        match std::fs::remove_file(beside(left)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed(error));
-            }
-            _ => {}
-        }
+        lock::remove(&beside(path, left)).map_err(failed)?;
     }
-    let new = beside(".new");
-    let new = Path::new(&new);
+    let new = &beside(path, ".new");
     drop(private::create_new(new).map_err(failed)?);
     write_tables(new).map_err(|error| fault(&name, &error))?;
     let file = std::fs::File::open(new).map_err(failed)?;

@@ -6,9 +6,10 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
 use super::connection::{check_content, check_version, configure, fault, open_reader};
-use super::lock::{self, Lock};
+use super::lock::Lock;
 use super::sql::{Run as _, Sql};
-use super::{schema, seal, store};
+use super::store::lock_or_create;
+use super::{schema, seal};
 use crate::ledger::LedgerError;
 use crate::ledger::store::tables::{
     Cell, LastNumbers, Origin, Row, TABLES, Table, TableReads, TableWrites, UNFINISHED,
@@ -78,20 +79,8 @@ impl FileTables {
     /// The file is something else, cannot be written, or another process holds it.
     pub fn open_copy(path: &Path) -> Result<Option<Self>, LedgerError> {
         let name = path.display().to_string();
-        let failed = |error: std::io::Error| LedgerError::Io {
-            name: name.clone(),
-            detail: error.to_string(),
-        };
-        lock::prepare_folder(path).map_err(failed)?;
-        let lock = Lock::acquire(path)?;
-        match std::fs::symlink_metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                store::create(path)?;
-            }
-            _ => check_content(path)?,
-        }
-        lock::make_private(path).map_err(failed)?;
-        let opened = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Some(lock))?;
+        let lock = lock_or_create(path)?;
+        let opened = Self::connect(path, lock)?;
         opened.run("PRAGMA journal_mode = wal; PRAGMA synchronous = full")?;
         match check_version(&opened.db, &name) {
             Err(unfinished @ LedgerError::Unfinished { .. }) => {
@@ -118,15 +107,15 @@ impl FileTables {
         }
     }
 
-    fn connect(path: &Path, flags: OpenFlags, lock: Option<Lock>) -> Result<Self, LedgerError> {
+    fn connect(path: &Path, lock: Lock) -> Result<Self, LedgerError> {
         let failed = |error: rusqlite::Error| fault(&path.display().to_string(), &error);
-        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags).map_err(failed)?;
         configure(&db).map_err(failed)?;
         Ok(Self {
             db,
             path: path.to_owned(),
-            _lock: lock,
+            _lock: Some(lock),
         })
     }
 

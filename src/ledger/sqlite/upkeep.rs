@@ -121,10 +121,7 @@ pub fn audit(path: &Path, after: i64, limit: usize) -> Result<Vec<AuditRow>, Led
 pub fn backup(path: &Path, to: &Path) -> Result<u64, LedgerError> {
     let (db, name) = open(path)?;
     let copy = to.display().to_string();
-    let failed = |error: io::Error| LedgerError::Io {
-        name: copy.clone(),
-        detail: error.to_string(),
-    };
+    let failed = |error: io::Error| LedgerError::io(&copy, error);
     // SQLite takes an empty file for a missing one, so the file is private from its first byte. If SQLite
     // created it by its name, it would follow a link that somebody put there meanwhile.
     private::check_way(to, private::Trusted::us()).map_err(failed)?;

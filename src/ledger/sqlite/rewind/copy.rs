@@ -1,14 +1,15 @@
 //! Makes the copy that is set to other times. The original is never written, nor locked longer than for a
 //! read.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
 use super::super::connection::{check_version, fault};
-use super::super::{lock, schema, upkeep};
+use super::super::lock::{self, beside};
+use super::super::{schema, upkeep};
 use super::ReplayError;
 use crate::system::private;
 
@@ -31,13 +32,8 @@ pub(super) fn take(original: &Path, copy: &Path) -> Result<(), ReplayError> {
             return check_ledger(original, copy);
         }
         // An engine has started meanwhile: the copied files may be of different moments.
-        for file in [copy.to_owned(), beside(copy)] {
-            match fs::remove_file(&file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(unreadable(original, &error));
-                }
-                _ => {}
-            }
+        for file in [copy.to_owned(), beside(copy, LOG)] {
+            lock::remove(&file).map_err(|error| unreadable(original, &error))?;
         }
     }
     upkeep::backup(original, copy)?;
@@ -47,7 +43,7 @@ pub(super) fn take(original: &Path, copy: &Path) -> Result<(), ReplayError> {
 fn copy_files(original: &Path, copy: &Path) -> io::Result<()> {
     for (from, to) in [
         (original.to_owned(), copy.to_owned()),
-        (beside(original), beside(copy)),
+        (beside(original, LOG), beside(copy, LOG)),
     ] {
         let mut from = match File::open(from) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && to != *copy => continue,
@@ -56,12 +52,6 @@ fn copy_files(original: &Path, copy: &Path) -> io::Result<()> {
         io::copy(&mut from, &mut private::create_new(&to)?)?;
     }
     Ok(())
-}
-
-fn beside(ledger: &Path) -> PathBuf {
-    let mut path = ledger.as_os_str().to_owned();
-    path.push(LOG);
-    path.into()
 }
 
 fn check_kind_of_file(original: &Path) -> Result<(), ReplayError> {
