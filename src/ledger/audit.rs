@@ -4,8 +4,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::AuditRow;
+use chrono::{DateTime, SubsecRound as _, Utc};
+
 use super::store::{LogReads, Stored};
+use super::{AuditEntry, AuditRow};
 use crate::domain::canonical::Canonical;
 
 /// The hash before the first row.
@@ -61,6 +63,25 @@ pub fn verify(previous: &str, rows: &[AuditRow]) -> Result<String, Broken> {
         last.clone_from(&row.hash);
     }
     Ok(last)
+}
+
+/// Continues the chain by an entry, and logs that: a log that is kept elsewhere shows whether the audit still has the
+/// row.
+pub fn next_row(before: &Head, entry: &AuditEntry, now: DateTime<Utc>) -> AuditRow {
+    let mut row = AuditRow {
+        seq: before.length + 1,
+        // In the precision of the tables; otherwise the hash would not match the row that is read back.
+        at: now.trunc_subsecs(6),
+        actor: entry.actor.clone(),
+        action: entry.action.clone(),
+        target: entry.target.clone(),
+        reason: entry.reason.clone(),
+        detail: entry.detail.clone(),
+        hash: String::new(),
+    };
+    row.hash = link(&before.hash, &row);
+    tracing::info!(audit = %Head::of(&row), action = row.action, "recorded an action in the audit");
+    row
 }
 
 /// Checks the whole chain. Returns its end, or the row at which it is broken.

@@ -12,7 +12,7 @@ use super::reads::{
     tombstones,
 };
 use super::store::{
-    LogReads as _, NativeReads as _, PeerReads as _, RequestReads as _, StepReads as _,
+    DeletionReads as _, LogReads as _, NativeReads as _, PeerReads as _, StepReads as _,
 };
 use super::{
     AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,

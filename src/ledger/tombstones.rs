@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::domain::model::{KindName, Phase, Site};
+use crate::domain::model::{KindName, Phase, ResourceKey, Site};
 
 /// The tombstones of all sites, by kind and id, without the released ones (T3).
 #[derive(Default)]
@@ -97,6 +97,17 @@ pub struct Changed {
     pub id: String,
     /// None: the row was removed.
     pub phase: Option<Phase>,
+}
+
+impl Changed {
+    pub fn of(key: ResourceKey, phase: Option<Phase>) -> Self {
+        Self {
+            site: key.site,
+            kind: key.kind,
+            id: key.id,
+            phase,
+        }
+    }
 }
 
 impl Tombstones {

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use gone::domain::model::{OnFailure, Plan, Refusal};
 use gone::domain::outline::Branch;
 use gone::ledger::store::{
-    KEPT, NewStep, OriginalCopies, PlanRows, RequestRows, StepPlan, StoredRequest, StoredStep,
+    KEPT, NewStep, OriginalCopies, PlanRows, StepPlan, StoredRequest, StoredStep,
 };
 use gone::ledger::{KeptRequest, KeyedRequest, NewDeletion};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::tables::{deletion, micros, step};
 use super::{Answer, MemoryRows};
 
-impl RequestRows for MemoryRows {
+impl PlanRows for MemoryRows {
     fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Answer {
         let plans = &mut self.tables().saved_plans;
         plans.retain(|_, (_, at)| *at > now - KEPT);
@@ -72,9 +72,7 @@ impl RequestRows for MemoryRows {
         let tables = self.tables();
         Ok(tables.steps.keys().last().map_or(1, |last| last + 1))
     }
-}
 
-impl PlanRows for MemoryRows {
     fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Answer<i64> {
         let tables = &mut *self.tables();
         let num = tables.deletions.keys().last().map_or(1, |last| last + 1);

@@ -10,15 +10,15 @@ use gone::domain::model::{
 };
 use gone::domain::notification::CursorPosition;
 use gone::ledger::store::{
-    DeletionReads, EventRange, EventsOf, LogReads, OriginalCopies, OriginalReads, RequestReads,
-    StoredDeletion, StoredRequest, StoredTombstone, TombstoneReads, TombstoneRow, Totals,
+    DeletionReads, EventRange, EventsOf, LogReads, OriginalCopies, StoredDeletion, StoredRequest,
+    StoredTombstone, TombstoneReads, TombstoneRow, Totals,
 };
 use gone::ledger::{AuditRow, DeletionFilter, KeptRequest, TombstoneFilter};
 use serde_json::Value;
 
 use super::{Answer, MemoryRows};
 
-impl RequestReads for MemoryRows {
+impl DeletionReads for MemoryRows {
     fn find_deletion(&self, id: &str) -> Answer<Option<i64>> {
         let tables = self.tables();
         let found = tables.deletions.values().find(|row| row.id == id);
@@ -77,9 +77,7 @@ impl RequestReads for MemoryRows {
         }
         Ok(totals)
     }
-}
 
-impl DeletionReads for MemoryRows {
     fn find_deletions_ending(&self, suffix: &str, limit: usize) -> Answer<Vec<i64>> {
         let tables = self.tables();
         let found = tables
@@ -142,7 +140,7 @@ impl DeletionReads for MemoryRows {
     }
 }
 
-impl OriginalReads for MemoryRows {
+impl TombstoneReads for MemoryRows {
     fn find_held_down(
         &self,
         (since, record): (DateTime<Utc>, i64),
@@ -197,9 +195,7 @@ impl OriginalReads for MemoryRows {
     fn load_snapshot(&self, record: i64) -> Answer<Option<Value>> {
         Ok(self.tables().snapshots.get(&record).cloned())
     }
-}
 
-impl TombstoneReads for MemoryRows {
     fn load_tombstones(&self, keys: &[ResourceKey]) -> Answer<Vec<Option<StoredTombstone>>> {
         let tables = self.tables();
         let of = |key: &ResourceKey| {

@@ -28,6 +28,51 @@ fn dependency(
 }
 
 impl StepFinds for MemoryRows {
+    fn load_steps(&self, ids: &[i64]) -> Answer<Vec<StoredStep>> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        let tables = self.tables();
+        Ok(ids
+            .iter()
+            .filter_map(|id| tables.steps.get(id).cloned())
+            .collect())
+    }
+
+    fn load_dependents(&self, ids: &[i64]) -> Answer<Vec<(i64, i64)>> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        let tables = self.tables();
+        let of = |id: &i64| {
+            tables
+                .edges
+                .range((*id, 0)..(*id + 1, 0))
+                .copied()
+                .collect::<Vec<_>>()
+        };
+        Ok(ids.iter().flat_map(of).collect())
+    }
+
+    fn find_ready_deletions(
+        &self,
+        site: &Site,
+        (after, until): (i64, i64),
+        limit: usize,
+    ) -> Answer<Vec<i64>> {
+        let tables = self.tables();
+        let ready = tables.steps.values().filter(|it| {
+            it.state == StepState::Ready
+                && it.key.site == *site
+                && it.deletion > after
+                && it.deletion <= until
+        });
+        let deletions: BTreeSet<i64> = ready.map(|it| it.deletion).collect();
+        Ok(deletions.into_iter().take(limit).collect())
+    }
+
+    fn find_left_to(&self, owners: &[i64]) -> Answer<Vec<i64>> {
+        Ok(self.tables().steps_where(|it| {
+            it.ended_at.is_none() && it.left_to.is_some_and(|owner| owners.contains(&owner))
+        }))
+    }
+
     fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Answer<Vec<StepRow>> {
         let tables = self.tables();
         let ready = tables.steps_where(|it| {
@@ -117,6 +162,14 @@ impl StepFinds for MemoryRows {
 }
 
 impl SiteRows for MemoryRows {
+    fn await_clearances(&self, awaited: &[(String, i64)]) -> Answer {
+        let tables = &mut *self.tables();
+        for wait in awaited {
+            tables.pending_clearances.entry(wait.clone()).or_default();
+        }
+        Ok(())
+    }
+
     fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Answer<bool> {
         let pauses = &mut self.tables().pauses;
         Ok(match pause {
@@ -172,45 +225,6 @@ impl RowStore for MemoryRows {
         Ok(())
     }
 
-    fn load_steps(&self, ids: &[i64]) -> Answer<Vec<StoredStep>> {
-        self.loads.fetch_add(1, Ordering::Relaxed);
-        let tables = self.tables();
-        Ok(ids
-            .iter()
-            .filter_map(|id| tables.steps.get(id).cloned())
-            .collect())
-    }
-
-    fn load_dependents(&self, ids: &[i64]) -> Answer<Vec<(i64, i64)>> {
-        self.loads.fetch_add(1, Ordering::Relaxed);
-        let tables = self.tables();
-        let of = |id: &i64| {
-            tables
-                .edges
-                .range((*id, 0)..(*id + 1, 0))
-                .copied()
-                .collect::<Vec<_>>()
-        };
-        Ok(ids.iter().flat_map(of).collect())
-    }
-
-    fn find_ready_deletions(
-        &self,
-        site: &Site,
-        (after, until): (i64, i64),
-        limit: usize,
-    ) -> Answer<Vec<i64>> {
-        let tables = self.tables();
-        let ready = tables.steps.values().filter(|it| {
-            it.state == StepState::Ready
-                && it.key.site == *site
-                && it.deletion > after
-                && it.deletion <= until
-        });
-        let deletions: BTreeSet<i64> = ready.map(|it| it.deletion).collect();
-        Ok(deletions.into_iter().take(limit).collect())
-    }
-
     fn end_lost_engines(&self) -> Answer<Vec<i64>> {
         let engines = &mut self.tables().engines;
         for engine in engines.iter_mut() {
@@ -231,20 +245,6 @@ impl RowStore for MemoryRows {
             .values_mut()
             .filter(|it| it.state == StepState::Verifying);
         verifying.for_each(|it| it.epoch = self.epoch);
-        Ok(())
-    }
-
-    fn find_left_to(&self, owners: &[i64]) -> Answer<Vec<i64>> {
-        Ok(self.tables().steps_where(|it| {
-            it.ended_at.is_none() && it.left_to.is_some_and(|owner| owners.contains(&owner))
-        }))
-    }
-
-    fn await_clearances(&self, awaited: &[(String, i64)]) -> Answer {
-        let tables = &mut *self.tables();
-        for wait in awaited {
-            tables.pending_clearances.entry(wait.clone()).or_default();
-        }
         Ok(())
     }
 

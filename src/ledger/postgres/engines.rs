@@ -223,13 +223,7 @@ fn load_tombstones(db: &Connection, index: &Tombstones) -> Sql<()> {
              ORDER BY record_id LIMIT $2",
             &[&after, &LOADED_TOGETHER],
             |row| {
-                let key = row.key(1)?;
-                let changed = Changed {
-                    site: key.site,
-                    kind: key.kind,
-                    id: key.id,
-                    phase: Some(row.word(4)?),
-                };
+                let changed = Changed::of(row.key(1)?, Some(row.word(4)?));
                 Ok((row.read::<i64>(0)?, changed))
             },
         )?;

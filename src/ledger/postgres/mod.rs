@@ -5,8 +5,8 @@
 //! reads ──────────▶ a few sessions, each read in one snapshot           ├─▶ PostgresRows ─▶ the schema
 //! leases ─────────▶ one thread with one session: `lease_thread` ────────┘
 //! ```
-//! The files `…_rows`, `row_store`, `save` and `prune` write rows, the files `…_reads` read them, and `native` does
-//! both for the registry. They decide nothing: see [`super::store`]. [`super::engines`] decides what an engine may
+//! Most statements are the same in every SQL store ([`super::store::sql`]); `row_store`, `save` and `outcome_rows` have
+//! those of this one. They decide nothing: see [`super::store`]. [`super::engines`] decides what an engine may
 //! do: here `engines` keeps the rows of the engines, `living` reads which engines are alive, `lease_thread` carries
 //! renewals to the server, and a `notice` wakes the other engines.
 //!
@@ -21,34 +21,23 @@
 //! - All waits are on threads that may block ([`super::threads`]), never on a tokio worker.
 
 mod address;
+mod arrays;
 mod client;
-mod conditions;
-mod count_reads;
-mod deletion_reads;
-mod deletion_rows;
 mod driver;
-mod due_reads;
 mod engines;
 mod failed;
 mod lease_thread;
 mod living;
 mod lock;
-mod native;
 mod notice;
 mod outcome_rows;
-mod plan_rows;
 mod process;
-mod prune;
 mod row_store;
-mod rows;
 mod save;
 mod schema;
-mod step_reads;
-mod step_rows;
 mod store;
 mod tables;
 mod tls;
-mod tombstone_reads;
 mod transaction;
 pub mod upkeep;
 

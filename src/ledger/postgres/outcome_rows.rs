@@ -1,30 +1,55 @@
 //! The rows that outcomes of steps need, by statements that share a round trip.
 
+use std::sync::LazyLock;
+
 use tokio_postgres::Row;
 
 use super::client::Columns;
 use super::failed::{Failed, Sql};
-use super::{deletion_rows, step_rows};
-use crate::ledger::store::decode;
+use crate::ledger::store::decode::{self, DELETION, STEP};
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{OutcomeRows, OutcomeSteps};
 
+/// The steps with these ids.
+static STEPS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {STEP} FROM unnest($1::bigint[]) WITH ORDINALITY AS k(id, n)
+         JOIN steps s ON s.id = k.id ORDER BY k.n"
+    )
+});
+
+/// The steps that depend on any of these.
+static DEPENDENT_STEPS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {STEP} FROM steps s
+         WHERE s.id IN (SELECT dependent FROM edges WHERE dependency = ANY($1))"
+    )
+});
+
+/// The deletions of these steps.
+static DELETIONS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {DELETION} FROM deletions d
+         WHERE d.num IN (SELECT deletion FROM steps WHERE id = ANY($1))"
+    )
+});
+
 /// The edges from steps to their dependents.
-pub(super) const DEPENDENTS: &str =
+const DEPENDENTS: &str =
     "SELECT e.dependency, e.dependent FROM unnest($1::bigint[]) WITH ORDINALITY AS k(id, n)
      JOIN edges e ON e.dependency = k.id ORDER BY k.n, e.dependent";
 
 /// Decodes an edge of [`DEPENDENTS`].
-pub(super) fn edge(row: &Row) -> Sql<(i64, i64)> {
+fn edge(row: &Row) -> Sql<(i64, i64)> {
     Ok((row.read(0)?, row.read(1)?))
 }
 
 pub(super) fn statements(steps: &OutcomeSteps) -> [(&'static str, Columns<'_>); 4] {
     [
-        (&step_rows::LOAD, vec![&steps.all]),
+        (&STEPS, vec![&steps.all]),
         (DEPENDENTS, vec![&steps.ending]),
-        (&step_rows::LOAD_DEPENDENTS, vec![&steps.ending]),
-        (&deletion_rows::LOAD_OF_STEPS, vec![&steps.all]),
+        (&DEPENDENT_STEPS, vec![&steps.ending]),
+        (&DELETIONS, vec![&steps.all]),
     ]
 }
 

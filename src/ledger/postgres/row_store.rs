@@ -2,17 +2,14 @@
 
 use tokio_postgres::Row;
 
+use super::arrays::Batch;
 use super::client::Values;
 use super::failed::{Failed, Sql};
-use super::rows::{self, limit, micros};
-use super::save::Save;
 use super::transaction::PostgresRows;
-use super::{deletion_rows, engines, outcome_rows, step_rows};
-use crate::domain::model::{Phase, Site};
-use crate::ledger::store::decode;
-use crate::ledger::store::sql::ReadColumns as _;
+use super::{engines, outcome_rows, save};
+use crate::ledger::store::sql::{ReadColumns as _, key_values};
 use crate::ledger::store::{
-    NewTombstone, OutcomeRows, OutcomeSteps, RowStore, StoredDeletion, StoredStep, Unsaved,
+    NewTombstone, OutcomeRows, OutcomeSteps, RowStore, StoredDeletion, Unsaved,
 };
 use crate::ledger::tombstones::Changed;
 
@@ -53,16 +50,6 @@ impl RowStore for PostgresRows {
             .batch("ROLLBACK TO SAVEPOINT change; RELEASE SAVEPOINT change")
     }
 
-    fn load_steps(&self, ids: &[i64]) -> Sql<Vec<StoredStep>> {
-        self.db
-            .all(&step_rows::LOAD, &[&ids], |row| Ok(decode::step(row)?))
-    }
-
-    fn load_dependents(&self, ids: &[i64]) -> Sql<Vec<(i64, i64)>> {
-        self.db
-            .all(outcome_rows::DEPENDENTS, &[&ids], outcome_rows::edge)
-    }
-
     /// Takes one round trip, or none if the rows were loaded when the transaction began.
     fn load_for_outcomes(&self, steps: &OutcomeSteps) -> Sql<OutcomeRows> {
         if let Some(rows) = self.take_loaded(steps) {
@@ -73,28 +60,6 @@ impl RowStore for PostgresRows {
             .each_ref()
             .map(|(sql, columns)| (*sql, &columns[..]));
         outcome_rows::loaded(&self.db.together(&statements)?)
-    }
-
-    /// Jumps from one deletion to the next: the cost does not grow with their steps.
-    fn find_ready_deletions(
-        &self,
-        site: &Site,
-        (after, until): (i64, i64),
-        most: usize,
-    ) -> Sql<Vec<i64>> {
-        self.db.all(
-            "WITH RECURSIVE found(num) AS (
-                 (SELECT deletion FROM steps WHERE state = 'ready' AND site = $1 AND deletion > $2
-                      AND deletion <= $3 ORDER BY deletion LIMIT 1)
-                 UNION ALL
-                 SELECT (SELECT deletion FROM steps WHERE state = 'ready' AND site = $1
-                     AND deletion > found.num AND deletion <= $3 ORDER BY deletion LIMIT 1)
-                 FROM found WHERE found.num IS NOT NULL
-             )
-             SELECT num FROM found WHERE num IS NOT NULL LIMIT $4",
-            &[&site.to_string(), &after, &until, &limit(most)],
-            |row| Ok(row.read(0)?),
-        )
     }
 
     fn end_lost_engines(&self) -> Sql<Vec<i64>> {
@@ -110,56 +75,22 @@ impl RowStore for PostgresRows {
         self.db.run(sql, &[&self.epoch]).map(drop)
     }
 
-    fn find_left_to(&self, owners: &[i64]) -> Sql<Vec<i64>> {
-        self.db.all(LEFT_TO, &[&owners], |row| Ok(row.read(0)?))
-    }
-
-    fn await_clearances(&self, awaited: &[(String, i64)]) -> Sql<()> {
-        let (importers, steps): (Vec<&str>, Vec<i64>) = awaited
-            .iter()
-            .map(|(by, step)| (by.as_str(), *step))
-            .unzip();
-        self.db
-            .run(
-                "INSERT INTO awaited(importer, step) SELECT * FROM unnest($1::text[], $2::bigint[])
-                 ON CONFLICT DO NOTHING",
-                &[&importers, &steps],
-            )
-            .map(drop)
-    }
-
     fn insert_tombstones(&self, new: &[NewTombstone<'_>]) -> Sql<Vec<i64>> {
-        let keys = rows::Keys::of(new.iter().map(|new| new.key));
-        let phases: Vec<&str> = new.iter().map(|new| new.phase.as_str()).collect();
-        let deleted: Vec<i64> = new.iter().map(|new| micros(new.deleted_at)).collect();
-        let deletions: Vec<i64> = new.iter().map(|new| new.deletion).collect();
-        let before = self.db.first(
-            "WITH given AS (UPDATE numbers SET last = last + cardinality($1::text[])
-                 WHERE name = 'record' RETURNING last - cardinality($1::text[]) AS before),
-             inserted AS (
-                 INSERT INTO tombstones(record_id, id, kind, site, phase, deleted_at, deletion)
-                 SELECT given.before + n.n, n.id, n.kind, n.site, n.phase, n.at, n.deletion
-                 FROM given, unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[],
-                     $6::bigint[]) WITH ORDINALITY AS n(id, kind, site, phase, at, deletion, n))
-             SELECT before FROM given",
-            &[
-                &keys.ids,
-                &keys.kinds,
-                &keys.sites,
-                &phases,
-                &deleted,
-                &deletions,
-            ],
-            |row| Ok(row.read::<i64>(0)?),
-        )?;
-        self.note(new.iter().map(|new| Changed {
-            site: new.key.site.clone(),
-            kind: new.key.kind.clone(),
-            id: new.key.id.clone(),
-            phase: Some(new.phase),
-        }));
-        let first = before.unwrap_or_default() + 1;
-        Ok((first..).take(new.len()).collect())
+        let rows = new.iter().map(|new| {
+            let [id, kind, site] = key_values(new.key);
+            let (phase, deleted_at) = (new.phase.into(), new.deleted_at.into());
+            [id, kind, site, phase, deleted_at, new.deletion.into()]
+        });
+        let Some(batch) = Batch::of(rows, insert_tombstones) else {
+            return Ok(Vec::new());
+        };
+        let (sql, columns) = batch.statement();
+        let before: i64 = self.db.one(sql, &columns, |row| Ok(row.read(0)?))?;
+        self.note(
+            new.iter()
+                .map(|new| Changed::of(new.key.clone(), Some(new.phase))),
+        );
+        Ok((before + 1..).take(new.len()).collect())
     }
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Sql<()> {
@@ -175,9 +106,7 @@ impl RowStore for PostgresRows {
 
     /// The deletions are sent with the `COMMIT`.
     fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Sql<()> {
-        if !changed.is_empty() {
-            self.save_last(deletion_rows::Saved::of(changed));
-        }
+        self.save_last(save::deletions(changed));
         Ok(())
     }
 }
@@ -185,30 +114,33 @@ impl RowStore for PostgresRows {
 impl PostgresRows {
     /// Saves, and returns the rows of one more statement in the same round trip.
     fn save_and(&self, unsaved: &Unsaved<'_>, more: Option<(&str, Values<'_>)>) -> Sql<Vec<Row>> {
-        let save = Save::of(unsaved, &self.db)?;
-        let statements = save.statements();
-        let saved = statements.len();
-        let statements: Vec<_> = statements
-            .iter()
-            .map(|(sql, values)| (*sql, &values[..]))
-            .chain(more)
-            .collect();
+        let batches = save::batches(unsaved, self)?;
+        let statements: Vec<_> = batches.iter().map(Batch::statement).collect();
+        let statements = statements.iter().map(|(sql, values)| (*sql, &values[..]));
+        let statements: Vec<_> = statements.chain(more).collect();
         if statements.is_empty() {
             return Ok(Vec::new());
         }
         let mut answers = self.db.together(&statements)?;
-        let more = answers.split_off(saved);
+        let more = answers.split_off(batches.len());
         for row in answers.iter().flatten() {
-            let key = row.key(0)?;
-            self.note([Changed {
-                site: key.site,
-                kind: key.kind,
-                id: key.id,
-                phase: Some(row.word::<Phase>(3)?),
-            }]);
+            self.note([Changed::of(row.key(0)?, Some(row.word(3)?))]);
         }
         Ok(more.into_iter().flatten().collect())
     }
+}
+
+/// Inserts the tombstones id, kind, site, phase, deleted at and deletion, and returns the record before the first one.
+fn insert_tombstones(rows: &str) -> String {
+    format!(
+        "WITH given AS (UPDATE numbers SET last = last + cardinality($1::text[])
+             WHERE name = 'record' RETURNING last - cardinality($1::text[]) AS before),
+         inserted AS (
+             INSERT INTO tombstones(record_id, id, kind, site, phase, deleted_at, deletion)
+             SELECT given.before + n.n, n.id, n.kind, n.site, n.phase, n.at, n.deletion
+             FROM given, {rows} WITH ORDINALITY AS n(id, kind, site, phase, at, deletion, n))
+         SELECT before FROM given"
+    )
 }
 
 /// The live steps that are left to any of these owners, which are steps of other deletions.

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::Address;
+use super::arrays::Batch;
 use super::client::{Connection, Values};
 use super::engines::{self, NOTIFY};
 use super::failed::{Failed, Sql};
 use super::lock;
 use super::notice::Notice;
+use super::outcome_rows;
 use super::schema::{self, fault};
 use super::transaction::PostgresRows;
-use super::{deletion_rows, outcome_rows};
 use crate::ledger::engines::Member;
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::sql::SqlRow as _;
@@ -186,7 +187,7 @@ impl Store {
             epoch,
             is_urgent: requests.iter().any(WriteRequest::raises_tombstones),
         });
-        match self.commit(db, epoch, notice, last.as_ref()) {
+        match self.commit(db, epoch, notice, &last) {
             Ok(applied) => Ok(Attempt::Committed(Committed {
                 outcomes,
                 changed,
@@ -233,16 +234,9 @@ impl Store {
         };
         let changed = answers.get(2).into_iter().flatten();
         let changed = changed.map(|row| {
-            let key = row.key(0)?;
-            Ok(Changed {
-                site: key.site,
-                kind: key.kind,
-                id: key.id,
-                phase: match row.text(3)? {
-                    Some(_) => Some(row.word(3)?),
-                    None => None,
-                },
-            })
+            let phase = row.text(3)?.is_some();
+            let phase = phase.then(|| row.word(3)).transpose()?;
+            Ok(Changed::of(row.key(0)?, phase))
         });
         Ok(Some(Begun {
             changed: changed.collect::<Sql<_>>()?,
@@ -259,7 +253,7 @@ impl Store {
         db: &Connection,
         epoch: i64,
         notice: Option<Notice>,
-        deletions: Option<&deletion_rows::Saved>,
+        deletions: &[Batch],
     ) -> Sql<i64> {
         // A transaction that wrote nothing is not counted: it need not become durable.
         let counted = "UPDATE engines SET groups = $1
@@ -271,9 +265,8 @@ impl Store {
         let count: Values<'_> = &[&self.groups, &epoch];
         let text = notice.map(Notice::text);
         let told: Values<'_> = &[&channel, &text];
-        let saved = deletions.map(deletion_rows::Saved::statements);
-        let saved = saved.iter().flatten();
-        statements.extend(saved.map(|(sql, columns)| (*sql, &columns[..])));
+        let saved: Vec<_> = deletions.iter().map(Batch::statement).collect();
+        statements.extend(saved.iter().map(|(sql, columns)| (*sql, &columns[..])));
         statements.push((counted, count));
         if text.is_some() {
             statements.push((&notify, told));

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use tokio_postgres::types::ToSql;
-
 use super::address::Address;
+use super::arrays::Batch;
 use super::client::{Connection, Settings};
 use super::engines;
 use super::failed::{Failed, Sql};
@@ -12,7 +11,7 @@ use super::lock;
 use super::schema::{self, KNOWN, fault};
 use super::transaction::{PostgresRows, SNAPSHOT};
 use crate::ledger::LedgerError;
-use crate::ledger::store::sql::ReadColumns as _;
+use crate::ledger::store::sql::{ReadColumns as _, SqlValue};
 use crate::ledger::store::tables::{
     Cell, ColumnType, LastNumbers, Origin, Row, TABLES, Table, TableReads, TableWrites, UNFINISHED,
 };
@@ -206,22 +205,21 @@ impl TableWrites for ServerTables {
             names = format!("{names}, \"{column}\"");
             values = format!("{values}, {value}");
         }
-        let places = (1..).zip(table.columns).map(|(place, (_, is))| match is {
-            ColumnType::Number => format!("${place}::bigint[]"),
-            ColumnType::Flag => format!("${place}::boolean[]"),
-            ColumnType::Text | ColumnType::Document => format!("${place}::text[]"),
+        let rows = rows.iter().map(|row| {
+            let cells = row.iter().zip(table.columns);
+            cells.map(|(cell, (_, is))| value(cell, *is))
         });
-        let places = places.collect::<Vec<_>>().join(", ");
-        let sql = format!(
-            "INSERT INTO \"{}\"({names}) SELECT {values} FROM unnest({places})",
-            table.name
-        );
-        let columns = (0..)
-            .zip(table.columns)
-            .map(|(at, (_, is))| column(rows, at, *is));
-        let columns: Vec<Box<dyn ToSql + Sync>> = columns.collect();
-        let columns: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|it| &**it).collect();
-        let inserted = self.db.run(&sql, &columns).map(drop);
+        let batch = Batch::of(rows, |rows| {
+            format!(
+                "INSERT INTO \"{}\"({names}) SELECT {values} FROM {rows}",
+                table.name
+            )
+        });
+        let Some(batch) = batch else {
+            return Ok(());
+        };
+        let (sql, columns) = batch.statement();
+        let inserted = self.db.run(sql, &columns).map(drop);
         // The cause may be a text that only a file can keep, such as one with a zero byte.
         let detail = |error| format!("rows of {}: {error}", table.name);
         inserted.map_err(|error| LedgerError::io(&self.address, detail(error)))
@@ -273,25 +271,15 @@ fn read(row: &tokio_postgres::Row, table: &Table) -> Sql<Row> {
     cells.collect()
 }
 
-/// Returns a column of these rows, as an array.
-fn column(rows: &[Row], at: usize, is: ColumnType) -> Box<dyn ToSql + Sync> {
-    let cells = rows.iter().map(|row| row.get(at));
-    let number = |cell: Option<&Cell>| match cell {
-        Some(Cell::Number(number)) => Some(*number),
+fn value(cell: &Cell, is: ColumnType) -> SqlValue<'_> {
+    let number = match cell {
+        Cell::Number(number) => Some(*number),
         _ => None,
     };
-    match is {
-        ColumnType::Number => Box::new(cells.map(number).collect::<Vec<_>>()),
-        ColumnType::Flag => {
-            let flags = cells.map(|cell| number(cell).map(|number| number != 0));
-            Box::new(flags.collect::<Vec<_>>())
-        }
-        ColumnType::Text | ColumnType::Document => {
-            let texts = cells.map(|cell| match cell {
-                Some(Cell::Text(text)) => Some(text.clone()),
-                _ => None,
-            });
-            Box::new(texts.collect::<Vec<_>>())
-        }
+    match (is, cell) {
+        (ColumnType::Number, _) => number.into(),
+        (ColumnType::Flag, _) => number.is_some_and(|number| number != 0).into(),
+        (_, Cell::Text(text)) => text.into(),
+        _ => SqlValue::Text(None),
     }
 }

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
-use super::client::Connection;
-use super::deletion_rows;
-use super::failed::Failed;
-use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements, Writes};
-use crate::ledger::store::{Fallible, OutcomeRows, OutcomeSteps, Stored};
+use super::arrays::Batch;
+use super::client::{Columns, Connection};
+use super::failed::{Failed, Sql};
+use crate::domain::model::ResourceKey;
+use crate::ledger::store::sql::{
+    Damaged, Decoded, Dialect, Each, ReadColumns as _, SqlRow, SqlValue, Statements, Writes,
+};
+use crate::ledger::store::{Fallible, OutcomeRows, OutcomeSteps};
 use crate::ledger::tombstones::Changed;
 
 /// The kind of a transaction that reads the ledger as of one moment.
@@ -28,8 +31,8 @@ pub struct PostgresRows {
     savepoints: RefCell<Vec<usize>>,
     /// The rows that were loaded when the transaction began, and the steps whose outcomes need them.
     loaded: RefCell<Option<(OutcomeSteps, OutcomeRows)>>,
-    /// Deletions that are saved with the `COMMIT`.
-    last: RefCell<Option<deletion_rows::Saved>>,
+    /// Statements that are sent with the `COMMIT`.
+    last: RefCell<Vec<Batch>>,
 }
 
 impl PostgresRows {
@@ -64,12 +67,20 @@ impl PostgresRows {
         loaded.and_then(|(of, rows)| (of == *steps).then_some(rows))
     }
 
-    pub(super) fn save_last(&self, deletions: deletion_rows::Saved) {
-        self.last.replace(Some(deletions));
+    pub(super) fn save_last(&self, batches: Vec<Batch>) {
+        self.last.borrow_mut().extend(batches);
     }
 
-    pub(super) fn take_last(&self) -> Option<deletion_rows::Saved> {
+    pub(super) fn take_last(&self) -> Vec<Batch> {
         self.last.take()
+    }
+
+    fn run_batch(&self, batch: Option<Batch>) -> Sql<()> {
+        let Some(batch) = batch else {
+            return Ok(());
+        };
+        let (sql, columns) = batch.statement();
+        self.db.run(sql, &columns).map(drop)
     }
 
     pub(super) fn mark_savepoint(&self) {
@@ -93,6 +104,7 @@ impl Fallible for PostgresRows {
 fn columns<'v>(values: &'v [SqlValue<'_>]) -> Vec<&'v (dyn ToSql + Sync)> {
     let columns = values.iter().map(|value| match value {
         SqlValue::Integer(number) => number as &(dyn ToSql + Sync),
+        SqlValue::Flag(flag) => flag,
         SqlValue::Text(text) => text,
     });
     columns.collect()
@@ -101,11 +113,15 @@ fn columns<'v>(values: &'v [SqlValue<'_>]) -> Vec<&'v (dyn ToSql + Sync)> {
 impl Statements for PostgresRows {
     const DIALECT: Dialect = Dialect {
         names_indexes: false,
+        as_json: "::json",
+        texts: |value| format!("json_array_elements_text({value}::text::json)"),
+        elements: |column| format!("json_array_elements({column}::text::json)"),
+        native_id: |id| format!("lower(({id}) COLLATE \"C\")"),
+        short_id: "right(id, 8)",
+        last_of_group: "(array_agg(s.id ORDER BY s.ended_at DESC NULLS FIRST, s.id))[1]",
+        next_deletion: "UPDATE numbers SET last = last + 1 WHERE name = 'deletion' RETURNING last",
         last_event: "(SELECT last FROM numbers WHERE name = 'event')",
         last_notice: "(SELECT last FROM numbers WHERE name = 'notice')",
-        texts_of_2: "(SELECT json_array_elements_text($2::text::json))",
-        keys_of_1: "(SELECT key ->> 0, key ->> 1, key ->> 2
-             FROM json_array_elements($1::text::json) AS key)",
         notify_of_kind: "SELECT notify_importers(array_agg(record_id)) FROM tombstones t
              WHERE kind = $1 AND phase IN ('checking', 'deleting', 'gone')
                  AND NOT EXISTS (SELECT FROM peer_changes WHERE record = t.record_id)
@@ -122,36 +138,85 @@ impl Statements for PostgresRows {
                  deletion = excluded.deletion,
                  handled_by = CASE WHEN f.deletion = excluded.deletion THEN f.handled_by END
              WHERE f.owner = excluded.owner",
+        insert_native: "WITH given AS (UPDATE numbers SET last = last + 1 WHERE name = 'native'
+                 RETURNING last)
+             INSERT INTO native(num, site, kind, id, incarnation, name, fields, created_at,
+                 updated_at)
+             SELECT last, $1::text, $2::text, $3::text, $4::bigint, $5::text, $6::text, $7::bigint,
+                 $7::bigint FROM given RETURNING num",
+        // The changes that each engine with gates has applied.
+        prune_own: Some(
+            "DELETE FROM tombstone_changes WHERE seq <= coalesce(
+                 (SELECT min(applied) FROM engines WHERE NOT ended AND has_gates),
+                 9223372036854775807)",
+        ),
     };
 
     fn visit_rows(
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-        visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<()>,
-    ) -> Stored<Self, ()> {
-        self.db.each(sql, &columns(values), &mut |row| {
-            visit(row)?;
+        visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<bool>,
+    ) -> Sql<()> {
+        self.db
+            .each(sql, &columns(values), &mut |row| Ok(visit(row)?))
+    }
+
+    fn visit_each<const N: usize>(
+        &self,
+        each: &Each<'_>,
+        values: Vec<[SqlValue<'_>; N]>,
+        visit: &mut dyn FnMut(usize, &dyn SqlRow) -> Decoded<()>,
+    ) -> Sql<()> {
+        let Some(batch) = Batch::read(each, values) else {
+            return Ok(());
+        };
+        let (sql, columns) = batch.statement();
+        self.db.each(sql, &columns, &mut |row| {
+            let place: usize = row.read(row.len() - 1)?;
+            visit(place - 1, row)?;
             Ok(true)
         })
     }
 }
 
 impl Writes for PostgresRows {
-    fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Stored<Self, u64> {
+    fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Sql<u64> {
         self.db.run(sql, &columns(values))
     }
 
-    fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self> {
-        let statements: Vec<_> = statements
+    fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Sql<()> {
+        let statements = statements
             .iter()
-            .map(|(sql, values)| (*sql, columns(values)))
-            .collect();
+            .map(|(sql, values)| (*sql, columns(values)));
+        let statements: Vec<(&str, Columns<'_>)> = statements.collect();
         let statements: Vec<_> = statements
             .iter()
             .map(|(sql, values)| (*sql, &values[..]))
             .collect();
         self.db.together(&statements).map(drop)
+    }
+
+    fn insert_rows<const N: usize>(
+        &self,
+        into: &str,
+        rows: Vec<[SqlValue<'_>; N]>,
+        on_conflict: &str,
+    ) -> Sql<()> {
+        self.run_batch(Batch::insert(into, rows, on_conflict))
+    }
+
+    fn write_each<const N: usize>(
+        &self,
+        change: &str,
+        condition: &str,
+        rows: Vec<[SqlValue<'_>; N]>,
+    ) -> Sql<()> {
+        self.run_batch(Batch::change(change, condition, rows))
+    }
+
+    fn note_removed(&self, keys: Vec<ResourceKey>) {
+        self.note(keys.into_iter().map(|key| Changed::of(key, None)));
     }
 }
 

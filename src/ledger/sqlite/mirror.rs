@@ -81,13 +81,7 @@ impl Mirror {
 }
 
 fn changed(row: &rusqlite::Row) -> Sql<Changed> {
-    let key = row.key(0)?;
-    Ok(Changed {
-        site: key.site,
-        kind: key.kind,
-        id: key.id,
-        phase: Some(row.word(3)?),
-    })
+    Ok(Changed::of(row.key(0)?, Some(row.word(3)?)))
 }
 
 fn locked(written: &Mutex<Vec<i64>>) -> MutexGuard<'_, Vec<i64>> {

@@ -5,8 +5,8 @@
 //! simulation ─────▶ InlineLedger: same code, inline ─┘            that cannot be applied is refused alone
 //! reads ──────────▶ SqliteLedger: a few read-only connections, each read in one snapshot
 //! ```
-//! The files `…_rows`, `row_store` and `prune` write rows, the files `…_reads` and `pages` read them, and
-//! `native` does both for the registry. They decide nothing: see [`super::store`].
+//! Most statements are the same in every SQL store ([`super::store::sql`]); `row_store` has those of this one.
+//! They decide nothing: see [`super::store`].
 //!
 //! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power. SQLite does
 //! not check foreign keys: nothing deletes rows that others refer to, and each of 100,000 steps would pay for
@@ -14,31 +14,18 @@
 //!
 //! **Architecture invariant:** SQLite never runs on a tokio worker, except in a simulation.
 
-mod branch_reads;
 mod connection;
-mod count_reads;
-mod deletion_reads;
-mod deletion_rows;
 mod driver;
-mod due_reads;
 mod lock;
 mod mirror;
-mod native;
 mod outline;
-mod pages;
-mod plan_rows;
-mod prune;
 pub mod rewind;
 mod row_store;
-mod rows;
 mod schema;
 mod seal;
 mod sql;
-mod step_reads;
-mod step_rows;
 mod store;
 mod tables;
-mod tombstone_reads;
 mod transaction;
 pub mod upkeep;
 

@@ -1,41 +1,11 @@
-//! The branches of a deletion's tree, which are written once, with the steps.
+//! Writes the branches of a deletion's tree in an old ledger. Today they are written with the steps.
 
 use rusqlite::{Connection, params};
 
-use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::model::{PlanStep, StepState};
-use crate::domain::outline::{self, Branch};
-use crate::ledger::store::sql::ReadColumns as _;
-
-/// Inserts the branches of a deletion, whose `below` is a position in the plan, and returns the id of the first;
-/// the others follow. `id_of` returns the id of the step at a position.
-pub(super) fn insert(
-    db: &Connection,
-    num: i64,
-    branches: &[Branch],
-    id_of: impl Fn(i64) -> Option<i64>,
-) -> Sql<i64> {
-    let first: i64 = db.one("SELECT coalesce(max(id), 0) + 1 FROM branches", (), |row| {
-        row.get(0)
-    })?;
-    let mut insert = db.prepare_cached(
-        "INSERT INTO branches(id, deletion, below, site, kind, action, leaf)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
-    for branch in branches {
-        insert.execute(params![
-            first + branch.id,
-            num,
-            branch.below.and_then(&id_of),
-            branch.site.to_string(),
-            branch.kind.as_str(),
-            branch.action.as_str(),
-            branch.leaf
-        ])?;
-    }
-    Ok(first)
-}
+use crate::domain::outline;
+use crate::ledger::store::sql::{ReadColumns as _, json};
 
 /// Writes the branches of all deletions, in a ledger of a version that had none.
 pub(super) fn write_all_outlines(db: &Connection) -> Sql<()> {
@@ -43,6 +13,10 @@ pub(super) fn write_all_outlines(db: &Connection) -> Sql<()> {
         .prepare("SELECT num FROM deletions")?
         .query_map((), |row| row.get(0))?
         .collect::<Sql<_>>()?;
+    let mut insert = db.prepare(
+        "INSERT INTO branches(id, deletion, below, site, kind, action, leaf)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
     let mut place = db.prepare("UPDATE steps SET branch = ?2 WHERE id = ?1")?;
     for num in deletions {
         let (ids, mut steps) = planned_steps(db, num)?;
@@ -54,8 +28,20 @@ pub(super) fn write_all_outlines(db: &Connection) -> Sql<()> {
             step.depends_on = left.filter_map(|at| u32::try_from(at).ok()).collect();
         }
         let tree = outline::build_tree(&steps);
-        let id_of = |at| ids.get(usize::try_from(at).ok()?).copied();
-        let first = insert(db, num, &tree.branches, id_of)?;
+        let next = "SELECT coalesce(max(id), 0) + 1 FROM branches";
+        let first: i64 = db.one(next, (), |row| row.get(0))?;
+        for branch in &tree.branches {
+            let below = branch.below.and_then(|at| usize::try_from(at).ok());
+            insert.execute(params![
+                first + branch.id,
+                num,
+                below.and_then(|at| ids.get(at)),
+                branch.site.to_string(),
+                branch.kind.as_str(),
+                branch.action.as_str(),
+                branch.leaf
+            ])?;
+        }
         for (id, branch) in ids.iter().zip(tree.branch_of) {
             place.execute(params![id, first + i64::from(branch)])?;
         }
@@ -69,7 +55,7 @@ fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<PlanStep>)> {
         "SELECT id, position, site, kind, resource, action, name, project, why, fingerprint,
                  vars
              FROM steps WHERE state IN (SELECT value FROM json_each(?2)) AND deletion = ?1",
-        params![num, rows::json(&StepState::ALL)?],
+        params![num, json(&StepState::ALL)?],
         |row| {
             let key = row.key(2)?;
             let id: i64 = row.get(0)?;

@@ -1,119 +1,93 @@
 //! The rows of one transaction, for the changes that are decided in memory.
 
-use chrono::{DateTime, Utc};
-use rusqlite::{ErrorCode, OptionalExtension, params};
+use std::sync::LazyLock;
 
-use super::deletion_rows;
-use super::rows;
+use chrono::{DateTime, Utc};
+use rusqlite::{ErrorCode, params_from_iter};
+
 use super::seal;
-use super::sql::{Run, Sql};
-use super::step_rows::{self, save_step};
+use super::sql::{Run as _, Sql, numbered};
 use super::transaction::SqliteRows;
-use crate::domain::model::{Phase, Site};
+use crate::ledger::AuditEntry;
 use crate::ledger::audit::{self, Head};
+use crate::ledger::store::sql::{SqlValue, Writes as _, key_values};
+use crate::ledger::store::sql_saved::{self, MOVED, SET_DELETION, SET_MOVED, SET_TOMBSTONE};
 use crate::ledger::store::{
-    EndedTombstone, NewTombstone, RowStore, StoredDeletion, StoredStep, StoredTombstone, Unsaved,
-    UnsavedEvent,
+    EndedTombstone, NewTombstone, RowStore, StoredDeletion, StoredStep, Unsaved, counter_changes,
 };
-use crate::ledger::{AuditEntry, AuditRow};
+
+static SAVE_MOVED: LazyLock<String> =
+    LazyLock::new(|| numbered(&format!("UPDATE steps SET {SET_MOVED} WHERE id = $1")));
+static SAVE_DELETION: LazyLock<String> = LazyLock::new(|| {
+    numbered(&format!(
+        "UPDATE deletions SET {SET_DELETION} WHERE num = $1"
+    ))
+});
+static SAVE_TOMBSTONE: LazyLock<String> = LazyLock::new(|| {
+    numbered(&format!(
+        "UPDATE tombstones SET {SET_TOMBSTONE} WHERE record_id = $1"
+    ))
+});
+const SAVE_EVENT: &str = "INSERT INTO events(at, deletion, step, kind, message, data)
+     VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
 
 impl SqliteRows<'_> {
-    fn save_tombstone(&self, now: &StoredTombstone) -> Sql<()> {
-        let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
-        self.run(
-            "UPDATE tombstones SET deletion = ?2, phase = ?3, deleted_at = ?4, gone_at = ?5,
-                     incarnation = ?6, recreated = ?7
-                 WHERE record_id = ?1",
-            params![
-                now.record,
-                now.deletion,
-                now.phase.as_str(),
-                at(now.deleted_at),
-                at(now.gone_at),
-                now.incarnation,
-                now.recreated
-            ],
-        )
-        .map(drop)
+    /// Writes the columns of a step that changed. Columns that seldom change have statements of their own, because
+    /// SQLite rewrites each index over a column that a statement sets.
+    fn save_step(&self, saved: &StoredStep, now: &StoredStep) -> Sql<()> {
+        let set = |columns: &str, values: &[SqlValue<'_>]| {
+            let sql = format!("UPDATE steps SET {columns} WHERE id = $1");
+            self.write(&sql, values).map(drop)
+        };
+        let id = SqlValue::from(now.id);
+        if has_moved(saved, now) {
+            let values = sql_saved::step(now)?;
+            self.run(&SAVE_MOVED, params_from_iter(&values[..MOVED]))?;
+        } else if saved.waits != now.waits {
+            set("waits = $2", &[id.clone(), now.waits.into()])?;
+        }
+        if saved.ended_at != now.ended_at {
+            set("ended_at = $2", &[id.clone(), now.ended_at.into()])?;
+        }
+        if (saved.left_to, saved.record) != (now.left_to, now.record) {
+            let values = [id.clone(), now.left_to.into(), now.record.into()];
+            set("left_to = $2, record = $3", &values)?;
+        }
+        if saved.action != now.action {
+            set("action = $2", &[id.clone(), now.action.into()])?;
+        }
+        if saved.notified != now.notified {
+            set("told = $2", &[id, now.notified.into()])?;
+        }
+        Ok(())
     }
 
     /// Appends to the audit chain (P6).
     pub(super) fn save_audit(&self, entry: &AuditEntry, now: DateTime<Utc>) -> Sql<()> {
-        let before = self
-            .db
-            .first(
-                "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1",
-                (),
-                |row| {
-                    Ok(Head {
-                        length: row.get(0)?,
-                        hash: row.get(1)?,
-                    })
-                },
-            )?
-            .unwrap_or_else(Head::none);
-        let mut row = AuditRow {
-            seq: before.length + 1,
-            // In the precision of the table; otherwise the hash would not match the row that is read back.
-            at: DateTime::from_timestamp_micros(rows::micros(now)).unwrap_or(now),
-            actor: entry.actor.clone(),
-            action: entry.action.clone(),
-            target: entry.target.clone(),
-            reason: entry.reason.clone(),
-            detail: entry.detail.clone(),
-            hash: String::new(),
-        };
-        row.hash = audit::link(&before.hash, &row);
-        self.run(
-            "INSERT INTO audit(seq, at, actor, action, target, reason, detail, hash)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![
-                row.seq,
-                rows::micros(row.at),
-                rows::json(&row.actor)?,
-                row.action,
-                row.target,
-                row.reason,
-                row.detail.to_string(),
-                row.hash
-            ],
-        )?;
-        if let Some(key) = self.seal {
-            seal::advance(self.db, key, &before, &row)?;
+        let last = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1";
+        let before = self.first(last, (), |row| {
+            Ok(Head {
+                length: row.get(0)?,
+                hash: row.get(1)?,
+            })
+        })?;
+        let before = before.unwrap_or_else(Head::none);
+        let row = audit::next_row(&before, entry, now);
+        self.insert_rows(sql_saved::AUDIT, vec![sql_saved::audit(&row)?], "")?;
+        match self.seal {
+            Some(key) => seal::advance(self.db, key, &before, &row),
+            None => Ok(()),
         }
-        // A log that is kept elsewhere shows whether the audit still has this row.
-        tracing::info!(audit = %Head::of(&row), action = row.action, "recorded an action in the audit");
-        Ok(())
     }
 
     fn end_tombstone(&self, ended: &EndedTombstone) -> Sql<()> {
-        let gone_at = (ended.phase == Phase::Gone).then(|| rows::micros(ended.at));
-        let changed = self.run(
-            "UPDATE tombstones SET phase = ?3, gone_at = ?4
-             WHERE record_id = ?1 AND deletion = ?2",
-            params![ended.record, ended.deletion, ended.phase.as_str(), gone_at],
-        )?;
-        if changed > 0 {
+        let sql = "UPDATE tombstones SET phase = ?3, gone_at = ?4
+             WHERE record_id = ?1 AND deletion = ?2";
+        if self.run(sql, params_from_iter(sql_saved::ended(ended)))? > 0 {
             let sql = "DELETE FROM snapshots WHERE record = ?1";
-            self.run(sql, params![ended.record])?;
+            self.run(sql, [ended.record])?;
         }
         Ok(())
-    }
-
-    fn save_event(&self, event: &UnsavedEvent) -> Sql<()> {
-        self.run(
-            "INSERT INTO events(at, deletion, step, kind, message, data)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-            params![
-                rows::micros(event.at),
-                event.deletion,
-                event.step,
-                event.draft.kind.as_str(),
-                event.draft.words,
-                event.draft.fields.to_string()
-            ],
-        )
-        .map(drop)
     }
 }
 
@@ -150,67 +124,9 @@ impl RowStore for SqliteRows<'_> {
         self.keep_savepoint()
     }
 
-    fn load_steps(&self, ids: &[i64]) -> Sql<Vec<StoredStep>> {
-        step_rows::load(self.db, ids)
-    }
-
-    fn load_dependents(&self, ids: &[i64]) -> Sql<Vec<(i64, i64)>> {
-        let mut edges = Vec::new();
-        let sql = "SELECT dependent FROM edges WHERE dependency = ?1 ORDER BY dependent";
-        for id in ids {
-            edges.extend(self.all(sql, [id], |row| Ok((*id, row.get(0)?)))?);
-        }
-        Ok(edges)
-    }
-
-    /// Jumps from one deletion to the next: the cost does not grow with their steps. The query names its index,
-    /// because without statistics SQLite takes another one, which begins with the state, and sorts all ready steps
-    /// at each claim.
-    fn find_ready_deletions(
-        &self,
-        site: &Site,
-        (after, until): (i64, i64),
-        limit: usize,
-    ) -> Sql<Vec<i64>> {
-        let site = site.to_string();
-        let mut next = self.db.prepare_cached(
-            "SELECT deletion FROM steps INDEXED BY steps_ready WHERE state = 'ready' AND site = ?1
-                 AND deletion > ?2 AND deletion <= ?3 ORDER BY deletion LIMIT 1",
-        )?;
-        let (mut found, mut after) = (Vec::new(), after);
-        while found.len() < limit {
-            let next = next.query_row(params![site, after, until], |row| row.get(0));
-            let Some(num) = next.optional()? else {
-                break;
-            };
-            found.push(num);
-            after = num;
-        }
-        Ok(found)
-    }
-
     fn take_over_observations(&self) -> Sql<()> {
         let sql = "UPDATE steps SET epoch = ?1 WHERE state = 'verifying'";
         self.run(sql, [self.epoch]).map(drop)
-    }
-
-    fn find_left_to(&self, owners: &[i64]) -> Sql<Vec<i64>> {
-        self.all(
-            "SELECT s.id FROM json_each(?1) owner CROSS JOIN steps s INDEXED BY steps_left
-                 ON s.left_to = owner.value
-             WHERE s.left_to IS NOT NULL AND s.ended_at IS NULL ORDER BY s.id",
-            [rows::json(owners)?],
-            |row| row.get(0),
-        )
-    }
-
-    fn await_clearances(&self, awaited: &[(String, i64)]) -> Sql<()> {
-        let sql = "INSERT OR IGNORE INTO awaited(importer, step) VALUES(?1, ?2)";
-        let mut insert = self.db.prepare_cached(sql)?;
-        for (importer, step) in awaited {
-            insert.execute(params![importer, step])?;
-        }
-        Ok(())
     }
 
     /// Inserts row by row, without `RETURNING`: a statement that returns rows, or may do several writes, keeps
@@ -222,24 +138,29 @@ impl RowStore for SqliteRows<'_> {
              VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
         )?;
         let inserted = new.iter().map(|new| {
-            insert.insert(params![
-                new.key.id,
-                new.key.kind.as_str(),
-                new.key.site.to_string(),
-                new.phase.as_str(),
-                rows::micros(new.deleted_at),
-                new.deletion
-            ])
+            let [id, kind, site] = key_values(new.key);
+            let (phase, deleted_at) = (new.phase.into(), new.deleted_at.into());
+            insert.insert(params_from_iter([
+                id,
+                kind,
+                site,
+                phase,
+                deleted_at,
+                new.deletion.into(),
+            ]))
         });
         inserted.collect()
     }
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Sql<()> {
         for (saved, now) in &unsaved.steps {
-            save_step(self.db, saved, now)?;
+            self.save_step(saved, now)?;
         }
         for tombstone in &unsaved.tombstones {
-            self.save_tombstone(tombstone)?;
+            self.run(
+                &SAVE_TOMBSTONE,
+                params_from_iter(sql_saved::tombstone(tombstone)),
+            )?;
         }
         for ended in &unsaved.ended {
             self.end_tombstone(ended)?;
@@ -252,12 +173,35 @@ impl RowStore for SqliteRows<'_> {
             self.save_audit(entry, *at)?;
         }
         for event in &unsaved.events {
-            self.save_event(event)?;
+            self.run(SAVE_EVENT, params_from_iter(sql_saved::event(event)))?;
         }
         Ok(())
     }
 
     fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Sql<()> {
-        deletion_rows::save(self.db, changed)
+        for (_, now) in changed {
+            let [values @ .., state] = sql_saved::deletion(now);
+            self.run(&SAVE_DELETION, params_from_iter(values))?;
+            // The state is written separately, and only if it changed, because it is indexed.
+            let sql = "UPDATE deletions SET state = ?2 WHERE num = ?1 AND state <> ?2";
+            self.run(sql, params_from_iter([now.num.into(), state]))?;
+        }
+        let counters = counter_changes(changed).into_iter();
+        let counters = counters.map(|(name, by)| [name.into(), by.into()]);
+        let (into, on_conflict) = sql_saved::COUNT;
+        self.insert_rows(into, counters.collect(), on_conflict)
     }
+}
+
+/// Whether a column changed that is written together with the state, other than `waits`.
+fn has_moved(saved: &StoredStep, now: &StoredStep) -> bool {
+    let of = |step: &StoredStep| {
+        (
+            (step.state, step.since, step.attempts, step.observations),
+            (step.next_attempt_at, step.own_attempt_at),
+            (step.blocked_since, step.held_by),
+            (step.claim, step.epoch, step.sent),
+        )
+    };
+    of(saved) != of(now) || saved.blockers != now.blockers || saved.error != now.error
 }

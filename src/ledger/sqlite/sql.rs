@@ -1,10 +1,10 @@
 //! Statements that are compiled once, and run in one call each.
 
 use rusqlite::types::{FromSqlError, ToSqlOutput, Type, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql};
+use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql, params_from_iter};
 
-use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements};
-use crate::ledger::store::{self, Fallible, Stored};
+use crate::ledger::store::sql::{Damaged, Decoded, Dialect, Each, SqlRow, SqlValue, Statements};
+use crate::ledger::store::{self, Fallible};
 use crate::ledger::transitions::Impossible;
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -103,36 +103,34 @@ impl ToSql for SqlValue<'_> {
     fn to_sql(&self) -> Sql<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Self::Integer(Some(value)) => ValueRef::Integer(*value),
+            Self::Flag(value) => ValueRef::Integer((*value).into()),
             Self::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
             Self::Integer(None) | Self::Text(None) => ValueRef::Null,
         }))
     }
 }
 
-/// The names of a statement's values.
-const NAMES: [&str; 10] = ["$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9", "$10"];
-
-/// The values of a statement with their names.
-pub(super) fn named<'v>(values: &'v [SqlValue<'_>]) -> Sql<Vec<(&'static str, &'v dyn ToSql)>> {
-    if values.len() > NAMES.len() {
-        let (given, most) = (values.len(), NAMES.len());
-        return Err(rusqlite::Error::InvalidParameterCount(given, most));
-    }
-    let named = NAMES.into_iter().zip(values);
-    Ok(named
-        .map(|(name, value)| (name, value as &dyn ToSql))
-        .collect())
+/// Returns a statement whose values SQLite finds by their numbers, not by their names.
+pub(super) fn numbered(sql: &str) -> String {
+    sql.replace('$', "?")
 }
 
 impl<R: Run> Statements for R {
     const DIALECT: Dialect = Dialect {
         names_indexes: true,
+        as_json: "",
+        texts: |value| format!("json_each({value})"),
+        elements: |column| format!("json_each({column})"),
+        // The columns compare without case.
+        native_id: str::to_owned,
+        short_id: "substr(id, -8)",
+        // SQLite takes the columns that are in no aggregate from the row with the maximum.
+        last_of_group: "s.id, max(coalesce(s.ended_at, 9e18))",
+        next_deletion: "SELECT coalesce(max(num), 0) + 1 FROM deletions",
         // In a replay `events` is a view, which has no sequence.
         last_event: "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'),
              (SELECT max(seq) FROM events), 0)",
         last_notice: "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'peer_changes'), 0)",
-        texts_of_2: "(SELECT value FROM json_each($2))",
-        keys_of_1: "(SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each($1))",
         notify_of_kind:
             "INSERT OR IGNORE INTO peer_changes(record) SELECT record_id FROM tombstones
              WHERE kind = $1 AND phase IN ('checking', 'deleting', 'gone') ORDER BY record_id",
@@ -145,18 +143,48 @@ impl<R: Run> Statements for R {
                  root = excluded.root, gone_at = excluded.gone_at, deletion = excluded.deletion,
                  handled_by = iif(deletion = excluded.deletion, handled_by, NULL)
              WHERE owner = excluded.owner",
+        insert_native:
+            "INSERT INTO native(site, kind, id, incarnation, name, fields, created_at, updated_at)
+             VALUES($1, $2, $3, $4, $5, $6, $7, $7) RETURNING num",
+        prune_own: None,
     };
 
     fn visit_rows(
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-        visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<()>,
-    ) -> Stored<Self, ()> {
-        let mut statement = self.db().prepare_cached(sql)?;
-        let mut rows = statement.query(named(values)?.as_slice())?;
+        visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<bool>,
+    ) -> Sql<()> {
+        let mut statement = self.db().prepare_cached(&numbered(sql))?;
+        let mut rows = statement.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
-            visit(row)?;
+            if !visit(row)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_each<const N: usize>(
+        &self,
+        each: &Each<'_>,
+        values: Vec<[SqlValue<'_>; N]>,
+        visit: &mut dyn FnMut(usize, &dyn SqlRow) -> Decoded<()>,
+    ) -> Sql<()> {
+        let mut sql = format!("SELECT {} FROM {}", each.columns, each.from);
+        if !each.order.is_empty() {
+            sql.push_str(&format!(" ORDER BY {}", each.order));
+        }
+        let limit = each.limit.map(SqlValue::from);
+        if limit.is_some() {
+            sql.push_str(&format!(" LIMIT ${}", N + 1));
+        }
+        let mut statement = self.db().prepare_cached(&numbered(&sql))?;
+        for (place, values) in values.iter().enumerate() {
+            let mut rows = statement.query(params_from_iter(values.iter().chain(&limit)))?;
+            while let Some(row) = rows.next()? {
+                visit(place, row)?;
+            }
         }
         Ok(())
     }

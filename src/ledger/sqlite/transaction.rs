@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params_from_iter};
 
 use super::seal::Key;
-use super::sql::{Run, named};
-use crate::ledger::store::Stored;
+use super::sql::{Run, Sql, numbered};
+use crate::domain::model::ResourceKey;
 use crate::ledger::store::sql::{SqlValue, Writes};
 use crate::ledger::tombstones::Changed;
 
@@ -37,18 +37,53 @@ impl<'c> SqliteRows<'c> {
             removed: RefCell::default(),
         }
     }
+
+    fn run_each<const N: usize>(&self, sql: &str, rows: Vec<[SqlValue<'_>; N]>) -> Sql<()> {
+        let mut statement = self.db.prepare_cached(sql)?;
+        for row in rows {
+            statement.execute(params_from_iter(row))?;
+        }
+        Ok(())
+    }
 }
 
 impl Writes for SqliteRows<'_> {
-    fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Stored<Self, u64> {
-        let changed = self.run(sql, named(values)?.as_slice())?;
+    fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Sql<u64> {
+        let changed = self.run(&numbered(sql), params_from_iter(values))?;
         Ok(changed as u64)
     }
 
-    fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self> {
+    fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Sql<()> {
         for (sql, values) in statements {
             self.write(sql, values)?;
         }
         Ok(())
+    }
+
+    fn insert_rows<const N: usize>(
+        &self,
+        into: &str,
+        rows: Vec<[SqlValue<'_>; N]>,
+        on_conflict: &str,
+    ) -> Sql<()> {
+        let places = vec!["?"; N].join(", ");
+        self.run_each(
+            &format!("INSERT INTO {into} VALUES({places}) {on_conflict}"),
+            rows,
+        )
+    }
+
+    fn write_each<const N: usize>(
+        &self,
+        change: &str,
+        condition: &str,
+        rows: Vec<[SqlValue<'_>; N]>,
+    ) -> Sql<()> {
+        self.run_each(&numbered(&format!("{change} WHERE {condition}")), rows)
+    }
+
+    fn note_removed(&self, keys: Vec<ResourceKey>) {
+        let removed = keys.into_iter().map(|key| Changed::of(key, None));
+        self.removed.borrow_mut().extend(removed);
     }
 }

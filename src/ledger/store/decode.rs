@@ -1,6 +1,7 @@
 //! Decodes the rows of a SQL store into values. Each function names the columns that it reads, in their order.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use super::plans::{OriginalCopies, StoredRequest};
 use super::reads::{GroupProgress, SearchedStep, StepGroup, TombstoneRow};
@@ -14,7 +15,8 @@ use crate::domain::model::{Counts, Event, SitePause};
 use crate::domain::native::Native;
 use crate::domain::outline::Branch;
 use crate::domain::peers::{Deployment, PendingClearance};
-use crate::ledger::{AuditRow, KeptRequest, WatchCursor};
+use crate::domain::policy::PendingObservations;
+use crate::ledger::{AuditRow, KeptRequest, ObservationsDue, WatchCursor};
 
 /// The columns of a deletion that change while its steps move, of the table `d`.
 pub const DELETION: &str = "d.num, d.id, d.state, d.cancelled, d.paused, d.stops, d.waiting, \
@@ -79,16 +81,15 @@ pub const STEP: &str = "s.id, s.deletion, s.site, s.kind, s.resource, s.name, s.
      s.ended_at, s.claim, s.epoch, s.sent, s.waits, s.attempts, s.looks, s.next_attempt_at, \
      s.own_attempt_at, s.blocked_since, s.blockers, s.last_error, s.held_by, s.left_to, s.told";
 
-/// The columns that are written with the plan, after those of [`STEP`].
-const PLAN: &str =
-    "s.position, s.rank, s.max_attempts, s.branch, s.project, s.vars, s.why, s.fingerprint";
+/// The columns of [`STEP`], then those that are written with the plan.
+pub static STEP_ROW: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "{STEP}, s.position, s.rank, s.max_attempts, s.branch, s.project, s.vars, s.why, \
+         s.fingerprint"
+    )
+});
 
-/// A statement that reads [`step_row`]s; `from`: its text from `FROM` on, which calls the steps `s`.
-pub fn select_steps(from: &str) -> String {
-    format!("SELECT {STEP}, {PLAN} {from}")
-}
-
-/// Decodes the columns of [`select_steps`]: a step, with the columns that come from its plan.
+/// Decodes the columns of [`STEP_ROW`]: a step, with the columns that come from its plan.
 pub fn step_row(row: &dyn SqlRow) -> Decoded<StepRow> {
     Ok(StepRow {
         now: step(row)?,
@@ -204,6 +205,27 @@ pub fn branch(row: &dyn SqlRow) -> Decoded<Branch> {
         action: row.word(4)?,
         leaf: row.read(5)?,
         counts: Counts::default(),
+    })
+}
+
+/// Decodes the columns deletion, site, kind and rank of a group of verifying steps, when the first of them is due,
+/// whether those that are due fill a list, the highest ranks of the steps that are ready and running, and of the
+/// deletion the numbers of verifying and of unsent steps, and when it was requested.
+pub fn observations_due(row: &dyn SqlRow) -> Decoded<ObservationsDue> {
+    Ok(ObservationsDue {
+        deletion: row.read(0)?,
+        site: row.read(1)?,
+        kind: row.read(2)?,
+        gathered: PendingObservations {
+            rank: row.read(3)?,
+            oldest: row.read(4)?,
+            fills_a_list: row.read(5)?,
+            ready: row.read(6)?,
+            running: row.read(7)?,
+            verifying: row.read(8)?,
+            unsent: row.read(9)?,
+            since: row.read(10)?,
+        },
     })
 }
 

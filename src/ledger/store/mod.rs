@@ -6,9 +6,9 @@
 //!
 //! | rows | read by | written by |
 //! |---|---|---|
-//! | deletions, requests, plans | [`DeletionReads`], [`RequestReads`] | [`RowStore`], [`RequestRows`], [`PlanRows`] |
+//! | deletions, requests, plans | [`DeletionReads`] | [`RowStore`], [`PlanRows`] |
 //! | steps, edges, branches | [`StepReads`], [`StepFinds`] | [`RowStore`], [`PlanRows`] |
-//! | tombstones, snapshots, copies | [`TombstoneReads`], [`OriginalReads`] | [`RowStore`], [`RequestRows`], [`PlanRows`] |
+//! | tombstones, snapshots, copies | [`TombstoneReads`] | [`RowStore`], [`PlanRows`] |
 //! | events, the audit, cursors, pauses of sites | [`LogReads`] | [`RowStore`], [`SiteRows`] |
 //! | importers, clearances, notices, watches | [`PeerReads`] | [`PeerRows`] |
 //! | the registry's resources and references | [`NativeReads`] | [`NativeRows`] |
@@ -47,12 +47,17 @@ mod plans;
 mod prune;
 mod reads;
 pub mod sql;
+mod sql_deletions;
 mod sql_log;
-mod sql_originals;
-mod sql_peer_rows;
+mod sql_natives;
+mod sql_pages;
 mod sql_peers;
-mod sql_requests;
+mod sql_plans;
+mod sql_prune;
 mod sql_row_store;
+pub mod sql_saved;
+mod sql_steps;
+mod sql_tombstones;
 mod steps;
 pub mod tables;
 
@@ -64,12 +69,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 pub use counters::counter_changes;
 pub use natives::{NativeReads, NativeRows};
 pub use peers::{PeerReads, PeerRows, StoredNotice};
-pub use plans::{KEPT, NewStep, OriginalCopies, PlanRows, RequestRows, StoredRequest};
+pub use plans::{KEPT, NewStep, OriginalCopies, PlanRows, StoredRequest};
 pub use prune::PruneRows;
 pub use reads::{
     BranchRange, DeletionReads, DueCount, EventRange, EventsOf, GroupProgress, LogReads,
-    OriginalReads, RequestReads, SearchedStep, StepGroup, StepRange, StepReads, TombstoneReads,
-    TombstoneRow, Totals,
+    SearchedStep, StepGroup, StepRange, StepReads, TombstoneReads, TombstoneRow, Totals,
 };
 pub use steps::{StepPlan, StepRow};
 
@@ -312,6 +316,24 @@ impl<S: RowStore + PlanRows + PeerRows + NativeRows + PruneRows> LedgerRows for 
 
 /// Steps and tombstones that a change needs, found along an index.
 pub trait StepFinds: Fallible {
+    /// Loads steps; those that do not exist are left out.
+    fn load_steps(&self, ids: &[i64]) -> Stored<Self, Vec<StoredStep>>;
+
+    /// Loads the edges to the dependents of these steps, as (dependency, dependent), in this order.
+    fn load_dependents(&self, ids: &[i64]) -> Stored<Self, Vec<(i64, i64)>>;
+
+    /// Finds the live steps that are left to any of these owners, in the order of their ids.
+    fn find_left_to(&self, owners: &[i64]) -> Stored<Self, Vec<i64>>;
+
+    /// Finds deletions with ready steps at the site, by their numbers: those after the first of these numbers, up
+    /// to the second, at most `limit`.
+    fn find_ready_deletions(
+        &self,
+        site: &Site,
+        between: (i64, i64),
+        limit: usize,
+    ) -> Stored<Self, Vec<i64>>;
+
     /// Loads ready steps of a deletion at a site, at most `limit`: those with the longest remaining path, then
     /// those with the lowest ids.
     fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Stored<Self, Vec<StepRow>>;
@@ -343,8 +365,11 @@ pub trait StepFinds: Fallible {
     fn find_checking(&self, deletion: i64) -> Stored<Self, Vec<i64>>;
 }
 
-/// The rows of sites and of channels.
+/// The rows of sites and of channels, and of waits for clearances.
 pub trait SiteRows: Fallible {
+    /// Makes steps wait for the clearance of importers.
+    fn await_clearances(&self, awaited: &[(String, i64)]) -> Stored<Self>;
+
     /// Saves that a person paused the site; none: that it is not paused. Returns whether that is a change.
     fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Stored<Self, bool>;
 
@@ -381,12 +406,6 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
     /// Undoes everything since the latest savepoint.
     fn undo_savepoint(&self) -> Stored<Self>;
 
-    /// Loads steps; those that do not exist are left out.
-    fn load_steps(&self, ids: &[i64]) -> Stored<Self, Vec<StoredStep>>;
-
-    /// Loads the edges to the dependents of these steps, as (dependency, dependent), in this order.
-    fn load_dependents(&self, ids: &[i64]) -> Stored<Self, Vec<(i64, i64)>>;
-
     /// Loads the rows that the outcomes of these steps need. A store whose statements are round trips to a server sends
     /// them together.
     fn load_for_outcomes(&self, steps: &OutcomeSteps) -> Stored<Self, OutcomeRows> {
@@ -403,15 +422,6 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
         })
     }
 
-    /// Finds deletions with ready steps at the site, by their numbers: those after the first of these numbers, up
-    /// to the second, at most `limit`.
-    fn find_ready_deletions(
-        &self,
-        site: &Site,
-        between: (i64, i64),
-        limit: usize,
-    ) -> Stored<Self, Vec<i64>>;
-
     /// Ends the engines for good whose lease has ended, so that they cannot renew it. Returns the epochs of the other
     /// engines, this one included: they keep their calls in flight.
     fn end_lost_engines(&self) -> Stored<Self, Vec<i64>> {
@@ -426,18 +436,12 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
     /// Makes this engine the one whose outcomes of observations count (I11).
     fn take_over_observations(&self) -> Stored<Self>;
 
-    /// Finds the live steps that are left to any of these owners, in the order of their ids.
-    fn find_left_to(&self, owners: &[i64]) -> Stored<Self, Vec<i64>>;
-
-    /// Makes steps wait for the clearance of importers.
-    fn await_clearances(&self, awaited: &[(String, i64)]) -> Stored<Self>;
-
     /// Inserts tombstones, and returns their records in the same order.
     fn insert_tombstones(&self, new: &[NewTombstone<'_>]) -> Stored<Self, Vec<i64>>;
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Stored<Self>;
 
-    /// Saves, and then [finds the steps that are left](RowStore::find_left_to) to these.
+    /// Saves, and then [finds the steps that are left](StepFinds::find_left_to) to these.
     fn save_and_find_left_to(
         &self,
         unsaved: &Unsaved<'_>,

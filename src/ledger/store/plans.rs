@@ -70,8 +70,8 @@ pub struct OriginalCopies {
     pub name: Option<(String, String)>,
 }
 
-/// The rows of requests and of plans without their steps.
-pub trait RequestRows: Fallible {
+/// The rows of requests and plans.
+pub trait PlanRows: Fallible {
     /// Saves a plan under its hash, and removes the plans that are older than [`KEPT`].
     fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Stored<Self>;
 
@@ -99,10 +99,7 @@ pub trait RequestRows: Fallible {
 
     /// The first id that no step has.
     fn first_free_step(&self) -> Stored<Self, i64>;
-}
 
-/// The rows of a new deletion and of its plan.
-pub trait PlanRows: RequestRows {
     /// Inserts a deletion that is to be planned, and returns its number.
     fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Stored<Self, i64>;
 

@@ -130,8 +130,8 @@ pub struct EventRange {
 /// Number of requests that are loaded and searched at a time.
 const PLANNED_TOGETHER: usize = 500;
 
-/// Reads of requests and plans, and of sums over all deletions.
-pub trait RequestReads: Fallible {
+/// Reads of deletions, of their requests and plans, and of sums over all deletions.
+pub trait DeletionReads: Fallible {
     /// Finds the number of a deletion by its full id.
     fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
 
@@ -154,10 +154,7 @@ pub trait RequestReads: Fallible {
 
     /// Loads maintained sums: their cost does not grow with the ledger.
     fn load_totals(&self) -> Stored<Self, Totals>;
-}
 
-/// Reads of deletions.
-pub trait DeletionReads: RequestReads {
     /// Finds deletions by the end of their ids, at least 8 characters of it: at most `limit`.
     fn find_deletions_ending(&self, suffix: &str, limit: usize) -> Stored<Self, Vec<i64>>;
 
@@ -326,8 +323,8 @@ pub trait StepReads: Fallible {
     fn count_groups(&self, deletion: i64) -> Stored<Self, Vec<GroupProgress>>;
 }
 
-/// Reads of tombstones whose resource may come back, of the snapshots of resources, and of where copies may come back.
-pub trait OriginalReads: Fallible {
+/// Reads of tombstones, of the snapshots of their resources, and of where their copies may come back.
+pub trait TombstoneReads: Fallible {
     /// Loads the tombstones of resources that are gone, in the order of `gone_at` and record: those after this
     /// pair.
     fn find_held_down(
@@ -353,10 +350,7 @@ pub trait OriginalReads: Fallible {
 
     /// Loads the resource of a record as its cloud showed it (T7).
     fn load_snapshot(&self, record: i64) -> Stored<Self, Option<Value>>;
-}
 
-/// Reads of tombstones, of the snapshots of their resources, and of where their copies may come back.
-pub trait TombstoneReads: OriginalReads {
     /// Loads the tombstones of these resources, in the same order; none for a resource without one.
     fn load_tombstones(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<Option<StoredTombstone>>>;
 

@@ -9,7 +9,9 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 use strum::VariantArray as _;
 
 use super::{Fallible, Stored};
-use crate::domain::model::{Action, Counts, KindName, ResourceKey, Site, StepState};
+use crate::domain::model::{
+    Action, Counts, DeletionState, KindName, Phase, ResourceKey, Site, StepState,
+};
 
 /// A column has a value that no ledger writes, or the statement did not return the column.
 #[derive(Debug, thiserror::Error)]
@@ -164,10 +166,11 @@ columns! {
 #[derive(Clone, Debug)]
 pub enum SqlValue<'v> {
     Integer(Option<i64>),
+    Flag(bool),
     Text(Option<Cow<'v, str>>),
 }
 
-/// Implements `From` for types that are a number, or a text.
+/// Implements `From` for types that are a number, a truth value or a text.
 macro_rules! values {
     ($($of:ident, $type:ty: |$value:ident| $column:expr;)*) => {$(
         impl<'v> From<$type> for SqlValue<'v> {
@@ -181,16 +184,24 @@ macro_rules! values {
 values! {
     Integer, i64: |value| Some(value);
     Integer, u32: |value| Some(value.into());
+    // A limit beyond `i64` is no limit.
+    Integer, u64: |value| Some(i64::try_from(value).unwrap_or(i64::MAX));
     Integer, usize: |value| Some(i64::try_from(value).unwrap_or(i64::MAX));
     Integer, Option<i64>: |value| value;
     Integer, DateTime<Utc>: |at| Some(at.timestamp_micros());
     Integer, Option<DateTime<Utc>>: |at| at.map(|at| at.timestamp_micros());
+    Flag, bool: |value| value;
     Text, &'v str: |text| Some(Cow::Borrowed(text));
     Text, &'v String: |text| Some(Cow::Borrowed(text.as_str()));
     Text, String: |text| Some(Cow::Owned(text));
     Text, Option<&'v str>: |text| text.map(Cow::Borrowed);
+    Text, Option<String>: |text| text.map(Cow::Owned);
     Text, &'v KindName: |kind| Some(Cow::Borrowed(kind.as_str()));
     Text, &'v Site: |site| Some(Cow::Owned(site.to_string()));
+    Text, Action: |action| Some(Cow::Borrowed(action.as_str()));
+    Text, DeletionState: |state| Some(Cow::Borrowed(state.as_str()));
+    Text, Phase: |phase| Some(Cow::Borrowed(phase.as_str()));
+    Text, StepState: |state| Some(Cow::Borrowed(state.as_str()));
 }
 
 /// The values of a key, in the order of the index: id, kind, site.
@@ -198,28 +209,53 @@ pub fn key_values(key: &ResourceKey) -> [SqlValue<'_>; 3] {
     [(&key.id).into(), (&key.kind).into(), (&key.site).into()]
 }
 
+/// The rows of a statement that has one value, a number.
+pub fn numbers(all: impl IntoIterator<Item = i64>) -> Vec<[SqlValue<'static>; 1]> {
+    all.into_iter().map(|number| [number.into()]).collect()
+}
+
 /// The text of a JSON column. This does not fail, because all saved maps have texts as keys.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> Decoded<String> {
     serde_json::to_string(value).map_err(|error| damaged(0, &error))
 }
 
-/// The parts of statements that differ between stores.
+/// The text of a JSON column that is NULL without a value: most steps have no error.
+pub fn json_opt<T: Serialize>(value: Option<&T>) -> Decoded<Option<String>> {
+    value.map(json).transpose()
+}
+
+/// The parts of statements that differ between stores. A function gets the name of a value (`$1`) or of a column.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
     /// Whether a statement names the index that it needs. SQLite has no statistics by which it would choose one.
     pub names_indexes: bool,
+    /// After a column with JSON: makes it JSON for `->` and `->>`.
+    pub as_json: &'static str,
+    /// The texts in the JSON list of a value as rows, whose column is `value`.
+    pub texts: fn(&str) -> String,
+    /// The JSON list of a column as rows, whose column is `value`.
+    pub elements: fn(&str) -> String,
+    /// An id of our registry as it is compared: without its case.
+    pub native_id: fn(&str) -> String,
+    /// The last 8 characters of a deletion's id, as they are indexed.
+    pub short_id: &'static str,
+    /// The step `s` of a group that ended last or has not ended.
+    pub last_of_group: &'static str,
+    /// The next number of a deletion.
+    pub next_deletion: &'static str,
     /// The number of the last event that was ever written.
     pub last_event: &'static str,
     /// The number of the last notice to importers that was ever written.
     pub last_notice: &'static str,
-    /// The set of the texts in the JSON list of the value `$2`.
-    pub texts_of_2: &'static str,
-    /// The set of the keys (id, kind, site) in the JSON list of the value `$1`.
-    pub keys_of_1: &'static str,
     /// Notifies importers of all resources of the kind `$1` that are being deleted or are gone.
     pub notify_of_kind: &'static str,
     /// Saves a notice: owner, site, kind, id, phase, incarnation, deletion, root, and when it was gone.
     pub save_notice: &'static str,
+    /// Inserts a resource of the registry and returns its number: site, kind, id, incarnation, name, fields, and when
+    /// it was created.
+    pub insert_native: &'static str,
+    /// Removes old rows of a table that only this store has.
+    pub prune_own: Option<&'static str>,
 }
 
 impl Dialect {
@@ -232,11 +268,23 @@ impl Dialect {
     }
 }
 
+/// A statement that reads rows for each of several rows of values, `$1` and so on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Each<'s> {
+    pub columns: &'s str,
+    /// The statement between its columns and its order: `steps s WHERE s.id = $1`.
+    pub from: &'s str,
+    /// The order of the rows for the same values; empty if there is at most one.
+    pub order: &'s str,
+    /// The most rows for the same values; none: all.
+    pub limit: Option<usize>,
+}
+
 /// A store that runs statements in SQL, whose values are called `$1`, `$2` and so on.
 pub trait Statements: Fallible<Error: From<Damaged>> {
     const DIALECT: Dialect;
 
-    /// Passes each row of a statement to `visit`.
+    /// Passes each row of a statement to `visit`, until it returns false.
     ///
     /// # Errors
     /// The statement failed, or a row is damaged.
@@ -244,8 +292,56 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-        visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<()>,
-    ) -> Stored<Self, ()>;
+        visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<bool>,
+    ) -> Stored<Self>;
+
+    /// Passes to `visit` the rows for each of these values, in their order, with the position of the values. A store on
+    /// a server sends them in one round trip.
+    ///
+    /// # Errors
+    /// As [`Self::visit_rows`].
+    fn visit_each<const N: usize>(
+        &self,
+        each: &Each<'_>,
+        values: Vec<[SqlValue<'_>; N]>,
+        visit: &mut dyn FnMut(usize, &dyn SqlRow) -> Decoded<()>,
+    ) -> Stored<Self>;
+
+    /// Returns the rows for each of these values, in their order.
+    ///
+    /// # Errors
+    /// As [`Self::visit_rows`].
+    fn read_each<const N: usize, T>(
+        &self,
+        each: &Each<'_>,
+        values: Vec<[SqlValue<'_>; N]>,
+        read: impl Fn(&dyn SqlRow) -> Decoded<T>,
+    ) -> Stored<Self, Vec<T>> {
+        let mut all = Vec::with_capacity(values.len());
+        self.visit_each(each, values, &mut |_, row| {
+            all.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// Returns the row of each of these numbers, without those that do not exist. `from`: as [`Each::from`].
+    ///
+    /// # Errors
+    /// As [`Self::visit_rows`].
+    fn read_numbered<T>(
+        &self,
+        (columns, from): (&str, &str),
+        of: &[i64],
+        read: impl Fn(&dyn SqlRow) -> Decoded<T>,
+    ) -> Stored<Self, Vec<T>> {
+        let each = Each {
+            columns,
+            from,
+            ..Each::default()
+        };
+        self.read_each(&each, numbers(of.iter().copied()), read)
+    }
 
     /// Returns all rows.
     ///
@@ -260,7 +356,7 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
         let mut all = Vec::new();
         self.visit_rows(sql, values, &mut |row| {
             all.push(read(row)?);
-            Ok(())
+            Ok(true)
         })?;
         Ok(all)
     }
@@ -306,6 +402,33 @@ pub trait Writes: Statements {
     /// # Errors
     /// One of them failed; those after it have not run.
     fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self>;
+
+    /// Inserts rows. `into`: the table with its columns; `on_conflict`: empty, or the clause that says what happens to
+    /// rows that exist. A store on a server inserts all of them by one statement.
+    ///
+    /// # Errors
+    /// A row cannot be inserted.
+    fn insert_rows<const N: usize>(
+        &self,
+        into: &str,
+        rows: Vec<[SqlValue<'_>; N]>,
+        on_conflict: &str,
+    ) -> Stored<Self>;
+
+    /// Changes rows for each of several rows of values: `change` is `DELETE FROM …` or `UPDATE … SET …`. A store on a
+    /// server does so by one statement.
+    ///
+    /// # Errors
+    /// A row cannot be changed.
+    fn write_each<const N: usize>(
+        &self,
+        change: &str,
+        condition: &str,
+        rows: Vec<[SqlValue<'_>; N]>,
+    ) -> Stored<Self>;
+
+    /// Notes tombstones whose rows were removed, for the tombstones in memory.
+    fn note_removed(&self, keys: Vec<ResourceKey>);
 }
 
 /// A condition on the action of a step: the resource or edge is gone after it.

@@ -1,5 +1,5 @@
-//! Reads about other deployments (G), in the SQL of all stores: the clearances that steps wait for, the notices to
-//! importers, and those from owners.
+//! The rows about other deployments (G), in the SQL of all stores: importers and the clearances that steps wait for, the
+//! notices to importers, owners and their notices.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use chrono::{DateTime, Utc};
 
 use super::Stored;
 use super::decode::{self, TOMBSTONE};
-use super::peers::PeerReads;
+use super::peers::{PeerReads, PeerRows, StoredNotice};
 use super::reads::TombstoneRow;
-use super::sql::{ReadColumns as _, Statements, json, key_values};
-use crate::domain::model::{KindName, ResourceKey};
-use crate::domain::peers::{Deployment, PendingClearance};
+use super::sql::{ReadColumns as _, Statements, Writes, json, key_values, takes_away};
+use crate::domain::model::{KindName, Phase, ResourceKey};
+use crate::domain::peers::{ClearanceAnswer, DeletionNotice, Deployment, PendingClearance};
 use crate::ledger::{UnhandledDeletion, WatchCursor};
 
 impl<S: Statements> PeerReads for S {
@@ -69,8 +69,9 @@ impl<S: Statements> PeerReads for S {
         let sql = format!(
             "SELECT {TOMBSTONE}, c.seq
              FROM peer_changes c JOIN tombstones t ON t.record_id = c.record
-             WHERE c.seq > $1 AND t.kind IN {} ORDER BY c.seq LIMIT $3",
-            Self::DIALECT.texts_of_2
+             WHERE c.seq > $1 AND t.kind IN (SELECT value FROM {})
+             ORDER BY c.seq LIMIT $3",
+            (Self::DIALECT.texts)("$2")
         );
         let values = [after.into(), json(kinds)?.into(), limit.into()];
         self.read_all(&sql, &values, |row| {
@@ -106,5 +107,146 @@ impl<S: Statements> PeerReads for S {
             "SELECT DISTINCT owner FROM foreign_going WHERE phase IN ('checking', 'deleting')";
         let owners = self.read_all(sql, &[], |row| row.read(0))?;
         Ok(owners.into_iter().collect())
+    }
+}
+
+impl<S: Writes> PeerRows for S {
+    fn insert_importer(&self, importer: &Deployment, now: DateTime<Utc>) -> Stored<Self> {
+        let Deployment {
+            name,
+            service,
+            region,
+        } = importer;
+        let sql = "INSERT INTO importers(name, service, region, since) VALUES($1, $2, $3, $4)";
+        let values = [name.into(), service.into(), region.into(), now.into()];
+        self.write(sql, &values).map(drop)
+    }
+
+    fn remove_importer(&self, name: &str) -> Stored<Self, Option<Vec<i64>>> {
+        let name = [name.into()];
+        if self.write("DELETE FROM importers WHERE name = $1", &name)? == 0 {
+            return Ok(None);
+        }
+        self.write("DELETE FROM importer_kinds WHERE importer = $1", &name)?;
+        let sql = "DELETE FROM awaited WHERE importer = $1 RETURNING step";
+        let mut steps = self.read_all(sql, &name, |row| row.read(0))?;
+        steps.sort_unstable();
+        Ok(Some(steps))
+    }
+
+    fn add_importer_kind(&self, kind: &KindName, importer: &str) -> Stored<Self> {
+        let row = [kind.into(), importer.into()];
+        let wait_for_clearance = format!(
+            "INSERT INTO awaited(importer, step) SELECT CAST($2 AS text), id FROM steps
+             WHERE kind = $1 AND ended_at IS NULL AND {}
+             ON CONFLICT DO NOTHING",
+            takes_away()
+        );
+        self.write_all(&[
+            (
+                "INSERT INTO importer_kinds(kind, importer) VALUES($1, $2)",
+                &row,
+            ),
+            (Self::DIALECT.notify_of_kind, &row[..1]),
+            (&wait_for_clearance, &row),
+        ])
+    }
+
+    fn remove_importer_kind(&self, kind: &KindName, importer: &str) -> Stored<Self> {
+        let sql = "DELETE FROM importer_kinds WHERE kind = $1 AND importer = $2";
+        self.write(sql, &[kind.into(), importer.into()]).map(drop)
+    }
+
+    fn save_answer(
+        &self,
+        importer: &str,
+        step: i64,
+        answer: &ClearanceAnswer,
+    ) -> Stored<Self, bool> {
+        let changed = match answer.clear {
+            true => {
+                let sql = "DELETE FROM awaited WHERE importer = $1 AND step = $2";
+                self.write(sql, &[importer.into(), step.into()])?
+            }
+            false => {
+                let sql = "UPDATE awaited SET said = $3
+                     WHERE importer = $1 AND step = $2 AND said IS DISTINCT FROM $3";
+                self.write(sql, &[importer.into(), step.into(), json(answer)?.into()])?
+            }
+        };
+        Ok(changed > 0)
+    }
+
+    fn save_watch(&self, watch: &WatchCursor) -> Stored<Self> {
+        let WatchCursor { owner, ledger, seq } = watch;
+        let sql =
+            "INSERT INTO watches(service, region, name, ledger, seq) VALUES($1, $2, $3, $4, $5)
+             ON CONFLICT(service, region) DO UPDATE
+             SET name = excluded.name, ledger = excluded.ledger, seq = excluded.seq";
+        let values = [
+            (&owner.service).into(),
+            (&owner.region).into(),
+            (&owner.name).into(),
+            ledger.into(),
+            (*seq).into(),
+        ];
+        self.write(sql, &values).map(drop)
+    }
+
+    fn load_notice(&self, key: &ResourceKey) -> Stored<Self, Option<StoredNotice>> {
+        let sql = "SELECT deletion, owner, phase FROM foreign_going
+             WHERE id = $1 AND kind = $2 AND site = $3";
+        self.read_first(sql, &key_values(key), |row| {
+            Ok(StoredNotice {
+                deletion: row.read(0)?,
+                owner: row.read(1)?,
+                is_gone: row.word::<Phase>(2)? == Phase::Gone,
+            })
+        })
+    }
+
+    fn save_notice(
+        &self,
+        owner: &str,
+        notice: &DeletionNotice,
+        gone_at: Option<DateTime<Utc>>,
+    ) -> Stored<Self> {
+        let values = [
+            owner.into(),
+            (&notice.key.site).into(),
+            (&notice.key.kind).into(),
+            (&notice.key.id).into(),
+            notice.phase.into(),
+            notice.incarnation.into(),
+            (&notice.deletion).into(),
+            (&notice.root).into(),
+            gone_at.into(),
+        ];
+        self.write(Self::DIALECT.save_notice, &values).map(drop)
+    }
+
+    fn remove_notice(&self, owner: &str, key: &ResourceKey) -> Stored<Self> {
+        let sql =
+            "DELETE FROM foreign_going WHERE id = $1 AND kind = $2 AND site = $3 AND owner = $4";
+        let [id, kind, site] = key_values(key);
+        self.write(sql, &[id, kind, site, owner.into()]).map(drop)
+    }
+
+    fn remove_notices_of(&self, owner: &str) -> Stored<Self> {
+        let sql = "DELETE FROM foreign_going WHERE owner = $1";
+        self.write(sql, &[owner.into()]).map(drop)
+    }
+
+    fn save_handled(&self, keys: &[ResourceKey], by: Option<i64>) -> Stored<Self> {
+        let rows = keys.iter().map(|key| {
+            let [id, kind, site] = key_values(key);
+            [id, kind, site, by.unwrap_or(0).into()]
+        });
+        let change = "UPDATE foreign_going SET handled_by = $4";
+        self.write_each(
+            change,
+            "id = $1 AND kind = $2 AND site = $3",
+            rows.collect(),
+        )
     }
 }

@@ -3,19 +3,72 @@
 
 use chrono::{DateTime, Utc};
 
-use super::decode::{self, select_steps};
-use super::sql::{ReadColumns as _, Statements, Writes, json};
-use super::{SiteRows, StepFinds, StepRow, Stored};
+use super::decode::{self, STEP, STEP_ROW};
+use super::sql::{Each, ReadColumns as _, Statements, Writes, json, numbers};
+use super::{SiteRows, StepFinds, StepRow, Stored, StoredStep};
 use crate::domain::model::{Site, SitePause};
 use crate::domain::notification::CursorPosition;
 
 impl<S: Statements> StepFinds for S {
+    fn load_steps(&self, ids: &[i64]) -> Stored<Self, Vec<StoredStep>> {
+        self.read_numbered((STEP, "steps s WHERE s.id = $1"), ids, decode::step)
+    }
+
+    fn load_dependents(&self, ids: &[i64]) -> Stored<Self, Vec<(i64, i64)>> {
+        let each = Each {
+            columns: "dependency, dependent",
+            from: "edges WHERE dependency = $1",
+            order: "dependent",
+            limit: None,
+        };
+        let values = numbers(ids.iter().copied());
+        self.read_each(&each, values, |row| Ok((row.read(0)?, row.read(1)?)))
+    }
+
+    fn find_left_to(&self, owners: &[i64]) -> Stored<Self, Vec<i64>> {
+        let by_owner = Self::DIALECT.by_index("steps_left");
+        let from = format!("steps s {by_owner} WHERE s.left_to = $1 AND s.ended_at IS NULL");
+        let mut steps = self.read_numbered(("s.id", &from), owners, |row| row.read(0))?;
+        steps.sort_unstable();
+        Ok(steps)
+    }
+
+    /// Jumps from one deletion to the next: the cost does not grow with their steps. The query names its index,
+    /// because without statistics SQLite takes another one, which begins with the state, and sorts all ready steps
+    /// at each claim.
+    fn find_ready_deletions(
+        &self,
+        site: &Site,
+        (after, until): (i64, i64),
+        limit: usize,
+    ) -> Stored<Self, Vec<i64>> {
+        let by_rank = Self::DIALECT.by_index("steps_ready");
+        let next = |after: &str| {
+            format!(
+                "SELECT (SELECT deletion FROM steps {by_rank} WHERE state = 'ready' AND site = $1
+                     AND deletion > {after} AND deletion <= $3 ORDER BY deletion LIMIT 1)"
+            )
+        };
+        let sql = format!(
+            "WITH RECURSIVE found(num) AS (
+                 {} UNION ALL {} FROM found WHERE num IS NOT NULL
+             )
+             SELECT num FROM found WHERE num IS NOT NULL LIMIT $4",
+            next("$2"),
+            next("found.num")
+        );
+        let values = [site.into(), after.into(), until.into(), limit.into()];
+        self.read_all(&sql, &values, |row| row.read(0))
+    }
+
     fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Stored<Self, Vec<StepRow>> {
         let by_rank = Self::DIALECT.by_index("steps_ready");
-        let sql = select_steps(&format!(
-            "FROM steps s {by_rank} WHERE s.state = 'ready' AND s.site = $1 AND s.deletion = $2
-             ORDER BY s.rank DESC, s.id LIMIT $3"
-        ));
+        let sql = format!(
+            "SELECT {} FROM steps s {by_rank}
+             WHERE s.state = 'ready' AND s.site = $1 AND s.deletion = $2
+             ORDER BY s.rank DESC, s.id LIMIT $3",
+            *STEP_ROW
+        );
         let values = [site.into(), deletion.into(), limit.into()];
         self.read_all(&sql, &values, decode::step_row)
     }
@@ -86,6 +139,14 @@ impl<S: Statements> StepFinds for S {
 }
 
 impl<S: Writes> SiteRows for S {
+    fn await_clearances(&self, awaited: &[(String, i64)]) -> Stored<Self> {
+        let rows = awaited
+            .iter()
+            .map(|(importer, step)| [importer.into(), (*step).into()]);
+        let into = "awaited(importer, step)";
+        self.insert_rows(into, rows.collect(), "ON CONFLICT DO NOTHING")
+    }
+
     fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Stored<Self, bool> {
         let changed = match pause {
             Some(pause) => {

@@ -35,7 +35,7 @@ use chrono::{DateTime, Utc};
 
 use super::connection::{configure, fault};
 use super::sql::{Run, Sql};
-use super::{Options, SqliteLedger, Store, rows};
+use super::{Options, SqliteLedger, Store};
 use crate::ledger::LedgerError;
 use crate::ledger::store::sql::ReadColumns as _;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -110,7 +110,7 @@ impl Rewind {
     /// The copy cannot be read or written.
     pub fn seek(&mut self, at: DateTime<Utc>) -> Result<DateTime<Utc>, LedgerError> {
         let at = at.clamp(self.first, self.last);
-        let shown = show(&mut self.db, rows::micros(at));
+        let shown = show(&mut self.db, at.timestamp_micros());
         shown.map_err(|error| fault(&self.name, &error))?;
         Ok(at)
     }
