@@ -14,7 +14,7 @@ use super::AuditEntry;
 use super::events::EventDraft;
 use super::store::{
     EndedTombstone, Fallible, OutcomeSteps, RowStore, Stop, StoredDeletion, StoredRequest,
-    StoredStep, StoredTombstone, Unsaved, UnsavedEvent,
+    StoredStep, StoredTombstone, Unsaved, UnsavedEvent, UnsavedOthers,
 };
 use crate::domain::model::{Phase, ResourceKey, StepState};
 
@@ -46,11 +46,7 @@ pub struct WorkingSet<S: RowStore> {
     /// The dependents of each step, in the order of their ids. Edges never change.
     dependents: HashMap<i64, Vec<i64>>,
     deletions: BTreeMap<i64, KeptDeletion>,
-    tombstones: Vec<StoredTombstone>,
-    ended: Vec<EndedTombstone>,
-    cleared: Vec<i64>,
-    audit: Vec<(AuditEntry, DateTime<Utc>)>,
-    events: Vec<UnsavedEvent>,
+    unsaved: UnsavedOthers,
     /// Steps that have ended, become stuck or continued, and to which others may be left (P9).
     owners_moved: BTreeSet<i64>,
     /// When a step last moved.
@@ -68,11 +64,7 @@ impl<S: RowStore> WorkingSet<S> {
             written: Vec::new(),
             dependents: HashMap::new(),
             deletions: BTreeMap::new(),
-            tombstones: Vec::new(),
-            ended: Vec::new(),
-            cleared: Vec::new(),
-            audit: Vec::new(),
-            events: Vec::new(),
+            unsaved: UnsavedOthers::default(),
             owners_moved: BTreeSet::new(),
             moved_at: None,
         }
@@ -268,7 +260,7 @@ impl<S: RowStore> WorkingSet<S> {
         draft: EventDraft,
         at: DateTime<Utc>,
     ) {
-        self.events.push(UnsavedEvent {
+        self.unsaved.events.push(UnsavedEvent {
             deletion,
             step,
             draft,
@@ -278,7 +270,7 @@ impl<S: RowStore> WorkingSet<S> {
 
     /// Appends to the audit (P6), in the transaction of the recorded change.
     pub fn audit(&mut self, entry: &AuditEntry, at: DateTime<Utc>) {
-        self.audit.push((entry.clone(), at));
+        self.unsaved.audit.push((entry.clone(), at));
     }
 
     pub fn tombstone(&mut self, key: &ResourceKey) -> Result<Option<StoredTombstone>, S::Error> {
@@ -289,7 +281,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 
     pub fn change_tombstone(&mut self, tombstone: StoredTombstone) {
-        self.tombstones.push(tombstone);
+        self.unsaved.tombstones.push(tombstone);
     }
 
     /// Releases the tombstones of a deletion that are still in phase `checking`: their resources are as before.
@@ -309,7 +301,7 @@ impl<S: RowStore> WorkingSet<S> {
         at: DateTime<Utc>,
     ) {
         if let (Some(record), Some(phase)) = (record, phase) {
-            self.ended.push(EndedTombstone {
+            self.unsaved.ended.push(EndedTombstone {
                 record,
                 deletion,
                 phase,
@@ -320,7 +312,7 @@ impl<S: RowStore> WorkingSet<S> {
 
     /// Ends a step's wait for clearances.
     pub fn drop_pending_clearances(&mut self, step: i64) {
-        self.cleared.push(step);
+        self.unsaved.cleared.push(step);
     }
 
     /// Saves everything but the deletions, of which only the last state counts.
@@ -356,11 +348,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.owners_moved.extend(owners);
         let unsaved = Unsaved {
             steps: changed,
-            tombstones: std::mem::take(&mut self.tombstones),
-            ended: std::mem::take(&mut self.ended),
-            cleared: std::mem::take(&mut self.cleared),
-            audit: std::mem::take(&mut self.audit),
-            events: std::mem::take(&mut self.events),
+            others: std::mem::take(&mut self.unsaved),
         };
         let answer = save(&self.store, &unsaved, &mut self.owners_moved)?;
         for id in written {
@@ -411,11 +399,7 @@ impl<S: RowStore> WorkingSet<S> {
     pub fn undo(&mut self, to: Deletions) -> Result<(), S::Error> {
         self.store.undo_savepoint()?;
         self.forget_steps();
-        self.tombstones.clear();
-        self.ended.clear();
-        self.cleared.clear();
-        self.audit.clear();
-        self.events.clear();
+        self.unsaved = UnsavedOthers::default();
         self.deletions = to.0;
         Ok(())
     }

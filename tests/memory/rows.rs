@@ -275,10 +275,10 @@ impl RowStore for MemoryRows {
             tables.steps.insert(now.id, (*now).clone());
             self.steps_saved.fetch_add(1, Ordering::Relaxed);
         }
-        for now in &unsaved.tombstones {
+        for now in &unsaved.others.tombstones {
             tables.save_tombstone(now.clone());
         }
-        for ended in &unsaved.ended {
+        for ended in &unsaved.others.ended {
             let row = tables.tombstones.get(&ended.record).map(|(_, row)| row);
             if let Some(row) = row.filter(|row| row.deletion == ended.deletion).cloned() {
                 tables.save_tombstone(StoredTombstone {
@@ -291,11 +291,11 @@ impl RowStore for MemoryRows {
         }
         tables
             .pending_clearances
-            .retain(|(_, step), _| !unsaved.cleared.contains(step));
-        for (entry, at) in &unsaved.audit {
+            .retain(|(_, step), _| !unsaved.others.cleared.contains(step));
+        for (entry, at) in &unsaved.others.audit {
             tables.audit(entry, *at);
         }
-        for event in &unsaved.events {
+        for event in &unsaved.others.events {
             tables.last_event += 1;
             tables.events.insert(tables.last_event, event.clone());
         }

@@ -24,14 +24,15 @@ pub(super) fn batches(
     let steps = unsaved.steps.iter().map(|(_, now)| *now);
     let (leaving, staying): (Vec<&StoredStep>, Vec<_>) = steps.partition(|step| is_leaving(step));
     // A statement writes each row once: the last state counts.
-    let tombstones = unsaved.tombstones.iter().map(|it| (it.record, it));
+    let tombstones = unsaved.others.tombstones.iter().map(|it| (it.record, it));
     let tombstones: BTreeMap<_, _> = tombstones.collect();
     let ended = unsaved
+        .others
         .ended
         .iter()
         .map(|it| ((it.record, it.deletion), it));
     let ended: BTreeMap<_, _> = ended.collect();
-    let cleared = numbers(unsaved.cleared.iter().copied());
+    let cleared = numbers(unsaved.others.cleared.iter().copied());
     let all = [
         steps_batch(&leaving)?,
         steps_batch(&staying)?,
@@ -42,8 +43,8 @@ pub(super) fn batches(
         ),
         Batch::of(ended.into_values().map(saved::ended), end_tombstones),
         Batch::change("DELETE FROM awaited", "step = $1", cleared),
-        audit_batch(&unsaved.audit, rows)?,
-        Batch::of(unsaved.events.iter().map(saved::event), save_events),
+        audit_batch(&unsaved.others.audit, rows)?,
+        Batch::of(unsaved.others.events.iter().map(saved::event), save_events),
     ];
     Ok(all.into_iter().flatten().collect())
 }

@@ -156,23 +156,23 @@ impl RowStore for SqliteRows<'_> {
         for (saved, now) in &unsaved.steps {
             self.save_step(saved, now)?;
         }
-        for tombstone in &unsaved.tombstones {
+        for tombstone in &unsaved.others.tombstones {
             self.run(
                 &SAVE_TOMBSTONE,
                 params_from_iter(sql_saved::tombstone(tombstone)),
             )?;
         }
-        for ended in &unsaved.ended {
+        for ended in &unsaved.others.ended {
             self.end_tombstone(ended)?;
         }
-        for step in &unsaved.cleared {
+        for step in &unsaved.others.cleared {
             let sql = "DELETE FROM awaited WHERE step = ?1";
             self.run(sql, [step])?;
         }
-        for (entry, at) in &unsaved.audit {
+        for (entry, at) in &unsaved.others.audit {
             self.save_audit(entry, *at)?;
         }
-        for event in &unsaved.events {
+        for event in &unsaved.others.events {
             self.run(SAVE_EVENT, params_from_iter(sql_saved::event(event)))?;
         }
         Ok(())

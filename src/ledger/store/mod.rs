@@ -252,10 +252,16 @@ pub struct EndedTombstone {
 
 /// The changes in memory that are not saved yet. Audit and events are each saved in this order, tombstones that
 /// changed before those that ended, and everything else in any order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Unsaved<'a> {
     /// Steps as they are saved, and as they are now.
     pub steps: Vec<(&'a StoredStep, &'a StoredStep)>,
+    pub others: UnsavedOthers,
+}
+
+/// The changes of everything but steps and deletions.
+#[derive(Debug, Default)]
+pub struct UnsavedOthers {
     pub tombstones: Vec<StoredTombstone>,
     pub ended: Vec<EndedTombstone>,
     /// Steps that no longer wait for clearances.
