@@ -135,8 +135,9 @@
 //!   its arms in `location.rs`, `open.rs`, `upkeep.rs` and `migrate.rs`; its name in `tests/ledger/stores.rs`, or in
 //!   a test target of its own if it needs a server (`tests/postgres`).
 //! - **a table or column of the ledger**: a migration of each store (`sqlite/schema.rs`, `postgres/schema.rs`), its
-//!   line in `ledger/store/tables.rs`, by which ledgers are copied between stores, and its decoding in
-//!   `ledger/store/decode.rs`, by which both stores read rows.
+//!   line in `ledger/store/tables.rs`, by which ledgers are copied between stores, its decoding in
+//!   `ledger/store/decode.rs`, by which both stores read rows, and its value in `ledger/store/sql_saved.rs` or
+//!   `sql_plans.rs`, by which both write them.
 //! - **a rule that holds in every ledger at any time**: a line of `RULES` in `ledger/invariants.rs`.
 //! - **a provider**: its `Provider`, `KindCalls` and `Cloud` in a folder of `cloud`, its entry in `PROVIDERS`
 //!   of `cloud/mod.rs`, its files in `assets/kinds`, and its sites in `app/embedded.rs`. `tests/engine/toy`

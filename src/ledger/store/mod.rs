@@ -35,8 +35,8 @@
 //! # To add a store
 //! Implement these traits for its rows, and [`Drive`](super::Drive) for what opens them: a transaction answers
 //! requests by [`answer`](super::answer). Then it is a [`Ledger`](super::Ledger). A store in SQL implements
-//! [`sql::Statements`] and [`sql::Writes`], which provide the traits whose statements are the same in every SQL store,
-//! and decodes its rows by [`decode`]. `tests/ledger` runs its tests on each store that its `stores.rs` names. The
+//! [`RowStore`], and [`sql::Statements`] and [`sql::Writes`], which provide all other traits. Its rows are read by
+//! [`decode`] and written by [`sql_saved`]. `tests/ledger` runs its tests on each store that its `stores.rs` names. The
 //! store in `tests/memory` shows what each method means.
 
 mod counters;
