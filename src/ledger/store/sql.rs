@@ -280,14 +280,12 @@ pub struct Each<'s> {
     pub limit: Option<usize>,
 }
 
-/// A store that runs statements in SQL, whose values are called `$1`, `$2` and so on.
+/// A store that runs statements in SQL, whose values are called `$1`, `$2` and so on. Each method fails if its statement
+/// does, or if a row is damaged.
 pub trait Statements: Fallible<Error: From<Damaged>> {
     const DIALECT: Dialect;
 
     /// Passes each row of a statement to `visit`, until it returns false.
-    ///
-    /// # Errors
-    /// The statement failed, or a row is damaged.
     fn visit_rows(
         &self,
         sql: &str,
@@ -297,9 +295,6 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
 
     /// Passes to `visit` the rows for each of these values, in their order, with the position of the values. A store on
     /// a server sends them in one round trip.
-    ///
-    /// # Errors
-    /// As [`Self::visit_rows`].
     fn visit_each<const N: usize>(
         &self,
         each: &Each<'_>,
@@ -308,9 +303,6 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
     ) -> Stored<Self>;
 
     /// Returns the rows for each of these values, in their order.
-    ///
-    /// # Errors
-    /// As [`Self::visit_rows`].
     fn read_each<const N: usize, T>(
         &self,
         each: &Each<'_>,
@@ -326,9 +318,6 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
     }
 
     /// Returns the row of each of these numbers, without those that do not exist. `from`: as [`Each::from`].
-    ///
-    /// # Errors
-    /// As [`Self::visit_rows`].
     fn read_numbered<T>(
         &self,
         (columns, from): (&str, &str),
@@ -344,9 +333,6 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
     }
 
     /// Returns all rows.
-    ///
-    /// # Errors
-    /// As [`Self::visit_rows`].
     fn read_all<T>(
         &self,
         sql: &str,
@@ -362,9 +348,6 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
     }
 
     /// Returns the first row, if there is any. All rows are read, so the statement must return few.
-    ///
-    /// # Errors
-    /// As [`Self::visit_rows`].
     fn read_first<T>(
         &self,
         sql: &str,
@@ -374,10 +357,7 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
         Ok(self.read_all(sql, values, read)?.into_iter().next())
     }
 
-    /// Returns the only row.
-    ///
-    /// # Errors
-    /// As [`Self::visit_rows`], or there is no row.
+    /// Returns the only row. Fails if there is none.
     fn read_one<T>(
         &self,
         sql: &str,
@@ -392,22 +372,14 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
 /// A store that writes by statements in SQL, within one transaction.
 pub trait Writes: Statements {
     /// Runs a statement that returns no rows, and returns how many rows it changed.
-    ///
-    /// # Errors
-    /// The statement failed.
     fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Stored<Self, u64>;
 
-    /// Runs statements in this order. A store on a server sends them in one round trip.
-    ///
-    /// # Errors
-    /// One of them failed; those after it have not run.
+    /// Runs statements in this order; those after one that failed have not run. A store on a server sends them in one
+    /// round trip.
     fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self>;
 
     /// Inserts rows. `into`: the table with its columns; `on_conflict`: empty, or the clause that says what happens to
     /// rows that exist. A store on a server inserts all of them by one statement.
-    ///
-    /// # Errors
-    /// A row cannot be inserted.
     fn insert_rows<const N: usize>(
         &self,
         into: &str,
@@ -417,9 +389,6 @@ pub trait Writes: Statements {
 
     /// Changes rows for each of several rows of values: `change` is `DELETE FROM …` or `UPDATE … SET …`. A store on a
     /// server does so by one statement.
-    ///
-    /// # Errors
-    /// A row cannot be changed.
     fn write_each<const N: usize>(
         &self,
         change: &str,
