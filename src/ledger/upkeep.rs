@@ -3,12 +3,16 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+#[cfg(feature = "postgres")]
+use super::audit;
 use super::audit::Head;
 use super::invariants::RuleChecked;
 use super::location::Location;
 #[cfg(feature = "postgres")]
 use super::postgres;
 use super::sqlite::upkeep;
+use super::store::sql::{ReadColumns as _, Statements};
+use super::store::{LogReads as _, Stored};
 use super::{AuditRow, LedgerError};
 
 /// Checks every rule that a ledger must keep, and the audit's chain. Of a file, also checks its pages and the audit's
@@ -35,7 +39,10 @@ pub fn verify_audit(
     match location {
         Location::File(path) => upkeep::verify_audit(path, seal_keys),
         #[cfg(feature = "postgres")]
-        Location::Postgres(address) => postgres::upkeep::verify_audit(address),
+        Location::Postgres(address) => {
+            let chain = postgres::upkeep::read(address, audit::chain)?;
+            Ok(chain.map_err(|broken| broken.to_string()))
+        }
     }
 }
 
@@ -45,10 +52,15 @@ pub fn verify_audit(
 /// The ledger cannot be read.
 pub fn audit_length(location: &Location) -> Result<i64, LedgerError> {
     match location {
-        Location::File(path) => upkeep::audit_length(path),
+        Location::File(path) => upkeep::read(path, length_of_audit),
         #[cfg(feature = "postgres")]
-        Location::Postgres(address) => postgres::upkeep::audit_length(address),
+        Location::Postgres(address) => postgres::upkeep::read(address, length_of_audit),
     }
+}
+
+fn length_of_audit<S: Statements>(rows: &S) -> Stored<S, i64> {
+    let sql = "SELECT coalesce(max(seq), 0) FROM audit";
+    rows.read_one(sql, &[], |row| row.read(0))
 }
 
 /// Returns at most `limit` rows of the audit after row `after`, oldest first.
@@ -57,9 +69,11 @@ pub fn audit_length(location: &Location) -> Result<i64, LedgerError> {
 /// The ledger cannot be read.
 pub fn audit(location: &Location, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError> {
     match location {
-        Location::File(path) => upkeep::audit(path, after, limit),
+        Location::File(path) => upkeep::read(path, |rows| rows.load_audit(after, limit)),
         #[cfg(feature = "postgres")]
-        Location::Postgres(address) => postgres::upkeep::audit(address, after, limit),
+        Location::Postgres(address) => {
+            postgres::upkeep::read(address, |rows| rows.load_audit(after, limit))
+        }
     }
 }
 

@@ -6,14 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gone::domain::model::{Action, Origin, Plan};
-use gone::ledger::LedgerError;
 use gone::ledger::audit;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, seal_key, upkeep};
+use gone::ledger::{AuditRow, LedgerError, Location};
 
 use crate::support::*;
 
 const CHAIN: &str = "p6: the audit's hash chain is intact";
 const SEAL: &str = "p6: the audit ends where it was sealed";
+
+fn audit_rows(folder: &Folder, after: i64, limit: usize) -> Vec<AuditRow> {
+    gone::ledger::upkeep::audit(&Location::File(folder.ledger()), after, limit).unwrap()
+}
 
 fn open(folder: &Folder) -> Store {
     Store::open(&folder.ledger(), Options::default()).unwrap()
@@ -43,7 +47,7 @@ fn change_by_hand(folder: &Folder, sql: &str) {
 
 /// Recomputes every hash, as anybody who knows the format can.
 fn recompute_hashes(folder: &Folder) {
-    let rows = upkeep::audit(&folder.ledger(), 0, 1_000).unwrap();
+    let rows = audit_rows(folder, 0, 1_000);
     let db = rusqlite::Connection::open(folder.ledger()).unwrap();
     let mut last = audit::GENESIS.to_owned();
     for row in rows {
@@ -238,7 +242,7 @@ fn p06_a_person_seals_a_ledger_without_its_key_again_and_the_audit_records_it() 
     change_by_hand(&folder, undone);
     assert_eq!(broken(&folder), [SEAL]);
     fs::write(folder.ledger(), whole).unwrap();
-    let rows = upkeep::audit(&folder.ledger(), 3, 1).unwrap();
+    let rows = audit_rows(&folder, 3, 1);
     assert_eq!(rows[0].action, "seal");
 }
 
@@ -309,5 +313,5 @@ fn a_new_ledger_in_place_of_a_removed_one_ignores_the_log_of_that_one() {
     fs::remove_file(folder.ledger()).unwrap();
     add_audit_rows(&mut open(&folder), &["b"]);
     assert_eq!(broken(&folder), Vec::<String>::new());
-    assert_eq!(upkeep::audit(&folder.ledger(), 0, 9).unwrap().len(), 1);
+    assert_eq!(audit_rows(&folder, 0, 9).len(), 1);
 }

@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::connection::{fault, open_reader};
 use super::sql::Sql;
 use super::{schema, seal};
-use crate::domain::text::inert_json;
+use crate::ledger::LedgerError;
 use crate::ledger::audit::{self, Head};
 use crate::ledger::invariants::{self, RuleChecked};
-use crate::ledger::store::LogReads as _;
-use crate::ledger::{AuditRow, LedgerError};
+use crate::ledger::store::tables::export_row;
 use crate::system::private;
 
 /// The last numbers that were given, by the names that they have in every store.
@@ -91,25 +90,17 @@ pub fn verify_audit(
     Ok(sealed.map(|()| head).map_err(|why| why.to_string()))
 }
 
-/// Returns the number of the audit's last row; 0 if it has none.
+/// Reads the ledger as of one moment.
 ///
 /// # Errors
 /// The ledger cannot be read.
-pub fn audit_length(path: &Path) -> Result<i64, LedgerError> {
+pub(in crate::ledger) fn read<T>(
+    path: &Path,
+    read: impl FnOnce(&Connection) -> Sql<T>,
+) -> Result<T, LedgerError> {
     let (db, name) = open(path)?;
-    db.query_row("SELECT coalesce(max(seq), 0) FROM audit", (), |row| {
-        row.get(0)
-    })
-    .map_err(|error| fault(&name, &error))
-}
-
-/// Returns at most `limit` rows of the audit after row `after`, oldest first.
-///
-/// # Errors
-/// The ledger cannot be read.
-pub fn audit(path: &Path, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError> {
-    let (db, name) = open(path)?;
-    db.load_audit(after, limit)
+    let tx = db.unchecked_transaction();
+    tx.and_then(|tx| read(&tx))
         .map_err(|error| fault(&name, &error))
 }
 
@@ -168,14 +159,11 @@ fn export_table(
     let mut rows = all.query(()).map_err(failed)?;
     let mut lines = 0;
     while let Some(row) = rows.next().map_err(failed)? {
-        let mut line = Map::from_iter([("table".to_owned(), Value::from(table))]);
-        for (at, column) in columns.iter().enumerate() {
-            line.insert(column.clone(), json(row.get_ref(at).map_err(failed)?));
-        }
-        let line = Value::Object(line).to_string();
-        writeln!(out, "{}", inert_json(&line, false)).map_err(|error| LedgerError::Output {
-            detail: error.to_string(),
-        })?;
+        let cells = columns.iter().enumerate().map(|(at, column)| {
+            let cell = row.get_ref(at).map_err(failed)?;
+            Ok((column.clone(), json(cell)))
+        });
+        export_row(out, table, cells.collect::<Result<_, LedgerError>>()?)?;
         lines += 1;
     }
     Ok(lines)

@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
+use std::io::Write;
 
 use serde::Serialize;
+use serde_json::Value;
 
+use crate::domain::text::inert_json;
 use crate::ledger::LedgerError;
 
 /// The version of the tables of an unfinished copy: newer than any, so that older programs refuse it, too.
@@ -215,4 +218,20 @@ pub trait TableWrites: TableReads {
 
     /// Makes the copy a whole ledger, whose next rows get higher numbers than these.
     fn finish(&mut self, numbers: &LastNumbers) -> Result<(), LedgerError>;
+}
+
+/// Writes a row as a line of JSON, `{"table": …, …columns}`.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn export_row(
+    out: &mut dyn Write,
+    table: &str,
+    cells: Vec<(String, Value)>,
+) -> Result<(), LedgerError> {
+    let table = [("table".to_owned(), Value::from(table))];
+    let line = Value::from_iter(table.into_iter().chain(cells)).to_string();
+    writeln!(out, "{}", inert_json(&line, false)).map_err(|error| LedgerError::Output {
+        detail: error.to_string(),
+    })
 }
