@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::audit::audit;
 use super::copies::CopySearch;
 use super::drift::DriftAnswers;
-use super::errors::{control_error, ledger_error};
 use super::guards::Guards;
 use super::journal::Journal;
 use super::records::deletion;
@@ -37,7 +36,7 @@ impl Accepting {
         shown: Vec<(ResourceKey, serde_json::Value)>,
         options: PlanOptions,
     ) -> Result<Accepted, ControlError> {
-        let copies = self.copies.copies_of(found).await.map_err(control_error)?;
+        let copies = self.copies.copies_of(found).await?;
         let wanted = DeletionIntent {
             targets: targets_of(found),
             copies: copies.keys(),
@@ -94,8 +93,7 @@ impl Accepting {
         let applied = self
             .journal
             .commit(vec![Change::Accept(Box::new(new))])
-            .await
-            .map_err(ledger_error)?;
+            .await?;
         match applied.into_iter().next() {
             Some(Applied::Accepted {
                 deletion_id,
@@ -153,8 +151,7 @@ impl Accepting {
                 selection: Selection::Deletion(id.clone()),
                 now: self.clock.now(),
             };
-            let woken = self.journal.commit(vec![wake]).await;
-            woken.map_err(ledger_error)?;
+            self.journal.commit(vec![wake]).await?;
         }
         Ok(Receipt::Accepted(accepted))
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::PAGE_MAX;
 use super::audit::audit;
-use super::errors::ledger_error;
 use super::guards::Guards;
 use super::journal::Journal;
 use super::records::deletion;
@@ -49,8 +48,7 @@ impl BulkRetry {
                 after,
                 limit: PAGE_MAX,
             };
-            let page = self.ledger.steps(wanted.clone(), cursor).await;
-            let page = page.map_err(ledger_error)?;
+            let page = self.ledger.steps(wanted.clone(), cursor).await?;
             let rows = page.rows.into_iter();
             let rows: Vec<Step> = rows.filter(|step| filter.fits(step)).collect();
             for (step, reason) in self.why_not_retried(&rows).await {
@@ -76,11 +74,7 @@ impl BulkRetry {
                 audit,
                 now: self.clock.now(),
             };
-            let applied = self
-                .journal
-                .commit(vec![change])
-                .await
-                .map_err(ledger_error)?;
+            let applied = self.journal.commit(vec![change]).await?;
             if let Some(Applied::Moved(number)) = applied.into_iter().next() {
                 moved += number;
             }

@@ -7,7 +7,6 @@ use super::accept::{Accepting, DeletionIntent, targets_of};
 use super::audit::audit;
 use super::bulk::BulkRetry;
 use super::drift::DriftAnswers;
-use super::errors::{control_error, ledger_error};
 use super::guards::Guards;
 use super::journal::Journal;
 use super::logins::Logins;
@@ -159,7 +158,7 @@ impl Commands {
         name: String,
         is_drained: bool,
     ) -> Result<Receipt, ControlError> {
-        let engines = self.ledger.engines().await.map_err(ledger_error)?;
+        let engines = self.ledger.engines().await?;
         let names: Vec<&str> = engines.iter().map(|engine| engine.name.as_str()).collect();
         let message = match names.as_slice() {
             [] => "this engine is the only one of its ledger and cannot be paused: pause deletions or \
@@ -197,8 +196,8 @@ impl Commands {
         options: PlanOptions,
     ) -> Result<Receipt, ControlError> {
         let targets = targets_of(&self.resolver.resolve(targets).await?);
-        let plan = self.planning.plan_completely(&targets, options).await;
-        let plan = Arc::new(plan.map_err(control_error)?);
+        let plan = self.planning.plan_completely(&targets, options).await?;
+        let plan = Arc::new(plan);
         self.save(plan.clone()).await?;
         Ok(Receipt::Planned { plan })
     }
@@ -227,15 +226,17 @@ impl Commands {
 
     async fn save(&self, plan: Arc<Plan>) -> Result<(), ControlError> {
         let now = self.clock.now();
-        let saved = self.journal.commit(vec![Change::SavePlan { plan, now }]);
-        saved.await.map(|_| ()).map_err(ledger_error)
+        self.journal
+            .commit(vec![Change::SavePlan { plan, now }])
+            .await?;
+        Ok(())
     }
 
     async fn retry(&self, envelope: &Envelope, id: &str) -> Result<Receipt, ControlError> {
         let deletion = deletion(&*self.ledger, id).await?;
         self.guards.writable(&deletion.targets)?;
         let id = deletion.id.clone();
-        let steps = self.ledger.progress(&id).await.map_err(ledger_error)?;
+        let steps = self.ledger.progress(&id).await?;
         let targets = deletion.targets.into_iter().map(|it| it.key.site);
         let sites = targets.chain(steps.into_iter().map(|(site, _)| site));
         self.retry_selected(envelope, Selection::Deletion(deletion.id), &id, sites)
@@ -243,7 +244,7 @@ impl Commands {
     }
 
     async fn retry_step(&self, envelope: &Envelope, id: i64) -> Result<Receipt, ControlError> {
-        let step = self.ledger.step(id).await.map_err(ledger_error)?;
+        let step = self.ledger.step(id).await?;
         let step = step.ok_or_else(|| ControlError::NotFound {
             message: format!("no step {id}"),
         })?;
@@ -301,8 +302,7 @@ impl Commands {
             key,
             now,
         });
-        let committed = self.journal.commit(changes.collect()).await;
-        committed.map_err(ledger_error)?;
+        self.journal.commit(changes.collect()).await?;
         Ok(Receipt::Done { moved })
     }
 

@@ -8,7 +8,6 @@ use tokio::sync::watch;
 
 use super::PAGE_MAX;
 use super::commands::Commands;
-use super::errors::ledger_error;
 use super::journal::Journal;
 use super::queries::Queries;
 use super::requests::{KeyedRequests, asks_for_deletion, keyed};
@@ -56,8 +55,7 @@ impl Control for ControlService {
             let page = self
                 .ledger
                 .events(after, EventFilter::default(), PAGE_MAX)
-                .await
-                .map_err(ledger_error)?;
+                .await?;
             if after + 1 < page.oldest {
                 return Err(ControlError::Expired {
                     message: format!("events up to {} are no longer kept", page.oldest - 1),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::errors::{ledger_error, unreadable};
+use super::errors::unreadable;
 use super::reads::Reads;
 use crate::cloud::{CloudFailure, NameLookup};
 use crate::control::{ControlError, query};
@@ -272,8 +272,7 @@ impl CopySearch {
             let found = self
                 .ledger
                 .namesakes(central, kind.name.clone(), name.clone())
-                .await
-                .map_err(ledger_error)?;
+                .await?;
             for (tombstone, named) in found {
                 let Some(named) = named else {
                     return Ok(Some(tombstone));

@@ -9,7 +9,6 @@ use serde_json::json;
 use super::PAGE_MAX;
 use super::audit::audit;
 use super::diagnose::steps_before;
-use super::errors::{control_error, ledger_error};
 use super::guards::Guards;
 use super::journal::Journal;
 use super::planning::Planning;
@@ -116,11 +115,7 @@ impl DriftAnswers {
                 after,
                 limit: PAGE_MAX,
             };
-            let page = self
-                .ledger
-                .steps(filter.clone(), page)
-                .await
-                .map_err(ledger_error)?;
+            let page = self.ledger.steps(filter.clone(), page).await?;
             found.extend(page.rows.into_iter().filter(waits_for_drift_answer));
             after = page.next;
             if after.is_none() || found.len() >= ANSWERED_MAX {
@@ -142,8 +137,7 @@ impl DriftAnswers {
         for step in stuck {
             let now_there = self
                 .cascade_of_one(&step.resource.key, &step.resource.name)
-                .await
-                .map_err(control_error)?;
+                .await?;
             for named in newcomers(step) {
                 let key = named.key();
                 if now_there.contains(&key) {
@@ -201,8 +195,7 @@ impl DriftAnswers {
         keys: &mut BTreeMap<ResourceKey, T>,
     ) -> Result<(), ControlError> {
         let all = keys.keys().cloned().collect();
-        let tombstones = self.ledger.tombstones_of(all).await;
-        let tombstones = tombstones.map_err(ledger_error)?;
+        let tombstones = self.ledger.tombstones_of(all).await?;
         for tombstone in tombstones.iter().filter(|it| it.phase.is_live()) {
             keys.remove(&tombstone.key);
         }
@@ -216,8 +209,7 @@ impl DriftAnswers {
             cascade: true,
             ..PlanOptions::default()
         };
-        let plan = self.planning.plan_targets(targets, options).await;
-        let plan = plan.map_err(control_error)?;
+        let plan = self.planning.plan_targets(targets, options).await?;
         let is_named = |key: &ResourceKey| targets.iter().chain(own).any(|it| it.key == *key);
         let steps = plan.steps.iter().filter(|step| step.action.takes_away());
         let mut unnamed: BTreeMap<ResourceKey, String> = steps
@@ -293,8 +285,7 @@ impl DriftAnswers {
         loop {
             let limit = PAGE_MAX;
             let page = Cursor { after, limit };
-            let page = self.ledger.deletions(filter.clone(), page).await;
-            let page = page.map_err(ledger_error)?;
+            let page = self.ledger.deletions(filter.clone(), page).await?;
             for earlier in page.rows {
                 let repeated = earlier
                     .targets

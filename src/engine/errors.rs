@@ -21,24 +21,26 @@ pub(super) fn unreadable(message: String) -> CloudFailure {
 }
 
 /// Converts a failed read of a cloud into the error that a front end shows.
-pub(super) fn control_error(failure: CloudFailure) -> ControlError {
-    let message = failure.message;
-    match failure.class {
-        ErrorClass::Auth => ControlError::Auth { message },
-        ErrorClass::Unavailable | ErrorClass::OutcomeUnknown => {
-            ControlError::Unreachable { message }
+impl From<CloudFailure> for ControlError {
+    fn from(failure: CloudFailure) -> Self {
+        let message = failure.message;
+        match failure.class {
+            ErrorClass::Auth => Self::Auth { message },
+            ErrorClass::Unavailable | ErrorClass::OutcomeUnknown => Self::Unreachable { message },
+            _ if failure.forbidden => Self::Auth { message },
+            _ => Self::Usage { message },
         }
-        _ if failure.forbidden => ControlError::Auth { message },
-        _ => ControlError::Usage { message },
     }
 }
 
 /// Converts a failure of the ledger into the error that a front end shows.
-pub(super) fn ledger_error(error: LedgerError) -> ControlError {
-    let message = error.to_string();
-    match matches!(error, LedgerError::Cursor { .. }) {
-        // The caller made the cursor up, or has it from another list.
-        true => ControlError::Usage { message },
-        false => ControlError::Internal { message },
+impl From<LedgerError> for ControlError {
+    fn from(error: LedgerError) -> Self {
+        let message = error.to_string();
+        match matches!(error, LedgerError::Cursor { .. }) {
+            // The caller made the cursor up, or has it from another list.
+            true => Self::Usage { message },
+            false => Self::Internal { message },
+        }
     }
 }

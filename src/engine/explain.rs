@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::confirm::OTHER_LOGIN;
-use super::errors::ledger_error;
 use super::planning::Planning;
 use super::resolve::Resolver;
 use crate::cloud::NameLookup;
@@ -105,11 +104,7 @@ impl Explaining {
     }
 
     async fn explain_known(&self, target: Target) -> Result<Explanation, ControlError> {
-        let tombstones = self
-            .ledger
-            .tombstones_of(vec![target.key.clone()])
-            .await
-            .map_err(ledger_error)?;
+        let tombstones = self.ledger.tombstones_of(vec![target.key.clone()]).await?;
         let tombstone = tombstones.into_iter().next();
         let mut explanation = Explanation {
             target,
@@ -145,8 +140,7 @@ impl Explaining {
                     limit: 10,
                 },
             )
-            .await
-            .map_err(ledger_error)?;
+            .await?;
         let known = page
             .rows
             .into_iter()
@@ -157,16 +151,14 @@ impl Explaining {
                 name: String::new(),
             });
         }
-        let named = self.last_deleted(&kind.name, spec).await;
-        named
-            .map_err(ledger_error)?
-            .ok_or_else(|| ControlError::NotFound {
-                message: format!(
-                    "no {} \"{}\": neither the clouds nor the ledger know it",
-                    kind.name,
-                    escape(&spec.id_or_name)
-                ),
-            })
+        let named = self.last_deleted(&kind.name, spec).await?;
+        named.ok_or_else(|| ControlError::NotFound {
+            message: format!(
+                "no {} \"{}\": neither the clouds nor the ledger know it",
+                kind.name,
+                escape(&spec.id_or_name)
+            ),
+        })
     }
 
     /// Finds the resource of this name that was deleted last, by the steps of the ledger.
@@ -207,11 +199,7 @@ impl Explaining {
         tombstone: &Tombstone,
         explanation: &mut Explanation,
     ) -> Result<(), ControlError> {
-        let deletion = self
-            .ledger
-            .deletion(&tombstone.deletion_id)
-            .await
-            .map_err(ledger_error)?;
+        let deletion = self.ledger.deletion(&tombstone.deletion_id).await?;
         let Some(deletion) = deletion else {
             return Ok(());
         };
@@ -270,8 +258,7 @@ impl Explaining {
             let page = self
                 .ledger
                 .steps(filter, Cursor { after, limit: 500 })
-                .await
-                .map_err(ledger_error)?;
+                .await?;
             if let Some(step) = page.rows.into_iter().find(|step| step.resource.key == *key) {
                 return Ok(Some(step));
             }
@@ -288,7 +275,7 @@ impl Explaining {
         let Some(root) = step.held_by.filter(|_| is_stuck_by_another(step)) else {
             return Ok(None);
         };
-        self.ledger.step(root).await.map_err(ledger_error)
+        Ok(self.ledger.step(root).await?)
     }
 
     /// Adds the blockers that a deletion of the resource would meet now.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::errors::ledger_error;
 use crate::control::{ControlError, EngineStatus, Receipt};
 use crate::ledger::{Applied, Change, Commit, LedgerError, Membership};
 
@@ -109,7 +108,7 @@ impl Journal {
 
     /// Commits the one change of a command; the receipt says how much it changed.
     pub(super) async fn commit_command(&self, change: Change) -> Result<Receipt, ControlError> {
-        let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
+        let applied = self.commit(vec![change]).await?;
         match applied.into_iter().next() {
             Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
             Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),

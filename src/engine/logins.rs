@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use super::activity::{Activity, Run};
 use super::audit::audit;
-use super::errors::ledger_error;
 use super::journal::Journal;
 use super::sites::Sites;
 use crate::cloud::{Cloud, Freshness};
@@ -241,7 +240,7 @@ impl Logins {
             receipt => receipt?,
         };
         // The pause is read from the ledger, because another command may have changed it since.
-        let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
+        let pauses = self.ledger.site_pauses().await?;
         let pause = pauses.into_iter().find(|pause| pause.site == site);
         self.sites.set_pause(&site, pause);
         self.journal.show_soon();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::audit::audit;
 use super::confirm::Confirming;
-use super::errors::{control_error, ledger_error};
 use super::guards::Guards;
 use super::reads::Reads;
 use super::resolve::{By, Resolver};
@@ -32,7 +31,7 @@ impl Orphans {
         &self,
         page: Cursor,
     ) -> Result<(Vec<Orphan>, Option<String>), ControlError> {
-        let page = self.ledger.orphans(page).await.map_err(ledger_error)?;
+        let page = self.ledger.orphans(page).await?;
         let mut groups: BTreeMap<(Site, KindName), Vec<usize>> = BTreeMap::new();
         for (at, abandoned) in page.rows.iter().enumerate() {
             let key = &abandoned.step.key;
@@ -107,15 +106,15 @@ impl Orphans {
             .ok_or_else(|| ControlError::Usage {
                 message: format!("unknown kind {}", escape(key.kind.as_str())),
             })?;
-        let known = self.ledger.tombstones_of(vec![key.clone()]).await;
-        if known.map_err(ledger_error)?.is_empty() {
+        let known = self.ledger.tombstones_of(vec![key.clone()]).await?;
+        if known.is_empty() {
             return Err(ControlError::NotFound {
                 message: format!("there is no tombstone of {}", escape(&key.to_string())),
             });
         }
         let ids = BTreeSet::from([key.id.as_str()]);
-        let found = self.resolver.find(&key.site, kind, &ids, By::Id).await;
-        if found.map_err(control_error)?.is_empty() {
+        let found = self.resolver.find(&key.site, kind, &ids, By::Id).await?;
+        if found.is_empty() {
             return Err(ControlError::Conflict {
                 message: format!(
                     "{} does not exist: its tombstone stays, so that the resource does not come back",

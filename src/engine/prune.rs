@@ -8,7 +8,6 @@ use tokio::task::JoinSet;
 
 use super::activity::Activity;
 use super::audit::audit;
-use super::errors::ledger_error;
 use super::journal::Journal;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::KindName;
@@ -67,10 +66,8 @@ impl Pruning {
         let before = before.unwrap_or(now - self.retention);
         let mut audit = audit(envelope, "prune", "ledger");
         audit.detail = serde_json::json!({ "before": before });
-        let moved = self.prune_before(before, Some(audit)).await;
-        moved
-            .map(|moved| Receipt::Done { moved })
-            .map_err(ledger_error)
+        let moved = self.prune_before(before, Some(audit)).await?;
+        Ok(Receipt::Done { moved })
     }
 
     /// Prunes in small pieces, so that outcomes can be written in between. Returns the number of deleted rows.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use super::PAGE_MAX;
 use super::audit::audit;
-use super::errors::ledger_error;
 use super::guards::Guards;
 use super::planning::Planning;
 use super::protection::protected;
@@ -58,7 +57,7 @@ impl Purging {
         let (deletion, only) = match what {
             PurgeScope::Deletion(id) => (deletion(&*self.ledger, id).await?, None),
             PurgeScope::Step(id) => {
-                let step = self.ledger.step(*id).await.map_err(ledger_error)?;
+                let step = self.ledger.step(*id).await?;
                 let step = step.ok_or_else(|| ControlError::NotFound {
                     message: format!("no step {id}"),
                 })?;
@@ -128,7 +127,7 @@ impl Purging {
         if !roots.is_empty() {
             return Ok(roots);
         }
-        let summary = self.ledger.summary().await.map_err(ledger_error)?;
+        let summary = self.ledger.summary().await?;
         let settling = summary.delayed.into_iter();
         let ours = settling.filter(|step| step.deletion_id == deletion.id);
         Ok(ours.collect())
@@ -145,8 +144,7 @@ impl Purging {
             after: None,
             limit: PAGE_MAX,
         };
-        let page = self.ledger.steps(filter, page).await;
-        Ok(page.map_err(ledger_error)?.rows)
+        Ok(self.ledger.steps(filter, page).await?.rows)
     }
 
     /// Reads the row of a step's resource, and the roles of the login there, if its kind has rungs that depend on
@@ -358,12 +356,7 @@ impl Purging {
             audit,
             now,
         })));
-        let applied = self
-            .reads
-            .journal
-            .commit(changes)
-            .await
-            .map_err(ledger_error)?;
+        let applied = self.reads.journal.commit(changes).await?;
         let (moved, deletion_id) = match applied.into_iter().next_back() {
             Some(Applied::Moved(moved)) => (moved, None),
             Some(Applied::Accepted { deletion_id, .. }) => (1, Some(deletion_id)),

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::PAGE_MAX;
 use super::activity::Activities;
 use super::copies::CopySearch;
-use super::errors::ledger_error;
 use super::explain::Explaining;
 use super::listings::Listings;
 use super::orphans::Orphans;
@@ -91,8 +90,7 @@ impl Handler<query::Deletions> for Queries {
             oldest_first: false,
         };
         let page = page_of(request.cursor, request.limit);
-        let found = self.ledger.deletions(filter, page).await;
-        found.map_err(ledger_error)
+        Ok(self.ledger.deletions(filter, page).await?)
     }
 }
 
@@ -105,7 +103,7 @@ impl Handler<query::Deletion> for Queries {
 impl Handler<query::Progress> for Queries {
     async fn handle(&self, request: query::Progress) -> Result<Vec<SiteProgress>, ControlError> {
         let id = self.full_id(&request.deletion_id).await?;
-        let progress = self.ledger.progress(&id).await.map_err(ledger_error)?;
+        let progress = self.ledger.progress(&id).await?;
         let progress = progress.into_iter();
         Ok(progress
             .map(|(site, counts)| SiteProgress { site, counts })
@@ -125,7 +123,7 @@ impl Handler<query::Steps> for Queries {
             text: self.search(&request.filter),
         };
         let page = page_of(request.cursor, request.limit);
-        self.ledger.steps(filter, page).await.map_err(ledger_error)
+        Ok(self.ledger.steps(filter, page).await?)
     }
 }
 
@@ -138,8 +136,7 @@ impl Handler<query::StepCount> for Queries {
             text: self.search(&request.filter),
             ..StepFilter::default()
         };
-        let counted = self.ledger.count_steps(filter, request.cursor).await;
-        let (steps, next) = counted.map_err(ledger_error)?;
+        let (steps, next) = self.ledger.count_steps(filter, request.cursor).await?;
         Ok(Counted { steps, next })
     }
 }
@@ -149,7 +146,7 @@ impl Handler<query::Outline> for Queries {
         let id = self.full_id(&request.deletion_id).await?;
         let mut below = request.below;
         below.truncate(PAGE_MAX);
-        self.ledger.outline(&id, below).await.map_err(ledger_error)
+        Ok(self.ledger.outline(&id, below).await?)
     }
 }
 
@@ -160,7 +157,7 @@ impl Handler<query::BranchSteps> for Queries {
         let steps = self
             .ledger
             .branch_steps(&id, request.branch, counts, from, limit);
-        steps.await.map_err(ledger_error)
+        Ok(steps.await?)
     }
 }
 
@@ -168,46 +165,38 @@ impl Handler<query::Chart> for Queries {
     async fn handle(&self, request: query::Chart) -> Result<Gantt, ControlError> {
         let id = self.full_id(&request.deletion_id).await?;
         let (columns, now) = (request.columns.min(COLUMNS_MAX), self.clock.now());
-        let chart = self.ledger.gantt(&id, columns, now).await;
-        chart
-            .map_err(ledger_error)?
-            .ok_or_else(|| not_found(format!("no deletion {id}")))
+        let chart = self.ledger.gantt(&id, columns, now).await?;
+        chart.ok_or_else(|| not_found(format!("no deletion {id}")))
     }
 }
 
 impl Handler<query::Upcoming> for Queries {
     async fn handle(&self, _: query::Upcoming) -> Result<Upcoming, ControlError> {
-        let upcoming = self.ledger.upcoming(self.clock.now()).await;
-        upcoming.map_err(ledger_error)
+        Ok(self.ledger.upcoming(self.clock.now()).await?)
     }
 }
 
 impl Handler<query::LastHour> for Queries {
     async fn handle(&self, _: query::LastHour) -> Result<LastHour, ControlError> {
-        let last_hour = self.ledger.last_hour(self.clock.now()).await;
-        last_hour.map_err(ledger_error)
+        Ok(self.ledger.last_hour(self.clock.now()).await?)
     }
 }
 
 impl Handler<query::LastDay> for Queries {
     async fn handle(&self, _: query::LastDay) -> Result<LastDay, ControlError> {
-        let last_day = self.ledger.last_day(self.clock.now()).await;
-        last_day.map_err(ledger_error)
+        Ok(self.ledger.last_day(self.clock.now()).await?)
     }
 }
 
 impl Handler<query::Causes> for Queries {
     async fn handle(&self, request: query::Causes) -> Result<Vec<CauseGroup>, ControlError> {
-        self.ledger
-            .causes(request.sites)
-            .await
-            .map_err(ledger_error)
+        Ok(self.ledger.causes(request.sites).await?)
     }
 }
 
 impl Handler<query::Step> for Queries {
     async fn handle(&self, query::Step { id }: query::Step) -> Result<Box<Step>, ControlError> {
-        let step = self.ledger.step(id).await.map_err(ledger_error)?;
+        let step = self.ledger.step(id).await?;
         let step = step.ok_or_else(|| not_found(format!("no step {id}")))?;
         Ok(Box::new(step))
     }
@@ -219,8 +208,8 @@ impl Handler<query::Timeline> for Queries {
             deletion_id: self.full_id_if_any(request.deletion_id).await?,
             step_id: request.step_id,
         };
-        let page = self.ledger.events(request.after, filter, PAGE_MAX).await;
-        Ok(page.map_err(ledger_error)?.events)
+        let page = self.ledger.events(request.after, filter, PAGE_MAX).await?;
+        Ok(page.events)
     }
 }
 
@@ -233,8 +222,7 @@ impl Handler<query::Tombstones> for Queries {
             id: request.id,
         };
         let page = page_of(request.cursor, request.limit);
-        let found = self.ledger.tombstones(filter, page).await;
-        found.map_err(ledger_error)
+        Ok(self.ledger.tombstones(filter, page).await?)
     }
 }
 
@@ -242,22 +230,19 @@ impl Handler<query::TombstonesOf> for Queries {
     async fn handle(&self, request: query::TombstonesOf) -> Result<Vec<Tombstone>, ControlError> {
         let mut keys = request.keys;
         keys.truncate(PAGE_MAX);
-        let found = self.ledger.tombstones_of(keys).await;
-        found.map_err(ledger_error)
+        Ok(self.ledger.tombstones_of(keys).await?)
     }
 }
 
 impl Handler<query::ShownBefore> for Queries {
     async fn handle(&self, request: query::ShownBefore) -> Result<Option<Value>, ControlError> {
-        let row = self.ledger.shown_before(request.key).await;
-        row.map_err(ledger_error)
+        Ok(self.ledger.shown_before(request.key).await?)
     }
 }
 
 impl Handler<query::WholeOf> for Queries {
     async fn handle(&self, request: query::WholeOf) -> Result<Option<Tombstone>, ControlError> {
-        let whole = self.ledger.whole_of(request.part).await;
-        whole.map_err(ledger_error)
+        Ok(self.ledger.whole_of(request.part).await?)
     }
 }
 
@@ -274,7 +259,7 @@ impl Handler<query::FrozenPlan> for Queries {
             .ledger
             .frozen_plan(&deletion.id, !request.without_steps)
             .await;
-        plan.map_err(ledger_error)?.ok_or_else(|| {
+        plan?.ok_or_else(|| {
             let state = deletion.state.as_str();
             not_found(format!(
                 "deletion {} has no plan: it is {state}",
@@ -311,15 +296,13 @@ impl Handler<query::NotificationCursor> for Queries {
         &self,
         request: query::NotificationCursor,
     ) -> Result<NotificationCursor, ControlError> {
-        let cursor = self.ledger.notification_cursor(&request.channel).await;
-        cursor.map_err(ledger_error)
+        Ok(self.ledger.notification_cursor(&request.channel).await?)
     }
 }
 
 impl Handler<query::Audit> for Queries {
     async fn handle(&self, request: query::Audit) -> Result<Vec<Value>, ControlError> {
-        let rows = self.ledger.audit(request.after, PAGE_MAX).await;
-        let rows = rows.map_err(ledger_error)?;
+        let rows = self.ledger.audit(request.after, PAGE_MAX).await?;
         let rows = rows.iter().map(serde_json::to_value);
         rows.collect::<Result<_, _>>()
             .map_err(|error| ControlError::Internal {
@@ -399,7 +382,7 @@ impl Handler<query::Deployments> for Queries {
 impl Handler<query::Engines> for Queries {
     /// Lists the engines of this ledger. An engine without a lease is the only one of its ledger.
     async fn handle(&self, _: query::Engines) -> Result<Vec<EngineRow>, ControlError> {
-        let engines = self.ledger.engines().await.map_err(ledger_error)?;
+        let engines = self.ledger.engines().await?;
         if !engines.is_empty() {
             return Ok(engines);
         }
@@ -408,11 +391,7 @@ impl Handler<query::Engines> for Queries {
             states: vec![StepState::Running],
             ..StepFilter::default()
         };
-        let (running, _) = self
-            .ledger
-            .count_steps(filter, None)
-            .await
-            .map_err(ledger_error)?;
+        let (running, _) = self.ledger.count_steps(filter, None).await?;
         Ok(vec![EngineRow {
             name: String::new(),
             role: EngineRole::Leads,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::errors::ledger_error;
 use crate::control::ControlError;
 use crate::domain::model::{Deletion, Plan};
 use crate::ledger::Views;
@@ -15,7 +14,7 @@ pub(super) async fn saved_plan(
     hash: &str,
     now: DateTime<Utc>,
 ) -> Result<Arc<Plan>, ControlError> {
-    let plan = ledger.plan(hash, now).await.map_err(ledger_error)?;
+    let plan = ledger.plan(hash, now).await?;
     plan.ok_or_else(|| ControlError::Expired {
         message: format!("no plan {hash} is kept (plans are kept 24 h); plan again"),
         oldest: 0,
@@ -24,7 +23,7 @@ pub(super) async fn saved_plan(
 
 /// Returns a deletion by its id or short id.
 pub(super) async fn deletion(ledger: &dyn Views, id: &str) -> Result<Deletion, ControlError> {
-    let found = ledger.deletion(id).await.map_err(ledger_error)?;
+    let found = ledger.deletion(id).await?;
     found.ok_or_else(|| ControlError::NotFound {
         message: format!("no deletion {id}; gone list deletions shows them"),
     })

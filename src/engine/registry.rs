@@ -6,7 +6,6 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::audit::audit;
-use super::errors::{control_error, ledger_error};
 use super::guards::Guards;
 use super::peers::ImporterSide;
 use super::reads::Reads;
@@ -140,8 +139,7 @@ impl NativeResources {
             after: request.cursor,
             limit: request.limit,
         };
-        let found = self.ledger.native(filter, page).await;
-        let found = found.map_err(ledger_error)?;
+        let found = self.ledger.native(filter, page).await?;
         Ok(Paged {
             rows: found.rows.iter().map(Native::row).collect(),
             next: found.next,
@@ -173,8 +171,13 @@ impl NativeResources {
             kind: kind.name.clone(),
             by: NativeBy::Ids(vec![key.id.clone()]),
         };
-        let found = self.ledger.native(filter, Cursor::default()).await;
-        let found = found.map_err(ledger_error)?.rows.into_iter().next();
+        let found = self
+            .ledger
+            .native(filter, Cursor::default())
+            .await?
+            .rows
+            .into_iter()
+            .next();
         found.ok_or_else(|| ControlError::NotFound {
             message: format!("there is no {} {}", key.kind, escape(&key.id)),
         })
@@ -186,12 +189,7 @@ impl NativeResources {
     }
 
     async fn write_own(&self, change: Change, key: &ResourceKey) -> Result<(), ControlError> {
-        let applied = self
-            .reads
-            .journal
-            .commit(vec![change])
-            .await
-            .map_err(ledger_error)?;
+        let applied = self.reads.journal.commit(vec![change]).await?;
         match applied.into_iter().next() {
             Some(Applied::Done) => Ok(()),
             Some(Applied::Refused(message)) => Err(ControlError::Conflict { message }),
@@ -227,8 +225,8 @@ impl NativeResources {
                 }
                 continue;
             }
-            let read = self.reads.read(&to.site, kind, &to.id).await;
-            if read.map_err(control_error)?.row.is_none() {
+            let read = self.reads.read(&to.site, kind, &to.id).await?;
+            if read.row.is_none() {
                 return Err(ControlError::Conflict {
                     message: format!("{field}: there is no {to}"),
                 });

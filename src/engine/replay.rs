@@ -8,7 +8,6 @@ use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
 use super::control_service::ControlService;
-use super::errors::ledger_error;
 use super::{Engine, EngineParts};
 use crate::cloud::Cloud;
 use crate::control::{
@@ -44,7 +43,7 @@ impl Replay {
         name: String,
     ) -> Result<Self, ControlError> {
         let clock = Clock::stopped_at(at);
-        let ledger: Arc<dyn Ledger> = Arc::new(rewind.ledger().map_err(ledger_error)?);
+        let ledger: Arc<dyn Ledger> = Arc::new(rewind.ledger()?);
         let mut settings = Settings::default();
         settings.guard.read_only = true;
         let engine = Engine::new(EngineParts {
@@ -80,9 +79,8 @@ impl Replay {
             }
         });
         let sought = sought.await.unwrap_or(Err(LedgerError::Closed));
-        self.clock.set(sought.map_err(ledger_error)?);
-        let published = self.engine.publishing.publish_replayed().await;
-        published.map_err(ledger_error)?;
+        self.clock.set(sought?);
+        self.engine.publishing.publish_replayed().await?;
         // Readers that follow events receive them anew.
         self.engine.journal.wake_followers();
         Ok(Receipt::Done { moved: 0 })

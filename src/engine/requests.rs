@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::errors::ledger_error;
 use super::journal::Journal;
 use crate::control::{Command, ControlError, Envelope, Receipt};
 use crate::domain::canonical;
@@ -105,8 +104,11 @@ impl KeyedRequests {
     /// Returns the request that is stored under the key. It is an error if that is another request.
     async fn kept(&self, request: &KeyedRequest) -> Result<Option<KeptRequest>, ControlError> {
         let (actor, key) = (&request.actor, &request.key);
-        let kept = self.ledger.kept_request(actor, key, self.clock.now()).await;
-        match kept.map_err(ledger_error)? {
+        match self
+            .ledger
+            .kept_request(actor, key, self.clock.now())
+            .await?
+        {
             Some(other) if other.body != request.body => Err(ControlError::Usage {
                 message: other.other_use(),
             }),
@@ -145,8 +147,7 @@ impl KeyedRequests {
                 answer,
                 now,
             }])
-            .await
-            .map_err(ledger_error)?;
+            .await?;
         Ok(receipt)
     }
 }

@@ -8,7 +8,6 @@ use futures_util::future::try_join_all;
 
 use super::belongings::unknown_owner;
 use super::copies::CopySearch;
-use super::errors::control_error;
 use super::reads::Reads;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, SiteSpec, TargetSpec};
@@ -234,7 +233,7 @@ impl Resolver {
         let mut found: BTreeMap<KindAtSite<'_>, Vec<Resource>> = BTreeMap::new();
         for answer in futures_util::future::join_all(lookups).await {
             // Each site must answer: a silent one could have a second resource that the word fits.
-            let (at, resources) = answer.map_err(control_error)?;
+            let (at, resources) = answer?;
             found.insert(at, resources);
         }
         let mut meant = Vec::new();

@@ -16,7 +16,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
 
 use super::activity::Activities;
-use super::errors::ledger_error;
 use super::journal::Journal;
 use super::schedules::Schedules;
 use crate::control::{ControlError, DeploymentStatus, ImporterStatus, WatchStatus};
@@ -271,8 +270,8 @@ impl Federation {
     /// Returns the deployments to which this one refers, and those that refer to it.
     pub(super) async fn statuses(&self) -> Result<Vec<DeploymentStatus>, ControlError> {
         let deployments = &self.deployments;
-        let importers = self.ledger.importers().await.map_err(ledger_error)?;
-        let newest = self.ledger.importers_cursor().await.map_err(ledger_error)?;
+        let importers = self.ledger.importers().await?;
+        let newest = self.ledger.importers_cursor().await?;
         let now = self.clock.now();
         let watching = deployments.watching().clone();
         let importing = deployments.importing().clone();

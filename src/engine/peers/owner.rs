@@ -24,7 +24,6 @@ use crate::domain::policy::{Failure, Outcome, Retry, after_call};
 use crate::domain::text::escape;
 use crate::engine::activity::{Activity, Run};
 use crate::engine::audit::audit;
-use crate::engine::errors::ledger_error;
 use crate::engine::journal::Journal;
 use crate::engine::outcomes::{facts, outcome_change};
 use crate::engine::schedules::Schedules;
@@ -112,7 +111,7 @@ impl OwnerSide {
             let notices =
                 self.ledger
                     .notices(from, since.clone(), watch.kinds.clone(), NOTICES_MAX);
-            let notices = notices.await.map_err(ledger_error)?;
+            let notices = notices.await?;
             // An answer without changes counts too: its sequence is newer, so the importer's view of this owner
             // moves on.
             if notices.ledger != watch.ledger || notices.seq != watch.after {
@@ -141,11 +140,7 @@ impl OwnerSide {
                 kinds: watch.kinds.clone(),
                 now: self.clock.now(),
             };
-            let applied = self
-                .journal
-                .commit(vec![watched])
-                .await
-                .map_err(ledger_error)?;
+            let applied = self.journal.commit(vec![watched]).await?;
             if let Some(Applied::Refused(message)) = applied.into_iter().next() {
                 return Err(ControlError::Conflict { message });
             }

@@ -18,7 +18,6 @@ use crate::domain::peers::{
     REFERRERS_NAMED_MAX, Waits,
 };
 use crate::domain::text::escape;
-use crate::engine::errors::ledger_error;
 use crate::ledger::{Ledger, LiveStep, Referrer, Referrers};
 use crate::peers::Peer;
 
@@ -56,8 +55,10 @@ impl BackReferences {
         let view = deployments.view(&question).await?;
         let keys: Vec<ResourceKey> = question.about.iter().map(|it| it.key.clone()).collect();
         let fields = self.pointing_fields();
-        let pointed = self.ledger.referrers(keys, fields, REFERRERS_NAMED_MAX + 1);
-        let pointed = pointed.await.map_err(ledger_error)?;
+        let pointed = self
+            .ledger
+            .referrers(keys, fields, REFERRERS_NAMED_MAX + 1)
+            .await?;
         let home = deployments.home.site();
         let mut about = Vec::with_capacity(question.about.len());
         let mut left = BLOCKERS_OF_ANSWER_MAX;
@@ -89,11 +90,7 @@ impl BackReferences {
             by_key.entry(&referrer.key).or_default().push(referrer);
         }
         let keys: Vec<ResourceKey> = by_key.keys().map(|key| (*key).clone()).collect();
-        let live = self
-            .ledger
-            .live_steps(home.clone(), keys)
-            .await
-            .map_err(ledger_error)?;
+        let live = self.ledger.live_steps(home.clone(), keys).await?;
         let mut holders = Vec::with_capacity(by_key.len());
         for ((key, referrers), live) in by_key.into_iter().zip(live) {
             holders.push(self.holder(&asked, key, &referrers, live).await?);
@@ -169,8 +166,7 @@ impl BackReferences {
     }
 
     async fn goes_before(&self, live: &LiveStep) -> Result<Vec<Blocker>, ControlError> {
-        let before = self.ledger.live_dependencies(live.step).await;
-        let before = before.map_err(ledger_error)?.into_iter();
+        let before = self.ledger.live_dependencies(live.step).await?.into_iter();
         let goes = before.map(|Target { key, name }| Blocker {
             in_plan: true,
             ..Blocker::of(&key, &name)
@@ -193,19 +189,24 @@ impl BackReferences {
     }
 
     async fn live_step_of(&self, key: &ResourceKey) -> Result<Option<LiveStep>, ControlError> {
-        let live = self.ledger.live_steps(key.site.clone(), vec![key.clone()]);
-        let live = live.await.map_err(ledger_error)?;
+        let live = self
+            .ledger
+            .live_steps(key.site.clone(), vec![key.clone()])
+            .await?;
         Ok(live.into_iter().next().flatten())
     }
 
     /// Returns why the referrers of this resource are not handled: the deletion that should handle them was
     /// refused or cancelled. Empty if it handles them, or is not planned yet.
     async fn unhandled_reason(&self, key: &ResourceKey) -> Result<String, ControlError> {
-        let handled_by = self.ledger.handled_by_deletion(key.clone()).await;
-        let deletion = handled_by.map_err(ledger_error)?.filter(|deletion| {
-            let state = deletion.state;
-            matches!(state, DeletionState::Refused | DeletionState::Cancelled)
-        });
+        let deletion = self
+            .ledger
+            .handled_by_deletion(key.clone())
+            .await?
+            .filter(|deletion| {
+                let state = deletion.state;
+                matches!(state, DeletionState::Refused | DeletionState::Cancelled)
+            });
         Ok(deletion.map_or_else(String::new, |deletion| {
             let (short, state) = (short_id(&deletion.id), deletion.state.as_str());
             let note = match deletion.note.as_str() {
@@ -234,8 +235,7 @@ impl BackReferences {
             };
             let mut on: BTreeSet<ResourceKey> = here.into_iter().collect();
             let mut known = true;
-            let awaited = self.ledger.pending_clearances(live.step).await;
-            for awaited in awaited.map_err(ledger_error)? {
+            for awaited in self.ledger.pending_clearances(live.step).await? {
                 let Some(said) = awaited.said else {
                     known = false;
                     continue;
@@ -288,7 +288,7 @@ impl BackReferences {
         let referrers = self
             .ledger
             .referrers(vec![key.clone()], fields, REFERRERS_NAMED_MAX);
-        let referrers = referrers.await.map_err(ledger_error)?;
+        let referrers = referrers.await?;
         Ok(referrers.into_iter().next().unwrap_or_default())
     }
 
@@ -306,7 +306,7 @@ impl BackReferences {
         let live = self
             .ledger
             .live_steps(key.site.clone(), own.cloned().collect());
-        let mut live = live.await.map_err(ledger_error)?.into_iter();
+        let mut live = live.await?.into_iter();
         let root = live.next().flatten().map(|it| it.root);
         referrers.retain(|_| live.next().flatten().map(|it| it.root) != root);
         referrers.truncate(NAMED_MAX);
