@@ -115,14 +115,12 @@ pub fn refused_step(deletion: &Deletion) -> Option<Step> {
             .and_then(|refusal| refusal.blocker.clone())
             .into_iter()
             .collect(),
-        last_error: Some(StepError {
+        last_error: Some(StepError::own(
             class,
-            status: None,
-            kind: "Refused".to_owned(),
-            message: refusal.map_or_else(|| deletion.note.clone(), |first| first.reason.clone()),
-            request_id: String::new(),
-            at: deletion.finished_at.unwrap_or(deletion.requested_at),
-        }),
+            "Refused",
+            refusal.map_or_else(|| deletion.note.clone(), |first| first.reason.clone()),
+            deletion.finished_at.unwrap_or(deletion.requested_at),
+        )),
         held_by: None,
         recreated: 0,
         project_id: String::new(),

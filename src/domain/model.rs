@@ -129,6 +129,14 @@ pub struct ResourceKey {
 }
 
 impl ResourceKey {
+    pub fn new(site: &Site, kind: &KindName, id: impl Into<String>) -> Self {
+        Self {
+            site: site.clone(),
+            kind: kind.clone(),
+            id: id.into(),
+        }
+    }
+
     /// Writes kind, name and id for a person, escaped: `router interface gw (3f2a…)`.
     pub fn called(&self, name: &str) -> String {
         let kind = self.kind.as_str().replace('_', " ");
@@ -156,6 +164,12 @@ pub struct Resource {
     pub tags: Vec<String>,
     /// The listed row, verbatim. For a resource of a derived kind: the variables that the kind sets from the row.
     pub attributes: serde_json::Value,
+}
+
+impl Resource {
+    pub fn target(&self) -> Target {
+        Target::of(&self.key, &self.name)
+    }
 }
 
 /// The author of a command: the person behind sudo or SSH, a uid on the engine's socket (`uid:N`), the Keystone user of
@@ -328,6 +342,16 @@ pub struct Target {
     pub name: String,
 }
 
+impl Target {
+    /// `name` is empty if it is not known.
+    pub fn of(key: &ResourceKey, name: &str) -> Self {
+        Self {
+            key: key.clone(),
+            name: name.to_owned(),
+        }
+    }
+}
+
 /// A frozen plan: exactly what was approved is deleted (P1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
@@ -405,11 +429,10 @@ impl Mapped {
     /// Returns the keys of the copies at all sites.
     pub fn copies(&self) -> impl Iterator<Item = ResourceKey> {
         self.locals.iter().flat_map(|local| {
-            local.copies.iter().map(|id| ResourceKey {
-                site: local.site.clone(),
-                kind: self.original.kind.clone(),
-                id: id.clone(),
-            })
+            local
+                .copies
+                .iter()
+                .map(|id| ResourceKey::new(&local.site, &self.original.kind, id))
         })
     }
 }
@@ -460,6 +483,16 @@ pub struct PlanOptions {
     /// those references to them (G6) that the other one does not handle itself.
     #[serde(default, skip_serializing_if = "is_false")]
     pub chained: bool,
+}
+
+impl PlanOptions {
+    /// Deletes the dependents too; everything else by default.
+    pub fn cascading() -> Self {
+        Self {
+            cascade: true,
+            ..Self::default()
+        }
+    }
 }
 
 fn is_false(value: &bool) -> bool {
@@ -547,11 +580,11 @@ impl<'de> Deserialize<'de> for Compared {
 
 impl PlanStep {
     pub fn key(&self) -> ResourceKey {
-        ResourceKey {
-            site: self.site.clone(),
-            kind: self.kind.clone(),
-            id: self.resource_id.clone(),
-        }
+        ResourceKey::new(&self.site, &self.kind, &self.resource_id)
+    }
+
+    pub fn target(&self) -> Target {
+        Target::of(&self.key(), &self.name)
     }
 }
 
@@ -566,6 +599,19 @@ pub struct Refusal {
     /// The differences from the approved plan (P1); empty for any other rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<PlanChange>,
+}
+
+impl Refusal {
+    /// Makes a refusal that names no blocker and no changes.
+    pub fn new(resource: &Target, rule: RefusalRule, reason: String) -> Self {
+        Self {
+            resource: resource.clone(),
+            rule,
+            reason,
+            blocker: None,
+            changes: Vec::new(),
+        }
+    }
 }
 
 /// How one resource differs from the approved plan.
@@ -658,11 +704,7 @@ impl Blocker {
     }
 
     pub fn key(&self) -> ResourceKey {
-        ResourceKey {
-            site: self.site.clone(),
-            kind: self.kind.clone(),
-            id: self.id.clone(),
-        }
+        ResourceKey::new(&self.site, &self.kind, &self.id)
     }
 
     /// Returns the owning project for a person: its name, or its id if the name is unknown.
@@ -851,6 +893,20 @@ pub struct StepError {
     pub at: DateTime<Utc>,
 }
 
+impl StepError {
+    /// Makes an error that no cloud sent.
+    pub fn own(class: ErrorClass, kind: &str, message: String, at: DateTime<Utc>) -> Self {
+        Self {
+            class,
+            status: None,
+            kind: kind.to_owned(),
+            message,
+            request_id: String::new(),
+            at,
+        }
+    }
+}
+
 /// The answer to a call, for its line in the timeline; empty if none came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -875,18 +931,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn of(&self, state: StepState) -> u64 {
-        match state {
-            StepState::Waiting => self.waiting,
-            StepState::Ready => self.ready,
-            StepState::Running => self.running,
-            StepState::Verifying => self.verifying,
-            StepState::Blocked => self.blocked,
-            StepState::Stuck => self.stuck,
-            StepState::Gone => self.gone,
-            StepState::Skipped => self.skipped,
-            StepState::Purged => self.purged,
-        }
+    pub fn of(mut self, state: StepState) -> u64 {
+        *self.of_mut(state)
     }
     pub fn of_mut(&mut self, state: StepState) -> &mut u64 {
         match state {
@@ -984,6 +1030,12 @@ pub struct Step {
     pub recreated: u32,
     pub project_id: String,
     pub why: String,
+}
+
+impl Step {
+    pub fn target(&self) -> Target {
+        Target::of(&self.resource.key, &self.resource.name)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

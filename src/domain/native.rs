@@ -103,11 +103,7 @@ pub fn refers_to<'k>(kind: &'k Kind, field: &str) -> Option<&'k KindName> {
 /// Returns the key of the resource that a reference's value names.
 pub fn key_of(value: &str, kind: &KindName, home: &Site) -> ResourceKey {
     let (id, site) = referred(value);
-    ResourceKey {
-        site: site.unwrap_or_else(|| home.clone()),
-        kind: kind.clone(),
-        id: id.to_owned(),
-    }
+    ResourceKey::new(site.as_ref().unwrap_or(home), kind, id)
 }
 
 /// Returns the references in the fields, each once. A value without a site names a resource at `home`.

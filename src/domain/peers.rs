@@ -585,13 +585,7 @@ fn pending_line(silent: &[&str]) -> Option<String> {
 }
 
 fn silent_blocker(importer: &str) -> Blocker {
-    let site = Site::Deployment {
-        name: importer.into(),
-    };
-    let key = ResourceKey {
-        site,
-        kind: KindName::new(SILENT),
-        id: importer.to_owned(),
-    };
+    let name = importer.into();
+    let key = ResourceKey::new(&Site::Deployment { name }, &KindName::new(SILENT), importer);
     Blocker::of(&key, "")
 }

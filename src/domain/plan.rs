@@ -253,11 +253,11 @@ impl<'k> Planner<'k> {
         if join.take.iter().all(|field| resource.facts.has(field)) {
             return None;
         }
-        let other = ResourceKey {
-            site: key.site.clone(),
-            kind: join.kind.clone(),
-            id: resource.facts.one(&join.by)?.to_owned(),
-        };
+        let other = ResourceKey::new(
+            &key.site,
+            &join.kind,
+            resource.facts.one(&join.by)?.to_owned(),
+        );
         Some((join, other))
     }
 
@@ -577,11 +577,10 @@ fn taken_keys(
     resource: &ListedRow,
     takes: &Takes,
 ) -> impl Iterator<Item = ResourceKey> {
-    resource.facts.all(&takes.field).map(|id| ResourceKey {
-        site: key.site.clone(),
-        kind: takes.kind.clone(),
-        id: id.to_owned(),
-    })
+    resource
+        .facts
+        .all(&takes.field)
+        .map(|id| ResourceKey::new(&key.site, &takes.kind, id))
 }
 
 /// Whether a domain name is below another: `www.example.org.` below `example.org.`

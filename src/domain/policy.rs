@@ -441,27 +441,18 @@ pub fn after_observation(
                 .last_error
                 .is_some_and(|error| error.class == ErrorClass::OutcomeUnknown) =>
         {
-            Decision {
-                next_attempt_at: None,
-                ..plain(step, StepState::Ready)
-            }
+            plain(step, StepState::Ready)
         }
         Observed::Present if observed_for(step.observations) < schedule.verify_max => {
             observed_later(step, plain(step, StepState::Verifying), now)
         }
         Observed::Present => {
-            let error = StepError {
-                class: ErrorClass::Blocked,
-                status: None,
-                kind: "StillPresent".into(),
-                message: format!(
-                    "the delete was accepted, but the resource still exists after {} s",
-                    schedule.verify_max.as_secs()
-                ),
-                request_id: String::new(),
-                at: now,
-            };
-            refused(error)
+            let message = format!(
+                "the delete was accepted, but the resource still exists after {} s",
+                schedule.verify_max.as_secs()
+            );
+            let class = ErrorClass::Blocked;
+            refused(StepError::own(class, "StillPresent", message, now))
         }
         Observed::Failed(failure) => after_failure(step, failure, now, schedule, chance),
         Observed::Recreated(error) => match refused(error) {

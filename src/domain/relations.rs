@@ -76,27 +76,22 @@ impl Relation {
 /// Returns the relations that a row shows: the resources to which it refers, and its project.
 pub fn of_row(kinds: &Kinds, resource: &Resource) -> Vec<Relation> {
     let has_project = !resource.project_id.is_empty() && resource.key.kind.as_str() != PROJECT;
-    let project = has_project.then(|| Target {
-        key: ResourceKey {
-            site: resource.key.site.clone(),
-            kind: KindName::new(PROJECT),
-            id: resource.project_id.clone(),
-        },
-        name: String::new(),
+    let project = has_project.then(|| {
+        Target::of(
+            &ResourceKey::new(
+                &resource.key.site,
+                &KindName::new(PROJECT),
+                &resource.project_id,
+            ),
+            "",
+        )
     });
     let mut all: Vec<Relation> = Vec::new();
     let kind = kinds.get(&resource.key.kind);
     let references = kind.into_iter().flat_map(|kind| &kind.spec.references);
     for reference in references {
         for id in kinds.referred_in(reference, &resource.attributes) {
-            let used = Target {
-                key: ResourceKey {
-                    site: resource.key.site.clone(),
-                    kind: reference.to.clone(),
-                    id,
-                },
-                name: String::new(),
-            };
+            let used = Target::of(&ResourceKey::new(&resource.key.site, &reference.to, id), "");
             // Several references may name the same resource: by an address, and by its id.
             let is_known = project.as_ref() == Some(&used)
                 || all.iter().any(|it| it.resource.as_ref() == Some(&used));
@@ -126,14 +121,7 @@ pub fn of_plan(kinds: &Kinds, plan: &Plan, target: &ResourceKey) -> Vec<Relation
     for refusal in refused {
         let (how, note) = match (&refusal.blocker, refusal.rule) {
             (Some(blocker), _) => {
-                let by = Target {
-                    key: ResourceKey {
-                        site: blocker.site.clone(),
-                        kind: blocker.kind.clone(),
-                        id: blocker.id.clone(),
-                    },
-                    name: blocker.name.clone(),
-                };
+                let by = Target::of(&blocker.key(), &blocker.name);
                 let is_known = all.iter().any(|it| it.resource.as_ref() == Some(&by));
                 if !is_known {
                     all.push(Relation::to(RelationKind::UsedBy, by, &refusal.reason));
@@ -160,11 +148,7 @@ pub fn of_plan(kinds: &Kinds, plan: &Plan, target: &ResourceKey) -> Vec<Relation
 }
 
 fn user(step: &PlanStep) -> Relation {
-    let resource = Target {
-        key: step.key(),
-        name: step.name.clone(),
-    };
-    Relation::to(RelationKind::UsedBy, resource, step.why.to_string())
+    Relation::to(RelationKind::UsedBy, step.target(), step.why.to_string())
 }
 
 fn refers(kinds: &Kinds, from: &KindName, to: &KindName) -> bool {

@@ -61,10 +61,7 @@ impl Accepting {
             options,
             plan_hash,
         } = wanted;
-        let copied = copies.iter().map(|copy| Target {
-            key: copy.clone(),
-            name: String::new(),
-        });
+        let copied = copies.iter().map(|copy| Target::of(copy, ""));
         let touched: Vec<Target> = targets.iter().cloned().chain(copied).collect();
         self.guards.writable(&touched)?;
         self.guards.reasoned(envelope, &touched)?;
@@ -179,10 +176,5 @@ impl DeletionIntent {
 }
 
 pub(super) fn targets_of(resources: &[Resource]) -> Vec<Target> {
-    let resources = resources.iter();
-    let target = |resource: &Resource| Target {
-        key: resource.key.clone(),
-        name: resource.name.clone(),
-    };
-    resources.map(target).collect()
+    resources.iter().map(Resource::target).collect()
 }

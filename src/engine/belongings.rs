@@ -31,10 +31,7 @@ pub(super) async fn unknown_owner(
         return Ok(None);
     }
     let unknown = unknown_resource(site, kind, id);
-    let options = PlanOptions {
-        cascade: true,
-        ..PlanOptions::default()
-    };
+    let options = PlanOptions::cascading();
     let protection = |_: &Resource| None;
     let mut planner = Planner::new(&reads.kinds, options, &protection, vec![unknown.clone()]);
     // The planner gets no answers, so it asks only for the resources that belong to this one directly.
@@ -165,11 +162,7 @@ fn count_part(counts: &mut BTreeMap<String, u64>, part: &mut Vec<String>) {
 /// Builds the resource for an id that its own service does not know.
 pub(super) fn unknown_resource(site: &Site, kind: &Kind, id: &str) -> Resource {
     Resource {
-        key: ResourceKey {
-            site: site.clone(),
-            kind: kind.name.clone(),
-            id: id.to_owned(),
-        },
+        key: ResourceKey::new(site, &kind.name, id),
         name: String::new(),
         project_id: id.to_owned(),
         tags: Vec::new(),

@@ -22,7 +22,7 @@ use super::sites::Sites;
 use crate::control::{
     Accepted, Command, ControlError, Envelope, NamedOptions, Receipt, TargetSpec,
 };
-use crate::domain::model::{Plan, PlanOptions, ResourceKey, Site, Target};
+use crate::domain::model::{Plan, PlanOptions, ResourceKey, Site};
 use crate::domain::plan::plan_hash;
 use crate::domain::text::escape;
 use crate::ledger::{Change, Ledger, RetryBy, Selection};
@@ -248,10 +248,7 @@ impl Commands {
         let step = step.ok_or_else(|| ControlError::NotFound {
             message: format!("no step {id}"),
         })?;
-        let target = Target {
-            key: step.resource.key,
-            name: step.resource.name,
-        };
+        let target = step.target();
         let (key, site) = (target.key.to_string(), target.key.site.clone());
         self.guards.writable(&[target])?;
         self.retry_selected(envelope, Selection::Steps(vec![id]), &key, [site])

@@ -11,6 +11,7 @@ use super::logins::Logins;
 use super::observe::{Observation, Observing, parent_id, shows};
 use super::reads::Reads;
 use crate::cloud::Freshness;
+use crate::domain::drift::RECREATED;
 use crate::domain::kinds::{AsyncDelete, Kind};
 use crate::domain::model::{ErrorClass, Identity, Site, StepError};
 use crate::domain::policy::{Failure, Observed, Retry, retry_and_class};
@@ -114,29 +115,17 @@ impl Confirming {
 
     /// Makes the error for a delete that the cloud accepted and has not finished.
     fn accepted(&self, status: String, says: impl FnOnce(&str) -> String) -> StepError {
-        StepError {
-            class: ErrorClass::Blocked,
-            status: None,
-            message: format!("the delete was accepted; {}", says(&status)),
-            kind: status,
-            request_id: String::new(),
-            at: self.clock.now(),
-        }
+        let message = format!("the delete was accepted; {}", says(&status));
+        StepError::own(ErrorClass::Blocked, &status, message, self.clock.now())
     }
 
     fn recreated(&self, created: DateTime<Utc>) -> StepError {
-        StepError {
-            class: ErrorClass::Blocked,
-            status: None,
-            kind: crate::domain::drift::RECREATED.to_owned(),
-            message: format!(
-                "the delete was accepted, and the resource was re-created at {}; find out who \
-                 re-creates it",
-                created.format("%T")
-            ),
-            request_id: String::new(),
-            at: self.clock.now(),
-        }
+        let message = format!(
+            "the delete was accepted, and the resource was re-created at {}; find out who \
+             re-creates it",
+            created.format("%T")
+        );
+        StepError::own(ErrorClass::Blocked, RECREATED, message, self.clock.now())
     }
 
     /// Returns a note if the cloud has worked on the delete for long; otherwise nothing.
@@ -249,14 +238,12 @@ impl Confirming {
     }
 
     fn unclear(&self, message: String) -> StepError {
-        StepError {
-            class: ErrorClass::Unavailable,
-            status: None,
-            kind: "Unclear".into(),
+        StepError::own(
+            ErrorClass::Unavailable,
+            "Unclear",
             message,
-            request_id: String::new(),
-            at: self.clock.now(),
-        }
+            self.clock.now(),
+        )
     }
 
     fn lock_rights(&self) -> MutexGuard<'_, HashMap<String, Rights>> {

@@ -257,11 +257,7 @@ impl CopySearch {
             return Ok(None);
         };
         let copy = as_planned(
-            &ResourceKey {
-                site: local.clone(),
-                kind: kind.name.clone(),
-                id: String::new(),
-            },
+            &ResourceKey::new(local, &kind.name, String::new()),
             &OriginalName {
                 name: name.clone(),
                 project_id: request.project_id.clone(),

@@ -200,19 +200,15 @@ impl Diagnosis {
             origin: Origin::Engine,
         };
         let reason = format!("came after the plan to delete {}", step.key);
-        let targets = newcomers.iter().map(|key| Target {
-            key: (*key).clone(),
-            name: String::new(),
-        });
+        let targets = newcomers.iter().map(|key| Target::of(key, ""));
         let new = NewDeletion {
             id: self.clock.new_id(),
             targets: targets.collect(),
             copies: Vec::new(),
             shown: Vec::new(),
             options: PlanOptions {
-                cascade: true,
                 drift: DriftPolicy::Absorb,
-                ..PlanOptions::default()
+                ..PlanOptions::cascading()
             },
             plan_hash: None,
             audit: AuditEntry {
@@ -276,14 +272,8 @@ impl Diagnosis {
         step: &ClaimedStep,
         named: &[(KindName, String)],
     ) -> Result<BTreeMap<ResourceKey, FoundBlocker>, CloudFailure> {
-        let target = Target {
-            key: step.key.clone(),
-            name: step.name.clone(),
-        };
-        let options = PlanOptions {
-            cascade: true,
-            ..PlanOptions::default()
-        };
+        let target = Target::of(&step.key, &step.name);
+        let options = PlanOptions::cascading();
         let mut found: BTreeMap<ResourceKey, FoundBlocker> = BTreeMap::new();
         // A router interface is also identified by its port.
         let mut handles: BTreeSet<String> = BTreeSet::new();
@@ -310,13 +300,8 @@ impl Diagnosis {
                 .into_iter()
                 .filter_map(|refusal| refusal.blocker)
             {
-                let key = ResourceKey {
-                    site: blocker.site,
-                    kind: blocker.kind,
-                    id: blocker.id,
-                };
                 found.insert(
-                    key,
+                    blocker.key(),
                     FoundBlocker {
                         name: blocker.name,
                         owner: blocker.owner,
@@ -347,11 +332,7 @@ impl Diagnosis {
         ids: &BTreeSet<&str>,
     ) -> BTreeMap<ResourceKey, FoundBlocker> {
         let ids = || ids.iter().take(BLOCKERS_MAX).map(|id| (*id).to_owned());
-        let key = |id| ResourceKey {
-            site: site.clone(),
-            kind: kind.clone(),
-            id,
-        };
+        let key = |id| ResourceKey::new(site, kind, id);
         let mut named: BTreeMap<ResourceKey, FoundBlocker> =
             ids().map(|id| (key(id), FoundBlocker::default())).collect();
         let Some(listed) = self.reads.kinds.get(kind).filter(|k| k.spec.list.is_some()) else {

@@ -291,15 +291,9 @@ fn recreated(step: &ClaimedStep) -> Acted {
 
 /// Returns the error of a step whose kind no kinds file describes any more.
 pub(super) fn unknown_kind(step: &ClaimedStep, at: DateTime<Utc>) -> StepError {
-    StepError {
-        class: ErrorClass::Fatal,
-        status: None,
-        kind: "UnknownKind".into(),
-        message: format!(
-            "the kind {} is no longer known: the plan was made with other kinds files; restore them, then retry",
-            step.key.kind
-        ),
-        request_id: String::new(),
-        at,
-    }
+    let message = format!(
+        "the kind {} is no longer known: the plan was made with other kinds files; restore them, then retry",
+        step.key.kind
+    );
+    StepError::own(ErrorClass::Fatal, "UnknownKind", message, at)
 }

@@ -150,7 +150,7 @@ impl DriftAnswers {
             .into_iter()
             .map(|(key, name)| Target { key, name })
             .collect();
-        let own: Vec<Target> = stuck.iter().map(target_of).collect();
+        let own: Vec<Target> = stuck.iter().map(Step::target).collect();
         let touched: Vec<Target> = targets.iter().chain(&own).cloned().collect();
         self.guards.writable(&touched)?;
         self.guards.reasoned(envelope, &touched)?;
@@ -173,9 +173,8 @@ impl DriftAnswers {
                 copies: Vec::new(),
                 shown: Vec::new(),
                 options: PlanOptions {
-                    cascade: true,
                     drift: deletion.options.drift,
-                    ..PlanOptions::default()
+                    ..PlanOptions::cascading()
                 },
                 plan_hash: None,
                 actor: envelope.actor.clone(),
@@ -205,10 +204,7 @@ impl DriftAnswers {
     /// Refuses newcomers whose cascade would also delete resources that no step names, because those were
     /// attached later (P1).
     async fn refuse_unnamed(&self, targets: &[Target], own: &[Target]) -> Result<(), ControlError> {
-        let options = PlanOptions {
-            cascade: true,
-            ..PlanOptions::default()
-        };
+        let options = PlanOptions::cascading();
         let plan = self.planning.plan_targets(targets, options).await?;
         let is_named = |key: &ResourceKey| targets.iter().chain(own).any(|it| it.key == *key);
         let steps = plan.steps.iter().filter(|step| step.action.takes_away());
@@ -240,14 +236,8 @@ impl DriftAnswers {
         key: &ResourceKey,
         name: &str,
     ) -> Result<Vec<ResourceKey>, CloudFailure> {
-        let target = Target {
-            key: key.clone(),
-            name: name.to_owned(),
-        };
-        let options = PlanOptions {
-            cascade: true,
-            ..PlanOptions::default()
-        };
+        let target = Target::of(key, name);
+        let options = PlanOptions::cascading();
         let plan = self.planning.plan_targets(&[target], options).await?;
         Ok(steps_before(&plan, key)
             .into_iter()
@@ -339,12 +329,5 @@ impl DriftAnswers {
             now: self.clock.now(),
         }));
         self.journal.commit_command(change).await
-    }
-}
-
-fn target_of(step: &Step) -> Target {
-    Target {
-        key: step.resource.key.clone(),
-        name: step.resource.name.clone(),
     }
 }

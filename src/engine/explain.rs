@@ -44,13 +44,7 @@ impl Explaining {
             None => Vec::new(),
         };
         let (target, present) = match found {
-            Some(resource) => (
-                Target {
-                    key: resource.key,
-                    name: resource.name,
-                },
-                true,
-            ),
+            Some(resource) => (resource.target(), true),
             None => (self.remembered(spec).await?, false),
         };
         let mut explanation = self.explain_known(target).await?;
@@ -146,10 +140,7 @@ impl Explaining {
             .into_iter()
             .find(|tombstone| spec.site.matches(&tombstone.key.site));
         if let Some(tombstone) = known {
-            return Ok(Target {
-                key: tombstone.key,
-                name: String::new(),
-            });
+            return Ok(Target::of(&tombstone.key, ""));
         }
         let named = self.last_deleted(&kind.name, spec).await?;
         named.ok_or_else(|| ControlError::NotFound {
@@ -186,10 +177,7 @@ impl Explaining {
                 .max_by_key(|step: &Step| step.id);
             after = steps.next;
             if after.is_none() {
-                return Ok(last.map(|step| Target {
-                    key: step.resource.key,
-                    name: step.resource.name,
-                }));
+                return Ok(last.map(|step| step.target()));
             }
         }
     }
@@ -281,10 +269,7 @@ impl Explaining {
     /// Adds the blockers that a deletion of the resource would meet now.
     async fn explain_plan(&self, explanation: &mut Explanation) {
         let targets = std::slice::from_ref(&explanation.target);
-        let options = PlanOptions {
-            cascade: true,
-            ..PlanOptions::default()
-        };
+        let options = PlanOptions::cascading();
         let planned = self.planning.plan_completely(targets, options).await;
         if let Ok(plan) = &planned {
             let users = relations::of_plan(&self.kinds, plan, &explanation.target.key);

@@ -100,11 +100,7 @@ impl Guards {
                     Some((resource.key, format!("it is protected: {rule}")))
                 })),
                 Err(failure) => guarding.extend(ids.iter().map(|id| {
-                    let key = ResourceKey {
-                        site: site.clone(),
-                        kind: name.clone(),
-                        id: (*id).to_owned(),
-                    };
+                    let key = ResourceKey::new(site, name, *id);
                     let message = escape(&failure.message).into_owned();
                     (
                         key,
@@ -125,13 +121,8 @@ fn refuse(
     message: impl Fn(&str) -> String,
 ) -> Result<(), ControlError> {
     let refusal = |target: &Target| {
-        Some(Refusal {
-            reason: reason(target)?,
-            resource: target.clone(),
-            rule: RefusalRule::Protected,
-            blocker: None,
-            changes: Vec::new(),
-        })
+        let reason = reason(target)?;
+        Some(Refusal::new(target, RefusalRule::Protected, reason))
     };
     let refused: Vec<Refusal> = targets.iter().filter_map(refusal).collect();
     match refused.first() {

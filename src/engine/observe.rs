@@ -342,11 +342,7 @@ impl Observing {
         // A witness that nobody deletes lasts. If there is none, any living resource serves.
         let keys = candidates
             .iter()
-            .map(|witness| ResourceKey {
-                site: site.clone(),
-                kind: kind.name.clone(),
-                id: witness.id.clone(),
-            })
+            .map(|witness| ResourceKey::new(site, &kind.name, &witness.id))
             .collect();
         let doomed: BTreeSet<String> = match self.ledger.tombstones_of(keys).await {
             Ok(tombstones) => tombstones.into_iter().map(|found| found.key.id).collect(),

@@ -122,13 +122,7 @@ impl Orphans {
                 ),
             });
         }
-        self.guards.reasoned(
-            envelope,
-            &[Target {
-                key: key.clone(),
-                name: String::new(),
-            }],
-        )?;
+        self.guards.reasoned(envelope, &[Target::of(&key, "")])?;
         let audit = audit(envelope, "release", &key.to_string());
         self.reads
             .journal

@@ -237,21 +237,13 @@ impl PlanQueue {
                 return refuse(refused, note);
             }
             Err(failure) => {
-                let refused = deletion.targets.iter().map(|target| Refusal {
-                    resource: target.clone(),
-                    rule: match failure.class {
-                        ErrorClass::Auth => RefusalRule::NotShown,
-                        _ if failure.forbidden => RefusalRule::NotShown,
-                        _ => RefusalRule::Unreadable,
-                    },
-                    reason: failure.message.clone(),
-                    blocker: None,
-                    changes: Vec::new(),
-                });
-                return refuse(
-                    refused.collect(),
-                    format!("nothing was sent: {}", failure.message),
-                );
+                let rule = match failure.class {
+                    ErrorClass::Auth => RefusalRule::NotShown,
+                    _ if failure.forbidden => RefusalRule::NotShown,
+                    _ => RefusalRule::Unreadable,
+                };
+                let refused = refuse_all(&deletion.targets, rule, &failure.message);
+                return refuse(refused, format!("nothing was sent: {}", failure.message));
             }
         };
         if let Some(approved) = &deletion.plan_hash
@@ -330,13 +322,12 @@ impl PlanQueue {
 
 /// Refuses every target as drifted, for a reason that concerns no single resource of the plan.
 fn all_drifted(targets: &[Target], reason: String) -> (Vec<Refusal>, String) {
-    let refusal = |target: &Target| Refusal {
-        resource: target.clone(),
-        rule: RefusalRule::Drift,
-        reason: reason.clone(),
-        blocker: None,
-        changes: Vec::new(),
-    };
-    let refused = targets.iter().map(refusal).collect();
-    (refused, reason)
+    (refuse_all(targets, RefusalRule::Drift, &reason), reason)
+}
+
+fn refuse_all(targets: &[Target], rule: RefusalRule, reason: &str) -> Vec<Refusal> {
+    let targets = targets.iter();
+    targets
+        .map(|target| Refusal::new(target, rule, reason.to_owned()))
+        .collect()
 }

@@ -204,13 +204,10 @@ impl Planning {
                 .targets
                 .iter()
                 .filter(|target| target.key.site == *site);
-            refused.extend(here.filter(goes).map(|target| Refusal {
-                resource: target.clone(),
-                rule: RefusalRule::InUse,
-                reason: format!("gone cannot tell whether the project will be empty: {why}"),
-                blocker: None,
-                changes: Vec::new(),
-            }));
+            let reason = format!("gone cannot tell whether the project will be empty: {why}");
+            let refusal =
+                |target: &Target| Refusal::new(target, RefusalRule::InUse, reason.clone());
+            refused.extend(here.filter(goes).map(refusal));
         }
         plan.warnings.extend(lines);
         plan.refused.extend(refused);

@@ -190,10 +190,7 @@ impl Purging {
                 foreign.get_or_insert(blocker);
                 continue;
             }
-            targets.extend(edges.into_iter().map(|key| Target {
-                key,
-                name: blocker.name.clone(),
-            }));
+            targets.extend(edges.iter().map(|key| Target::of(key, &blocker.name)));
         }
         if let (true, Some(blocker)) = (targets.is_empty(), foreign) {
             return Err(format!(
@@ -300,7 +297,7 @@ impl Purging {
                 ),
             });
         }
-        let targets: Vec<Target> = found.roots.iter().map(target_of).collect();
+        let targets: Vec<Target> = found.roots.iter().map(Step::target).collect();
         self.guards.writable(&targets)?;
         self.guards.reasoned(envelope, &targets)?;
         let offer = ladder.offer(rung);
@@ -396,13 +393,6 @@ impl Purging {
             audit: audit(envelope, "delete", &names.join(" ")),
             now: self.clock.now(),
         }
-    }
-}
-
-fn target_of(step: &Step) -> Target {
-    Target {
-        key: step.resource.key.clone(),
-        name: step.resource.name.clone(),
     }
 }
 

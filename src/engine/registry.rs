@@ -42,12 +42,12 @@ impl NativeResources {
         let (id, fields) = native::read(kind, body).map_err(usage)?;
         let repeated = id.is_none().then(|| self.id_of_request(envelope)).flatten();
         let may_exist = repeated.is_some();
-        let key = ResourceKey {
-            site: home.site.clone(),
-            kind: kind.name.clone(),
-            id: id.or(repeated).unwrap_or_else(|| self.clock.new_id()),
-        };
-        self.guards.writable(&[named(&key)])?;
+        let key = ResourceKey::new(
+            &home.site,
+            &kind.name,
+            id.or(repeated).unwrap_or_else(|| self.clock.new_id()),
+        );
+        self.guards.writable(&[Target::of(&key, "")])?;
         if may_exist {
             match self.shown(kind, &key).await {
                 Err(ControlError::NotFound { .. }) => {}
@@ -87,12 +87,8 @@ impl NativeResources {
         body: &Value,
     ) -> Result<Receipt, ControlError> {
         let (kind, home) = self.own_kind(kind)?;
-        let key = ResourceKey {
-            site: home.site.clone(),
-            kind: kind.name.clone(),
-            id: id.to_owned(),
-        };
-        self.guards.writable(&[named(&key)])?;
+        let key = ResourceKey::new(&home.site, &kind.name, id);
+        self.guards.writable(&[Target::of(&key, "")])?;
         let before = self.own(kind, &key).await?;
         let fields = native::amend(kind, &before.fields, body)
             .map_err(|message| ControlError::Usage { message })?;
@@ -233,12 +229,5 @@ impl NativeResources {
             }
         }
         Ok(())
-    }
-}
-
-fn named(key: &ResourceKey) -> Target {
-    Target {
-        key: key.clone(),
-        name: String::new(),
     }
 }

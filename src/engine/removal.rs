@@ -46,16 +46,10 @@ impl Removal {
             let reason = format!("re-created {count}");
             changes.push(Change::Accept(Box::new(NewDeletion {
                 id: self.clock.new_id(),
-                targets: vec![Target {
-                    key: back.clone(),
-                    name: String::new(),
-                }],
+                targets: vec![Target::of(back, "")],
                 copies: Vec::new(),
                 shown: Vec::new(),
-                options: PlanOptions {
-                    cascade: true,
-                    ..PlanOptions::default()
-                },
+                options: PlanOptions::cascading(),
                 plan_hash: None,
                 audit: AuditEntry {
                     actor: actor.clone(),

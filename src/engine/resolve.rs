@@ -12,7 +12,7 @@ use super::reads::Reads;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, SiteSpec, TargetSpec};
 use crate::domain::kinds::Kind;
-use crate::domain::model::{KindName, Resource, ResourceKey, Site, Target};
+use crate::domain::model::{KindName, Resource, ResourceKey, Site};
 use crate::domain::query::{BY_ID, ListFilter, Lookup};
 use crate::domain::text::{did_you_mean, escape};
 
@@ -392,13 +392,7 @@ fn the_one(
                 kind.name,
                 escape(word)
             ),
-            candidates: several
-                .iter()
-                .map(|one| Target {
-                    key: one.key.clone(),
-                    name: one.name.clone(),
-                })
-                .collect(),
+            candidates: several.iter().map(|one| one.target()).collect(),
         }),
     }
 }

@@ -508,11 +508,7 @@ impl Kind {
     fn own(&self, site: &Site, row: &Value) -> Option<Resource> {
         let list = self.spec.list.as_ref()?;
         Some(Resource {
-            key: ResourceKey {
-                site: site.clone(),
-                kind: self.name.clone(),
-                id: self.id_of(row)?,
-            },
+            key: ResourceKey::new(site, &self.name, self.id_of(row)?),
             name: lookup_one(row, &list.name).unwrap_or_default(),
             project_id: self.project_of(row),
             tags: lookup(row, &list.tags),
@@ -563,11 +559,7 @@ impl Kind {
                     set.insert(ONE_OF_SEVERAL.to_owned(), Value::Bool(true));
                 }
                 Some(Resource {
-                    key: ResourceKey {
-                        site: site.clone(),
-                        kind: self.name.clone(),
-                        id: id_of(element)?,
-                    },
+                    key: ResourceKey::new(site, &self.name, id_of(element)?),
                     name: lookup_one(row, &list.name).unwrap_or_default(),
                     project_id: listed.project_of(row),
                     tags: lookup(row, &list.tags),

@@ -546,29 +546,24 @@ impl Planner<'_> {
         blocker: Option<Blocker>,
     ) -> Refusal {
         Refusal {
-            resource: self.target(key),
-            rule,
-            reason,
             blocker,
-            changes: Vec::new(),
+            ..Refusal::new(&self.target(key), rule, reason)
         }
     }
 
     fn target(&self, key: &ResourceKey) -> Target {
-        Target {
-            key: key.clone(),
-            name: self
-                .listed_rows
-                .get(key)
-                .map(|resource| resource.name.to_string())
-                .unwrap_or_default(),
-        }
+        Target::of(key, self.name_of(key))
     }
 
     /// Writes kind, name and id for a person, escaped: `port web-1 (3f2a…)`.
     pub(super) fn called(&self, key: &ResourceKey) -> String {
+        key.called(self.name_of(key))
+    }
+
+    /// Returns the name of a listed resource; empty if it has none, or was not listed.
+    fn name_of(&self, key: &ResourceKey) -> &str {
         let name = self.listed_rows.get(key).map(|resource| &*resource.name);
-        key.called(name.unwrap_or_default())
+        name.unwrap_or_default()
     }
 
     /// Returns the targets that stay while the resources that belong to them are deleted.

@@ -20,10 +20,7 @@ const VALUE_MAX: usize = 80;
 pub fn changes(before: &Plan, after: &Plan) -> Vec<PlanChange> {
     let (old, new) = (by_resource(before), by_resource(after));
     let change = |step: &PlanStep, change, fields| PlanChange {
-        resource: Target {
-            key: step.key(),
-            name: step.name.clone(),
-        },
+        resource: step.target(),
         change,
         fields,
     };
@@ -172,11 +169,8 @@ pub fn changes_line(changes: &[PlanChange]) -> String {
 /// only copies, or of the plan as a whole, refuses every target.
 pub fn drifted(targets: &[Target], changes: &[PlanChange]) -> Vec<Refusal> {
     let refusal = |target: &Target, here: &[PlanChange]| Refusal {
-        resource: target.clone(),
-        rule: RefusalRule::Drift,
-        reason: changes_line(here),
-        blocker: None,
         changes: here.iter().take(KEPT_MAX).cloned().collect(),
+        ..Refusal::new(target, RefusalRule::Drift, changes_line(here))
     };
     let own = targets.iter().filter_map(|target| {
         let at = |change: &&PlanChange| change.resource.key.site == target.key.site;

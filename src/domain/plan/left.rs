@@ -157,11 +157,7 @@ fn referred<'r>(
             .flat_map(|field| resource.facts.all(field));
         let ids = values.filter_map(move |value| rule.map_or(Some(value), |it| it.referred(value)));
         ids.map(move |id| {
-            let other = ResourceKey {
-                site: key.site.clone(),
-                kind: reference.to.clone(),
-                id: id.to_owned(),
-            };
+            let other = ResourceKey::new(&key.site, &reference.to, id);
             (reference, other)
         })
     })

@@ -268,11 +268,7 @@ impl Planner<'_> {
 
     /// Whether a list showed the row of this id already, so that a filter by the id finds nothing more.
     fn is_listed(&self, site: &Site, listed: &KindName, id: &str) -> bool {
-        let row = self.listed_rows.get(&ResourceKey {
-            site: site.clone(),
-            kind: listed.clone(),
-            id: id.to_owned(),
-        });
+        let row = self.listed_rows.get(&ResourceKey::new(site, listed, id));
         row.is_some_and(|row| row.is_listed)
     }
 

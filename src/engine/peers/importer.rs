@@ -202,10 +202,7 @@ impl ImporterSide {
                 .iter()
                 .zip(&pointed)
                 .filter(|(_, pointed)| pointed.count > 0)
-                .map(|(key, _)| Target {
-                    key: key.clone(),
-                    name: String::new(),
-                })
+                .map(|(key, _)| Target::of(key, ""))
                 .collect();
             let deletion = (!targets.is_empty())
                 .then(|| Box::new(self.chained_deletion(&owner, root, targets)));
@@ -233,11 +230,10 @@ impl ImporterSide {
             copies: Vec::new(),
             shown: Vec::new(),
             options: PlanOptions {
-                cascade: true,
                 park: true,
                 chained: true,
                 drift: DriftPolicy::Absorb,
-                ..PlanOptions::default()
+                ..PlanOptions::cascading()
             },
             plan_hash: None,
             reason: "the resource to which it refers is being deleted".to_owned(),

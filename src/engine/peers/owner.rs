@@ -14,7 +14,7 @@ use super::{Deployments, Importing, not_allowed, peer_failure};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{
-    Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
+    Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError,
 };
 use crate::domain::peers::{
     AWAITED, Answers, ClearanceAnswer, ClearanceRequest, DeletionNotices, Deployment,
@@ -195,7 +195,7 @@ impl OwnerSide {
         let steps: Vec<&PlanStep> = plan
             .steps
             .iter()
-            .filter(|step| kinds.contains(&step.kind) && takes_away(step.action))
+            .filter(|step| kinds.contains(&step.kind) && step.action.takes_away())
             .collect();
         let mut refused = Vec::new();
         let mut named = Vec::new();
@@ -285,7 +285,7 @@ impl OwnerSide {
     /// Returns the outcome for a step that waits for importers' clearances. None means that the step may be
     /// sent.
     pub(in crate::engine) async fn awaits_clearance(&self, step: &ClaimedStep) -> Option<Change> {
-        if !self.any_importer() || !takes_away(step.action) {
+        if !self.any_importer() || !step.action.takes_away() {
             return None;
         }
         let awaited = match self.ledger.pending_clearances(step.id).await {
@@ -313,14 +313,12 @@ impl OwnerSide {
         }
         let failure = Failure {
             retry: Retry::AwaitsClearance,
-            error: StepError {
-                class: ErrorClass::Blocked,
-                status: None,
-                kind: AWAITED.to_owned(),
-                message: message.clone(),
-                request_id: String::new(),
-                at: self.clock.now(),
-            },
+            error: StepError::own(
+                ErrorClass::Blocked,
+                AWAITED,
+                message.clone(),
+                self.clock.now(),
+            ),
             blockers,
             retry_after: None,
         };
@@ -457,22 +455,15 @@ impl Deployments {
 }
 
 fn not_clear(plan: &Plan, why: &str, name: &str) -> Vec<Refusal> {
-    let refusal = plan.targets.first().map(|resource| Refusal {
-        resource: resource.clone(),
-        rule: RefusalRule::Unreadable,
-        reason: format!(
-            "{why}; whether something there blocks this is unknown. If that deployment no longer \
-             exists: gone release {}",
-            escape(name)
-        ),
-        blocker: None,
-        changes: Vec::new(),
-    });
-    refusal.into_iter().collect()
-}
-
-fn takes_away(action: Action) -> bool {
-    action.takes_away()
+    let reason = format!(
+        "{why}; whether something there blocks this is unknown. If that deployment no longer \
+         exists: gone release {}",
+        escape(name)
+    );
+    let first = plan.targets.iter().take(1);
+    first
+        .map(|target| Refusal::new(target, RefusalRule::Unreadable, reason.clone()))
+        .collect()
 }
 
 /// Returns a warning that names referrers which do not block the plan.
@@ -491,21 +482,17 @@ fn goes_first(importer: &str, references: u64, mut named: Vec<String>) -> Option
 }
 
 fn blocking(step: &PlanStep, answered: &ClearanceAnswer) -> Vec<Refusal> {
-    let resource = Target {
-        key: step.key(),
-        name: step.name.clone(),
-    };
-    let refusal = |referrer: &NamedReferrer| Refusal {
-        resource: resource.clone(),
-        rule: RefusalRule::InUse,
-        reason: format!(
+    let refusal = |referrer: &NamedReferrer| {
+        let reason = format!(
             "{} is in use: {} of deployment {} refers to it, and must be deleted separately",
             step.key().called(&step.name),
             referrer.key.called(&referrer.name),
             referrer.key.site,
-        ),
-        blocker: Some(referrer.blocker()),
-        changes: Vec::new(),
+        );
+        Refusal {
+            blocker: Some(referrer.blocker()),
+            ..Refusal::new(&step.target(), RefusalRule::InUse, reason)
+        }
     };
     answered.blocking().map(refusal).collect()
 }
