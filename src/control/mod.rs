@@ -708,8 +708,11 @@ pub struct SiteStatus {
     pub paused_by: Option<SitePause>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum SiteState {
     /// The site has not been asked yet.
     Unknown,
@@ -722,12 +725,7 @@ pub enum SiteState {
 
 impl SiteState {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Reachable => "reachable",
-            Self::Unreachable => "unreachable",
-            Self::Paused => "paused",
-        }
+        self.into()
     }
 }
 

@@ -53,6 +53,7 @@ mod walk;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use super::kinds::{Kind, Kinds, OnDelete, OneOf, Reference};
 use super::model::KindName;
@@ -70,8 +71,9 @@ pub struct Finding {
     pub fix: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Severity {
     Error,
     /// The finding may be intended, or impossible in the cloud.
@@ -80,15 +82,13 @@ pub enum Severity {
 
 impl Severity {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Note => "note",
-        }
+        self.into()
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Category {
     StuckCascade,
     Cycle,
@@ -99,13 +99,7 @@ pub enum Category {
 
 impl Category {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::StuckCascade => "stuck_cascade",
-            Self::Cycle => "cycle",
-            Self::UnsetRequired => "unset_required",
-            Self::NotImported => "not_imported",
-            Self::Dangling => "dangling",
-        }
+        self.into()
     }
 }
 

@@ -37,9 +37,21 @@ pub const DEPENDENCY_ABANDONED: &str = "DependencyForgotten";
 
 /// A rung of the purge ladder. The variants are in order, from the lowest rung (P3).
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Rung {
     Retry,
     Unpin,
@@ -63,14 +75,7 @@ impl Rung {
     ];
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Retry => "retry",
-            Self::Unpin => "unpin",
-            Self::Reset => "reset",
-            Self::Force => "force",
-            Self::Runbook => "runbook",
-            Self::Forget => "forget",
-        }
+        self.into()
     }
 
     /// Whether the rung makes the engine send calls.

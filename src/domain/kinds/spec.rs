@@ -503,8 +503,9 @@ fn id_path() -> String {
 }
 
 /// The action on a referrer when the target of its reference is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum OnDelete {
     /// The referrer is not deleted by this deletion, and must be gone before its target is deleted.
     Block,
@@ -523,14 +524,7 @@ pub enum OnDelete {
 impl OnDelete {
     /// Returns the word that the files use.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Cascade => "cascade",
-            Self::Automatic => "automatic",
-            Self::WithCascade => "with_cascade",
-            Self::Unset => "unset",
-            Self::Dangling => "dangling",
-        }
+        self.into()
     }
 }
 
