@@ -16,25 +16,21 @@ const NAME_MAX: usize = 40;
 
 /// The resources that a kinds file names because there is no kind for them.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct NotCovered {
     /// Resources that every cloud with the file's service may hold.
     pub(super) resources: Option<String>,
     /// Extension of the file's service → the resources that it adds.
-    #[serde(default)]
     pub(super) extensions: BTreeMap<String, String>,
     /// Service of the catalog → its resources.
-    #[serde(default)]
     pub(super) services: BTreeMap<String, String>,
 }
 
 /// The extensions and services that have no resources of a project except those that the kinds cover.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct NothingToCover {
-    #[serde(default)]
     pub(super) extensions: BTreeSet<String>,
-    #[serde(default)]
     pub(super) services: BTreeSet<String>,
 }
 

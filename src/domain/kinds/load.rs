@@ -37,9 +37,8 @@ struct File {
 
 /// The values that apply to every kind of a file that does not set its own.
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 struct Defaults {
-    #[serde(default)]
     deleting: BTreeMap<String, String>,
     settles: Option<Settles>,
     /// The reference of a kind with `in_project = true`.
@@ -63,7 +62,7 @@ impl Kinds {
         let mut kinds = BTreeMap::new();
         let mut coverage = Coverage::default();
         // The origin of each kind, for errors that can only be found when all kinds are known.
-        let mut origins = BTreeMap::new();
+        let mut origins: BTreeMap<KindName, Origin> = BTreeMap::new();
         for source in sources {
             let file: File = source.parse()?;
             let provider = named(file.provider.as_deref(), providers);
@@ -81,24 +80,15 @@ impl Kinds {
             coverage.add(&file.service, file.not_covered, file.nothing_to_cover);
             for (name, spec) in file.kind {
                 let line = line_of(&source.text, spec.span().start);
+                let at = (source.file.clone(), line);
                 let mut spec = spec.into_inner();
-                file.defaults
-                    .fold_into(&mut spec)
-                    .map_err(|message| KindsError {
-                        file: source.file.clone(),
-                        line,
-                        message: format!("kind \"{name}\": {message}"),
-                    })?;
+                let folded = file.defaults.fold_into(&mut spec);
+                folded.map_err(|message| invalid(&name, &at, &message))?;
                 let of_provider = calls.remove(&name);
                 if of_provider.is_none() && spec.native.is_none() {
-                    return Err(KindsError {
-                        file: source.file,
-                        line,
-                        message: format!(
-                            "kind \"{name}\": has no \"call\", which says how {} deletes it",
-                            provider.name()
-                        ),
-                    });
+                    let provider = provider.name();
+                    let message = format!("has no \"call\", which says how {provider} deletes it");
+                    return Err(invalid(&name, &at, &message));
                 }
                 let of_provider = of_provider.filter(|_| spec.native.is_none());
                 let name = qualified(name);
@@ -115,14 +105,9 @@ impl Kinds {
                     imports: file.imports.clone(),
                     spec,
                 };
-                if let Err(message) = validate_override(&kind, &origins) {
-                    return Err(KindsError {
-                        file: source.file,
-                        line,
-                        message: format!("kind \"{name}\": {message}"),
-                    });
-                }
-                origins.insert(name.clone(), (source.file.clone(), line));
+                let overrides = validate_override(&kind, &origins);
+                overrides.map_err(|message| invalid(&name, &at, &message))?;
+                origins.insert(name.clone(), at);
                 kinds.insert(name, kind);
             }
         }
@@ -133,25 +118,16 @@ impl Kinds {
             first,
         };
         kinds.refer_to_makers();
+        let nowhere = Origin::default();
+        let refuse = |name: &KindName, message: String| {
+            invalid(name, origins.get(name).unwrap_or(&nowhere), &message)
+        };
         for kind in kinds.kinds.values_mut() {
-            if let Err(message) = native::complete(kind) {
-                let (file, line) = origins.get(&kind.name).cloned().unwrap_or_default();
-                return Err(KindsError {
-                    file,
-                    line,
-                    message: format!("kind \"{}\": {message}", kind.name),
-                });
-            }
+            native::complete(kind).map_err(|message| refuse(&kind.name, message))?;
         }
         for kind in kinds.iter() {
-            if let Err(message) = kinds.validate(kind) {
-                let (file, line) = origins.get(&kind.name).cloned().unwrap_or_default();
-                return Err(KindsError {
-                    file,
-                    line,
-                    message: format!("kind \"{}\": {message}", kind.name),
-                });
-            }
+            let validated = kinds.validate(kind);
+            validated.map_err(|message| refuse(&kind.name, message))?;
         }
         Ok(kinds)
     }
@@ -325,26 +301,24 @@ impl Kinds {
                 ));
             }
         }
-        if reference.partial && reference.on_delete != OnDelete::Unset {
-            return Err(format!(
-                "reference to \"{to}\": \"partial\" requires on_delete = \"unset\""
-            ));
-        }
-        if reference.after && !matches!(reference.on_delete, OnDelete::Unset | OnDelete::Automatic)
-        {
-            return Err(format!(
-                "reference to \"{to}\": \"after\" requires on_delete = \"unset\" or \"automatic\""
-            ));
-        }
-        if reference.of_service && reference.on_delete != OnDelete::Automatic {
-            return Err(format!(
-                "reference to \"{to}\": \"of_service\" requires on_delete = \"automatic\""
-            ));
-        }
-        if reference.released_by.is_some() && reference.on_delete != OnDelete::Unset {
-            return Err(format!(
-                "reference to \"{to}\": \"released_by\" requires on_delete = \"unset\""
-            ));
+        use OnDelete::{Automatic, Unset};
+        let requirements: [(&str, bool, &[OnDelete]); 4] = [
+            ("partial", reference.partial, &[Unset]),
+            ("after", reference.after, &[Unset, Automatic]),
+            ("of_service", reference.of_service, &[Automatic]),
+            ("released_by", reference.released_by.is_some(), &[Unset]),
+        ];
+        for (field, is_set, wanted) in requirements {
+            if is_set && !wanted.contains(&reference.on_delete) {
+                let words: Vec<_> = wanted
+                    .iter()
+                    .map(|it| format!("\"{}\"", it.as_str()))
+                    .collect();
+                return Err(format!(
+                    "reference to \"{to}\": \"{field}\" requires on_delete = {}",
+                    words.join(" or ")
+                ));
+            }
         }
         // A kind without a filter of its own is found by the lists that other references request.
         let within = spec.list.as_ref().and_then(|list| list.within.as_ref());
@@ -399,6 +373,18 @@ impl Defaults {
     }
 }
 
+/// The file and the line in which a kind is defined.
+type Origin = (String, usize);
+
+/// Returns the error for a kind that is not valid.
+fn invalid(kind: &KindName, (file, line): &Origin, message: &str) -> KindsError {
+    KindsError {
+        file: file.clone(),
+        line: *line,
+        message: format!("kind \"{kind}\": {message}"),
+    }
+}
+
 /// Returns the provider of this name, or the first.
 fn named<'p>(
     name: Option<&str>,
@@ -417,10 +403,7 @@ fn named<'p>(
 }
 
 /// Checks that a kind has `override = true` exactly when an earlier file defines it.
-fn validate_override(
-    kind: &Kind,
-    origins: &BTreeMap<KindName, (String, usize)>,
-) -> Result<(), String> {
+fn validate_override(kind: &Kind, origins: &BTreeMap<KindName, Origin>) -> Result<(), String> {
     match (origins.get(&kind.name), kind.spec.overrides) {
         (Some((file, line)), false) => Err(format!(
             "is already defined in {file}:{line}; write \"override = true\" to replace that \
@@ -516,11 +499,8 @@ impl MadeSpec {
     ) -> impl Iterator<Item = Reference> {
         let equals = |field: &String| Match {
             field: field.clone(),
-            strip_prefix: None,
-            last_segment: false,
             equals: Some(self.ids.clone()),
-            in_cidr: None,
-            below: None,
+            ..Match::default()
         };
         let key = of_kind.find.clone().or(by_id.then(|| "id".to_owned()));
         let reference = |kept: bool| {

@@ -215,17 +215,10 @@ impl Kinds {
     /// Returns the listed kind whose rows show this kind: the kind itself, or the kind from which it is
     /// derived.
     pub fn listed(&self, kind: &Kind) -> &Kind {
-        match &kind.spec.derived {
-            // Validated at load: the kind that a derived kind names exists, and is listed.
-            Some(derived) => self
-                .kinds
-                .get(&derived.from)
-                .unwrap_or_else(|| unreachable!("validated at load")),
-            None => self
-                .kinds
-                .get(&kind.name)
-                .unwrap_or_else(|| unreachable!("of these kinds")),
-        }
+        let derived = kind.spec.derived.as_ref();
+        let listed = self.kinds.get(derived.map_or(&kind.name, |it| &it.from));
+        // Validated at load: the kind that a derived kind names exists, and is listed.
+        listed.unwrap_or_else(|| unreachable!("validated at load"))
     }
 
     /// Returns the references to this kind, each with the kind that refers, whose resources may have to go

@@ -197,23 +197,7 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
             in_scope: false,
         });
     }
-    spec.list = Some(ListSpec {
-        fields: Vec::new(),
-        id: vec!["id".to_owned()],
-        separator: None,
-        name: "name".to_owned(),
-        project_filter: None,
-        project: "project_id".to_owned(),
-        created: "created_at".to_owned(),
-        tags: "tags[]".to_owned(),
-        within: None,
-        own_only: false,
-        own_project: false,
-        by_project: true,
-        tagged: None,
-        by_id: true,
-        scope: None,
-    });
+    spec.list = Some(ListSpec::default());
     spec.incarnation = Some(INCARNATION.to_owned());
     spec.deleting = BTreeMap::from([("status".to_owned(), "DELETING".to_owned())]);
     Ok(())

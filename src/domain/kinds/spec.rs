@@ -10,16 +10,14 @@ use uuid::Uuid;
 use crate::domain::model::{Action, KindName, PlanOptions};
 
 /// One kind of a kinds file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct KindSpec {
     /// Replaces the kind of the same name that an earlier file defines.
-    #[serde(default, rename = "override")]
+    #[serde(rename = "override")]
     pub overrides: bool,
-    #[serde(default)]
     pub aliases: Vec<String>,
     /// How the kind's ids are spelled in a path (T22).
-    #[serde(default)]
     pub ids: IdSpelling,
     /// How the kind's rows are listed. A kind has exactly one of `list`, `derived` and `native`.
     pub list: Option<ListSpec>,
@@ -39,54 +37,43 @@ pub struct KindSpec {
     /// it: for example what a deleted project has left behind.
     pub unknown: Option<String>,
     /// Whether a resource is the same in all regions of a cloud, so that a target names it in every region.
-    #[serde(default)]
     pub in_all_regions: bool,
-    #[serde(default)]
     pub action: ActionWord,
     pub settles: Option<Settles>,
     pub runbook: Option<Runbook>,
     /// The cloud's own calls for a resource that does not go.
-    #[serde(default, rename = "rung")]
+    #[serde(rename = "rung")]
     pub rungs: Vec<RungRule>,
     pub enable: Option<EnableSpec>,
-    #[serde(default, rename = "reference")]
+    #[serde(rename = "reference")]
     pub references: Vec<Reference>,
     /// Whether the kind has the reference to its project that the file gives for its kinds.
-    #[serde(default)]
     pub in_project: bool,
-    #[serde(default)]
     pub takes: Vec<Takes>,
-    #[serde(default, rename = "guard")]
+    #[serde(rename = "guard")]
     pub guards: Vec<GuardRule>,
     /// What a plan says about resources that it deletes.
-    #[serde(default, rename = "remark")]
+    #[serde(rename = "remark")]
     pub remarks: Vec<Remark>,
     /// Fields of a request's body that name a resource, in addition to the references: field → kinds (T17).
-    #[serde(default)]
     pub names: BTreeMap<String, Vec<KindName>>,
     /// For ids that may be used again (image and project): the field that differs for a re-created resource.
     /// It is read just before the call (I10).
     pub incarnation: Option<String>,
     /// Fields of a row that the templates of the kind's calls may name. A field without a value is an empty text.
-    #[serde(default)]
     pub passes: Vec<String>,
     /// The field of a row that says what the resource serves (`device_owner`). A change of it is drift (P1).
     pub owner: Option<String>,
     /// How readers are shown that a resource is being deleted: field → value. Empty if the file says it for
     /// all its kinds.
-    #[serde(default)]
     pub deleting: BTreeMap<String, String>,
     /// Fields that the cloud shows only to admins.
-    #[serde(default)]
     pub admin_fields: Vec<String>,
     /// For browsing: heading and path, left to right.
-    #[serde(default)]
     pub columns: Vec<(String, String)>,
     /// Paths of a row, beyond those of its references, that have ids of resources of another kind.
-    #[serde(default)]
     pub shows: BTreeMap<String, KindName>,
     /// Whether a cloud has so few resources of the kind that all of them may be listed to name some.
-    #[serde(default)]
     pub few: bool,
     /// The resources of other kinds that rows of this kind stand for, because a service made them.
     pub made: Option<MadeSpec>,
@@ -154,30 +141,24 @@ impl IdSpelling {
 
 /// How the rows of a kind are listed, and where they have the values that gone needs.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct ListSpec {
     /// The fields of a row that planning needs, requested with `fields=`. Empty if the service does not
     /// support that.
-    #[serde(default)]
     pub fields: Vec<String>,
     /// The fields that form the id, joined by `separator`. They are also variables of the templates.
-    #[serde(default = "id_fields")]
     pub id: Vec<String>,
     /// The separator of the id's fields; a comma if not set. Only the last field, which is free text, may contain it.
     pub separator: Option<String>,
     /// The path of the shown name, if not `name`.
-    #[serde(default = "name_field")]
     pub name: String,
     /// The path of the project's id, if not `project_id`.
-    #[serde(default = "project_field")]
     pub project: String,
     /// The cloud's filter for the project's id, if its name differs from the path.
     pub project_filter: Option<String>,
     /// The path of the field that has the time of creation.
-    #[serde(default = "created_field")]
     pub created: String,
     /// The path of the field that has the tags.
-    #[serde(default = "tags_field")]
     pub tags: String,
     /// The filter without which the kind is not listed. It is a part of the path
     /// (`/images/{image_id}/members`), and the first part of the id.
@@ -185,22 +166,40 @@ pub struct ListSpec {
     /// The filter that finds resources with one of several tags; none if rows have no tags.
     pub tagged: Option<String>,
     /// Whether a login that may not list sees exactly one resource: its own project.
-    #[serde(default)]
     pub own_only: bool,
     /// Whether a list shows a login the rows of its own project alone, whatever its role. Rows need not name the
     /// project. A plan for another project says that the kind was not listed.
-    #[serde(default)]
     pub own_project: bool,
     /// Whether the kind may be listed by project. Some services have no filter by project, and in Neutron the filter
     /// creates the project's default security group, even for a project that no longer exists.
-    #[serde(default = "yes")]
     pub by_project: bool,
     /// Whether the cloud can filter by the id. If not, each resource is read by itself.
-    #[serde(default = "yes")]
     pub by_id: bool,
     /// A field that never changes, that the cloud filters by, and that names the parent of a row. When the
     /// parent is deleted with all its rows, one list by this field observes all of them (N14).
     pub scope: Option<String>,
+}
+
+impl Default for ListSpec {
+    fn default() -> Self {
+        Self {
+            fields: Vec::new(),
+            id: id_fields(),
+            separator: None,
+            name: "name".to_owned(),
+            project: "project_id".to_owned(),
+            project_filter: None,
+            created: "created_at".to_owned(),
+            tags: "tags[]".to_owned(),
+            within: None,
+            tagged: None,
+            own_only: false,
+            own_project: false,
+            by_project: true,
+            by_id: true,
+            scope: None,
+        }
+    }
 }
 
 impl ListSpec {
@@ -219,42 +218,20 @@ fn id_fields() -> Vec<String> {
     vec!["id".into()]
 }
 
-fn name_field() -> String {
-    "name".into()
-}
-
-fn created_field() -> String {
-    "created_at".into()
-}
-
-fn tags_field() -> String {
-    "tags[]".into()
-}
-
-fn project_field() -> String {
-    "project_id".into()
-}
-
-fn yes() -> bool {
-    true
-}
-
 /// A native kind: its resources are in no cloud, but in the registry of the deployment that offers its
 /// service.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct NativeSpec {
     /// The fields of a resource in addition to its id, `name`, `project_id` and `tags`.
-    #[serde(default)]
     pub fields: BTreeMap<String, FieldSpec>,
 }
 
 /// A field of a native kind.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct FieldSpec {
     /// Whether every resource must have it, so that it cannot be unset.
-    #[serde(default)]
     pub required: bool,
 }
 
@@ -455,7 +432,7 @@ impl PlanOption {
 }
 
 /// A rule that compares a value of the referrer with a value of the target.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Match {
     /// Path in the referrer.
