@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::audit::audit;
+use super::audit::{audit, keys_of, new_deletion};
 use super::copies::CopySearch;
 use super::drift::DriftAnswers;
 use super::guards::Guards;
@@ -65,27 +65,16 @@ impl Accepting {
         let touched: Vec<Target> = targets.iter().cloned().chain(copied).collect();
         self.guards.writable(&touched)?;
         self.guards.reasoned(envelope, &touched)?;
-        let names: Vec<String> = targets
-            .iter()
-            .map(|target| target.key.to_string())
-            .collect();
-        let mut audit = audit(envelope, "delete", &names.join(" "));
+        let mut audit = audit(envelope, "delete", &keys_of(&targets));
         audit.detail = serde_json::json!({ "options": options, "plan_hash": plan_hash });
         let wanted = targets.clone();
         let new = NewDeletion {
-            id: self.clock.new_id(),
-            targets,
             copies,
             shown,
-            options,
             plan_hash,
-            actor: envelope.actor.clone(),
-            reason: envelope.reason.clone(),
-            cause: None,
             request: keyed(envelope),
             deadline: envelope.deadline,
-            audit,
-            now: self.clock.now(),
+            ..new_deletion(&self.clock, targets, options, audit)
         };
         let applied = self
             .journal

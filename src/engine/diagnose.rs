@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use super::audit::{engine_audit, new_deletion};
 use super::journal::Journal;
 use super::owner_names::name_blockers;
 use super::planning::Planning;
@@ -13,13 +14,13 @@ use crate::cloud::CloudFailure;
 use crate::domain::drift::newcomers_line;
 use crate::domain::kinds::AsyncDelete;
 use crate::domain::model::{
-    Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
-    ResourceKey, Site, Target, Tombstone,
+    Blocker, DriftPolicy, ErrorClass, KindName, Phase, Plan, PlanOptions, PlanStep, ResourceKey,
+    Site, Target, Tombstone,
 };
 use crate::domain::policy::{Failure, Retry};
 use crate::domain::query::{ListFilter, Lookup};
 use crate::domain::text::escape;
-use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, NewDeletion, Views};
+use crate::ledger::{Applied, Change, ClaimedStep, LedgerError, NewDeletion, Views};
 use crate::system::clock::Clock;
 
 /// Number of newcomers that one step absorbs at a time. More newcomers come from a steady writer and not from
@@ -195,35 +196,17 @@ impl Diagnosis {
         if newcomers.len() > ABSORBED_MAX {
             return Ok(false);
         }
-        let actor = Actor {
-            name: "gone".into(),
-            origin: Origin::Engine,
-        };
         let reason = format!("came after the plan to delete {}", step.key);
+        let detail = serde_json::json!({ "newcomers": newcomers });
+        let audit = engine_audit("absorb", &step.key, reason, detail);
         let targets = newcomers.iter().map(|key| Target::of(key, ""));
+        let options = PlanOptions {
+            drift: DriftPolicy::Absorb,
+            ..PlanOptions::cascading()
+        };
         let new = NewDeletion {
-            id: self.clock.new_id(),
-            targets: targets.collect(),
-            copies: Vec::new(),
-            shown: Vec::new(),
-            options: PlanOptions {
-                drift: DriftPolicy::Absorb,
-                ..PlanOptions::cascading()
-            },
-            plan_hash: None,
-            audit: AuditEntry {
-                actor: actor.clone(),
-                action: "absorb".into(),
-                target: step.key.to_string(),
-                reason: reason.clone(),
-                detail: serde_json::json!({ "newcomers": newcomers }),
-            },
-            actor,
-            reason,
             cause: Some(step.deletion_id.clone()),
-            request: None,
-            deadline: None,
-            now: self.clock.now(),
+            ..new_deletion(&self.clock, targets.collect(), options, audit)
         };
         let applied = self
             .journal

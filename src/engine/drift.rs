@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::PAGE_MAX;
-use super::audit::audit;
+use super::audit::{audit, keys_of, new_deletion};
 use super::diagnose::steps_before;
 use super::guards::Guards;
 use super::journal::Journal;
@@ -159,31 +159,18 @@ impl DriftAnswers {
             return Ok(DriftAnswer::Accept { newcomers: None });
         }
         self.refuse_unnamed(&targets, &own).await?;
-        let names: Vec<String> = targets.iter().map(|it| it.key.to_string()).collect();
-        let mut approval = audit(envelope, "delete", &names.join(" "));
-        let reason = match envelope.reason.as_str() {
-            "" => format!("newcomers accepted into deletion {}", deletion.id),
-            said => said.to_owned(),
+        let mut approval = audit(envelope, "delete", &keys_of(&targets));
+        if approval.reason.is_empty() {
+            approval.reason = format!("newcomers accepted into deletion {}", deletion.id);
+        }
+        let options = PlanOptions {
+            drift: deletion.options.drift,
+            ..PlanOptions::cascading()
         };
-        approval.reason.clone_from(&reason);
         Ok(DriftAnswer::Accept {
             newcomers: Some(Box::new(NewDeletion {
-                id: self.clock.new_id(),
-                targets,
-                copies: Vec::new(),
-                shown: Vec::new(),
-                options: PlanOptions {
-                    drift: deletion.options.drift,
-                    ..PlanOptions::cascading()
-                },
-                plan_hash: None,
-                actor: envelope.actor.clone(),
-                reason,
                 cause: Some(deletion.id.clone()),
-                request: None,
-                deadline: None,
-                audit: approval,
-                now: self.clock.now(),
+                ..new_deletion(&self.clock, targets, options, approval)
             })),
         })
     }

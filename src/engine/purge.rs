@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::PAGE_MAX;
-use super::audit::audit;
+use super::audit::{audit, keys_of, new_deletion};
 use super::guards::Guards;
 use super::planning::Planning;
 use super::protection::protected;
@@ -376,22 +376,12 @@ impl Purging {
     /// Returns the deletion of the edges that block a step: exactly the edges that were offered, or nothing
     /// (P1).
     fn unpinning(&self, envelope: &Envelope, deletion: &Deletion, plan: &Plan) -> NewDeletion {
-        let names = plan.targets.iter().map(|target| target.key.to_string());
-        let names: Vec<String> = names.collect();
+        let audit = audit(envelope, "delete", &keys_of(&plan.targets));
         NewDeletion {
-            id: self.clock.new_id(),
-            targets: plan.targets.clone(),
             copies: plan.mapping.iter().flat_map(Mapped::copies).collect(),
-            shown: Vec::new(),
-            options: plan.options,
             plan_hash: Some(plan.hash.clone()),
-            actor: envelope.actor.clone(),
-            reason: envelope.reason.clone(),
             cause: Some(deletion.id.clone()),
-            request: None,
-            deadline: None,
-            audit: audit(envelope, "delete", &names.join(" ")),
-            now: self.clock.now(),
+            ..new_deletion(&self.clock, plan.targets.clone(), plan.options, audit)
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::audit::{engine_audit, new_deletion};
 use super::journal::Journal;
 use crate::domain::kinds::Kind;
-use crate::domain::model::{Actor, Origin, PlanOptions, ResourceKey, Target, Tombstone};
+use crate::domain::model::{PlanOptions, ResourceKey, Target, Tombstone};
 use crate::domain::text::counted;
-use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, RecreationReason};
+use crate::ledger::{Change, LedgerError, NewDeletion, RecreationReason};
 use crate::system::clock::Clock;
 
 /// Number of tombstones that a sweep reads at a time.
@@ -39,31 +40,12 @@ impl Removal {
             now,
         }];
         if !over {
-            let actor = Actor {
-                name: "gone".into(),
-                origin: Origin::Engine,
-            };
-            let reason = format!("re-created {count}");
+            let detail = serde_json::json!({ "recreated": times });
+            let audit = engine_audit("delete", back, format!("re-created {count}"), detail);
+            let (targets, options) = (vec![Target::of(back, "")], PlanOptions::cascading());
             changes.push(Change::Accept(Box::new(NewDeletion {
-                id: self.clock.new_id(),
-                targets: vec![Target::of(back, "")],
-                copies: Vec::new(),
-                shown: Vec::new(),
-                options: PlanOptions::cascading(),
-                plan_hash: None,
-                audit: AuditEntry {
-                    actor: actor.clone(),
-                    action: "delete".into(),
-                    target: back.to_string(),
-                    reason: reason.clone(),
-                    detail: serde_json::json!({ "recreated": times }),
-                },
-                actor,
-                reason,
                 cause: Some(tombstone.deletion_id.clone()),
-                request: None,
-                deadline: None,
-                now,
+                ..new_deletion(&self.clock, targets, options, audit)
             })));
         }
         self.journal.commit(changes).await?;

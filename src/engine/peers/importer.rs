@@ -18,6 +18,7 @@ use crate::domain::model::{Actor, DriftPolicy, Origin, PlanOptions, Site, Target
 use crate::domain::native::NativeReference;
 use crate::domain::peers::{DeletionNotices, Watch, is_foreign_root};
 use crate::engine::activity::Activity;
+use crate::engine::audit::{keys_of, new_deletion};
 use crate::engine::journal::Journal;
 use crate::ledger::{
     Applied, AuditEntry, Change, Ledger, LedgerError, NewDeletion, UnhandledDeletion,
@@ -214,42 +215,26 @@ impl ImporterSide {
     }
 
     fn chained_deletion(&self, owner: &str, root: String, targets: Vec<Target>) -> NewDeletion {
-        let actor = Actor {
-            name: format!("deployment {owner}"),
-            origin: Origin::Peer,
-        };
-        let names: Vec<String> = targets
-            .iter()
-            .take(10)
-            .map(|target| target.key.to_string())
-            .collect();
-        let now = self.clock.now();
         debug_assert!(is_foreign_root(&root), "a root names its deployment");
-        NewDeletion {
-            id: self.clock.new_id(),
-            copies: Vec::new(),
-            shown: Vec::new(),
-            options: PlanOptions {
-                park: true,
-                chained: true,
-                drift: DriftPolicy::Absorb,
-                ..PlanOptions::cascading()
+        let audit = AuditEntry {
+            actor: Actor {
+                name: format!("deployment {owner}"),
+                origin: Origin::Peer,
             },
-            plan_hash: None,
+            action: "delete".to_owned(),
+            target: keys_of(targets.iter().take(10)),
             reason: "the resource to which it refers is being deleted".to_owned(),
-            request: None,
-            deadline: None,
-            audit: AuditEntry {
-                actor: actor.clone(),
-                action: "delete".to_owned(),
-                target: names.join(" "),
-                reason: "the resource to which it refers is being deleted".to_owned(),
-                detail: json!({"root": root, "targets": targets.len()}),
-            },
+            detail: json!({"root": root, "targets": targets.len()}),
+        };
+        let options = PlanOptions {
+            park: true,
+            chained: true,
+            drift: DriftPolicy::Absorb,
+            ..PlanOptions::cascading()
+        };
+        NewDeletion {
             cause: Some(root),
-            actor,
-            targets,
-            now,
+            ..new_deletion(&self.clock, targets, options, audit)
         }
     }
 
