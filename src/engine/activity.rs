@@ -1,12 +1,13 @@
 //! The activity of the reconcilers: each records its runs, and front ends list the status of all.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
+use super::lock;
 use crate::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus, SUBJECTS_MAX};
 use crate::system::clock::Clock;
 
@@ -27,19 +28,13 @@ impl Activities {
     /// Adds the activity of a reconciler.
     pub(super) fn add(&self, name: Reconciler) -> Arc<Activity> {
         let activity = Arc::new(Activity::new(name, self.clock.clone()));
-        self.lock().insert(name, activity.clone());
+        lock(&self.activities).insert(name, activity.clone());
         activity
     }
 
     pub(super) fn statuses(&self) -> Vec<ReconcilerStatus> {
-        let activities = self.lock();
+        let activities = lock(&self.activities);
         activities.values().map(|it| it.status()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Reconciler, Arc<Activity>>> {
-        self.activities
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,7 +76,7 @@ impl Activity {
 
     /// Begins a run, which ends when the returned value is dropped. `subject` says what the run works on.
     pub(super) fn begin(self: &Arc<Self>, subject: impl Into<String>) -> Run {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.runs.is_empty() {
             state.since = self.clock.now();
         }
@@ -96,18 +91,18 @@ impl Activity {
     }
 
     pub(super) fn is_running(&self) -> bool {
-        !self.lock().runs.is_empty()
+        !lock(&self.state).runs.is_empty()
     }
 
     /// Number of runs that have begun so far.
     pub(super) fn begun(&self) -> u64 {
-        self.lock().begun
+        lock(&self.state).begun
     }
 
     /// Returns when the next run is due. If no time was set, sets it to `after` from now.
     pub(super) fn next_run_or(&self, after: Duration) -> DateTime<Utc> {
         let now = self.clock.now();
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         *state.next_run.get_or_insert_with(|| later(now, after))
     }
 
@@ -118,18 +113,18 @@ impl Activity {
     }
 
     pub(super) fn runs_at(&self, next: Option<DateTime<Utc>>) {
-        self.lock().next_run = next;
+        lock(&self.state).next_run = next;
     }
 
     /// Records a failure for people.
     pub(super) fn failed(&self, message: impl ToString) {
         let at = self.clock.now();
         let message = message.to_string();
-        self.lock().last_error = Some(ReconcilerError { message, at });
+        lock(&self.state).last_error = Some(ReconcilerError { message, at });
     }
 
     fn status(&self) -> ReconcilerStatus {
-        let state = self.lock();
+        let state = lock(&self.state);
         let subjects = state.runs.values().filter(|it| !it.is_empty());
         let took = state.last_run.map(|(_, took)| took.as_millis());
         ReconcilerStatus {
@@ -142,10 +137,6 @@ impl Activity {
             last_error: state.last_error.clone(),
             next_run_at: state.next_run,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,7 +163,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         let now = self.activity.clock.now();
-        let mut state = self.activity.lock();
+        let mut state = lock(&self.activity.state);
         state.runs.remove(&self.number);
         state.last_run = Some((now, self.began.elapsed()));
         if state.runs.is_empty() {

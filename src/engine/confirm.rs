@@ -2,11 +2,12 @@
 //! with the rights that the plan froze (I13). [`super::observe`] makes the lists.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 use serde_json::Value;
 
+use super::lock;
 use super::logins::Logins;
 use super::observe::{Observation, Observing, parent_id, shows};
 use super::reads::Reads;
@@ -220,8 +221,7 @@ impl Confirming {
     /// Returns the identity that the plan froze for the step's site; none if it froze none.
     async fn expected(&self, step: &ClaimedStep) -> Result<Option<Identity>, LedgerError> {
         let site = step.key.site.to_string();
-        let known = self
-            .lock_rights()
+        let known = lock(&self.rights)
             .get(&step.deletion_id)
             .map(|sites| sites.get(&site).cloned());
         if let Some(known) = known {
@@ -229,7 +229,7 @@ impl Confirming {
         }
         let sites = self.ledger.identities(&step.deletion_id).await?;
         let expected = sites.get(&site).cloned();
-        let mut rights = self.lock_rights();
+        let mut rights = lock(&self.rights);
         if rights.len() >= RIGHTS_KEPT_MAX {
             rights.clear();
         }
@@ -244,10 +244,6 @@ impl Confirming {
             message,
             self.clock.now(),
         )
-    }
-
-    fn lock_rights(&self) -> MutexGuard<'_, HashMap<String, Rights>> {
-        self.rights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,11 +2,12 @@
 //! rebuilt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use super::lock;
 use crate::control::{ControlError, EngineStatus, Receipt};
 use crate::ledger::{Applied, Change, Commit, LedgerError, Membership};
 
@@ -125,7 +126,7 @@ impl Journal {
 
     /// Shows in the status whether this engine leads the engines of its ledger, and its epoch.
     pub(super) fn set_membership(&self, membership: &Membership) {
-        let mut status = self.lock_status();
+        let mut status = lock(&self.status);
         let now = (membership.epoch, !membership.leads);
         if (status.epoch, status.follows) != now {
             (status.epoch, status.follows) = now;
@@ -181,16 +182,12 @@ impl Journal {
     }
 
     pub(super) fn status(&self) -> EngineStatus {
-        self.lock_status().clone()
-    }
-
-    fn lock_status(&self) -> MutexGuard<'_, EngineStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.status).clone()
     }
 
     /// Sets or clears the reason why the engine takes no new work. After [`Self::poison`] the reason stays.
     pub(super) fn set_fault(&self, fault: Option<String>) {
-        let mut status = self.lock_status();
+        let mut status = lock(&self.status);
         if !self.is_poisoned() && status.fault != fault {
             if let Some(fault) = &fault {
                 tracing::error!(fault, "the engine accepts no new work");

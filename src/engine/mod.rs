@@ -72,8 +72,8 @@ mod sweep;
 mod sweep_copies;
 mod verify;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -340,6 +340,11 @@ impl Reconcilers {
             ));
         }
     }
+}
+
+/// Locks a mutex, also after a panic: the panic of a worker poisons the whole engine ([`Journal::poison`]).
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Maximum number of rows of a page.

@@ -1,18 +1,18 @@
 //! Plans the accepted deletions, behind their write guards and before the first write (T3, N15).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::PAGE_MAX;
 use super::activity::{Activity, Run};
 use super::journal::{Journal, LEDGER_RETRY};
 use super::peers::OwnerSide;
 use super::planning::{Planning, VANISHED};
 use super::schedules::Schedules;
+use super::{PAGE_MAX, lock};
 use crate::cloud::CloudFailure;
 use crate::domain::mapping::Mapping;
 use crate::domain::model::{
@@ -77,7 +77,7 @@ impl PlanQueue {
         let mut after = None;
         let mut due: Vec<(Instant, Deletion)> = Vec::new();
         let mut waiting = HashSet::new();
-        while self.lock().has_capacity(false) {
+        while lock(&self.queued).has_capacity(false) {
             let filter = DeletionFilter {
                 states: vec![DeletionState::Planning],
                 oldest_first: true,
@@ -89,7 +89,7 @@ impl PlanQueue {
                 .deletions(filter, Cursor { after, limit })
                 .await?;
             for deletion in page.rows {
-                let again = self.lock().again.get(&deletion.id).copied();
+                let again = lock(&self.queued).again.get(&deletion.id).copied();
                 match again {
                     None => self.plan(deletion, false, tasks),
                     Some(again) => {
@@ -104,14 +104,16 @@ impl PlanQueue {
             due.truncate(PLANNING_MAX);
             after = page.next;
             if after.is_none() {
-                self.lock().again.retain(|id, _| waiting.contains(id));
+                lock(&self.queued)
+                    .again
+                    .retain(|id, _| waiting.contains(id));
                 break;
             }
         }
         for (_, deletion) in due {
             self.plan(deletion, true, tasks);
         }
-        let queued = self.lock();
+        let queued = lock(&self.queued);
         let next = queued.again.values().filter(|next| **next > now).min();
         let wait = next.map_or(Duration::MAX, |next| *next - now);
         drop(queued);
@@ -121,7 +123,7 @@ impl PlanQueue {
 
     /// Starts planning this deletion, if it is not being planned and the capacity allows it.
     fn plan(self: &Arc<Self>, deletion: Deletion, is_again: bool, tasks: &mut JoinSet<()>) {
-        let mut queued = self.lock();
+        let mut queued = lock(&self.queued);
         if queued.under_way.contains_key(&deletion.id) || !queued.has_capacity(is_again) {
             return;
         }
@@ -145,7 +147,7 @@ impl PlanQueue {
             if let Some(owner) = &queue.owner {
                 owner.ask_again();
             }
-            let mut queued = queue.lock();
+            let mut queued = lock(&queue.queued);
             queued.under_way.remove(&id);
             let again = again.map(|wait| Instant::now() + wait);
             queued.again.extend(again.map(|again| (id, again)));
@@ -171,10 +173,6 @@ impl PlanQueue {
             self.journal.commit_until_done(vec![refuse]).await?;
         }
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queued> {
-        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Plans an accepted deletion. Returns the change that starts it with its steps, or refuses it with the

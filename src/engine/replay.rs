@@ -1,14 +1,14 @@
 //! A replay: the engine's answers from a ledger as it was at another time. It asks no cloud, writes nothing,
 //! and runs no deletion.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
 use super::control_service::ControlService;
-use super::{Engine, EngineParts};
+use super::{Engine, EngineParts, lock};
 use crate::cloud::Cloud;
 use crate::control::{
     Command, Control, ControlError, Envelope, Moment, Page, Query, Receipt, Snapshot, query,
@@ -72,7 +72,7 @@ impl Replay {
         let _alone = self.seeking.lock().await;
         let rewind = self.rewind.clone();
         let sought = tokio::task::spawn_blocking(move || {
-            let mut rewind = rewind.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rewind = lock(&rewind);
             match to {
                 Moment::At(at) => rewind.seek(at),
                 Moment::By(moments) => rewind.step(moments),

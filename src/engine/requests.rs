@@ -1,9 +1,10 @@
 //! Carries out a command with an idempotency key (`Idempotency-Key`) once, and repeats its answer.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::journal::Journal;
+use super::lock;
 use crate::control::{Command, ControlError, Envelope, Receipt};
 use crate::domain::canonical;
 use crate::domain::model::Actor;
@@ -44,15 +45,11 @@ impl KeysInUse {
     /// Marks a key as in use until the returned guard is dropped. None if it is already in use.
     fn take(self: &Arc<Self>, request: &KeyedRequest) -> Option<KeyInUse> {
         let key = (request.actor.clone(), request.key.clone());
-        let is_free = self.lock().insert(key.clone());
+        let is_free = lock(&self.0).insert(key.clone());
         is_free.then(|| KeyInUse {
             of: self.clone(),
             key,
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<(Actor, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -63,7 +60,7 @@ struct KeyInUse {
 
 impl Drop for KeyInUse {
     fn drop(&mut self) {
-        self.of.lock().remove(&self.key);
+        lock(&self.of.0).remove(&self.key);
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::limit::Limit;
+use super::lock;
 use super::pace::Pace;
 use crate::cloud::CloudFailure;
 use crate::control::{SiteState, SiteStatus};
@@ -61,20 +62,14 @@ pub(super) struct Claim {
 impl Claim {
     /// Notes the deletions whose steps were claimed.
     pub(super) fn note_deletions(&self, steps: &[ClaimedStep]) {
-        let mut deletions = self.lock();
+        let mut deletions = lock(&self.deletions);
         for step in steps {
             deletions.entry(step.deletion_id.clone()).or_default();
         }
     }
 
     fn is_withdrawn(&self, deletion_id: &str) -> bool {
-        self.lock().get(deletion_id) == Some(&true)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, bool>> {
-        self.deletions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.deletions).get(deletion_id) == Some(&true)
     }
 }
 
@@ -361,7 +356,7 @@ impl Sites {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<Site, Runtime>> {
-        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sites)
     }
 
     pub(super) fn statuses(&self) -> Vec<SiteStatus> {
@@ -403,7 +398,7 @@ impl Sites {
     /// is written.
     pub(super) fn begin_claim(&self) -> Arc<Claim> {
         let claim = Arc::<Claim>::default();
-        let mut claims = self.lock_claims();
+        let mut claims = lock(&self.claims);
         claims.retain(|claim| claim.strong_count() > 0);
         claims.push(Arc::downgrade(&claim));
         claim
@@ -411,10 +406,10 @@ impl Sites {
 
     /// Returns the ids of the deletions with claimed steps whose calls are not sent yet.
     pub(super) fn deletions_with_unsent_calls(&self) -> BTreeSet<String> {
-        let claims = self.lock_claims();
+        let claims = lock(&self.claims);
         let claims = claims.iter().filter_map(Weak::upgrade);
         claims
-            .flat_map(|claim| claim.lock().keys().cloned().collect::<Vec<_>>())
+            .flat_map(|claim| lock(&claim.deletions).keys().cloned().collect::<Vec<_>>())
             .collect()
     }
 
@@ -422,10 +417,6 @@ impl Sites {
     /// site is not paused.
     pub(super) fn may_send(&self, site: &Site, deletion_id: &str, claim: &Claim) -> bool {
         self.may_read(site) && !claim.is_withdrawn(deletion_id)
-    }
-
-    fn lock_claims(&self) -> MutexGuard<'_, Vec<Weak<Claim>>> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how many calls the site may have in flight now: at least one.
@@ -448,7 +439,7 @@ impl Sites {
     /// Returns the sites where steps may be claimed now. Read-only is enforced here, not by hiding keys (P5).
     pub(super) fn capacities(&self) -> Vec<Capacity> {
         let now = Instant::now();
-        let ahead = (*self.lock_claim_time() * 2).clamp(AHEAD_MIN, AHEAD_MAX);
+        let ahead = (*lock(&self.claim_time) * 2).clamp(AHEAD_MIN, AHEAD_MAX);
         let mut sites = self.lock();
         // Permits are granted also at sites where nothing may be claimed, because claimed steps and reads go
         // on.
@@ -464,14 +455,8 @@ impl Sites {
 
     /// Updates the mean time that a claim takes.
     pub(super) fn note_claim(&self, took: Duration) {
-        let mut time = self.lock_claim_time();
+        let mut time = lock(&self.claim_time);
         *time = (*time * 7 + took) / 8;
-    }
-
-    fn lock_claim_time(&self) -> MutexGuard<'_, Duration> {
-        self.claim_time
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the time until a site that may not be called now may be called again.
@@ -646,22 +631,17 @@ impl Sites {
     }
 
     pub(super) fn witness(&self, site: &Site, kind: &KindName) -> Option<Witness> {
-        self.witnesses().get(&(site.clone(), kind.clone())).cloned()
+        lock(&self.witnesses)
+            .get(&(site.clone(), kind.clone()))
+            .cloned()
     }
 
     pub(super) fn keep_witness(&self, site: &Site, kind: &KindName, witness: Witness) {
-        self.witnesses()
-            .insert((site.clone(), kind.clone()), witness);
+        lock(&self.witnesses).insert((site.clone(), kind.clone()), witness);
     }
 
     pub(super) fn forget_witness(&self, site: &Site, kind: &KindName) {
-        self.witnesses().remove(&(site.clone(), kind.clone()));
-    }
-
-    fn witnesses(&self) -> MutexGuard<'_, HashMap<(Site, KindName), Witness>> {
-        self.witnesses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.witnesses).remove(&(site.clone(), kind.clone()));
     }
 
     /// Queues a call of a deletion, and waits for its permit. The call then ends with [`Self::ended`]. Returns
@@ -717,8 +697,8 @@ impl Sites {
         for site in sites.values_mut() {
             site.calls.retain(|call| call.deletion_id != deletion_id);
         }
-        for claim in self.lock_claims().iter().filter_map(Weak::upgrade) {
-            claim.lock().insert(deletion_id.to_owned(), true);
+        for claim in lock(&self.claims).iter().filter_map(Weak::upgrade) {
+            lock(&claim.deletions).insert(deletion_id.to_owned(), true);
         }
     }
 

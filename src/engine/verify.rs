@@ -4,7 +4,7 @@
 //! [`observation_wait`] decides how long they are gathered. [`super::confirm`] interprets what was observed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -16,6 +16,7 @@ use super::confirm::Confirming;
 use super::diagnose::Diagnosis;
 use super::dispatch::unknown_kind;
 use super::journal::{Journal, LEDGER_RETRY};
+use super::lock;
 use super::outcomes::{facts, outcome_change};
 use super::schedules::Schedules;
 use super::sites::Sites;
@@ -67,7 +68,7 @@ impl Verifying {
         tasks: &mut JoinSet<()>,
     ) -> Result<Duration, LedgerError> {
         let now = self.clock.now();
-        let next_search = self.lock_observations().next_search;
+        let next_search = lock(&self.observations).next_search;
         if let Some(next) = next_search
             && now < next
             && self.sites.busy()
@@ -76,7 +77,7 @@ impl Verifying {
         }
         let asked = Instant::now();
         let observations_due = self.ledger.observations_due(now).await?;
-        let mut observations = self.lock_observations();
+        let mut observations = lock(&self.observations);
         observations.next_search =
             Some(now + OBSERVATION_PAUSE_MIN.max(asked.elapsed() * OBSERVATION_REST));
         let mut hold = Duration::MAX;
@@ -122,7 +123,7 @@ impl Verifying {
                     run.failed(format!("{listed} at {site}: {error}"));
                     tokio::time::sleep(LEDGER_RETRY).await;
                 }
-                let mut observations = verifying.lock_observations();
+                let mut observations = lock(&verifying.observations);
                 if let Some(under_way) = observations.deletions.get_mut(&(site, listed)) {
                     under_way.retain(|it| *it != deletions);
                 }
@@ -131,12 +132,6 @@ impl Verifying {
             });
         }
         Ok(hold)
-    }
-
-    fn lock_observations(&self) -> MutexGuard<'_, Observations> {
-        self.observations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn observe_all(

@@ -10,13 +10,14 @@ mod referrers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
 
 use super::activity::Activities;
 use super::journal::Journal;
+use super::lock;
 use super::schedules::Schedules;
 use crate::control::{ControlError, DeploymentStatus, ImporterStatus, WatchStatus};
 use crate::domain::activity::Reconciler;
@@ -159,12 +160,11 @@ impl Deployments {
     }
 
     fn watching(&self) -> MutexGuard<'_, BTreeMap<Peer, Watching>> {
-        self.watching.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.watching)
     }
 
     fn importing(&self) -> MutexGuard<'_, BTreeMap<String, Importing>> {
-        let importing = self.importing.lock();
-        importing.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.importing)
     }
 
     /// Lists the owners to watch, with the kinds to watch for: each deployment of a service to whose kinds
@@ -193,18 +193,6 @@ impl Deployments {
             .checked_mul(STALE_HEARTBEATS)
             .unwrap_or(TimeDelta::MAX);
         watching.answered_at.is_some_and(|at| now - at <= limit)
-    }
-
-    /// Makes all importers due to be asked, because something new may wait for their clearances.
-    fn ask_again(&self) {
-        for importing in self.importing().values_mut() {
-            importing.hinted = true;
-        }
-    }
-
-    /// Whether any importer is on record.
-    fn any_importer(&self) -> bool {
-        !self.importing().is_empty()
     }
 }
 

@@ -57,12 +57,14 @@ pub(in crate::engine) struct OwnerSide {
 impl OwnerSide {
     /// Whether any importer is on record.
     pub(in crate::engine) fn any_importer(&self) -> bool {
-        self.deployments.any_importer()
+        !self.deployments.importing().is_empty()
     }
 
     /// Makes all importers due to be asked, because something new may wait for their clearances.
     pub(in crate::engine) fn ask_again(&self) {
-        self.deployments.ask_again();
+        for importing in self.deployments.importing().values_mut() {
+            importing.hinted = true;
+        }
     }
 
     /// Loads the importers on record, and also records this deployment itself if it refers to its own
