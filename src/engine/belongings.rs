@@ -7,8 +7,8 @@ use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
-use super::reads::Reads;
-use crate::cloud::{CloudFailure, Fields, ListRows, Listed};
+use super::reads::{Reads, rows_to_plan};
+use crate::cloud::{CloudFailure, ListRows, Listed};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, PlanOptions, Resource, ResourceKey, Site};
 use crate::domain::plan::Planner;
@@ -59,11 +59,8 @@ async fn finds_row_of(
         return Ok(false);
     };
     let rows = reads.list(ListRows {
-        site: &lookup.site,
-        kind,
-        filter: lookup.filter.as_ref(),
-        fields: Fields::Planning,
         rows_max,
+        ..rows_to_plan(&lookup.site, kind, lookup.filter.as_ref())
     });
     let rows = match rows.await {
         // The service shows a project's rows to few logins of other projects, so its refusal says nothing about
@@ -136,13 +133,7 @@ async fn count_of(
         Listed::PartAgain => part.clear(),
         Listed::Rows(rows) => part.extend(rows.iter().map(|row| kind.project_of(row))),
     };
-    let rows = ListRows {
-        site,
-        kind,
-        filter: None,
-        fields: Fields::Planning,
-        rows_max: None,
-    };
+    let rows = rows_to_plan(site, kind, None);
     let permit = reads.sites.read_permit(site).await;
     let listing = reads.cloud.list_by_page(rows, &mut take).await;
     reads.sites.read_ended(&permit, listing.as_ref().err());

@@ -152,9 +152,7 @@ impl CopySearch {
                     .0
             }
         };
-        let rows = rows.iter();
-        let found = rows.flat_map(|row| self.reads.kinds.resources_in(local, kind, row));
-        let found: Vec<Resource> = found.filter(|it| it.key.kind == kind.name).collect();
+        let found = self.reads.kinds.resources_of(local, kind, &rows);
         Ok(Some(self.copies_among(asked, &found).await))
     }
 

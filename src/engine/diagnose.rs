@@ -10,12 +10,13 @@ use super::journal::Journal;
 use super::owner_names::name_blockers;
 use super::planning::Planning;
 use super::reads::{Reads, may_pass};
+use super::resolve::ids_by_kind;
 use crate::cloud::CloudFailure;
 use crate::domain::drift::newcomers_line;
 use crate::domain::kinds::AsyncDelete;
 use crate::domain::model::{
-    Blocker, DriftPolicy, ErrorClass, KindName, Phase, Plan, PlanOptions, PlanStep, ResourceKey,
-    Site, Target, Tombstone,
+    Blocker, DriftPolicy, ErrorClass, KindName, Phase, Plan, PlanOptions, PlanStep, Resource,
+    ResourceKey, Site, Target, Tombstone,
 };
 use crate::domain::policy::{Failure, Retry};
 use crate::domain::query::{ListFilter, Lookup};
@@ -100,23 +101,17 @@ impl Diagnosis {
             .take(BLOCKERS_MAX)
             .collect();
         name_blockers(&*self.reads.cloud, &mut blockers, &step.project_id).await;
+        let retry = match failure.retry {
+            _ if is_abandoned => Retry::Never,
+            _ if all_going => Retry::Pending,
+            retry => retry,
+        };
         let failure = Failure {
+            retry,
             blockers,
             ..failure
         };
-        if is_abandoned {
-            return Failure {
-                retry: Retry::Never,
-                ..failure
-            };
-        }
-        if all_going {
-            return Failure {
-                retry: Retry::Pending,
-                ..failure
-            };
-        }
-        match newcomers.is_empty() {
+        match is_abandoned || all_going || newcomers.is_empty() {
             true => failure,
             false => self.diagnose_newcomers(step, failure, &newcomers).await,
         }
@@ -314,32 +309,38 @@ impl Diagnosis {
         kind: &KindName,
         ids: &BTreeSet<&str>,
     ) -> BTreeMap<ResourceKey, FoundBlocker> {
-        let ids = || ids.iter().take(BLOCKERS_MAX).map(|id| (*id).to_owned());
-        let key = |id| ResourceKey::new(site, kind, id);
-        let mut named: BTreeMap<ResourceKey, FoundBlocker> =
-            ids().map(|id| (key(id), FoundBlocker::default())).collect();
-        let Some(listed) = self.reads.kinds.get(kind).filter(|k| k.spec.list.is_some()) else {
-            return named;
+        let ids = ids.iter().take(BLOCKERS_MAX);
+        let ids: Vec<String> = ids.map(|id| (*id).to_owned()).collect();
+        let key = |id: &String| ResourceKey::new(site, kind, id);
+        let named = ids.iter().map(|id| (key(id), FoundBlocker::default()));
+        let mut named: BTreeMap<ResourceKey, FoundBlocker> = named.collect();
+        for resource in self.list_by_ids(site, kind, ids).await {
+            if let Some(blocker) = named.get_mut(&resource.key) {
+                blocker.name = resource.name;
+                blocker.owner = resource.project_id;
+            }
+        }
+        named
+    }
+
+    /// Returns the resources that the rows with these ids show. Returns none if the kind is not listed, or if the list
+    /// fails.
+    async fn list_by_ids(&self, site: &Site, kind: &KindName, ids: Vec<String>) -> Vec<Resource> {
+        let listed = self.reads.kinds.get(kind);
+        let Some(listed) = listed.filter(|it| it.spec.list.is_some()) else {
+            return Vec::new();
         };
         let lookup = Lookup {
             site: site.clone(),
             kind: kind.clone(),
-            filter: Some(ListFilter::by_ids(ids())),
+            filter: Some(ListFilter::by_ids(ids)),
         };
-        let rows = self
-            .reads
-            .look_up(&lookup)
-            .await
-            .map_or_else(|_| Vec::new(), |found| found.0);
-        for row in &rows {
-            for resource in self.reads.kinds.resources_in(site, listed, row) {
-                if let Some(blocker) = named.get_mut(&resource.key) {
-                    blocker.name = resource.name;
-                    blocker.owner = resource.project_id;
-                }
-            }
-        }
-        named
+        let Ok((rows, _)) = self.reads.look_up(&lookup).await else {
+            return Vec::new();
+        };
+        let rows = rows.iter();
+        rows.flat_map(|row| self.reads.kinds.resources_in(site, listed, row))
+            .collect()
     }
 
     /// Returns the step's message, which names the newcomers and says what to do (P11). Puts the newcomers
@@ -351,32 +352,10 @@ impl Diagnosis {
         blockers: &mut [Blocker],
         newcomers: &[&ResourceKey],
     ) -> String {
-        let mut by_kind: BTreeMap<_, Vec<&ResourceKey>> = BTreeMap::new();
-        for key in newcomers.iter().copied() {
-            by_kind.entry((&key.site, &key.kind)).or_default().push(key);
-        }
-        for ((site, kind), keys) in by_kind {
-            let Some(listed) = self
-                .reads
-                .kinds
-                .get(kind)
-                .filter(|it| it.spec.list.is_some())
-            else {
-                continue;
-            };
-            let lookup = Lookup {
-                site: site.clone(),
-                kind: kind.clone(),
-                filter: Some(ListFilter::by_ids(keys.iter().map(|key| key.id.clone()))),
-            };
+        for ((site, kind), ids) in ids_by_kind(newcomers.iter().copied()) {
+            let ids = ids.into_iter().map(str::to_owned).collect();
             // The age only helps a person to decide, so newcomers without a known age are named as well.
-            let Ok((rows, _)) = self.reads.look_up(&lookup).await else {
-                continue;
-            };
-            for resource in rows
-                .iter()
-                .flat_map(|row| self.reads.kinds.resources_in(site, listed, row))
-            {
+            for resource in self.list_by_ids(site, kind, ids).await {
                 let created = self.reads.kinds.created_at(&resource);
                 if let Some(blocker) = blockers.iter_mut().find(|it| it.key() == resource.key) {
                     blocker.since = created.or(blocker.since);

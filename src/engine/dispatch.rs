@@ -104,16 +104,8 @@ impl Dispatching {
     async fn release_claim(&self, step: ClaimedStep, why: &str) {
         let decision = not_sent(facts(&step), step.blockers.clone());
         let message = format!("not sent: {why}");
-        self.reads
-            .journal
-            .commit_outcomes(vec![outcome_change(
-                &step,
-                decision,
-                message,
-                None,
-                self.clock.now(),
-            )])
-            .await;
+        let outcome = outcome_change(&step, decision, message, None, self.clock.now());
+        self.reads.journal.commit_outcomes(vec![outcome]).await;
     }
 
     async fn act(&self, step: ClaimedStep, claim: Arc<Claim>, sent: Instant) {
@@ -171,16 +163,8 @@ impl Dispatching {
             &self.schedules.of(&step.key.kind),
             self.clock.chance(),
         );
-        self.reads
-            .journal
-            .commit_outcomes(vec![outcome_change(
-                &step,
-                decision,
-                line,
-                Some(answer),
-                self.clock.now(),
-            )])
-            .await;
+        let outcome = outcome_change(&step, decision, line, Some(answer), self.clock.now());
+        self.reads.journal.commit_outcomes(vec![outcome]).await;
     }
 
     /// Makes the call of a step, after the reads that its kind needs.
@@ -197,10 +181,7 @@ impl Dispatching {
             let listed = self.reads.kinds.listed(kind);
             let parent = parent_id(&self.reads.kinds, step).unwrap_or_default();
             let site = &step.key.site;
-            let read = self
-                .reads
-                .once(site, self.reads.cloud.read(site, listed, parent))
-                .await;
+            let read = self.reads.read_once(site, listed, parent).await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if shows(&self.reads.kinds, &step.key.site, listed, &row, step) => {}
                 Ok(_) => return Ok(recreated(step)),
@@ -210,10 +191,7 @@ impl Dispatching {
         // Our own registry compares the incarnation in the transaction that deletes.
         if kind.spec.incarnation.is_some() && !kind.is_native() {
             let site = &step.key.site;
-            let read = self
-                .reads
-                .once(site, self.reads.cloud.read(site, kind, &step.key.id))
-                .await;
+            let read = self.reads.read_once(site, kind, &step.key.id).await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if !kind.same_incarnation(&row, &step.vars) => {
                     return Ok(recreated(step));

@@ -1,17 +1,15 @@
 //! Guards that refuse a command: read-only sites, a missing reason, protected resources (P4, P5).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::journal::Journal;
 use super::protection::protected;
-use super::resolve::{By, Resolver};
+use super::resolve::{By, Resolver, ids_by_kind};
 use super::sites::Sites;
 use crate::control::{ControlError, Envelope};
 use crate::domain::kinds::Kinds;
-use crate::domain::model::{
-    KindName, Origin, Refusal, RefusalRule, ResourceKey, Site, Step, Target,
-};
+use crate::domain::model::{Origin, Refusal, RefusalRule, ResourceKey, Step, Target};
 use crate::domain::text::{escape, word_fits};
 use crate::system::clock::Clock;
 use crate::system::config::ProtectRule;
@@ -82,12 +80,8 @@ impl Guards {
         steps: impl IntoIterator<Item = &Step>,
     ) -> BTreeMap<ResourceKey, String> {
         let rules = &self.protect;
-        let mut wanted: BTreeMap<(&Site, &KindName), BTreeSet<&str>> = BTreeMap::new();
-        for step in steps.into_iter().filter(|_| !rules.is_empty()) {
-            let key = &step.resource.key;
-            let ids = wanted.entry((&key.site, &key.kind)).or_default();
-            ids.insert(&key.id);
-        }
+        let steps = steps.into_iter().filter(|_| !rules.is_empty());
+        let wanted = ids_by_kind(steps.map(|step| &step.resource.key));
         let now = self.clock.now();
         let mut guarding = BTreeMap::new();
         for ((site, name), ids) in wanted {

@@ -64,14 +64,8 @@ impl Listings {
             let mut class = listing.as_ref().err().map(class_of);
             let (mut rows, mut error) = match listing {
                 Ok(listing) => {
-                    let found = listing
-                        .rows
-                        .iter()
-                        .flat_map(|row| self.reads.kinds.resources_in(site, listed, row));
-                    (
-                        found.filter(|found| found.key.kind == kind.name).collect(),
-                        None,
-                    )
+                    let rows = self.reads.kinds.resources_of(site, kind, &listing.rows);
+                    (rows, None)
                 }
                 Err(failure) => (Vec::new(), Some(failure.message)),
             };

@@ -17,9 +17,10 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::Value;
 
-use super::reads::Reads;
+use super::errors::unreadable;
+use super::reads::{Reads, rows_to_plan};
 use super::sites::Witness;
-use crate::cloud::{CloudFailure, Fields, ListRows, PAGE_ROWS};
+use crate::cloud::{CloudFailure, ListRows, PAGE_ROWS};
 use crate::domain::kinds::{Kind, Kinds, ListSpec, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
 use crate::domain::policy::Retry;
@@ -140,10 +141,7 @@ impl Observing {
         observed: &mut Observation,
     ) {
         let reads = ids.into_iter().map(|id| async move {
-            let read = self
-                .reads
-                .once(site, self.reads.cloud.read(site, kind, &id))
-                .await;
+            let read = self.reads.read_once(site, kind, &id).await;
             self.reads.site_answered(site, read.as_ref().err());
             (id, read)
         });
@@ -293,14 +291,7 @@ impl Observing {
         filter: Option<&ListFilter>,
         observed: &mut Observation,
     ) -> Option<Vec<Value>> {
-        let request = ListRows {
-            site,
-            kind,
-            filter,
-            fields: Fields::Planning,
-            rows_max: None,
-        };
-        let listing = self.reads.once(site, self.reads.cloud.list(request)).await;
+        let listing = self.reads.list_once(rows_to_plan(site, kind, filter)).await;
         self.reads.site_answered(site, listing.as_ref().err());
         match listing {
             Ok(listing) => {
@@ -368,16 +359,10 @@ impl Observing {
         filter: Option<&ListFilter>,
     ) -> Result<Vec<Witness>, CloudFailure> {
         let request = ListRows {
-            site,
-            kind,
-            filter,
-            fields: Fields::Planning,
             rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
+            ..rows_to_plan(site, kind, filter)
         };
-        let listing = self
-            .reads
-            .once(site, self.reads.cloud.list(request))
-            .await?;
+        let listing = self.reads.list_once(request).await?;
         let found = listing.rows.iter().filter_map(|row| {
             Some(Witness {
                 id: kind.id_of(row)?,
@@ -433,15 +418,10 @@ fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,
         class: ErrorClass::Unavailable,
-        forbidden: false,
-        status: None,
-        kind: String::new(),
-        message: format!(
+        ..unreadable(format!(
             "{site} no longer offers {}s, so whether any still exist is unknown",
             kind.name
-        ),
-        request_id: String::new(),
-        retry_after: None,
+        ))
     }
 }
 

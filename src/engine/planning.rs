@@ -12,11 +12,11 @@ use super::owner_names::name_refusals;
 use super::peers::OwnerSide;
 use super::protection::protected;
 use super::reads::Reads;
-use super::resolve::{By, KindAtSite, Resolver};
+use super::resolve::{By, Resolver, ids_by_kind};
 use crate::cloud::{CloudFailure, Freshness};
 use crate::domain::kinds::{Kind, unlisted_warning};
 use crate::domain::model::{
-    Identity, Plan, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey, Site, Target,
+    Identity, Plan, PlanOptions, Refusal, RefusalRule, Resource, Site, Target,
 };
 use crate::domain::plan::{Frozen, Planner};
 use crate::domain::text::escape;
@@ -134,20 +134,12 @@ impl Planning {
         options: PlanOptions,
     ) -> Result<(Vec<Resource>, BTreeMap<String, Identity>), CloudFailure> {
         let mut identities: BTreeMap<String, Identity> = BTreeMap::new();
-        let mut wanted: BTreeMap<KindAtSite<'_>, BTreeSet<&str>> = BTreeMap::new();
-        for ResourceKey { site, kind, id } in targets.iter().map(|target| &target.key) {
-            wanted
-                .entry(KindAtSite { site, kind })
-                .or_default()
-                .insert(id.as_str());
-        }
-        let mut roots = Vec::new();
         if options.chained {
             // These targets belong to the deployment that deletes them; only their ids are known here.
-            roots.extend(targets.iter().map(known_by_id));
-            wanted.clear();
+            return Ok((targets.iter().map(known_by_id).collect(), identities));
         }
-        for (KindAtSite { site, kind }, ids) in wanted {
+        let mut roots = Vec::new();
+        for ((site, kind), ids) in ids_by_kind(targets.iter().map(|target| &target.key)) {
             let kind = self
                 .reads
                 .kinds

@@ -113,6 +113,21 @@ impl Reads {
         answer
     }
 
+    /// Reads one row at the site's pace, and does not repeat a failed read.
+    pub(super) async fn read_once(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        id: &str,
+    ) -> Result<Row, CloudFailure> {
+        self.once(site, self.cloud.read(site, kind, id)).await
+    }
+
+    /// Lists rows at the site's pace, and does not repeat a failed list.
+    pub(super) async fn list_once(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
+        self.once(request.site, self.cloud.list(request)).await
+    }
+
     /// Makes one read with patience.
     async fn patiently<T, F>(&self, site: &Site, read: impl Fn() -> F) -> Result<T, CloudFailure>
     where
@@ -255,13 +270,7 @@ impl Reads {
             .kinds
             .get(&lookup.kind)
             .ok_or_else(|| unreadable(format!("unknown kind {}", lookup.kind)))?;
-        Ok(ListRows {
-            site: &lookup.site,
-            kind,
-            filter: lookup.filter.as_ref(),
-            fields: Fields::Planning,
-            rows_max: None,
-        })
+        Ok(rows_to_plan(&lookup.site, kind, lookup.filter.as_ref()))
     }
 
     /// Records in the site's status whether a read worked.
@@ -269,6 +278,21 @@ impl Reads {
         if self.sites.read_answered(site, failure) {
             self.journal.show_soon();
         }
+    }
+}
+
+/// Asks for all rows of a listed kind, or those that a filter finds, with the fields that planning needs.
+pub(super) fn rows_to_plan<'r>(
+    site: &'r Site,
+    kind: &'r Kind,
+    filter: Option<&'r ListFilter>,
+) -> ListRows<'r> {
+    ListRows {
+        site,
+        kind,
+        filter,
+        fields: Fields::Planning,
+        rows_max: None,
     }
 }
 

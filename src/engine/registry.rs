@@ -42,11 +42,8 @@ impl NativeResources {
         let (id, fields) = native::read(kind, body).map_err(usage)?;
         let repeated = id.is_none().then(|| self.id_of_request(envelope)).flatten();
         let may_exist = repeated.is_some();
-        let key = ResourceKey::new(
-            &home.site,
-            &kind.name,
-            id.or(repeated).unwrap_or_else(|| self.clock.new_id()),
-        );
+        let id = id.or(repeated).unwrap_or_else(|| self.clock.new_id());
+        let key = ResourceKey::new(&home.site, &kind.name, id);
         self.guards.writable(&[Target::of(&key, "")])?;
         if may_exist {
             match self.shown(kind, &key).await {

@@ -75,13 +75,9 @@ impl Resolver {
                 filter: Some(filter),
             })
             .await?;
-        let found = rows
-            .iter()
-            .flat_map(|row| self.reads.kinds.resources_in(site, listed, row));
-        Ok(found
-            .filter(|found| found.key.kind == kind.name)
-            .filter(|found| words.contains(by.word(found)))
-            .collect())
+        let mut found = self.reads.kinds.resources_of(site, kind, &rows);
+        found.retain(|found| words.contains(by.word(found)));
+        Ok(found)
     }
 
     /// Finds resources by ids. A login that is shown only its own resource is refused any other word, even
@@ -119,10 +115,8 @@ impl Resolver {
     ) -> Result<Vec<Resource>, CloudFailure> {
         let reads = ids.iter().map(|id| self.reads.read(site, kind, id));
         let rows = try_join_all(reads).await?.into_iter();
-        let shown = rows
-            .filter_map(|read| read.row)
-            .flat_map(|row| self.reads.kinds.resources_in(site, kind, &row));
-        Ok(shown.filter(|shown| shown.key.kind == kind.name).collect())
+        let rows: Vec<_> = rows.filter_map(|read| read.row).collect();
+        Ok(self.reads.kinds.resources_of(site, kind, &rows))
     }
 
     /// Resolves each target to exactly one resource. A word that fits several resources is refused, and they
@@ -168,16 +162,10 @@ impl Resolver {
         &self,
         keys: impl Iterator<Item = &'k ResourceKey>,
     ) -> BTreeMap<ResourceKey, String> {
-        let mut wanted: BTreeMap<KindAtSite<'_>, BTreeSet<&str>> = BTreeMap::new();
-        for ResourceKey { site, kind, id } in keys {
-            wanted
-                .entry(KindAtSite { site, kind })
-                .or_default()
-                .insert(id);
-        }
-        let lookups = wanted.into_iter().map(|(at, ids)| async move {
-            let kind = self.reads.kinds.get(at.kind)?;
-            self.find(at.site, kind, &ids, By::Id).await.ok()
+        let lookups = ids_by_kind(keys).into_iter();
+        let lookups = lookups.map(|((site, kind), ids)| async move {
+            let kind = self.reads.kinds.get(kind)?;
+            self.find(site, kind, &ids, By::Id).await.ok()
         });
         let found = futures_util::future::join_all(lookups).await;
         let found = found.into_iter().flatten().flatten();
@@ -193,25 +181,23 @@ impl Resolver {
             let sites = self.sites_with(kind, &spec.site)?;
             asked.push((kind, sites, spec.id_or_name.as_str()));
         }
-        let mut wanted: BTreeMap<KindAtSite<'_>, BTreeSet<&str>> = BTreeMap::new();
+        let mut wanted: BTreeMap<(&Site, &KindName), BTreeSet<&str>> = BTreeMap::new();
         for (kind, sites, word) in &asked {
-            let kind = &kind.name;
             for site in sites {
-                wanted
-                    .entry(KindAtSite { site, kind })
-                    .or_default()
-                    .insert(word);
+                let words = wanted.entry((site, &kind.name)).or_default();
+                words.insert(word);
             }
         }
         let lookups = wanted.into_iter().map(|(at, words)| async move {
-            let Some(kind) = self.reads.kinds.get(at.kind) else {
+            let site = at.0;
+            let Some(kind) = self.reads.kinds.get(at.1) else {
                 return Ok((at, Vec::new()));
             };
-            let (mut found, refused) = self.find_ids(at.site, kind, &words).await?;
+            let (mut found, refused) = self.find_ids(site, kind, &words).await?;
             let is_id = |word: &&str| found.iter().any(|found| found.key.id == *word);
             let names: BTreeSet<&str> = words.into_iter().filter(|word| !is_id(word)).collect();
             if !names.is_empty() {
-                let mut named = self.find(at.site, kind, &names, By::Name).await?;
+                let mut named = self.find(site, kind, &names, By::Name).await?;
                 named.retain(|named| !found.iter().any(|found| found.key == named.key));
                 let is_name = |word: &&&str| named.iter().any(|found| found.name == **word);
                 let unmatched: Vec<&str> = names
@@ -225,12 +211,12 @@ impl Resolver {
                     _ => {}
                 }
                 for word in unmatched {
-                    found.extend(unknown_owner(&self.reads, at.site, kind, word).await?);
+                    found.extend(unknown_owner(&self.reads, site, kind, word).await?);
                 }
             }
             Ok((at, found))
         });
-        let mut found: BTreeMap<KindAtSite<'_>, Vec<Resource>> = BTreeMap::new();
+        let mut found: BTreeMap<(&Site, &KindName), Vec<Resource>> = BTreeMap::new();
         for answer in futures_util::future::join_all(lookups).await {
             // Each site must answer: a silent one could have a second resource that the word fits.
             let (at, resources) = answer?;
@@ -239,8 +225,7 @@ impl Resolver {
         let mut meant = Vec::new();
         for (kind, sites, word) in &asked {
             let fits = sites.iter().flat_map(|site| {
-                let kind = &kind.name;
-                let here = found.get(&KindAtSite { site, kind }).into_iter().flatten();
+                let here = found.get(&(site, &kind.name)).into_iter().flatten();
                 let here: Vec<&Resource> = here.collect();
                 let by = match here.iter().any(|found| found.key.id == *word) {
                     true => By::Id,
@@ -354,11 +339,15 @@ impl By {
     }
 }
 
-/// A kind at a site, whose words are looked up together.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct KindAtSite<'a> {
-    pub(super) site: &'a Site,
-    pub(super) kind: &'a KindName,
+/// Groups the ids of resources by site and kind, since one list finds those of a group.
+pub(super) fn ids_by_kind<'k>(
+    keys: impl IntoIterator<Item = &'k ResourceKey>,
+) -> BTreeMap<(&'k Site, &'k KindName), BTreeSet<&'k str>> {
+    let mut ids: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+    for ResourceKey { site, kind, id } in keys {
+        ids.entry((site, kind)).or_default().insert(id);
+    }
+    ids
 }
 
 fn the_one(

@@ -9,10 +9,9 @@ use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
 use super::activity::Activity;
-use super::reads::Reads;
+use super::reads::{Reads, rows_to_plan};
 use super::removal::{PAGE, Removal, swept_together};
 use super::sweep_copies::CopySweep;
-use crate::cloud::{Fields, ListRows};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, Site, Tombstone};
 use crate::domain::query::{BY_ID, ListFilter};
@@ -110,14 +109,8 @@ impl Sweep {
         batch: &[Tombstone],
     ) -> Result<(), LedgerError> {
         let filter = ListFilter::by_ids(batch.iter().map(|tombstone| tombstone.key.id.clone()));
-        let request = ListRows {
-            site,
-            kind,
-            filter: (batch.len() <= kind.values_max(&filter.key)).then_some(&filter),
-            fields: Fields::Planning,
-            rows_max: None,
-        };
-        let listing = self.reads.once(site, self.reads.cloud.list(request)).await;
+        let filter = Some(&filter).filter(|it| batch.len() <= kind.values_max(&it.key));
+        let listing = self.reads.list_once(rows_to_plan(site, kind, filter)).await;
         let rows = match listing {
             Ok(listing) => listing.rows,
             Err(failure) => {

@@ -7,9 +7,8 @@ use chrono::{DateTime, Utc};
 
 use super::copies::{CopyQuery, CopySearch, as_planned};
 use super::journal::Journal;
-use super::reads::Reads;
+use super::reads::{Reads, rows_to_plan};
 use super::removal::{PAGE, Removal, swept_together};
-use crate::cloud::{Fields, ListRows};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{CopiedBy, KindName, Phase, Resource, ResourceKey, Site, Tombstone};
 use crate::domain::query::ListFilter;
@@ -171,20 +170,12 @@ impl CopySweep {
 
     /// Lists resources at a site. If the site does not answer, returns none; the next sweep lists again.
     async fn listed_at(&self, local: &Site, kind: &Kind, filter: &ListFilter) -> Vec<Resource> {
-        let request = ListRows {
-            site: local,
-            kind,
-            filter: (filter.values.len() <= kind.values_max(&filter.key)).then_some(filter),
-            fields: Fields::Planning,
-            rows_max: None,
-        };
-        let listing = self.reads.once(local, self.reads.cloud.list(request)).await;
+        let filter = Some(filter).filter(|it| it.values.len() <= kind.values_max(&it.key));
+        let request = rows_to_plan(local, kind, filter);
+        let listing = self.reads.list_once(request).await;
         self.reads.site_answered(local, listing.as_ref().err());
         let rows = listing.map(|listing| listing.rows).unwrap_or_default();
-        let found = rows
-            .iter()
-            .flat_map(|row| self.reads.kinds.resources_in(local, kind, row));
-        found.filter(|it| it.key.kind == kind.name).collect()
+        self.reads.kinds.resources_of(local, kind, &rows)
     }
 
     async fn sweep_at(

@@ -300,6 +300,15 @@ impl Kinds {
         }
         found
     }
+
+    /// Returns the resources of one kind that these rows of its listed kind show.
+    pub fn resources_of(&self, site: &Site, kind: &Kind, rows: &[Value]) -> Vec<Resource> {
+        let listed = self.listed(kind);
+        let shown = rows
+            .iter()
+            .flat_map(|row| self.resources_in(site, listed, row));
+        shown.filter(|shown| shown.key.kind == kind.name).collect()
+    }
 }
 
 impl Kind {
