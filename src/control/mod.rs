@@ -431,10 +431,9 @@ receipts! {
 
 /// Returns the error for a reply of the wrong type, which means that the engine has another version.
 pub(crate) fn unexpected_reply() -> ControlError {
-    ControlError::Internal {
-        message: "unexpected reply from the engine; its version may differ from this program's"
-            .to_owned(),
-    }
+    ControlError::internal(
+        "unexpected reply from the engine; its version may differ from this program's",
+    )
 }
 
 /// An accepted deletion.
@@ -815,4 +814,31 @@ pub enum ControlError {
     Expired { message: String, oldest: i64 },
     #[error("{message}")]
     Internal { message: String },
+}
+
+impl ControlError {
+    pub fn usage(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Usage { message }
+    }
+
+    pub fn not_found(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::NotFound { message }
+    }
+
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Unreachable { message }
+    }
+
+    pub fn conflict(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Conflict { message }
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Internal { message }
+    }
 }

@@ -164,8 +164,10 @@ impl Engine {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .build()
-            .map_err(|error| ControlError::Internal {
-                message: format!("cannot make a client for the engine's socket: {error}"),
+            .map_err(|error| {
+                ControlError::internal(format!(
+                    "cannot make a client for the engine's socket: {error}"
+                ))
             })?;
         Ok(Self {
             http,
@@ -178,15 +180,13 @@ impl Engine {
         let hello = self.send(self.get("hello").timeout(HELLO_DEADLINE)).await?;
         let hello: Hello = self.read(hello).await?;
         if hello.protocol != PROTOCOL {
-            return Err(ControlError::Usage {
-                message: format!(
-                    "the engine (pid {}) is gone version {} with protocol {}, but this program is version {} with protocol {PROTOCOL}; use the same version",
-                    hello.pid,
-                    hello.version,
-                    hello.protocol,
-                    env!("CARGO_PKG_VERSION"),
-                ),
-            });
+            return Err(ControlError::usage(format!(
+                "the engine (pid {}) is gone version {} with protocol {}, but this program is version {} with protocol {PROTOCOL}; use the same version",
+                hello.pid,
+                hello.version,
+                hello.protocol,
+                env!("CARGO_PKG_VERSION"),
+            )));
         }
         // No deadline on the whole: a stream has no end. `SnapshotStream::next` has its own.
         let response = tokio::time::timeout(HELLO_DEADLINE, self.send(self.get("snapshots")))
@@ -228,11 +228,11 @@ impl Engine {
 
     async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T, ControlError> {
         let body = response.bytes().await.map_err(|error| self.lost(error))?;
-        serde_json::from_slice(&body).map_err(|error| ControlError::Internal {
-            message: format!(
+        serde_json::from_slice(&body).map_err(|error| {
+            ControlError::internal(format!(
                 "cannot read what the engine at {} answered: {error}",
                 self.socket.display()
-            ),
+            ))
         })
     }
 
@@ -247,8 +247,8 @@ impl Engine {
         );
         match status.as_u16() {
             403 => ControlError::Forbidden { message },
-            400..500 => ControlError::Usage { message },
-            _ => ControlError::Internal { message },
+            400..500 => ControlError::usage(message),
+            _ => ControlError::internal(message),
         }
     }
 
@@ -271,12 +271,10 @@ impl Engine {
     }
 
     fn unreachable(&self, why: &str) -> ControlError {
-        ControlError::Unreachable {
-            message: format!(
-                "cannot reach the engine at {}: {why}",
-                self.socket.display()
-            ),
-        }
+        ControlError::unreachable(format!(
+            "cannot reach the engine at {}: {why}",
+            self.socket.display()
+        ))
     }
 }
 
@@ -302,8 +300,8 @@ impl SnapshotStream {
                 if line.len() == 1 {
                     continue;
                 }
-                return serde_json::from_slice(&line).map_err(|error| ControlError::Internal {
-                    message: format!("cannot read the engine's snapshot: {error}"),
+                return serde_json::from_slice(&line).map_err(|error| {
+                    ControlError::internal(format!("cannot read the engine's snapshot: {error}"))
                 });
             }
             if self.buffer.len() > SNAPSHOT_BYTES_MAX {

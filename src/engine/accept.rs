@@ -95,11 +95,11 @@ impl Accepting {
                     existing,
                 })
             }
-            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
-            Some(Applied::KeyReused(why)) => Err(ControlError::Usage { message: why }),
-            _ => Err(ControlError::Internal {
-                message: "the ledger did not answer the command".into(),
-            }),
+            Some(Applied::Refused(why)) => Err(ControlError::conflict(why)),
+            Some(Applied::KeyReused(why)) => Err(ControlError::usage(why)),
+            _ => Err(ControlError::internal(
+                "the ledger did not answer the command",
+            )),
         }
     }
 

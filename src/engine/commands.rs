@@ -143,11 +143,9 @@ impl Commands {
                 let owner = &self.federation()?.owner;
                 owner.release_importer(envelope, &name).await
             }
-            Command::Seek { .. } => Err(ControlError::Usage {
-                message:
-                    "this engine shows the present; gone replay shows the ledger at another time"
-                        .into(),
-            }),
+            Command::Seek { .. } => Err(ControlError::usage(
+                "this engine shows the present; gone replay shows the ledger at another time",
+            )),
         }
     }
 
@@ -183,7 +181,7 @@ impl Commands {
                 names.join(", ")
             ),
         };
-        Err(ControlError::NotFound { message })
+        Err(ControlError::not_found(message))
     }
 
     fn federation(&self) -> Result<&Federation, ControlError> {
@@ -209,13 +207,11 @@ impl Commands {
     ) -> Result<Receipt, ControlError> {
         let found = plan_hash(&plan);
         if found != plan.hash {
-            return Err(ControlError::Usage {
-                message: format!(
-                    "the plan says that its hash is {}, but its hash is {found}: it was changed after \
+            return Err(ControlError::usage(format!(
+                "the plan says that its hash is {}, but its hash is {found}: it was changed after \
                      it was made; plan again",
-                    plan.hash
-                ),
-            });
+                plan.hash
+            )));
         }
         let wanted = DeletionIntent::of_plan(&plan);
         self.save(Arc::new(plan)).await?;
@@ -245,9 +241,7 @@ impl Commands {
 
     async fn retry_step(&self, envelope: &Envelope, id: i64) -> Result<Receipt, ControlError> {
         let step = self.ledger.step(id).await?;
-        let step = step.ok_or_else(|| ControlError::NotFound {
-            message: format!("no step {id}"),
-        })?;
+        let step = step.ok_or_else(|| ControlError::not_found(format!("no step {id}")))?;
         let target = step.target();
         let (key, site) = (target.key.to_string(), target.key.site.clone());
         self.guards.writable(&[target])?;

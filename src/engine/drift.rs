@@ -62,12 +62,10 @@ impl DriftAnswers {
         let deletion = deletion(&*self.ledger, deletion_id).await?;
         let stuck = self.stuck_with_drift(&deletion).await?;
         if stuck.is_empty() {
-            return Err(ControlError::Conflict {
-                message: format!(
-                    "no step of deletion {} is stuck with drift: there is nothing to accept or refuse",
-                    deletion.id
-                ),
-            });
+            return Err(ControlError::conflict(format!(
+                "no step of deletion {} is stuck with drift: there is nothing to accept or refuse",
+                deletion.id
+            )));
         }
         let answer = match accept {
             true => self.accepted(envelope, &deletion, &stuck).await?,
@@ -208,12 +206,10 @@ impl DriftAnswers {
             1 => String::new(),
             _ => format!(" and {} more", count - 1),
         };
-        Err(ControlError::Conflict {
-            message: format!(
-                "{first}{others} would be deleted too, but no step names it, because it was attached later; \
+        Err(ControlError::conflict(format!(
+            "{first}{others} would be deleted too, but no step names it, because it was attached later; \
                  retry the deletion, so that its steps name every newcomer"
-            ),
-        })
+        )))
     }
 
     /// Returns the resources that a cascade from this one resource would delete before it, in the cloud's

@@ -26,9 +26,9 @@ impl From<CloudFailure> for ControlError {
         let message = failure.message;
         match failure.class {
             ErrorClass::Auth => Self::Auth { message },
-            ErrorClass::Unavailable | ErrorClass::OutcomeUnknown => Self::Unreachable { message },
+            ErrorClass::Unavailable | ErrorClass::OutcomeUnknown => Self::unreachable(message),
             _ if failure.forbidden => Self::Auth { message },
-            _ => Self::Usage { message },
+            _ => Self::usage(message),
         }
     }
 }
@@ -39,8 +39,8 @@ impl From<LedgerError> for ControlError {
         let message = error.to_string();
         match matches!(error, LedgerError::Cursor { .. }) {
             // The caller made the cursor up, or has it from another list.
-            true => Self::Usage { message },
-            false => Self::Internal { message },
+            true => Self::usage(message),
+            false => Self::internal(message),
         }
     }
 }

@@ -143,12 +143,12 @@ impl Explaining {
             return Ok(Target::of(&tombstone.key, ""));
         }
         let named = self.last_deleted(&kind.name, spec).await?;
-        named.ok_or_else(|| ControlError::NotFound {
-            message: format!(
+        named.ok_or_else(|| {
+            ControlError::not_found(format!(
                 "no {} \"{}\": neither the clouds nor the ledger know it",
                 kind.name,
                 escape(&spec.id_or_name)
-            ),
+            ))
         })
     }
 

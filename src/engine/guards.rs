@@ -28,9 +28,9 @@ impl Guards {
     /// work.
     pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
         if let Some(fault) = &self.journal.status().fault {
-            return Err(ControlError::Internal {
-                message: format!("the engine accepts no new work: {fault}"),
-            });
+            return Err(ControlError::internal(format!(
+                "the engine accepts no new work: {fault}"
+            )));
         }
         let reason = |target: &Target| {
             let site = &target.key.site;

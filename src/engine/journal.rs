@@ -112,7 +112,7 @@ impl Journal {
         let applied = self.commit(vec![change]).await?;
         match applied.into_iter().next() {
             Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
-            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
+            Some(Applied::Refused(why)) => Err(ControlError::conflict(why)),
             _ => Ok(Receipt::Done { moved: 0 }),
         }
     }

@@ -214,13 +214,11 @@ impl Logins {
     ) -> Result<Receipt, ControlError> {
         if !self.cloud.sites().contains(&site) {
             let known: Vec<String> = self.cloud.sites().iter().map(Site::to_string).collect();
-            return Err(ControlError::NotFound {
-                message: format!(
-                    "there is no site {}; configured: {}",
-                    escape(&site.to_string()),
-                    known.join(", ")
-                ),
-            });
+            return Err(ControlError::not_found(format!(
+                "there is no site {}; configured: {}",
+                escape(&site.to_string()),
+                known.join(", ")
+            )));
         }
         let now = self.clock.now();
         let action = if paused { "pause site" } else { "resume site" };

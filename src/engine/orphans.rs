@@ -99,28 +99,23 @@ impl Orphans {
         envelope: &Envelope,
         key: ResourceKey,
     ) -> Result<Receipt, ControlError> {
-        let kind = self
-            .reads
-            .kinds
-            .get(&key.kind)
-            .ok_or_else(|| ControlError::Usage {
-                message: format!("unknown kind {}", escape(key.kind.as_str())),
-            })?;
+        let kind = self.reads.kinds.get(&key.kind).ok_or_else(|| {
+            ControlError::usage(format!("unknown kind {}", escape(key.kind.as_str())))
+        })?;
         let known = self.ledger.tombstones_of(vec![key.clone()]).await?;
         if known.is_empty() {
-            return Err(ControlError::NotFound {
-                message: format!("there is no tombstone of {}", escape(&key.to_string())),
-            });
+            return Err(ControlError::not_found(format!(
+                "there is no tombstone of {}",
+                escape(&key.to_string())
+            )));
         }
         let ids = BTreeSet::from([key.id.as_str()]);
         let found = self.resolver.find(&key.site, kind, &ids, By::Id).await?;
         if found.is_empty() {
-            return Err(ControlError::Conflict {
-                message: format!(
-                    "{} does not exist: its tombstone stays, so that the resource does not come back",
-                    escape(&key.to_string())
-                ),
-            });
+            return Err(ControlError::conflict(format!(
+                "{} does not exist: its tombstone stays, so that the resource does not come back",
+                escape(&key.to_string())
+            )));
         }
         self.guards.reasoned(envelope, &[Target::of(&key, "")])?;
         let audit = audit(envelope, "release", &key.to_string());

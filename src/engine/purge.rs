@@ -58,9 +58,7 @@ impl Purging {
             PurgeScope::Deletion(id) => (deletion(&*self.ledger, id).await?, None),
             PurgeScope::Step(id) => {
                 let step = self.ledger.step(*id).await?;
-                let step = step.ok_or_else(|| ControlError::NotFound {
-                    message: format!("no step {id}"),
-                })?;
+                let step = step.ok_or_else(|| ControlError::not_found(format!("no step {id}")))?;
                 (
                     deletion(&*self.ledger, &step.deletion_id).await?,
                     Some(step),
@@ -289,26 +287,22 @@ impl Purging {
             ladder, deletion, ..
         } = &found;
         if confirm.len() < ladder.confirm.len() || !deletion.id.ends_with(confirm) {
-            return Err(ControlError::Usage {
-                message: format!(
-                    "\"{}\" is not the short id of the deletion, {}: nothing was done",
-                    escape(confirm),
-                    ladder.confirm
-                ),
-            });
+            return Err(ControlError::usage(format!(
+                "\"{}\" is not the short id of the deletion, {}: nothing was done",
+                escape(confirm),
+                ladder.confirm
+            )));
         }
         let targets: Vec<Target> = found.roots.iter().map(Step::target).collect();
         self.guards.writable(&targets)?;
         self.guards.reasoned(envelope, &targets)?;
         let offer = ladder.offer(rung);
         if let Some(why) = offer.and_then(|offer| offer.why_not.as_ref()) {
-            return Err(ControlError::Conflict {
-                message: format!(
-                    "{} is not offered for {}: {why}",
-                    rung.as_str(),
-                    ladder.subject
-                ),
-            });
+            return Err(ControlError::conflict(format!(
+                "{} is not offered for {}: {why}",
+                rung.as_str(),
+                ladder.subject
+            )));
         }
         let selection = match (what, found.roots.as_slice()) {
             (PurgeScope::Step(id), _) => Selection::Steps(vec![*id]),
@@ -341,10 +335,9 @@ impl Purging {
                 PurgeAction::Unpin(Box::new(self.unpinning(envelope, deletion, &plan)))
             }
             (Rung::Unpin, None) => {
-                return Err(ControlError::Conflict {
-                    message: "gone no longer finds an edge that blocks the step and can be removed"
-                        .into(),
-                });
+                return Err(ControlError::conflict(
+                    "gone no longer finds an edge that blocks the step and can be removed",
+                ));
             }
         };
         changes.push(Change::Purge(Box::new(NewPurge {
@@ -357,7 +350,7 @@ impl Purging {
         let (moved, deletion_id) = match applied.into_iter().next_back() {
             Some(Applied::Moved(moved)) => (moved, None),
             Some(Applied::Accepted { deletion_id, .. }) => (1, Some(deletion_id)),
-            Some(Applied::Refused(why)) => return Err(ControlError::Conflict { message: why }),
+            Some(Applied::Refused(why)) => return Err(ControlError::conflict(why)),
             _ => (0, None),
         };
         let runbook = found.roots.first().filter(|_| rung == Rung::Runbook);

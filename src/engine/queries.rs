@@ -166,7 +166,7 @@ impl Handler<query::Chart> for Queries {
         let id = self.full_id(&request.deletion_id).await?;
         let (columns, now) = (request.columns.min(COLUMNS_MAX), self.clock.now());
         let chart = self.ledger.gantt(&id, columns, now).await?;
-        chart.ok_or_else(|| not_found(format!("no deletion {id}")))
+        chart.ok_or_else(|| ControlError::not_found(format!("no deletion {id}")))
     }
 }
 
@@ -197,7 +197,7 @@ impl Handler<query::Causes> for Queries {
 impl Handler<query::Step> for Queries {
     async fn handle(&self, query::Step { id }: query::Step) -> Result<Box<Step>, ControlError> {
         let step = self.ledger.step(id).await?;
-        let step = step.ok_or_else(|| not_found(format!("no step {id}")))?;
+        let step = step.ok_or_else(|| ControlError::not_found(format!("no step {id}")))?;
         Ok(Box::new(step))
     }
 }
@@ -261,7 +261,7 @@ impl Handler<query::FrozenPlan> for Queries {
             .await;
         plan?.ok_or_else(|| {
             let state = deletion.state.as_str();
-            not_found(format!(
+            ControlError::not_found(format!(
                 "deletion {} has no plan: it is {state}",
                 deletion.id
             ))
@@ -305,9 +305,7 @@ impl Handler<query::Audit> for Queries {
         let rows = self.ledger.audit(request.after, PAGE_MAX).await?;
         let rows = rows.iter().map(serde_json::to_value);
         rows.collect::<Result<_, _>>()
-            .map_err(|error| ControlError::Internal {
-                message: error.to_string(),
-            })
+            .map_err(|error| ControlError::internal(error.to_string()))
     }
 }
 
@@ -412,10 +410,6 @@ impl Handler<query::Reconcilers> for Queries {
     async fn handle(&self, _: query::Reconcilers) -> Result<Vec<ReconcilerStatus>, ControlError> {
         Ok(self.activities.statuses())
     }
-}
-
-fn not_found(message: String) -> ControlError {
-    ControlError::NotFound { message }
 }
 
 fn page_of(after: Option<String>, limit: usize) -> Cursor {

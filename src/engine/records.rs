@@ -24,7 +24,7 @@ pub(super) async fn saved_plan(
 /// Returns a deletion by its id or short id.
 pub(super) async fn deletion(ledger: &dyn Views, id: &str) -> Result<Deletion, ControlError> {
     let found = ledger.deletion(id).await?;
-    found.ok_or_else(|| ControlError::NotFound {
-        message: format!("no deletion {id}; gone list deletions shows them"),
+    found.ok_or_else(|| {
+        ControlError::not_found(format!("no deletion {id}; gone list deletions shows them"))
     })
 }

@@ -38,8 +38,7 @@ impl NativeResources {
         body: &Value,
     ) -> Result<Receipt, ControlError> {
         let (kind, home) = self.own_kind(kind)?;
-        let usage = |message: String| ControlError::Usage { message };
-        let (id, fields) = native::read(kind, body).map_err(usage)?;
+        let (id, fields) = native::read(kind, body).map_err(ControlError::usage)?;
         let repeated = id.is_none().then(|| self.id_of_request(envelope)).flatten();
         let may_exist = repeated.is_some();
         let id = id.or(repeated).unwrap_or_else(|| self.clock.new_id());
@@ -87,8 +86,7 @@ impl NativeResources {
         let key = ResourceKey::new(&home.site, &kind.name, id);
         self.guards.writable(&[Target::of(&key, "")])?;
         let before = self.own(kind, &key).await?;
-        let fields = native::amend(kind, &before.fields, body)
-            .map_err(|message| ControlError::Usage { message })?;
+        let fields = native::amend(kind, &before.fields, body).map_err(ControlError::usage)?;
         let references = native::references(kind, &fields, &home.site);
         let pointed = native::references(kind, &before.fields, &home.site);
         let added: Vec<NativeReference> = references
@@ -118,9 +116,9 @@ impl NativeResources {
             [(field, value)] if field == BY_ID => NativeBy::Ids(vec![value.clone()]),
             [(field, value)] => NativeBy::of(kind, field, vec![value.clone()], &home.site),
             [(first, _), (second, _), ..] => {
-                return Err(ControlError::Usage {
-                    message: format!("filter by one field, not by {first} and {second}"),
-                });
+                return Err(ControlError::usage(format!(
+                    "filter by one field, not by {first} and {second}"
+                )));
             }
         };
         let filter = NativeFilter {
@@ -145,16 +143,14 @@ impl NativeResources {
             .reads
             .kinds
             .resolve(word)
-            .map_err(|message| ControlError::NotFound { message })?;
+            .map_err(ControlError::not_found)?;
         let home = self.reads.kinds.home();
         match home.filter(|home| kind.is_native() && kind.service == home.service) {
             Some(home) => Ok((kind, home)),
-            None => Err(ControlError::NotFound {
-                message: format!(
-                    "this deployment does not keep resources of the kind {}",
-                    kind.name
-                ),
-            }),
+            None => Err(ControlError::not_found(format!(
+                "this deployment does not keep resources of the kind {}",
+                kind.name
+            ))),
         }
     }
 
@@ -171,8 +167,8 @@ impl NativeResources {
             .rows
             .into_iter()
             .next();
-        found.ok_or_else(|| ControlError::NotFound {
-            message: format!("there is no {} {}", key.kind, escape(&key.id)),
+        found.ok_or_else(|| {
+            ControlError::not_found(format!("there is no {} {}", key.kind, escape(&key.id)))
         })
     }
 
@@ -185,10 +181,10 @@ impl NativeResources {
         let applied = self.reads.journal.commit(vec![change]).await?;
         match applied.into_iter().next() {
             Some(Applied::Done) => Ok(()),
-            Some(Applied::Refused(message)) => Err(ControlError::Conflict { message }),
-            _ => Err(ControlError::Conflict {
-                message: format!("{key} was changed or deleted meanwhile; read it again"),
-            }),
+            Some(Applied::Refused(message)) => Err(ControlError::conflict(message)),
+            _ => Err(ControlError::conflict(format!(
+                "{key} was changed or deleted meanwhile; read it again"
+            ))),
         }
     }
 
@@ -209,20 +205,16 @@ impl NativeResources {
             let ours: Vec<Site> = self.reads.cloud.sites();
             if !ours.contains(&to.site) {
                 if to.site.cloud().is_none() {
-                    return Err(ControlError::Usage {
-                        message: format!(
-                            "{field}: a {} belongs to a region of a cloud: write ID@CLOUD/REGION",
-                            to.kind
-                        ),
-                    });
+                    return Err(ControlError::usage(format!(
+                        "{field}: a {} belongs to a region of a cloud: write ID@CLOUD/REGION",
+                        to.kind
+                    )));
                 }
                 continue;
             }
             let read = self.reads.read(&to.site, kind, &to.id).await?;
             if read.row.is_none() {
-                return Err(ControlError::Conflict {
-                    message: format!("{field}: there is no {to}"),
-                });
+                return Err(ControlError::conflict(format!("{field}: there is no {to}")));
             }
         }
         Ok(())

@@ -148,9 +148,9 @@ impl Replay {
     /// Adds the time to a not-found error, because the resource may be known at another time.
     fn with_time(&self, answer: Result<Page, ControlError>) -> Result<Page, ControlError> {
         answer.map_err(|error| match error {
-            ControlError::NotFound { .. } => ControlError::NotFound {
-                message: format!("the ledger had no record of it at {}", self.at()),
-            },
+            ControlError::NotFound { .. } => {
+                ControlError::not_found(format!("the ledger had no record of it at {}", self.at()))
+            }
             error => error,
         })
     }

@@ -85,7 +85,7 @@ impl KeyedRequests {
         let answered = tokio::spawn(async move { requests.answer(request, command).await });
         answered.await.unwrap_or_else(|error| {
             let message = format!("the command did not finish: {error}");
-            Err(ControlError::Internal { message })
+            Err(ControlError::internal(message))
         })
     }
 
@@ -106,9 +106,9 @@ impl KeyedRequests {
             .kept_request(actor, key, self.clock.now())
             .await?
         {
-            Some(other) if other.body != request.body => Err(ControlError::Usage {
-                message: other.other_use(),
-            }),
+            Some(other) if other.body != request.body => {
+                Err(ControlError::usage(other.other_use()))
+            }
             kept => Ok(kept),
         }
     }
@@ -119,23 +119,23 @@ impl KeyedRequests {
         command: impl Future<Output = Result<Receipt, ControlError>>,
     ) -> Result<Receipt, ControlError> {
         let Some(_in_use) = self.in_use.take(&request) else {
-            return Err(ControlError::Conflict {
-                message: "a request with this idempotency key is still running; send it again for \
+            return Err(ControlError::conflict(
+                "a request with this idempotency key is still running; send it again for \
                           its answer"
                     .to_owned(),
-            });
+            ));
         };
         if let Some(kept) = self.kept(&request).await? {
             let answer = kept.answer.map(serde_json::from_value);
             let answer = answer.ok_or("there is none".to_owned());
             let read = answer.and_then(|it| it.map_err(|error| error.to_string()));
-            return read.map_err(|why| ControlError::Internal {
-                message: format!("the stored answer cannot be read: {why}"),
+            return read.map_err(|why| {
+                ControlError::internal(format!("the stored answer cannot be read: {why}"))
             });
         }
         let receipt = command.await?;
-        let answer = serde_json::to_value(&receipt).map_err(|error| ControlError::Internal {
-            message: format!("the answer cannot be stored: {error}"),
+        let answer = serde_json::to_value(&receipt).map_err(|error| {
+            ControlError::internal(format!("the answer cannot be stored: {error}"))
         })?;
         let now = self.clock.now();
         self.journal

@@ -132,9 +132,7 @@ impl Resolver {
             }
         }
         if targets.is_empty() {
-            return Err(ControlError::Usage {
-                message: "no target is named".into(),
-            });
+            return Err(ControlError::usage("no target is named"));
         }
         Ok(targets)
     }
@@ -253,7 +251,7 @@ impl Resolver {
             _ => None,
         };
         let kind = self.reads.kinds.resolve_at(word, provider);
-        kind.map_err(|message| ControlError::Usage { message })
+        kind.map_err(ControlError::usage)
     }
 
     /// Returns the sites that `spec` names and at which resources of the kind can exist.
@@ -270,8 +268,8 @@ impl Resolver {
         });
         match sites.is_empty() {
             false => Ok(sites),
-            true => Err(ControlError::Usage {
-                message: match (kind.is_native(), self.reads.kinds.home()) {
+            true => Err(ControlError::usage(
+                match (kind.is_native(), self.reads.kinds.home()) {
                     (true, Some(home)) if home.service == kind.service => {
                         let (kind, at) = (&kind.name, &home.site);
                         format!(
@@ -289,7 +287,7 @@ impl Resolver {
                         kind.provider.unwrap_or("a cloud")
                     ),
                 },
-            }),
+            )),
         }
     }
 
@@ -304,21 +302,19 @@ impl Resolver {
             let known: Vec<String> = all.iter().map(Site::to_string).collect();
             let wanted = match spec {
                 SiteSpec::All => {
-                    return Err(ControlError::Usage {
-                        message: "no cloud is configured: gone doctor says where it looked".into(),
-                    });
+                    return Err(ControlError::usage(
+                        "no cloud is configured: gone doctor says where it looked",
+                    ));
                 }
                 SiteSpec::Cloud(cloud) => cloud.to_string(),
                 SiteSpec::Region(site) => site.to_string(),
             };
-            return Err(ControlError::Usage {
-                message: format!(
-                    "no such site \"{}\"{}; configured: {}",
-                    escape(&wanted),
-                    did_you_mean(&wanted, known.iter().map(String::as_str)),
-                    known.join(", ")
-                ),
-            });
+            return Err(ControlError::usage(format!(
+                "no such site \"{}\"{}; configured: {}",
+                escape(&wanted),
+                did_you_mean(&wanted, known.iter().map(String::as_str)),
+                known.join(", ")
+            )));
         }
         Ok(sites)
     }
@@ -365,14 +361,12 @@ fn the_one(
         }
         [] => {
             let sites: Vec<String> = sites.iter().map(Site::to_string).collect();
-            Err(ControlError::NotFound {
-                message: format!(
-                    "no {} with the id or name \"{}\" at {}",
-                    kind.name,
-                    escape(word),
-                    sites.join(", ")
-                ),
-            })
+            Err(ControlError::not_found(format!(
+                "no {} with the id or name \"{}\" at {}",
+                kind.name,
+                escape(word),
+                sites.join(", ")
+            )))
         }
         several => Err(ControlError::Ambiguous {
             message: format!(

@@ -286,29 +286,25 @@ impl ImporterSide {
         let Some(owner) = watching.values().find(named) else {
             let owners = watching.values().filter_map(|it| it.owner.as_ref());
             let known: Vec<&str> = owners.map(|owner| owner.name.as_str()).collect();
-            return Err(ControlError::Unreachable {
-                message: format!(
-                    "{field}: deployment {name} is unknown, or has not sent notices yet, so whether {to} \
+            return Err(ControlError::unreachable(format!(
+                "{field}: deployment {name} is unknown, or has not sent notices yet, so whether {to} \
                      is being deleted is unclear; notices came from: {}",
-                    match known.is_empty() {
-                        true => "none".to_owned(),
-                        false => known.join(", "),
-                    }
-                ),
-            });
+                match known.is_empty() {
+                    true => "none".to_owned(),
+                    false => known.join(", "),
+                }
+            )));
         };
         match deployments.is_fresh(owner, self.clock.now()) {
             true => Ok(()),
-            false => Err(ControlError::Unreachable {
-                message: format!(
-                    "{field}: deployment {name} has been silent for too long to know whether {to} \
+            false => Err(ControlError::unreachable(format!(
+                "{field}: deployment {name} has been silent for too long to know whether {to} \
                      is being deleted{}; try again when it answers",
-                    match owner.reason.as_str() {
-                        "" => String::new(),
-                        why => format!(" ({why})"),
-                    }
-                ),
-            }),
+                match owner.reason.as_str() {
+                    "" => String::new(),
+                    why => format!(" ({why})"),
+                }
+            ))),
         }
     }
 }

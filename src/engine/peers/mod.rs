@@ -198,12 +198,11 @@ impl Deployments {
 
 /// Returns the federation, or an error if the engine is not a deployment.
 pub(super) fn required(federation: Option<&Arc<Federation>>) -> Result<&Federation, ControlError> {
-    federation
-        .map(Arc::as_ref)
-        .ok_or_else(|| ControlError::Usage {
-            message: "this engine is not a deployment: its configuration has no [deployment]"
-                .into(),
-        })
+    federation.map(Arc::as_ref).ok_or_else(|| {
+        ControlError::usage(
+            "this engine is not a deployment: its configuration has no [deployment]",
+        )
+    })
 }
 
 impl Federation {
@@ -312,10 +311,6 @@ fn cut(name: &str) -> &str {
         .nth(40)
         .and_then(|(end, _)| name.get(..end))
         .unwrap_or(name)
-}
-
-fn not_allowed(message: String) -> ControlError {
-    ControlError::Usage { message }
 }
 
 fn peer_failure(error: ControlError) -> PeerFailure {

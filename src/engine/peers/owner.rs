@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
 use super::referrers::{BackReferences, blocker_message};
-use super::{Deployments, Importing, not_allowed, peer_failure};
+use super::{Deployments, Importing, peer_failure};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{
@@ -98,7 +98,9 @@ impl OwnerSide {
         watch: Watch,
     ) -> Result<DeletionNotices, ControlError> {
         let deployments = &self.deployments;
-        deployments.check_sender(&watch.from).map_err(not_allowed)?;
+        deployments
+            .check_sender(&watch.from)
+            .map_err(ControlError::usage)?;
         // A kind that is unknown here has no resources here, and its name would only fill the ledger.
         let mut watch = watch;
         watch.kinds.retain(|kind| self.kinds.get(kind).is_some());
@@ -144,7 +146,7 @@ impl OwnerSide {
             };
             let applied = self.journal.commit(vec![watched]).await?;
             if let Some(Applied::Refused(message)) = applied.into_iter().next() {
-                return Err(ControlError::Conflict { message });
+                return Err(ControlError::conflict(message));
             }
         }
         let mut importing = deployments.importing();
@@ -423,12 +425,10 @@ impl OwnerSide {
     ) -> Result<Receipt, ControlError> {
         let deployments = &self.deployments;
         if !deployments.importing().contains_key(name) {
-            return Err(ControlError::NotFound {
-                message: format!(
-                    "no importer {} is on record; `gone list deployments` shows the importers",
-                    escape(name)
-                ),
-            });
+            return Err(ControlError::not_found(format!(
+                "no importer {} is on record; `gone list deployments` shows the importers",
+                escape(name)
+            )));
         }
         let release = Change::ReleaseImporter {
             name: name.to_owned(),

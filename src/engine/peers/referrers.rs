@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Deployments, not_allowed};
+use super::Deployments;
 use crate::control::ControlError;
 use crate::domain::awaiting::silent_deployment;
 use crate::domain::kinds::{IN_USE, Kind, Kinds, OnDelete, base};
@@ -48,10 +48,10 @@ impl BackReferences {
         let scope = deployments.peers.scope(&Peer::from(&question.from));
         deployments
             .check_sender(&question.from)
-            .map_err(not_allowed)?;
+            .map_err(ControlError::usage)?;
         question
             .check(&deployments.home, &scope)
-            .map_err(not_allowed)?;
+            .map_err(ControlError::usage)?;
         let view = deployments.view(&question).await?;
         let keys: Vec<ResourceKey> = question.about.iter().map(|it| it.key.clone()).collect();
         let fields = self.pointing_fields();
@@ -360,22 +360,21 @@ impl Deployments {
             // A notice that arrives after this line ends the wait.
             arrival.as_mut().enable();
             let Some(watching) = self.watching().get(&peer).cloned() else {
-                return Err(ControlError::NotFound {
-                    message: format!("deployment {} does not watch {peer}", self.home.name),
-                });
+                return Err(ControlError::not_found(format!(
+                    "deployment {} does not watch {peer}",
+                    self.home.name
+                )));
             };
             let is_owner = watching.owner.as_ref() == Some(&question.from);
             if is_owner && watching.ledger == question.ledger && watching.seq >= question.seq {
                 return Ok(watching.seq);
             }
             if tokio::time::timeout_at(deadline, arrival).await.is_err() {
-                return Err(ControlError::Conflict {
-                    message: format!(
-                        "{} has received the notices of {peer} up to {}, but the question is about \
+                return Err(ControlError::conflict(format!(
+                    "{} has received the notices of {peer} up to {}, but the question is about \
                          {}; ask again",
-                        self.home.name, watching.seq, question.seq
-                    ),
-                });
+                    self.home.name, watching.seq, question.seq
+                )));
             }
         }
     }
