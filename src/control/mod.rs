@@ -516,7 +516,7 @@ pub struct NotEligible {
 }
 
 /// A peer, an owner that is watched, or an importer. This deployment itself is one if it imports from itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeploymentStatus {
     pub service: String,
     pub region: String,

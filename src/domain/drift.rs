@@ -2,7 +2,7 @@
 
 use super::attention::REFUSAL_ID;
 use super::model::{Blocker, ErrorClass, Step, StepState, short_id};
-use super::text::escape;
+use super::text::{and_more, escape};
 
 /// The error type of a resource that was re-created more often than allowed (T14). It is a kind of drift, but
 /// a person cannot accept it.
@@ -36,10 +36,7 @@ pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, answe
         .take(NAMED_MAX)
         .map(|it| newcomer_words(it))
         .collect();
-    let more = match count.saturating_sub(listed.len()) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = and_more(count.saturating_sub(listed.len()));
     let (appeared, them) = match count {
         1 => ("1 resource appeared", "it"),
         _ => ("resources appeared", "them"),

@@ -23,10 +23,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::kinds::{AnswerClass, Kind, RungRule, fill, holds, lookup_one};
-use super::model::{
-    Action, Deletion, ResourceKey, Site, Step, StepError, StepResource, StepState, short_id,
-};
-use super::text::{did_you_mean, escape};
+use super::model::{Action, Deletion, ResourceKey, Site, Step, StepResource, StepState, short_id};
+use super::text::{and_more, counted, did_you_mean, escape};
 
 /// The error type of a step that is stuck only because it waits for a stuck step.
 pub const DEPENDENCY_STUCK: &str = "DependencyStuck";
@@ -254,10 +252,7 @@ const NAMED_MAX: usize = 8;
 fn one_at_a_time(roots: &[Facts<'_>]) -> String {
     let numbers = roots.iter().map(|facts| facts.step.id.to_string());
     let named: Vec<String> = numbers.take(NAMED_MAX).collect();
-    let more = match roots.len().saturating_sub(NAMED_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = and_more(roots.len().saturating_sub(NAMED_MAX));
     format!(
         "it works on one step at a time; name one by its number: {}{more}",
         named.join(", ")
@@ -328,19 +323,12 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     if facts.read_only {
         return Some(format!("{} is read-only", step.resource.key.site));
     }
-    if let Some(stuck) = step
-        .last_error
-        .as_ref()
-        .filter(|error| error.kind == DEPENDENCY_STUCK)
-    {
-        return Some(format!("it {}: purge that step instead", stuck.message));
-    }
-    if let Some(left) = step
-        .last_error
-        .as_ref()
-        .filter(|error| error.kind == LEFT_TO)
-    {
-        return Some(left.message.clone());
+    match &step.last_error {
+        Some(stuck) if stuck.kind == DEPENDENCY_STUCK => {
+            return Some(format!("it {}: purge that step instead", stuck.message));
+        }
+        Some(left) if left.kind == LEFT_TO => return Some(left.message.clone()),
+        _ => {}
     }
     let stuck = step.state == StepState::Stuck;
     if !stuck && step.state != StepState::Blocked {
@@ -435,15 +423,12 @@ fn under_way(facts: &Facts<'_>) -> String {
 fn works_until(facts: &Facts<'_>) -> Option<DateTime<Utc>> {
     let (kind, error) = (facts.kind?, facts.step.last_error.as_ref()?);
     let settles = kind.spec.settles.as_ref()?;
-    let works = settles.pending.contains(&error.kind) || is_pending(kind, error);
+    let works = settles.pending.contains(&error.kind)
+        || kind.calls.meaning(error) == Some(AnswerClass::Pending);
     let limit = chrono::TimeDelta::from_std(facts.pending_max).ok()?;
     works
         .then_some(facts.step.blocked_since?)?
         .checked_add_signed(limit)
-}
-
-fn is_pending(kind: &Kind, error: &StepError) -> bool {
-    kind.calls.meaning(error) == Some(AnswerClass::Pending)
 }
 
 fn still_working(facts: &Facts<'_>, until: DateTime<Utc>) -> String {
@@ -529,18 +514,12 @@ fn call_of(facts: &Facts<'_>, action: Action) -> String {
 }
 
 fn abandoned_words(number: u64) -> String {
-    format!(
-        "sends nothing: the engine abandons {number} {}",
-        steps(number)
-    )
+    let steps = counted(number, "step");
+    format!("sends nothing: the engine abandons {steps}")
 }
 
 fn left_behind(number: u64) -> String {
     format!("all {number}, as orphans: gone list orphans shows them")
-}
-
-fn steps(n: u64) -> &'static str {
-    if n == 1 { "step" } else { "steps" }
 }
 
 fn called(step: &Step) -> String {

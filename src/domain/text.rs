@@ -35,6 +35,15 @@ pub fn counted(n: u64, one: &str) -> String {
     }
 }
 
+/// ` and 3 more`, as the end of a list that names only its first entries; empty if it names all.
+#[must_use]
+pub fn and_more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    }
+}
+
 /// Whether the text is printable ASCII alone: nothing to escape, and one column for each byte.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {

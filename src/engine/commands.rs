@@ -15,7 +15,7 @@ use super::peers::{Federation, required};
 use super::planning::Planning;
 use super::prune::Pruning;
 use super::purge::Purging;
-use super::records::{deletion, saved_plan};
+use super::records::{deletion, saved_plan, step};
 use super::registry::NativeResources;
 use super::resolve::Resolver;
 use super::sites::Sites;
@@ -240,8 +240,7 @@ impl Commands {
     }
 
     async fn retry_step(&self, envelope: &Envelope, id: i64) -> Result<Receipt, ControlError> {
-        let step = self.ledger.step(id).await?;
-        let step = step.ok_or_else(|| ControlError::not_found(format!("no step {id}")))?;
+        let step = step(&*self.ledger, id).await?;
         let target = step.target();
         let (key, site) = (target.key.to_string(), target.key.site.clone());
         self.guards.writable(&[target])?;

@@ -21,6 +21,7 @@ use crate::domain::kinds::Kinds;
 use crate::domain::model::{
     Deletion, DeletionState, DriftPolicy, PlanOptions, ResourceKey, Step, StepState, Target,
 };
+use crate::domain::text::and_more;
 use crate::ledger::{
     Change, Cursor, DeletionFilter, DriftAnswer, Ledger, NewDeletion, NewDriftAnswer, NewOptions,
     StepFilter,
@@ -202,10 +203,7 @@ impl DriftAnswers {
         let Some(first) = unnamed.into_values().next() else {
             return Ok(());
         };
-        let others = match count {
-            1 => String::new(),
-            _ => format!(" and {} more", count - 1),
-        };
+        let others = and_more(count - 1);
         Err(ControlError::conflict(format!(
             "{first}{others} would be deleted too, but no step names it, because it was attached later; \
                  retry the deletion, so that its steps name every newcomer"

@@ -13,7 +13,7 @@ use super::guards::Guards;
 use super::planning::Planning;
 use super::protection::protected;
 use super::reads::Reads;
-use super::records::deletion;
+use super::records::{deletion, step};
 use super::schedules::Schedules;
 use crate::cloud::{CloudFailure, Freshness};
 use crate::control::{ControlError, Envelope, Purged, Receipt};
@@ -57,8 +57,7 @@ impl Purging {
         let (deletion, only) = match what {
             PurgeScope::Deletion(id) => (deletion(&*self.ledger, id).await?, None),
             PurgeScope::Step(id) => {
-                let step = self.ledger.step(*id).await?;
-                let step = step.ok_or_else(|| ControlError::not_found(format!("no step {id}")))?;
+                let step = step(&*self.ledger, *id).await?;
                 (
                     deletion(&*self.ledger, &step.deletion_id).await?,
                     Some(step),

@@ -12,7 +12,7 @@ use super::listings::Listings;
 use super::orphans::Orphans;
 use super::peers::{Federation, required};
 use super::purge::Purging;
-use super::records::{deletion, saved_plan};
+use super::records::{deletion, saved_plan, step};
 use super::registry::NativeResources;
 use super::sites::Sites;
 use crate::control::query::{self, Counted, Handler};
@@ -196,9 +196,7 @@ impl Handler<query::Causes> for Queries {
 
 impl Handler<query::Step> for Queries {
     async fn handle(&self, query::Step { id }: query::Step) -> Result<Box<Step>, ControlError> {
-        let step = self.ledger.step(id).await?;
-        let step = step.ok_or_else(|| ControlError::not_found(format!("no step {id}")))?;
-        Ok(Box::new(step))
+        step(&*self.ledger, id).await.map(Box::new)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::control::ControlError;
-use crate::domain::model::{Deletion, Plan};
+use crate::domain::model::{Deletion, Plan, Step};
 use crate::ledger::Views;
 
 /// Returns a plan that was made within the last 24 h.
@@ -19,6 +19,11 @@ pub(super) async fn saved_plan(
         message: format!("no plan {hash} is kept (plans are kept 24 h); plan again"),
         oldest: 0,
     })
+}
+
+pub(super) async fn step(ledger: &dyn Views, id: i64) -> Result<Step, ControlError> {
+    let found = ledger.step(id).await?;
+    found.ok_or_else(|| ControlError::not_found(format!("no step {id}")))
 }
 
 /// Returns a deletion by its id or short id.

@@ -45,29 +45,6 @@ pub(super) struct Caller {
     pub(super) certificate: Option<CertificateDer<'static>>,
 }
 
-/// A message, which says which deployment sends it.
-trait Message: DeserializeOwned {
-    fn sender(&self) -> &Deployment;
-}
-
-impl Message for Watch {
-    fn sender(&self) -> &Deployment {
-        &self.from
-    }
-}
-
-impl Message for Question {
-    fn sender(&self) -> &Deployment {
-        &self.from
-    }
-}
-
-impl Message for Hint {
-    fn sender(&self) -> &Deployment {
-        &self.from
-    }
-}
-
 /// Returns the routes. Each request must have a [`Caller`] among its extensions.
 pub(super) fn router(calls: Arc<Calls>) -> Router {
     Router::new()
@@ -89,7 +66,7 @@ async fn watch(
     State(calls): State<Arc<Calls>>,
     request: Request,
 ) -> Result<Json<DeletionNotices>, Problem> {
-    let watch: Watch = calls.message(request).await?;
+    let watch: Watch = calls.message(request, |watch: &Watch| &watch.from).await?;
     let actor = actor(&watch.from);
     let submitted = calls.submit(Command::Watch { watch }, actor);
     let receipt = tokio::select! {
@@ -105,7 +82,9 @@ async fn points_at(
     State(calls): State<Arc<Calls>>,
     request: Request,
 ) -> Result<Json<Answers>, Problem> {
-    let question: Question = calls.message(request).await?;
+    let question: Question = calls
+        .message(request, |question: &Question| &question.from)
+        .await?;
     let answers = calls
         .control
         .ask(query::ClearanceAnswers { question })
@@ -114,7 +93,7 @@ async fn points_at(
 }
 
 async fn hint(State(calls): State<Arc<Calls>>, request: Request) -> Result<StatusCode, Problem> {
-    let Hint { from } = calls.message(request).await?;
+    let Hint { from } = calls.message(request, |hint: &Hint| &hint.from).await?;
     let actor = actor(&from);
     calls.submit(Command::Hint { from }, actor).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -163,7 +142,11 @@ impl Calls {
     }
 
     /// Reads the message of a caller that may speak for the message's sender.
-    async fn message<M: Message>(&self, request: Request) -> Result<M, Problem> {
+    async fn message<M: DeserializeOwned>(
+        &self,
+        request: Request,
+        sender: fn(&M) -> &Deployment,
+    ) -> Result<M, Problem> {
         let (head, body) = request.into_parts();
         let spoken = head.headers.get(PROTOCOL_HEADER);
         if spoken.is_none_or(|spoken| *spoken != *PROTOCOL.to_string()) {
@@ -179,7 +162,7 @@ impl Calls {
             return Err(Problem::stranger());
         }
         let message: M = parsed(&whole(body).await?)?;
-        let claimed = Peer::from(message.sender());
+        let claimed = Peer::from(sender(&message));
         if !may_be.contains(&claimed) {
             let claimed = escape(&claimed.to_string()).into_owned();
             tracing::warn!(

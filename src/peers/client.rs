@@ -1,7 +1,6 @@
 //! Calls to other deployments.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -432,9 +431,6 @@ impl Answer {
 /// Returns the innermost cause, because the outer causes repeat the address.
 fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
-    if let Some(source) = error.source() {
-        cause = source;
-    }
     while let Some(source) = cause.source() {
         cause = source;
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::Kinds;
-use crate::domain::text::escape;
+use crate::domain::text::{and_more, escape};
 
 /// Number of services and extensions that a warning names, since a warning is one line. The others are
 /// counted.
@@ -160,10 +160,7 @@ pub fn unlisted_warning(not_covered: &[String], site: &str) -> Option<String> {
         .take(NAMED_MAX)
         .map(String::as_str)
         .collect();
-    let more = match not_covered.len().saturating_sub(NAMED_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = and_more(not_covered.len().saturating_sub(NAMED_MAX));
     Some(format!(
         "not looked at: {}{more}; gone has no kinds for these, so those of the project at {} are \
          not deleted",

@@ -16,7 +16,7 @@ use crate::domain::model::{
     RefusalRule, ResourceKey, Target,
 };
 use crate::domain::native::unset_vars;
-use crate::domain::text::escape;
+use crate::domain::text::{and_more, escape};
 
 impl Planner<'_> {
     /// Builds the plan. Call this when nothing more is wanted.
@@ -186,20 +186,14 @@ impl Planner<'_> {
             let going = self.going.get(key);
             // The steps after which this resource no longer blocks: its own step, or the steps that remove or
             // unset it.
-            let unblocked_by: Vec<&ResourceKey> = match going {
-                Some(going) if is_step(going) => vec![key],
-                Some(going) => going
-                    .links
-                    .iter()
-                    .flat_map(|link| self.when_gone(&link.to))
-                    .collect(),
-                None => match self.unset.get(key) {
-                    Some(links) => links
-                        .iter()
-                        .flat_map(|link| self.when_gone(&link.to))
-                        .collect(),
-                    None => continue,
-                },
+            let links = going.map(|going| &going.links);
+            let unblocked_by: Vec<&ResourceKey> = match links.or_else(|| self.unset.get(key)) {
+                Some(_) if going.is_some_and(is_step) => vec![key],
+                Some(links) => {
+                    let links = links.iter();
+                    links.flat_map(|link| self.when_gone(&link.to)).collect()
+                }
+                None => continue,
             };
             for link in self.links(key, resource, &index) {
                 if link.after && going.is_some_and(is_step) {
@@ -207,7 +201,7 @@ impl Planner<'_> {
                     target.into_iter().for_each(|earlier| first(earlier, key));
                 }
                 // The cloud clears the other references by itself, so the order does not depend on them.
-                if !matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade) {
+                if !link.holds() {
                     continue;
                 }
                 let takers = makers.get(&*link.to).map_or(&[][..], Vec::as_slice);
@@ -387,9 +381,7 @@ impl Planner<'_> {
                     // Each blocker has one refusal, which names a step that it blocks rather than an
                     // automatic resource.
                     let mut holds = self.links(key, resource, &index);
-                    holds.retain(|link| {
-                        matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade)
-                    });
+                    holds.retain(Link::holds);
                     let step = holds.iter().find(|link| {
                         self.going
                             .get(&link.to)
@@ -641,10 +633,7 @@ impl Planner<'_> {
                     && (self.listed_rows.get(*key)).is_some_and(|row| row.facts.hold(&remark.when))
             });
             let first = self.called(of.next()?);
-            let others = match of.count() {
-                0 => String::new(),
-                others => format!(" and {others} more"),
-            };
+            let others = and_more(of.count());
             Some(format!("{first}{others}: {}", remark.says))
         })
     }
@@ -691,18 +680,14 @@ impl Planner<'_> {
                 )
             })
         }));
-        let enables = |kind: &Kind| kind.spec.enable.clone();
-        for step in steps.iter().filter(|step| step.action == Action::Enable) {
-            let why: Option<EnableSpec> = self.kinds.get(&step.kind).and_then(enables);
-            if let Some(why) = why {
-                warnings.push(format!(
-                    "{} is {} first: {}",
-                    self.called(&step.key()),
-                    why.word,
-                    why.why
-                ));
-            }
-        }
+        let enabled = steps.iter().filter(|step| step.action == Action::Enable);
+        warnings.extend(enabled.filter_map(|step| {
+            let EnableSpec { word, why, .. } = self.kind(&step.kind)?.spec.enable.as_ref()?;
+            Some(format!(
+                "{} is {word} first: {why}",
+                self.called(&step.key())
+            ))
+        }));
         warnings
     }
 }

@@ -321,9 +321,7 @@ fn row(peer: Peer) -> DeploymentStatus {
     DeploymentStatus {
         service: peer.service,
         region: peer.region,
-        name: None,
-        watch: None,
-        importer: None,
+        ..DeploymentStatus::default()
     }
 }
 
