@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
@@ -15,7 +15,7 @@ use crate::domain::model::Event;
 pub struct ReadOnlyControl {
     engine: Arc<dyn Control>,
     snapshots: watch::Receiver<Arc<Snapshot>>,
-    follower: JoinHandle<()>,
+    _follower: AbortOnDropHandle<()>,
 }
 
 impl ReadOnlyControl {
@@ -33,14 +33,8 @@ impl ReadOnlyControl {
         Arc::new(Self {
             engine,
             snapshots,
-            follower,
+            _follower: AbortOnDropHandle::new(follower),
         })
-    }
-}
-
-impl Drop for ReadOnlyControl {
-    fn drop(&mut self) {
-        self.follower.abort();
     }
 }
 

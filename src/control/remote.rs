@@ -14,7 +14,7 @@ use reqwest::{Client, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
@@ -51,7 +51,7 @@ pub struct Hello {
 pub struct RemoteControl {
     engine: Engine,
     snapshots: watch::Receiver<Arc<Snapshot>>,
-    follower: JoinHandle<()>,
+    _follower: AbortOnDropHandle<()>,
 }
 
 impl RemoteControl {
@@ -68,14 +68,8 @@ impl RemoteControl {
         Ok(Arc::new(Self {
             engine,
             snapshots,
-            follower,
+            _follower: AbortOnDropHandle::new(follower),
         }))
-    }
-}
-
-impl Drop for RemoteControl {
-    fn drop(&mut self) {
-        self.follower.abort();
     }
 }
 

@@ -78,11 +78,8 @@ impl Serialize for Site {
 
 impl<'de> Deserialize<'de> for Site {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Ok(match Self::from_str(&text) {
-            Ok(site) => site,
-            Err(never) => match never {},
-        })
+        let Ok(site) = Self::from_str(&String::deserialize(deserializer)?);
+        Ok(site)
     }
 }
 

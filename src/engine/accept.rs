@@ -76,11 +76,11 @@ impl Accepting {
             deadline: envelope.deadline,
             ..new_deletion(&self.clock, targets, options, audit)
         };
-        let applied = self
+        match self
             .journal
-            .commit(vec![Change::Accept(Box::new(new))])
-            .await?;
-        match applied.into_iter().next() {
+            .commit_one(Change::Accept(Box::new(new)))
+            .await?
+        {
             Some(Applied::Accepted {
                 deletion_id,
                 existing,

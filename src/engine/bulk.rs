@@ -74,8 +74,7 @@ impl BulkRetry {
                 audit,
                 now: self.clock.now(),
             };
-            let applied = self.journal.commit(vec![change]).await?;
-            if let Some(Applied::Moved(number)) = applied.into_iter().next() {
+            if let Some(Applied::Moved(number)) = self.journal.commit_one(change).await? {
                 moved += number;
             }
         }

@@ -203,11 +203,9 @@ impl Diagnosis {
             cause: Some(step.deletion_id.clone()),
             ..new_deletion(&self.clock, targets.collect(), options, audit)
         };
-        let applied = self
-            .journal
-            .commit(vec![Change::Accept(Box::new(new))])
-            .await?;
-        Ok(matches!(applied.as_slice(), [Applied::Accepted { .. }]))
+        let accept = Change::Accept(Box::new(new));
+        let applied = self.journal.commit_one(accept).await?;
+        Ok(matches!(applied, Some(Applied::Accepted { .. })))
     }
 
     /// Whether a blocker goes without a person: it is being deleted or about to be, or it was gone and the

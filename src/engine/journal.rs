@@ -51,6 +51,11 @@ impl Journal {
         Ok(applied)
     }
 
+    /// Commits one change as [`Self::commit`] does, and returns the ledger's answer to it.
+    pub(super) async fn commit_one(&self, change: Change) -> Result<Option<Applied>, LedgerError> {
+        Ok(self.commit(vec![change]).await?.into_iter().next())
+    }
+
     async fn write(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         let applied = self.ledger.commit(changes).await?;
         self.wake_followers();
@@ -109,8 +114,7 @@ impl Journal {
 
     /// Commits the one change of a command; the receipt says how much it changed.
     pub(super) async fn commit_command(&self, change: Change) -> Result<Receipt, ControlError> {
-        let applied = self.commit(vec![change]).await?;
-        match applied.into_iter().next() {
+        match self.commit_one(change).await? {
             Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
             Some(Applied::Refused(why)) => Err(ControlError::conflict(why)),
             _ => Ok(Receipt::Done { moved: 0 }),

@@ -87,7 +87,7 @@ impl Pruning {
                 audit: audit.take(),
                 now,
             };
-            match self.journal.commit(vec![piece]).await?.into_iter().next() {
+            match self.journal.commit_one(piece).await? {
                 Some(Applied::Moved(moved)) if moved > 0 => rows += moved,
                 _ => return Ok(rows),
             }

@@ -178,8 +178,7 @@ impl NativeResources {
     }
 
     async fn write_own(&self, change: Change, key: &ResourceKey) -> Result<(), ControlError> {
-        let applied = self.reads.journal.commit(vec![change]).await?;
-        match applied.into_iter().next() {
+        match self.reads.journal.commit_one(change).await? {
             Some(Applied::Done) => Ok(()),
             Some(Applied::Refused(message)) => Err(ControlError::conflict(message)),
             _ => Err(ControlError::conflict(format!(

@@ -103,10 +103,10 @@ impl KindSpec {
 /// The id has no `@`.
 pub fn referred(value: &str) -> (&str, Option<Site>) {
     match value.rsplit_once('@') {
-        Some((id, site)) => match site.parse() {
-            Ok(site) => (id, Some(site)),
-            Err(never) => match never {},
-        },
+        Some((id, site)) => {
+            let Ok(site) = site.parse();
+            (id, Some(site))
+        }
         None => (value, None),
     }
 }

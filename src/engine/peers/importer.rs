@@ -144,9 +144,8 @@ impl ImporterSide {
                 notices: notices.clone(),
                 now: self.clock.now(),
             };
-            let committed = self.journal.commit(vec![advance]).await;
-            let applied = committed.map_err(|error| error.to_string())?;
-            if let Some(Applied::Refused(why)) = applied.into_iter().next() {
+            let applied = self.journal.commit_one(advance).await;
+            if let Some(Applied::Refused(why)) = applied.map_err(|error| error.to_string())? {
                 return Err(why);
             }
         }

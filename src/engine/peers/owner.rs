@@ -144,8 +144,7 @@ impl OwnerSide {
                 kinds: watch.kinds.clone(),
                 now: self.clock.now(),
             };
-            let applied = self.journal.commit(vec![watched]).await?;
-            if let Some(Applied::Refused(message)) = applied.into_iter().next() {
+            if let Some(Applied::Refused(message)) = self.journal.commit_one(watched).await? {
                 return Err(ControlError::conflict(message));
             }
         }
