@@ -10,7 +10,6 @@ use gone::domain::peers::{
 use gone::peers::Peer;
 use serde_json::json;
 
-use super::harness::paused;
 use super::mesh::Deployments;
 use super::peers::{error_contains, start_example};
 
@@ -68,113 +67,105 @@ async fn watch_error(all: &Deployments) -> String {
         .unwrap_or_default()
 }
 
-#[test]
-fn p13_notices_about_another_owners_resource_delete_nothing() {
-    paused(async {
-        let all = start_example(71);
-        all.create("d1-1", "rx", json!({"id": "x"})).await;
-        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-            .await;
-        forge_notices(&all, |notices| {
-            notices
-                .changes
-                .push(notice_of_another_owner(Phase::Deleting))
-        })
+#[tokio::test(start_paused = true)]
+async fn p13_notices_about_another_owners_resource_delete_nothing() {
+    let all = start_example(71);
+    all.create("d1-1", "rx", json!({"id": "x"})).await;
+    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
         .await;
-        let why = watch_error(&all).await;
-        assert!(why.contains("may report only its own resources"), "{why}");
-        tokio::time::sleep(Duration::from_secs(600)).await;
-        assert!(all.exists("d0-1", "a", "a1").await);
-        // The owner of the resource can still delete it.
-        let id = all.delete("d1-1", "rx", "x").await;
-        let done = all.at("d1-1").until_terminal(&id).await;
-        assert_eq!(done.state, DeletionState::Gone);
-        assert!(!all.exists("d0-1", "a", "a1").await);
-    });
+    forge_notices(&all, |notices| {
+        notices
+            .changes
+            .push(notice_of_another_owner(Phase::Deleting))
+    })
+    .await;
+    let why = watch_error(&all).await;
+    assert!(why.contains("may report only its own resources"), "{why}");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(all.exists("d0-1", "a", "a1").await);
+    // The owner of the resource can still delete it.
+    let id = all.delete("d1-1", "rx", "x").await;
+    let done = all.at("d1-1").until_terminal(&id).await;
+    assert_eq!(done.state, DeletionState::Gone);
+    assert!(!all.exists("d0-1", "a", "a1").await);
 }
 
-#[test]
-fn p13_notices_under_the_name_of_another_owner_are_not_accepted() {
-    paused(async {
-        let all = start_example(72);
-        all.create("d1-1", "rx", json!({"id": "x"})).await;
-        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-            .await;
-        forge_notices(&all, |notices| {
-            notices.from.name = "d1-1".to_owned();
-            notices
-                .changes
-                .push(notice_of_another_owner(Phase::Deleting));
-        })
+#[tokio::test(start_paused = true)]
+async fn p13_notices_under_the_name_of_another_owner_are_not_accepted() {
+    let all = start_example(72);
+    all.create("d1-1", "rx", json!({"id": "x"})).await;
+    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
         .await;
-        let why = watch_error(&all).await;
-        assert!(
-            why.contains("deployment d1-1 is on record as s1/r1"),
-            "{why}"
-        );
-        tokio::time::sleep(Duration::from_secs(600)).await;
-        assert!(all.exists("d0-1", "a", "a1").await);
-    });
+    forge_notices(&all, |notices| {
+        notices.from.name = "d1-1".to_owned();
+        notices
+            .changes
+            .push(notice_of_another_owner(Phase::Deleting));
+    })
+    .await;
+    let why = watch_error(&all).await;
+    assert!(
+        why.contains("deployment d1-1 is on record as s1/r1"),
+        "{why}"
+    );
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(all.exists("d0-1", "a", "a1").await);
 }
 
-#[test]
-fn p13_notices_of_one_owner_do_not_release_a_resource_of_another() {
-    paused(async {
-        let all = start_example(73);
-        all.create("d1-1", "rx", json!({"id": "x"})).await;
-        all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
-            .await;
-        all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
-            .await;
-        let id = all.delete("d1-1", "rx", "x").await;
-        all.at("d1-1")
-            .until_any_step(&id, |step| error_contains(step, "c c1"))
-            .await;
-        forge_notices(&all, |notices| {
-            notices
-                .changes
-                .push(notice_of_another_owner(Phase::Released))
-        })
+#[tokio::test(start_paused = true)]
+async fn p13_notices_of_one_owner_do_not_release_a_resource_of_another() {
+    let all = start_example(73);
+    all.create("d1-1", "rx", json!({"id": "x"})).await;
+    all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
         .await;
-        let more = json!({"id": "c2", "rx": "x@d1-1"});
-        let said = all
-            .try_create("d0-1", "c", more)
+    all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
+        .await;
+    let id = all.delete("d1-1", "rx", "x").await;
+    all.at("d1-1")
+        .until_any_step(&id, |step| error_contains(step, "c c1"))
+        .await;
+    forge_notices(&all, |notices| {
+        notices
+            .changes
+            .push(notice_of_another_owner(Phase::Released))
+    })
+    .await;
+    let more = json!({"id": "c2", "rx": "x@d1-1"});
+    let said = all
+        .try_create("d0-1", "c", more)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("is being deleted by deletion"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn p13_notices_of_an_unwatched_kind_or_with_an_unnamed_root_are_not_accepted() {
+    let all = start_example(74);
+    all.create("d1-2", "rx", json!({"id": "x"})).await;
+    forge_notices(&all, |notices| {
+        notices.changes.push(DeletionNotice {
+            key: key_at("d1-2", "a", "x"),
+            ..notice_of_another_owner(Phase::Deleting)
+        });
+    })
+    .await;
+    assert!(watch_error(&all).await.contains("not asked about"));
+    all.mesh.forged.lock().unwrap().notices = None;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    forge_notices(&all, |notices| {
+        notices.changes.push(DeletionNotice {
+            key: key_at("d1-2", "rx", "x"),
+            root: "0197".to_owned(),
+            ..notice_of_another_owner(Phase::Deleting)
+        });
+    })
+    .await;
+    assert!(
+        watch_error(&all)
             .await
-            .unwrap_err()
-            .to_string();
-        assert!(said.contains("is being deleted by deletion"), "{said}");
-    });
-}
-
-#[test]
-fn p13_notices_of_an_unwatched_kind_or_with_an_unnamed_root_are_not_accepted() {
-    paused(async {
-        let all = start_example(74);
-        all.create("d1-2", "rx", json!({"id": "x"})).await;
-        forge_notices(&all, |notices| {
-            notices.changes.push(DeletionNotice {
-                key: key_at("d1-2", "a", "x"),
-                ..notice_of_another_owner(Phase::Deleting)
-            });
-        })
-        .await;
-        assert!(watch_error(&all).await.contains("not asked about"));
-        all.mesh.forged.lock().unwrap().notices = None;
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        forge_notices(&all, |notices| {
-            notices.changes.push(DeletionNotice {
-                key: key_at("d1-2", "rx", "x"),
-                root: "0197".to_owned(),
-                ..notice_of_another_owner(Phase::Deleting)
-            });
-        })
-        .await;
-        assert!(
-            watch_error(&all)
-                .await
-                .contains("does not name the deployment")
-        );
-    });
+            .contains("does not name the deployment")
+    );
 }
 
 /// Returns a watch of the kind `rx` by this deployment.
@@ -199,133 +190,127 @@ async fn importers(all: &Deployments, name: &str) -> Vec<String> {
     rows.map(|row| row.name.unwrap_or_default()).collect()
 }
 
-#[test]
-fn p13_a_peer_registers_once_under_a_name_of_its_own() {
-    paused(async {
-        let all = start_example(75);
-        all.create("d1-1", "rx", json!({"id": "x"})).await;
-        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-            .await;
-        assert_eq!(importers(&all, "d1-1").await, ["d0-1"]);
-        let register = async |name: &str| {
-            let command = Command::Watch {
-                watch: watch(name, "s2", "r2"),
-            };
-            all.at("d1-1").submit(command).await.map(drop)
+#[tokio::test(start_paused = true)]
+async fn p13_a_peer_registers_once_under_a_name_of_its_own() {
+    let all = start_example(75);
+    all.create("d1-1", "rx", json!({"id": "x"})).await;
+    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+        .await;
+    assert_eq!(importers(&all, "d1-1").await, ["d0-1"]);
+    let register = async |name: &str| {
+        let command = Command::Watch {
+            watch: watch(name, "s2", "r2"),
         };
-        let long = "n".repeat(100_000);
-        let names = ["", "a/b", "a@b", "\u{1b}[2J", "\u{3164}", "d 1", &long];
-        for name in names {
-            let refused = register(name).await;
-            let short = name.chars().take(9).collect::<String>();
-            let Err(ControlError::Usage { message }) = refused else {
-                panic!("the name {short:?} was not refused as a mistake: {refused:?}");
-            };
-            assert!(
-                message.len() < 300 && !message.contains('\u{1b}'),
-                "{message}"
-            );
-        }
-        // The name of the owner itself, and the name of another importer.
-        for name in ["d1-1", "d0-1"] {
-            register(name).await.unwrap_err();
-        }
-        assert_eq!(importers(&all, "d1-1").await, ["d0-1"]);
-        // A peer keeps its one name, however many times it sends another.
-        register("d2-2").await.unwrap();
-        for n in 0..300 {
-            let refused = register(&format!("more-{n}")).await;
-            assert!(
-                matches!(refused, Err(ControlError::Conflict { .. })),
-                "{refused:?}"
-            );
-        }
-        register("d2-2").await.unwrap();
-        assert_eq!(importers(&all, "d1-1").await, ["d0-1", "d2-2"]);
-        // Kinds that the owner does not have are not stored.
-        let mut wide = watch("d2-2", "s2", "r2");
-        wide.kinds
-            .extend((0..1_000).map(|n| KindName::new(&format!("kind-{n}"))));
-        all.at("d1-1")
-            .submit(Command::Watch { watch: wide })
-            .await
-            .unwrap();
-        let rows = all.statuses("d1-1").await;
-        let kinds = rows
-            .into_iter()
-            .filter_map(|row| row.importer)
-            .map(|it| it.kinds.len());
-        assert_eq!(kinds.max(), Some(1));
-    });
-}
-
-#[test]
-fn p13_a_peer_may_ask_only_about_its_own_resources() {
-    paused(async {
-        let all = start_example(76);
-        all.create("d1-1", "rx", json!({"id": "x"})).await;
-        all.create("d1-2", "rx", json!({"id": "x"})).await;
-        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-            .await;
-        let ask = async |from: Deployment, about: ResourceKey| {
-            let question = Question {
-                from,
-                ledger: String::new(),
-                seq: 0,
-                about: vec![ClearanceRequest {
-                    key: about,
-                    deletion: None,
-                    incarnation: 0,
-                    root: String::new(),
-                }],
-            };
-            let control = all.at("d0-1").control;
-            control
-                .query(Query::ClearanceAnswers(query::ClearanceAnswers {
-                    question,
-                }))
-                .await
+        all.at("d1-1").submit(command).await.map(drop)
+    };
+    let long = "n".repeat(100_000);
+    let names = ["", "a/b", "a@b", "\u{1b}[2J", "\u{3164}", "d 1", &long];
+    for name in names {
+        let refused = register(name).await;
+        let short = name.chars().take(9).collect::<String>();
+        let Err(ControlError::Usage { message }) = refused else {
+            panic!("the name {short:?} was not refused as a mistake: {refused:?}");
         };
-        let from = watch("d1-2", "s1", "r2").from;
-        let refused = ask(from.clone(), key_at("d1-1", "rx", "x"))
-            .await
-            .unwrap_err()
-            .to_string();
         assert!(
-            refused.contains("may report only its own resources"),
-            "{refused}"
+            message.len() < 300 && !message.contains('\u{1b}'),
+            "{message}"
         );
-        // A question under the name of the owner is refused, too.
-        let named = Deployment {
-            name: "d1-1".to_owned(),
-            ..from
-        };
-        ask(named, key_at("d1-1", "rx", "x")).await.unwrap_err();
-    });
+    }
+    // The name of the owner itself, and the name of another importer.
+    for name in ["d1-1", "d0-1"] {
+        register(name).await.unwrap_err();
+    }
+    assert_eq!(importers(&all, "d1-1").await, ["d0-1"]);
+    // A peer keeps its one name, however many times it sends another.
+    register("d2-2").await.unwrap();
+    for n in 0..300 {
+        let refused = register(&format!("more-{n}")).await;
+        assert!(
+            matches!(refused, Err(ControlError::Conflict { .. })),
+            "{refused:?}"
+        );
+    }
+    register("d2-2").await.unwrap();
+    assert_eq!(importers(&all, "d1-1").await, ["d0-1", "d2-2"]);
+    // Kinds that the owner does not have are not stored.
+    let mut wide = watch("d2-2", "s2", "r2");
+    wide.kinds
+        .extend((0..1_000).map(|n| KindName::new(&format!("kind-{n}"))));
+    all.at("d1-1")
+        .submit(Command::Watch { watch: wide })
+        .await
+        .unwrap();
+    let rows = all.statuses("d1-1").await;
+    let kinds = rows
+        .into_iter()
+        .filter_map(|row| row.importer)
+        .map(|it| it.kinds.len());
+    assert_eq!(kinds.max(), Some(1));
 }
 
-#[test]
-fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted() {
-    paused(async {
-        let all = start_example(77);
-        all.create("d1-1", "rx", json!({"id": "x"})).await;
-        all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-            .await;
-        all.mesh.forged.lock().unwrap().answers = Some(Box::new(|_, answers| {
-            for answered in &mut answers.about {
-                for holder in &mut answered.referrers {
-                    holder.key = key_at("d1-2", "rx", "x");
-                    holder.blocks = true;
-                }
+#[tokio::test(start_paused = true)]
+async fn p13_a_peer_may_ask_only_about_its_own_resources() {
+    let all = start_example(76);
+    all.create("d1-1", "rx", json!({"id": "x"})).await;
+    all.create("d1-2", "rx", json!({"id": "x"})).await;
+    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+        .await;
+    let ask = async |from: Deployment, about: ResourceKey| {
+        let question = Question {
+            from,
+            ledger: String::new(),
+            seq: 0,
+            about: vec![ClearanceRequest {
+                key: about,
+                deletion: None,
+                incarnation: 0,
+                root: String::new(),
+            }],
+        };
+        let control = all.at("d0-1").control;
+        control
+            .query(Query::ClearanceAnswers(query::ClearanceAnswers {
+                question,
+            }))
+            .await
+    };
+    let from = watch("d1-2", "s1", "r2").from;
+    let refused = ask(from.clone(), key_at("d1-1", "rx", "x"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("may report only its own resources"),
+        "{refused}"
+    );
+    // A question under the name of the owner is refused, too.
+    let named = Deployment {
+        name: "d1-1".to_owned(),
+        ..from
+    };
+    ask(named, key_at("d1-1", "rx", "x")).await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted() {
+    let all = start_example(77);
+    all.create("d1-1", "rx", json!({"id": "x"})).await;
+    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
+        .await;
+    all.mesh.forged.lock().unwrap().answers = Some(Box::new(|_, answers| {
+        for answered in &mut answers.about {
+            for holder in &mut answered.referrers {
+                holder.key = key_at("d1-2", "rx", "x");
+                holder.blocks = true;
             }
-        }));
-        let plan = all.at("d1-1").plan("rx", "x").await;
-        let refused = &plan.refused[0].reason;
-        assert!(refused.contains("is not accepted"), "{refused}");
-        assert!(
-            refused.contains("may report only its own resources"),
-            "{refused}"
-        );
-        assert!(plan.refused[0].blocker.is_none());
-    });
+        }
+    }));
+    let plan = all.at("d1-1").plan("rx", "x").await;
+    let refused = &plan.refused[0].reason;
+    assert!(refused.contains("is not accepted"), "{refused}");
+    assert!(
+        refused.contains("may report only its own resources"),
+        "{refused}"
+    );
+    assert!(plan.refused[0].blocker.is_none());
 }

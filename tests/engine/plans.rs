@@ -101,206 +101,198 @@ fn lists(sent: &[SentRequest]) -> BTreeMap<String, usize> {
     lists
 }
 
-#[test]
-fn n15_p04_resources_of_other_projects_and_protected_ones_refuse_before_any_write() {
-    paused(async {
-        let mut bench = Bench::new(1);
-        bench.settings.guard.protect = vec![ProtectRule {
-            tag: Some("keep".into()),
-            ..ProtectRule::default()
-        }];
-        let (network, ports) = bench.plain_network(2);
-        let theirs = bench.create(
-            "ports",
-            json!({ "network_id": network, "project_id": bench.demo_project() }),
+#[tokio::test(start_paused = true)]
+async fn n15_p04_resources_of_other_projects_and_protected_ones_refuse_before_any_write() {
+    let mut bench = Bench::new(1);
+    bench.settings.guard.protect = vec![ProtectRule {
+        tag: Some("keep".into()),
+        ..ProtectRule::default()
+    }];
+    let (network, ports) = bench.plain_network(2);
+    let theirs = bench.create(
+        "ports",
+        json!({ "network_id": network, "project_id": bench.demo_project() }),
+    );
+    with_engine(&bench, async |client| {
+        let id = client.delete("network", &network).await;
+        let deletion = client.until_refused(&id).await;
+        let refusal = &deletion.refused[0];
+        assert_eq!(
+            (refusal.rule, refusal.resource.key.id.as_str()),
+            (RefusalRule::OtherProject, theirs.as_str())
         );
-        with_engine(&bench, async |client| {
-            let id = client.delete("network", &network).await;
-            let deletion = client.until_refused(&id).await;
-            let refusal = &deletion.refused[0];
-            assert_eq!(
-                (refusal.rule, refusal.resource.key.id.as_str()),
-                (RefusalRule::OtherProject, theirs.as_str())
-            );
-            bench.api("DELETE", &format!("/v2.0/ports/{theirs}"), Value::Null);
-            bench.api(
-                "PUT",
-                &format!("/v2.0/ports/{}/tags", ports[0]),
-                json!({ "tags": ["keep"] }),
-            );
-            client.retry(&id).await;
-            client
-                .until(&id, |deletion| deletion.state == DeletionState::Planning)
-                .await;
-            let deletion = client.until_refused(&id).await;
-            let refusal = &deletion.refused[0];
-            assert_eq!(
-                (refusal.rule, refusal.resource.key.id.as_str()),
-                (RefusalRule::Protected, ports[0].as_str())
-            );
-            assert_eq!(
-                client.tombstone(&network).await.unwrap().phase,
-                Phase::Released
-            );
-        })
-        .await;
-        assert_eq!(bench.writes(), []);
-    });
+        bench.api("DELETE", &format!("/v2.0/ports/{theirs}"), Value::Null);
+        bench.api(
+            "PUT",
+            &format!("/v2.0/ports/{}/tags", ports[0]),
+            json!({ "tags": ["keep"] }),
+        );
+        client.retry(&id).await;
+        client
+            .until(&id, |deletion| deletion.state == DeletionState::Planning)
+            .await;
+        let deletion = client.until_refused(&id).await;
+        let refusal = &deletion.refused[0];
+        assert_eq!(
+            (refusal.rule, refusal.resource.key.id.as_str()),
+            (RefusalRule::Protected, ports[0].as_str())
+        );
+        assert_eq!(
+            client.tombstone(&network).await.unwrap().phase,
+            Phase::Released
+        );
+    })
+    .await;
+    assert_eq!(bench.writes(), []);
 }
 
-#[test]
-fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
-    paused(async {
-        let bench = Bench::new(1);
-        let (network, ports) = bench.plain_network(2);
-        let change = |word: &str| match word {
-            "new" => drop(bench.create("ports", json!({ "network_id": network }))),
-            "changed" => {
-                let body = json!({ "port": { "name": "mine now" } });
-                bench.api("PUT", &format!("/v2.0/ports/{}", ports[1]), body);
-            }
-            _ => {
-                bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
-            }
-        };
-        with_engine(&bench, async |client| {
-            for word in ["new", "no longer in the plan", "changed"] {
-                let plan_hash = client.plan("network", &network).await.hash.clone();
-                assert_eq!(
-                    client.plan("network", &network).await.hash,
-                    plan_hash,
-                    "two plans of an unchanged cloud have one hash"
-                );
-                change(word);
-                let deletion_id = client.delete_plan(&plan_hash).await;
-                let deletion = client.until_refused(&deletion_id).await;
-                assert_eq!(deletion.refused[0].rule, RefusalRule::Drift);
-                assert!(
-                    deletion.refused[0].reason.contains(word),
-                    "{}",
-                    deletion.refused[0].reason
-                );
-            }
+#[tokio::test(start_paused = true)]
+async fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
+    let bench = Bench::new(1);
+    let (network, ports) = bench.plain_network(2);
+    let change = |word: &str| match word {
+        "new" => drop(bench.create("ports", json!({ "network_id": network }))),
+        "changed" => {
+            let body = json!({ "port": { "name": "mine now" } });
+            bench.api("PUT", &format!("/v2.0/ports/{}", ports[1]), body);
+        }
+        _ => {
+            bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
+        }
+    };
+    with_engine(&bench, async |client| {
+        for word in ["new", "no longer in the plan", "changed"] {
             let plan_hash = client.plan("network", &network).await.hash.clone();
+            assert_eq!(
+                client.plan("network", &network).await.hash,
+                plan_hash,
+                "two plans of an unchanged cloud have one hash"
+            );
+            change(word);
             let deletion_id = client.delete_plan(&plan_hash).await;
-            assert_eq!(bench.writes(), []);
-            client.until_gone(&deletion_id).await;
-        })
-        .await;
-    });
+            let deletion = client.until_refused(&deletion_id).await;
+            assert_eq!(deletion.refused[0].rule, RefusalRule::Drift);
+            assert!(
+                deletion.refused[0].reason.contains(word),
+                "{}",
+                deletion.refused[0].reason
+            );
+        }
+        let plan_hash = client.plan("network", &network).await.hash.clone();
+        let deletion_id = client.delete_plan(&plan_hash).await;
+        assert_eq!(bench.writes(), []);
+        client.until_gone(&deletion_id).await;
+    })
+    .await;
 }
 
-#[test]
-fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
-    paused(async {
+#[tokio::test(start_paused = true)]
+async fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
+    let mut bench = Bench::new(1);
+    bench.settings.gc.max_attempts = 1;
+    let (network, _) = bench.plain_network(2);
+    let (_, ports) = bench.plain_network(1);
+    bench.faults(json!([
+        { "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 409, "type": "NetworkInUse" } },
+        { "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 503 } },
+    ]));
+    let (id, on_its_way) = with_engine(&bench, async |client| {
+        let id = client.delete("network", &network).await;
+        client.until_stuck(&id).await;
+        let on_its_way = client.delete("port", &ports[0]).await;
+        client
+            .until_step(&on_its_way, "port", StepState::Blocked)
+            .await;
+        (id, on_its_way)
+    })
+    .await;
+    let sent = bench.writes().len();
+    bench.faults(json!([]));
+    bench.settings.guard.read_only = true;
+    with_engine(&bench, async |client| {
+        let refused = client
+            .submit(Command::Delete {
+                targets: vec![target("network", &network)],
+                options: cascade(),
+                named: NamedOptions::default(),
+            })
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(refused, ControlError::Refused { .. }),
+            "{refused:?}"
+        );
+        let refused = client
+            .submit(Command::Retry {
+                deletion_id: id.clone(),
+            })
+            .await
+            .unwrap_err();
+        assert!(refused.to_string().contains("read-only"), "{refused}");
+        // A plan only reads.
+        client.plan("network", &network).await;
+        tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    })
+    .await;
+    assert_eq!(bench.writes().len(), sent);
+    // The deletion that was running waits, too, and continues once the engine is no longer read-only.
+    bench.settings.guard.read_only = false;
+    with_engine(&bench, async |client| {
+        client.until_gone(&on_its_way).await;
+        client.retry(&id).await;
+        client.until_gone(&id).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn p08_a_cancelled_deletion_keeps_the_resources_whose_delete_was_not_sent() {
+    for latency_ms in [1_000, 10] {
         let mut bench = Bench::new(1);
-        bench.settings.gc.max_attempts = 1;
-        let (network, _) = bench.plain_network(2);
-        let (_, ports) = bench.plain_network(1);
-        bench.faults(json!([
-            { "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 409, "type": "NetworkInUse" } },
-            { "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 503 } },
-        ]));
-        let (id, on_its_way) = with_engine(&bench, async |client| {
-            let id = client.delete("network", &network).await;
-            client.until_stuck(&id).await;
-            let on_its_way = client.delete("port", &ports[0]).await;
-            client
-                .until_step(&on_its_way, "port", StepState::Blocked)
-                .await;
-            (id, on_its_way)
-        })
-        .await;
-        let sent = bench.writes().len();
-        bench.faults(json!([]));
-        bench.settings.guard.read_only = true;
+        bench.send_one_at_a_time();
+        let (network, ports) = bench.plain_network(6);
+        bench.limits(json!({ "latency_ms": latency_ms }));
         with_engine(&bench, async |client| {
-            let refused = client
-                .submit(Command::Delete {
-                    targets: vec![target("network", &network)],
-                    options: cascade(),
-                    named: NamedOptions::default(),
+            let id = client.delete("network", &network).await;
+            client
+                .until(&id, |deletion| {
+                    deletion.counts.gone + deletion.counts.verifying >= 2
                 })
-                .await
-                .unwrap_err();
-            assert!(
-                matches!(refused, ControlError::Refused { .. }),
-                "{refused:?}"
-            );
-            let refused = client
-                .submit(Command::Retry {
+                .await;
+            // A call that is in flight runs to its end. Steps that the engine has claimed in advance, as it does
+            // when calls are short, are not sent.
+            tokio::time::sleep(std::time::Duration::from_millis(latency_ms / 2)).await;
+            client
+                .submit(Command::Cancel {
                     deletion_id: id.clone(),
                 })
                 .await
-                .unwrap_err();
-            assert!(refused.to_string().contains("read-only"), "{refused}");
-            // A plan only reads.
-            client.plan("network", &network).await;
-            tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
-        })
-        .await;
-        assert_eq!(bench.writes().len(), sent);
-        // The deletion that was running waits, too, and continues once the engine is no longer read-only.
-        bench.settings.guard.read_only = false;
-        with_engine(&bench, async |client| {
-            client.until_gone(&on_its_way).await;
-            client.retry(&id).await;
-            client.until_gone(&id).await;
-        })
-        .await;
-    });
-}
-
-#[test]
-fn p08_a_cancelled_deletion_keeps_the_resources_whose_delete_was_not_sent() {
-    for latency_ms in [1_000, 10] {
-        paused(async {
-            let mut bench = Bench::new(1);
-            bench.send_one_at_a_time();
-            let (network, ports) = bench.plain_network(6);
-            bench.limits(json!({ "latency_ms": latency_ms }));
-            with_engine(&bench, async |client| {
-                let id = client.delete("network", &network).await;
-                client
-                    .until(&id, |deletion| {
-                        deletion.counts.gone + deletion.counts.verifying >= 2
-                    })
-                    .await;
-                // A call that is in flight runs to its end. Steps that the engine has claimed in advance, as it does
-                // when calls are short, are not sent.
-                tokio::time::sleep(std::time::Duration::from_millis(latency_ms / 2)).await;
-                client
-                    .submit(Command::Cancel {
-                        deletion_id: id.clone(),
-                    })
-                    .await
-                    .unwrap();
-                let sent = bench.writes().len();
-                let deletion = client
-                    .until(&id, |deletion| {
-                        deletion.state == DeletionState::Cancelled && deletion.counts.live() == 0
-                    })
-                    .await;
-                assert_eq!(bench.writes().len(), sent, "nothing more is sent");
+                .unwrap();
+            let sent = bench.writes().len();
+            let deletion = client
+                .until(&id, |deletion| {
+                    deletion.state == DeletionState::Cancelled && deletion.counts.live() == 0
+                })
+                .await;
+            assert_eq!(bench.writes().len(), sent, "nothing more is sent");
+            assert_eq!(
+                deletion.counts.gone + deletion.counts.skipped,
+                deletion.counts.total
+            );
+            for step in client.steps(&id).await {
+                let gone = step.state == StepState::Gone;
+                let key = &step.resource.key;
                 assert_eq!(
-                    deletion.counts.gone + deletion.counts.skipped,
-                    deletion.counts.total
+                    bench.exists(&format!("{}s", key.kind), &key.id),
+                    !gone,
+                    "{step:?}"
                 );
-                for step in client.steps(&id).await {
-                    let gone = step.state == StepState::Gone;
-                    let key = &step.resource.key;
-                    assert_eq!(
-                        bench.exists(&format!("{}s", key.kind), &key.id),
-                        !gone,
-                        "{step:?}"
-                    );
-                    let phase = client.tombstone(&key.id).await.unwrap().phase;
-                    assert_eq!(phase, if gone { Phase::Gone } else { Phase::Released });
-                }
-                assert!(ports.iter().any(|port| bench.exists("ports", port)));
-            })
-            .await;
-            assert!(bench.exists("networks", &network));
-        });
+                let phase = client.tombstone(&key.id).await.unwrap().phase;
+                assert_eq!(phase, if gone { Phase::Gone } else { Phase::Released });
+            }
+            assert!(ports.iter().any(|port| bench.exists("ports", port)));
+        })
+        .await;
+        assert!(bench.exists("networks", &network));
     }
 }

@@ -10,7 +10,7 @@ use gone::frontends::offline::doctor::log_in;
 use serde_json::{Value, json};
 
 use crate::client::{Client, cascade};
-use crate::harness::{Bench, Login, paused, with_engine};
+use crate::harness::{Bench, Login, with_engine};
 
 fn with_public() -> PlanOptions {
     PlanOptions {
@@ -98,562 +98,529 @@ async fn listed(client: &Client, how: query::Resources) -> Vec<Value> {
     }
 }
 
-#[test]
-fn n19_private_and_shared_images_are_deleted_and_public_ones_stay_unless_included() {
-    paused(async {
-        let bench = Bench::new(1);
-        let demo = bench.demo_project();
-        let mut open = Vec::new();
-        let mut own = Vec::new();
-        for hidden in [false, true] {
-            open.extend(["public", "community"].map(|it| image(&bench, &demo, it, hidden)));
-            own.extend(["shared", "private"].map(|it| image(&bench, &demo, it, hidden)));
-        }
-        open.sort();
-        own.sort();
-        let left = with_engine(&bench, async |client| {
-            let plan = client.plan("project", "demo").await;
-            let mut planned = steps_of(&plan, "image");
-            planned.sort();
-            assert_eq!(planned, own);
-            let mut left: Vec<String> = plan
-                .left
-                .iter()
-                .map(|left| left.resource.key.id.clone())
-                .collect();
-            left.retain(|id| open.contains(id));
-            left.sort();
-            assert_eq!(left, open);
-            for id in &open {
-                let says = plan.warnings.iter().find(|warning| warning.contains(id));
-                assert!(
-                    says.unwrap().contains("all projects may use it"),
-                    "{says:?}"
-                );
-            }
-            let id = client.delete("project", "demo").await;
-            client.until_gone(&id).await;
-            let plan = client.frozen_plan(&id).await;
-            let deletion = client.deletion(&id).await;
-            gone::domain::report::Line::without_a_step(&deletion, Some(&plan))
-        })
-        .await;
+#[tokio::test(start_paused = true)]
+async fn n19_private_and_shared_images_are_deleted_and_public_ones_stay_unless_included() {
+    let bench = Bench::new(1);
+    let demo = bench.demo_project();
+    let mut open = Vec::new();
+    let mut own = Vec::new();
+    for hidden in [false, true] {
+        open.extend(["public", "community"].map(|it| image(&bench, &demo, it, hidden)));
+        own.extend(["shared", "private"].map(|it| image(&bench, &demo, it, hidden)));
+    }
+    open.sort();
+    own.sort();
+    let left = with_engine(&bench, async |client| {
+        let plan = client.plan("project", "demo").await;
+        let mut planned = steps_of(&plan, "image");
+        planned.sort();
+        assert_eq!(planned, own);
+        let mut left: Vec<String> = plan
+            .left
+            .iter()
+            .map(|left| left.resource.key.id.clone())
+            .collect();
+        left.retain(|id| open.contains(id));
+        left.sort();
+        assert_eq!(left, open);
         for id in &open {
-            let line = left.iter().find(|line| line.resource.id == *id).unwrap();
-            assert!(line.message.starts_with("stays: it is"), "{line:?}");
-            assert_eq!(line.status, 424);
-            assert_eq!(
-                bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
-                200
+            let says = plan.warnings.iter().find(|warning| warning.contains(id));
+            assert!(
+                says.unwrap().contains("all projects may use it"),
+                "{says:?}"
             );
         }
-        for id in &own {
-            assert_eq!(
-                bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
-                404
-            );
-        }
-        with_engine(&bench, async |client| {
-            let id = client.delete_with("project", "demo", with_public()).await;
-            client.until_gone(&id).await;
-        })
-        .await;
-        for id in &open {
-            assert_eq!(
-                bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
-                404
-            );
-        }
-    });
-}
-
-#[test]
-fn n19_a_community_image_that_is_itself_the_target_is_deleted() {
-    paused(async {
-        let bench = Bench::new(1);
-        let demo = bench.demo_project();
-        let community = image(&bench, &demo, "community", false);
-        with_engine(&bench, async |client| {
-            let id = client.delete("image", "community-false").await;
-            client.until_gone(&id).await;
-        })
-        .await;
+        let id = client.delete("project", "demo").await;
+        client.until_gone(&id).await;
+        let plan = client.frozen_plan(&id).await;
+        let deletion = client.deletion(&id).await;
+        gone::domain::report::Line::without_a_step(&deletion, Some(&plan))
+    })
+    .await;
+    for id in &open {
+        let line = left.iter().find(|line| line.resource.id == *id).unwrap();
+        assert!(line.message.starts_with("stays: it is"), "{line:?}");
+        assert_eq!(line.status, 424);
         assert_eq!(
-            bench
-                .api("GET", &format!("/v2/images/{community}"), Value::Null)
-                .0,
+            bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
+            200
+        );
+    }
+    for id in &own {
+        assert_eq!(
+            bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
             404
         );
-    });
-}
-
-#[test]
-fn n19_an_external_network_stays_with_its_subnet_pool_and_address_scope() {
-    paused(async {
-        let bench = Bench::new(1);
-        let shop = project(&bench, "shop");
-        let scope = bench.create(
-            "address-scopes",
-            json!({ "name": "scope", "ip_version": 4, "project_id": shop }),
+    }
+    with_engine(&bench, async |client| {
+        let id = client.delete_with("project", "demo", with_public()).await;
+        client.until_gone(&id).await;
+    })
+    .await;
+    for id in &open {
+        assert_eq!(
+            bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
+            404
         );
-        let pool = bench.create(
-            "subnetpools",
-            json!({ "name": "pool", "prefixes": ["10.8.0.0/16"], "default_prefixlen": 24,
-                "address_scope_id": scope, "project_id": shop }),
-        );
-        let external = bench.create(
-            "networks",
-            json!({ "name": "ext", "router:external": true, "project_id": shop }),
-        );
-        let subnet = bench.create(
-            "subnets",
-            json!({ "network_id": external, "ip_version": 4, "subnetpool_id": pool, "project_id": shop }),
-        );
-        let inner = furnish(&bench, &shop);
-        with_engine(&bench, async |client| {
-            let plan = client.plan("project", "shop").await;
-            assert_eq!(plan.refused, []);
-            let left: Vec<&str> = plan
-                .left
-                .iter()
-                .map(|left| left.resource.key.id.as_str())
-                .collect();
-            for id in [&external, &subnet, &pool, &scope] {
-                assert!(left.contains(&id.as_str()), "{left:?}");
-                assert!(plan.steps.iter().all(|step| step.resource_id != *id));
-            }
-            let id = client.delete("project", "shop").await;
-            client.until_gone(&id).await;
-        })
-        .await;
-        assert!(!bench.exists("networks", &inner));
-        assert!(bench.exists("networks", &external) && bench.exists("subnets", &subnet));
-        assert!(bench.exists("subnetpools", &pool) && bench.exists("address-scopes", &scope));
-    });
-}
-
-#[test]
-fn n19_a_shared_network_stays_unless_public_resources_are_included() {
-    paused(async {
-        let bench = Bench::new(1);
-        let shop = project(&bench, "shop");
-        let shared = bench.create(
-            "networks",
-            json!({ "name": "all", "shared": true, "project_id": shop }),
-        );
-        let port = bench.create("ports", json!({ "network_id": shared, "project_id": shop }));
-        with_engine(&bench, async |client| {
-            let id = client.delete("project", "shop").await;
-            client.until_gone(&id).await;
-        })
-        .await;
-        assert!(bench.exists("networks", &shared) && !bench.exists("ports", &port));
-        with_engine(&bench, async |client| {
-            let id = client.delete_with("project", "shop", with_public()).await;
-            client.until_gone(&id).await;
-        })
-        .await;
-        assert!(!bench.exists("networks", &shared));
-    });
-}
-
-#[test]
-fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
-    for login in [Login::System, Login::Unscoped] {
-        paused(async {
-            let mut bench = Bench::new(1);
-            let demo = bench.demo_project();
-            furnish(&bench, &demo);
-            bench.login = login;
-            with_engine(&bench, async |client| {
-                for (kind, id_or_name) in [("project", demo.as_str()), ("network", "rest")] {
-                    let message = match client.try_delete(kind, id_or_name, cascade()).await {
-                        // The project itself is found, and its resources are not shown.
-                        Ok(id) => {
-                            let refused = client.until_refused(&id).await;
-                            assert_eq!(refused.refused[0].rule, RefusalRule::NotShown);
-                            refused.note
-                        }
-                        Err(ControlError::Auth { message }) => message,
-                        Err(other) => panic!("{login:?} {kind}: {other:?}"),
-                    };
-                    let names_the_reason = message.contains("has no project")
-                        || message.contains("the login has no project")
-                        || message.contains("not authorized");
-                    assert!(names_the_reason, "{message}");
-                }
-            })
-            .await;
-            assert_eq!(bench.writes().len(), 0);
-        });
     }
 }
 
-#[test]
-fn p09_the_doctor_names_each_service_that_shows_the_login_no_resources() {
-    paused(async {
-        let mut bench = Bench::new(1);
-        let doctor = async |bench: &Bench| {
-            let logins = log_in(&bench.cloud(), &bench.kinds).await;
-            logins.into_iter().next().unwrap().result
-        };
-        assert_eq!(doctor(&bench).await, Ok("admin in admin".to_owned()));
-        bench.faults(json!([{ "match": { "path": "/lbaas", "method": "GET" },
-            "action": { "status": 403, "message": "Policy does not allow this request to be performed." } }]));
-        let (class, why) = doctor(&bench).await.unwrap_err();
-        assert_eq!(class, ErrorClass::Auth);
-        assert!(why.contains("load-balancer_member"), "{why}");
-        bench.faults(json!([]));
-        bench.login = Login::System;
-        let (class, why) = doctor(&bench).await.unwrap_err();
-        assert_eq!(class, ErrorClass::Auth);
-        for service in ["image", "load-balancer", "network"] {
-            assert!(
-                why.contains(&format!("the {service} service shows it no resources")),
-                "{why}"
-            );
+#[tokio::test(start_paused = true)]
+async fn n19_a_community_image_that_is_itself_the_target_is_deleted() {
+    let bench = Bench::new(1);
+    let demo = bench.demo_project();
+    let community = image(&bench, &demo, "community", false);
+    with_engine(&bench, async |client| {
+        let id = client.delete("image", "community-false").await;
+        client.until_gone(&id).await;
+    })
+    .await;
+    assert_eq!(
+        bench
+            .api("GET", &format!("/v2/images/{community}"), Value::Null)
+            .0,
+        404
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn n19_an_external_network_stays_with_its_subnet_pool_and_address_scope() {
+    let bench = Bench::new(1);
+    let shop = project(&bench, "shop");
+    let scope = bench.create(
+        "address-scopes",
+        json!({ "name": "scope", "ip_version": 4, "project_id": shop }),
+    );
+    let pool = bench.create(
+        "subnetpools",
+        json!({ "name": "pool", "prefixes": ["10.8.0.0/16"], "default_prefixlen": 24,
+            "address_scope_id": scope, "project_id": shop }),
+    );
+    let external = bench.create(
+        "networks",
+        json!({ "name": "ext", "router:external": true, "project_id": shop }),
+    );
+    let subnet = bench.create(
+        "subnets",
+        json!({ "network_id": external, "ip_version": 4, "subnetpool_id": pool, "project_id": shop }),
+    );
+    let inner = furnish(&bench, &shop);
+    with_engine(&bench, async |client| {
+        let plan = client.plan("project", "shop").await;
+        assert_eq!(plan.refused, []);
+        let left: Vec<&str> = plan
+            .left
+            .iter()
+            .map(|left| left.resource.key.id.as_str())
+            .collect();
+        for id in [&external, &subnet, &pool, &scope] {
+            assert!(left.contains(&id.as_str()), "{left:?}");
+            assert!(plan.steps.iter().all(|step| step.resource_id != *id));
         }
-    });
+        let id = client.delete("project", "shop").await;
+        client.until_gone(&id).await;
+    })
+    .await;
+    assert!(!bench.exists("networks", &inner));
+    assert!(bench.exists("networks", &external) && bench.exists("subnets", &subnet));
+    assert!(bench.exists("subnetpools", &pool) && bench.exists("address-scopes", &scope));
 }
 
-#[test]
-fn i15_the_doctor_names_the_calls_that_access_rules_do_not_allow() {
-    paused(async {
-        let mut bench = Bench::new(1);
-        bench.login = Login::Credential;
-        let doctor = async |bench: &Bench| {
-            let logins = log_in(&bench.cloud(), &bench.kinds).await;
-            logins.into_iter().next().unwrap().result
-        };
-        assert_eq!(doctor(&bench).await, Ok("admin in admin".to_owned()));
-        bench.access_rules(json!([
-            { "service": "network", "method": "GET", "path": "/v2.0/**" },
-            { "service": "image", "method": "GET", "path": "/v2/*" },
-        ]));
-        let (class, why) = doctor(&bench).await.unwrap_err();
-        assert_eq!(class, ErrorClass::Auth);
-        let missing =
-            "the access rules of the application credential \"practice\" do not allow GET";
-        assert!(why.contains(missing), "{why}");
-        assert!(why.contains("of the load-balancer service"), "{why}");
-        assert!(!why.contains("of the network service"), "{why}");
-        assert!(!why.contains("of the image service"), "{why}");
-        bench.access_rules(Value::Null);
-        assert_eq!(doctor(&bench).await, Ok("admin in admin".to_owned()));
-    });
+#[tokio::test(start_paused = true)]
+async fn n19_a_shared_network_stays_unless_public_resources_are_included() {
+    let bench = Bench::new(1);
+    let shop = project(&bench, "shop");
+    let shared = bench.create(
+        "networks",
+        json!({ "name": "all", "shared": true, "project_id": shop }),
+    );
+    let port = bench.create("ports", json!({ "network_id": shared, "project_id": shop }));
+    with_engine(&bench, async |client| {
+        let id = client.delete("project", "shop").await;
+        client.until_gone(&id).await;
+    })
+    .await;
+    assert!(bench.exists("networks", &shared) && !bench.exists("ports", &port));
+    with_engine(&bench, async |client| {
+        let id = client.delete_with("project", "shop", with_public()).await;
+        client.until_gone(&id).await;
+    })
+    .await;
+    assert!(!bench.exists("networks", &shared));
 }
 
-#[test]
-fn n19_a_member_may_delete_the_members_own_project_by_name() {
-    paused(async {
+#[tokio::test(start_paused = true)]
+async fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
+    for login in [Login::System, Login::Unscoped] {
         let mut bench = Bench::new(1);
         let demo = bench.demo_project();
-        let (_, made) = bench.api_as(
-            "demo",
-            "POST",
-            "/v2.0/networks",
-            json!({ "network": { "name": "mine" } }),
+        furnish(&bench, &demo);
+        bench.login = login;
+        with_engine(&bench, async |client| {
+            for (kind, id_or_name) in [("project", demo.as_str()), ("network", "rest")] {
+                let message = match client.try_delete(kind, id_or_name, cascade()).await {
+                    // The project itself is found, and its resources are not shown.
+                    Ok(id) => {
+                        let refused = client.until_refused(&id).await;
+                        assert_eq!(refused.refused[0].rule, RefusalRule::NotShown);
+                        refused.note
+                    }
+                    Err(ControlError::Auth { message }) => message,
+                    Err(other) => panic!("{login:?} {kind}: {other:?}"),
+                };
+                let names_the_reason = message.contains("has no project")
+                    || message.contains("the login has no project")
+                    || message.contains("not authorized");
+                assert!(names_the_reason, "{message}");
+            }
+        })
+        .await;
+        assert_eq!(bench.writes().len(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p09_the_doctor_names_each_service_that_shows_the_login_no_resources() {
+    let mut bench = Bench::new(1);
+    let doctor = async |bench: &Bench| {
+        let logins = log_in(&bench.cloud(), &bench.kinds).await;
+        logins.into_iter().next().unwrap().result
+    };
+    assert_eq!(doctor(&bench).await, Ok("admin in admin".to_owned()));
+    bench.faults(json!([{ "match": { "path": "/lbaas", "method": "GET" },
+        "action": { "status": 403, "message": "Policy does not allow this request to be performed." } }]));
+    let (class, why) = doctor(&bench).await.unwrap_err();
+    assert_eq!(class, ErrorClass::Auth);
+    assert!(why.contains("load-balancer_member"), "{why}");
+    bench.faults(json!([]));
+    bench.login = Login::System;
+    let (class, why) = doctor(&bench).await.unwrap_err();
+    assert_eq!(class, ErrorClass::Auth);
+    for service in ["image", "load-balancer", "network"] {
+        assert!(
+            why.contains(&format!("the {service} service shows it no resources")),
+            "{why}"
         );
-        bench.login = Login::Member;
-        with_engine(&bench, async |client| {
-            let names: Vec<Value> = projects(&client).await;
-            assert_eq!(names.len(), 1, "{names:?}");
-            assert_eq!(names[0]["name"], "demo");
-            let id = client.delete("project", "demo").await;
-            client.until_gone(&id).await;
-            let other = client.try_delete("project", "admin", cascade()).await;
-            assert!(matches!(other, Err(ControlError::Auth { .. })), "{other:?}");
-        })
-        .await;
-        assert!(!bench.exists("networks", made["network"]["id"].as_str().unwrap()));
-        assert_eq!(rows_of(&bench, "networks", &demo), 0);
-    });
+    }
 }
 
-#[test]
-fn a_bare_list_of_projects_asks_only_keystone() {
-    paused(async {
-        let bench = Bench::new(1);
-        with_engine(&bench, async |client| {
-            let before = bench.sent().len();
-            let bare = query::Resources {
-                bare: true,
-                ..query::Resources::default()
-            };
-            let rows = listed(&client, bare).await;
-            let sent = bench.sent().split_off(before);
-            assert!(rows.iter().any(|row| row["name"] == "demo"), "{rows:?}");
-            assert!(rows.iter().all(|row| row["resources"].is_null()));
-            assert!(sent.iter().all(|it| it.path.contains("/v3/")), "{sent:?}");
-            assert!(
-                projects(&client)
-                    .await
-                    .iter()
-                    .all(|row| row["resources"].is_u64())
-            );
-        })
-        .await;
-    });
+#[tokio::test(start_paused = true)]
+async fn i15_the_doctor_names_the_calls_that_access_rules_do_not_allow() {
+    let mut bench = Bench::new(1);
+    bench.login = Login::Credential;
+    let doctor = async |bench: &Bench| {
+        let logins = log_in(&bench.cloud(), &bench.kinds).await;
+        logins.into_iter().next().unwrap().result
+    };
+    assert_eq!(doctor(&bench).await, Ok("admin in admin".to_owned()));
+    bench.access_rules(json!([
+        { "service": "network", "method": "GET", "path": "/v2.0/**" },
+        { "service": "image", "method": "GET", "path": "/v2/*" },
+    ]));
+    let (class, why) = doctor(&bench).await.unwrap_err();
+    assert_eq!(class, ErrorClass::Auth);
+    let missing = "the access rules of the application credential \"practice\" do not allow GET";
+    assert!(why.contains(missing), "{why}");
+    assert!(why.contains("of the load-balancer service"), "{why}");
+    assert!(!why.contains("of the network service"), "{why}");
+    assert!(!why.contains("of the image service"), "{why}");
+    bench.access_rules(Value::Null);
+    assert_eq!(doctor(&bench).await, Ok("admin in admin".to_owned()));
 }
 
-#[test]
-fn n19_a_project_that_keystone_no_longer_knows_is_listed_and_emptied() {
-    paused(async {
-        let bench = Bench::new(1);
-        let dead = project(&bench, "defunct");
-        furnish(&bench, &dead);
-        assert_eq!(rows_of(&bench, "security-groups", &dead), 1);
-        let (status, _) = bench.api("DELETE", &format!("/v3/projects/{dead}"), Value::Null);
-        assert_eq!(status, 204);
-        with_engine(&bench, async |client| {
-            let listed = projects(&client).await;
-            let found = listed
+#[tokio::test(start_paused = true)]
+async fn n19_a_member_may_delete_the_members_own_project_by_name() {
+    let mut bench = Bench::new(1);
+    let demo = bench.demo_project();
+    let (_, made) = bench.api_as(
+        "demo",
+        "POST",
+        "/v2.0/networks",
+        json!({ "network": { "name": "mine" } }),
+    );
+    bench.login = Login::Member;
+    with_engine(&bench, async |client| {
+        let names: Vec<Value> = projects(&client).await;
+        assert_eq!(names.len(), 1, "{names:?}");
+        assert_eq!(names[0]["name"], "demo");
+        let id = client.delete("project", "demo").await;
+        client.until_gone(&id).await;
+        let other = client.try_delete("project", "admin", cascade()).await;
+        assert!(matches!(other, Err(ControlError::Auth { .. })), "{other:?}");
+    })
+    .await;
+    assert!(!bench.exists("networks", made["network"]["id"].as_str().unwrap()));
+    assert_eq!(rows_of(&bench, "networks", &demo), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bare_list_of_projects_asks_only_keystone() {
+    let bench = Bench::new(1);
+    with_engine(&bench, async |client| {
+        let before = bench.sent().len();
+        let bare = query::Resources {
+            bare: true,
+            ..query::Resources::default()
+        };
+        let rows = listed(&client, bare).await;
+        let sent = bench.sent().split_off(before);
+        assert!(rows.iter().any(|row| row["name"] == "demo"), "{rows:?}");
+        assert!(rows.iter().all(|row| row["resources"].is_null()));
+        assert!(sent.iter().all(|it| it.path.contains("/v3/")), "{sent:?}");
+        assert!(
+            projects(&client)
+                .await
                 .iter()
-                .find(|row| row["id"] == dead.as_str())
-                .unwrap();
-            assert_eq!(found["note"], "Keystone does not know it any more");
-            assert_eq!(found["counts"]["network"], 1);
-            assert_eq!(found["counts"]["security_group"], 1);
-            assert_eq!(found["resources"], 5);
-            let unknown = listed.iter().filter(|row| row["unknown"] == true);
-            assert_eq!(unknown.count(), 1, "{listed:?}");
-
-            let id = client.delete("project", &dead).await;
-            client.until_gone(&id).await;
-            let listed = projects(&client).await;
-            assert!(listed.iter().all(|row| row["id"] != dead.as_str()));
-            let again = client.try_delete("project", &dead, cascade()).await;
-            assert!(
-                matches!(again, Err(ControlError::NotFound { .. })),
-                "{again:?}"
-            );
-        })
-        .await;
-        // The default group is gone, too: a list by gone must not make Neutron create it again.
-        for collection in ["networks", "subnets", "ports", "security-groups"] {
-            assert_eq!(rows_of(&bench, collection, &dead), 0, "{collection}");
-        }
-    });
-}
-
-#[test]
-fn p01_an_approved_plan_whose_project_or_network_has_vanished_is_drift() {
-    paused(async {
-        let bench = Bench::new(1);
-        let shop = project(&bench, "shop");
-        let network = furnish(&bench, &shop);
-        with_engine(&bench, async |client| {
-            let of_network = client.plan("network", &network).await.hash.clone();
-            let of_project = client.plan("project", "shop").await.hash.clone();
-            bench.api("DELETE", &format!("/v3/projects/{shop}"), Value::Null);
-            for port in bench.rows("ports") {
-                let id = port["id"].as_str().unwrap();
-                bench.api("DELETE", &format!("/v2.0/ports/{id}"), Value::Null);
-            }
-            bench.api("DELETE", &format!("/v2.0/networks/{network}"), Value::Null);
-            for hash in [of_network, of_project] {
-                let id = client.delete_plan(&hash).await;
-                let refused = client.until_refused(&id).await.refused;
-                assert_eq!(refused[0].rule, RefusalRule::Drift, "{refused:?}");
-            }
-        })
-        .await;
-    });
-}
-
-#[test]
-fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
-    paused(async {
-        let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
-        let shop = project(&bench, "shop");
-        furnish(&bench, &shop);
-        let (status, answer) = bench.api_at(
-            "RegionTwo",
-            "POST",
-            "/v2.0/networks",
-            json!({ "network": { "name": "far", "project_id": shop } }),
+                .all(|row| row["resources"].is_u64())
         );
-        assert_eq!(status, 201, "{answer}");
-        let golden = image(&bench, &shop, "public", false);
-        with_engine(&bench, async |client| {
-            // A request for one region leaves out the other one.
-            let one = client
-                .try_delete("project", "shop@envvars/RegionOne", with_project())
-                .await;
-            let refused = client.until_refused(&one.unwrap()).await;
-            assert!(
-                refused
-                    .note
-                    .contains("but the request leaves out envvars/RegionTwo"),
-                "{refused:?}"
-            );
-            let id = client.delete_with("project", "shop", with_project()).await;
-            let refused = client.until_refused(&id).await.refused;
-            assert!(
-                refused[0].reason.contains("would not be empty"),
-                "{refused:?}"
-            );
-            assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, golden);
+    })
+    .await;
+}
 
-            let all = PlanOptions {
-                include_public: true,
-                ..with_project()
-            };
-            let id = client.delete_with("project", "shop", all).await;
-            assert_eq!(client.until_gone(&id).await.state, DeletionState::Gone);
-        })
-        .await;
-        let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
-        assert_eq!(status, 404);
-        let writes = bench.writes();
-        let of_project = |sent: &crate::harness::SentRequest| sent.path.contains("/projects/");
-        let deleted: Vec<_> = writes.iter().filter(|sent| of_project(sent)).collect();
-        assert_eq!(deleted.len(), 1, "{:?}", writes.last());
-        assert!(of_project(writes.last().unwrap()), "{:?}", writes.last());
-        assert_eq!(rows_of(&bench, "security-groups", &shop), 0);
-    });
+#[tokio::test(start_paused = true)]
+async fn n19_a_project_that_keystone_no_longer_knows_is_listed_and_emptied() {
+    let bench = Bench::new(1);
+    let dead = project(&bench, "defunct");
+    furnish(&bench, &dead);
+    assert_eq!(rows_of(&bench, "security-groups", &dead), 1);
+    let (status, _) = bench.api("DELETE", &format!("/v3/projects/{dead}"), Value::Null);
+    assert_eq!(status, 204);
+    with_engine(&bench, async |client| {
+        let listed = projects(&client).await;
+        let found = listed
+            .iter()
+            .find(|row| row["id"] == dead.as_str())
+            .unwrap();
+        assert_eq!(found["note"], "Keystone does not know it any more");
+        assert_eq!(found["counts"]["network"], 1);
+        assert_eq!(found["counts"]["security_group"], 1);
+        assert_eq!(found["resources"], 5);
+        let unknown = listed.iter().filter(|row| row["unknown"] == true);
+        assert_eq!(unknown.count(), 1, "{listed:?}");
+
+        let id = client.delete("project", &dead).await;
+        client.until_gone(&id).await;
+        let listed = projects(&client).await;
+        assert!(listed.iter().all(|row| row["id"] != dead.as_str()));
+        let again = client.try_delete("project", &dead, cascade()).await;
+        assert!(
+            matches!(again, Err(ControlError::NotFound { .. })),
+            "{again:?}"
+        );
+    })
+    .await;
+    // The default group is gone, too: a list by gone must not make Neutron create it again.
+    for collection in ["networks", "subnets", "ports", "security-groups"] {
+        assert_eq!(rows_of(&bench, collection, &dead), 0, "{collection}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p01_an_approved_plan_whose_project_or_network_has_vanished_is_drift() {
+    let bench = Bench::new(1);
+    let shop = project(&bench, "shop");
+    let network = furnish(&bench, &shop);
+    with_engine(&bench, async |client| {
+        let of_network = client.plan("network", &network).await.hash.clone();
+        let of_project = client.plan("project", "shop").await.hash.clone();
+        bench.api("DELETE", &format!("/v3/projects/{shop}"), Value::Null);
+        for port in bench.rows("ports") {
+            let id = port["id"].as_str().unwrap();
+            bench.api("DELETE", &format!("/v2.0/ports/{id}"), Value::Null);
+        }
+        bench.api("DELETE", &format!("/v2.0/networks/{network}"), Value::Null);
+        for hash in [of_network, of_project] {
+            let id = client.delete_plan(&hash).await;
+            let refused = client.until_refused(&id).await.refused;
+            assert_eq!(refused[0].rule, RefusalRule::Drift, "{refused:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
+    let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
+    let shop = project(&bench, "shop");
+    furnish(&bench, &shop);
+    let (status, answer) = bench.api_at(
+        "RegionTwo",
+        "POST",
+        "/v2.0/networks",
+        json!({ "network": { "name": "far", "project_id": shop } }),
+    );
+    assert_eq!(status, 201, "{answer}");
+    let golden = image(&bench, &shop, "public", false);
+    with_engine(&bench, async |client| {
+        // A request for one region leaves out the other one.
+        let one = client
+            .try_delete("project", "shop@envvars/RegionOne", with_project())
+            .await;
+        let refused = client.until_refused(&one.unwrap()).await;
+        assert!(
+            refused
+                .note
+                .contains("but the request leaves out envvars/RegionTwo"),
+            "{refused:?}"
+        );
+        let id = client.delete_with("project", "shop", with_project()).await;
+        let refused = client.until_refused(&id).await.refused;
+        assert!(
+            refused[0].reason.contains("would not be empty"),
+            "{refused:?}"
+        );
+        assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, golden);
+
+        let all = PlanOptions {
+            include_public: true,
+            ..with_project()
+        };
+        let id = client.delete_with("project", "shop", all).await;
+        assert_eq!(client.until_gone(&id).await.state, DeletionState::Gone);
+    })
+    .await;
+    let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
+    assert_eq!(status, 404);
+    let writes = bench.writes();
+    let of_project = |sent: &crate::harness::SentRequest| sent.path.contains("/projects/");
+    let deleted: Vec<_> = writes.iter().filter(|sent| of_project(sent)).collect();
+    assert_eq!(deleted.len(), 1, "{:?}", writes.last());
+    assert!(of_project(writes.last().unwrap()), "{:?}", writes.last());
+    assert_eq!(rows_of(&bench, "security-groups", &shop), 0);
 }
 
 /// The login has no identity any more: Keystone answers each of its calls that the project does not exist.
-#[test]
-fn n19_i13_the_logins_own_project_is_confirmed_gone_by_keystones_answers() {
-    paused(async {
-        let bench = Bench::new(1);
-        with_engine(&bench, async |client| {
-            for (project, is_the_logins) in [("admin", true), ("demo", false)] {
-                let plan = client.plan_with("project", project, with_project()).await;
-                let mut warnings = plan.warnings.iter();
-                let warns = warnings.any(|it| it.contains("can no longer sign in to"));
-                assert_eq!(warns, is_the_logins, "{project}: {:?}", plan.warnings);
-            }
-            let id = client.delete_with("project", "admin", with_project()).await;
-            assert_eq!(client.until_gone(&id).await.state, DeletionState::Gone);
-        })
-        .await;
-        let writes = bench.writes();
-        let last = writes.last().unwrap();
-        assert!(last.path.contains("/projects/"), "{last:?}");
-    });
+#[tokio::test(start_paused = true)]
+async fn n19_i13_the_logins_own_project_is_confirmed_gone_by_keystones_answers() {
+    let bench = Bench::new(1);
+    with_engine(&bench, async |client| {
+        for (project, is_the_logins) in [("admin", true), ("demo", false)] {
+            let plan = client.plan_with("project", project, with_project()).await;
+            let mut warnings = plan.warnings.iter();
+            let warns = warnings.any(|it| it.contains("can no longer sign in to"));
+            assert_eq!(warns, is_the_logins, "{project}: {:?}", plan.warnings);
+        }
+        let id = client.delete_with("project", "admin", with_project()).await;
+        assert_eq!(client.until_gone(&id).await.state, DeletionState::Gone);
+    })
+    .await;
+    let writes = bench.writes();
+    let last = writes.last().unwrap();
+    assert!(last.path.contains("/projects/"), "{last:?}");
 }
 
-#[test]
-fn n19_a_project_with_a_child_project_and_a_domain_are_refused_before_any_write() {
-    paused(async {
-        let bench = Bench::new(1);
-        let shop = project(&bench, "shop");
-        furnish(&bench, &shop);
-        let till = project_with(&bench, json!({ "name": "till", "parent_id": shop }));
-        let domain = project_with(&bench, json!({ "name": "retail", "is_domain": true }));
-        with_engine(&bench, async |client| {
-            let id = client.delete_with("project", "shop", with_project()).await;
-            let refused = client.until_refused(&id).await.refused;
-            assert_eq!(refused.len(), 1, "{refused:?}");
-            let why = format!("project till ({till}) is below it");
-            assert!(refused[0].reason.contains(&why), "{refused:?}");
-            assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, till);
+#[tokio::test(start_paused = true)]
+async fn n19_a_project_with_a_child_project_and_a_domain_are_refused_before_any_write() {
+    let bench = Bench::new(1);
+    let shop = project(&bench, "shop");
+    furnish(&bench, &shop);
+    let till = project_with(&bench, json!({ "name": "till", "parent_id": shop }));
+    let domain = project_with(&bench, json!({ "name": "retail", "is_domain": true }));
+    with_engine(&bench, async |client| {
+        let id = client.delete_with("project", "shop", with_project()).await;
+        let refused = client.until_refused(&id).await.refused;
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        let why = format!("project till ({till}) is below it");
+        assert!(refused[0].reason.contains(&why), "{refused:?}");
+        assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, till);
 
-            let id = client.delete_with("project", &domain, with_project()).await;
-            let refused = client.until_refused(&id).await.refused;
-            assert_eq!(refused.len(), 1, "{refused:?}");
-            let reason = &refused[0].reason;
-            assert!(reason.contains("project retail"), "{reason}");
-            assert!(reason.contains("it is a domain"), "{reason}");
+        let id = client.delete_with("project", &domain, with_project()).await;
+        let refused = client.until_refused(&id).await.refused;
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        let reason = &refused[0].reason;
+        assert!(reason.contains("project retail"), "{reason}");
+        assert!(reason.contains("it is a domain"), "{reason}");
 
-            // The resources of a project may be deleted while it has child projects.
-            assert_eq!(client.plan("project", "shop").await.refused, []);
-        })
-        .await;
-        assert_eq!(bench.writes().len(), 0, "{:?}", bench.writes());
-    });
+        // The resources of a project may be deleted while it has child projects.
+        assert_eq!(client.plan("project", "shop").await.refused, []);
+    })
+    .await;
+    assert_eq!(bench.writes().len(), 0, "{:?}", bench.writes());
 }
 
-#[test]
-fn n19_the_keystone_project_stays_if_gone_has_no_kinds_for_an_extension() {
-    paused(async {
-        let mut bench = Bench::new(1);
-        let shop = project(&bench, "shop");
-        bench.kinds = Arc::new(
-            gone::cloud::load_kinds(&[Source {
-                file: "more.toml".into(),
-                text: "service = \"network\"\n[not_covered]\nextensions = { external-net = \"kites\" }\n[kind]\n".into(),
-            }])
-            .unwrap(),
+#[tokio::test(start_paused = true)]
+async fn n19_the_keystone_project_stays_if_gone_has_no_kinds_for_an_extension() {
+    let mut bench = Bench::new(1);
+    let shop = project(&bench, "shop");
+    bench.kinds = Arc::new(
+        gone::cloud::load_kinds(&[Source {
+            file: "more.toml".into(),
+            text: "service = \"network\"\n[not_covered]\nextensions = { external-net = \"kites\" }\n[kind]\n".into(),
+        }])
+        .unwrap(),
+    );
+    with_engine(&bench, async |client| {
+        let id = client.delete_with("project", "shop", with_project()).await;
+        let refused = client.until_refused(&id).await.refused;
+        assert!(refused[0].reason.contains("kites"), "{refused:?}");
+        // It is only a warning if the Keystone project stays.
+        let plan = client.plan("project", "shop").await;
+        assert_eq!(plan.refused, []);
+    })
+    .await;
+    let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
+    assert_eq!(status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n19_a_service_that_refuses_its_lists_blocks_only_the_plans_that_need_it() {
+    let mut bench = Bench::new(1);
+    let demo = bench.demo_project();
+    let made = bench.seed(
+        json!({ "project": "demo", "networks": 2, "ports_per_network": 1,
+        "load_balancers": 1 }),
+    );
+    let balancer = made["load_balancers"][0].as_str().unwrap();
+    bench.login = Login::Member;
+    bench.faults(json!([{ "match": { "kind": "load_balancer", "method": "GET" },
+        "action": { "status": 403, "message": "Policy does not allow this request to be performed." } }]));
+    let ports = bench.rows("ports");
+    let vip = ports
+        .iter()
+        .find(|port| port["device_owner"] == "Octavia")
+        .unwrap();
+    let networks = made["networks"].as_array().unwrap();
+    let free = networks
+        .iter()
+        .find(|it| **it != vip["network_id"])
+        .unwrap();
+    with_engine(&bench, async |client| {
+        let plan = client.plan("network", free.as_str().unwrap()).await;
+        assert_eq!(plan.refused, []);
+        let says = |warning: &&String| {
+            warning.contains("not looked at: load_balancer")
+                && warning.contains("load-balancer_member")
+        };
+        assert!(
+            plan.warnings.iter().any(|it| says(&it)),
+            "{:?}",
+            plan.warnings
         );
-        with_engine(&bench, async |client| {
-            let id = client.delete_with("project", "shop", with_project()).await;
-            let refused = client.until_refused(&id).await.refused;
-            assert!(refused[0].reason.contains("kites"), "{refused:?}");
-            // It is only a warning if the Keystone project stays.
-            let plan = client.plan("project", "shop").await;
-            assert_eq!(plan.refused, []);
-        })
-        .await;
-        let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
-        assert_eq!(status, 200);
-    });
-}
 
-#[test]
-fn n19_a_service_that_refuses_its_lists_blocks_only_the_plans_that_need_it() {
-    paused(async {
-        let mut bench = Bench::new(1);
-        let demo = bench.demo_project();
-        let made = bench.seed(
-            json!({ "project": "demo", "networks": 2, "ports_per_network": 1,
-            "load_balancers": 1 }),
+        let plan = client
+            .plan("network", vip["network_id"].as_str().unwrap())
+            .await;
+        let refusal = &plan.refused[0];
+        assert_eq!(refusal.resource.key.id, vip["id"].as_str().unwrap());
+        assert!(
+            refusal
+                .reason
+                .contains("the load-balancer service does not show"),
+            "{refusal:?}"
         );
-        let balancer = made["load_balancers"][0].as_str().unwrap();
-        bench.login = Login::Member;
-        bench.faults(json!([{ "match": { "kind": "load_balancer", "method": "GET" },
-            "action": { "status": 403, "message": "Policy does not allow this request to be performed." } }]));
-        let ports = bench.rows("ports");
-        let vip = ports
-            .iter()
-            .find(|port| port["device_owner"] == "Octavia")
-            .unwrap();
-        let networks = made["networks"].as_array().unwrap();
-        let free = networks
-            .iter()
-            .find(|it| **it != vip["network_id"])
-            .unwrap();
-        with_engine(&bench, async |client| {
-            let plan = client.plan("network", free.as_str().unwrap()).await;
-            assert_eq!(plan.refused, []);
-            let says = |warning: &&String| {
-                warning.contains("not looked at: load_balancer")
-                    && warning.contains("load-balancer_member")
-            };
-            assert!(
-                plan.warnings.iter().any(|it| says(&it)),
-                "{:?}",
-                plan.warnings
-            );
 
-            let plan = client
-                .plan("network", vip["network_id"].as_str().unwrap())
-                .await;
-            let refusal = &plan.refused[0];
-            assert_eq!(refusal.resource.key.id, vip["id"].as_str().unwrap());
-            assert!(
-                refusal
-                    .reason
-                    .contains("the load-balancer service does not show"),
-                "{refusal:?}"
-            );
-
-            // For a project each service must show its resources.
-            let refused = client.try_delete("project", &demo, cascade()).await;
-            match refused {
-                Ok(id) => {
-                    let refused = client.until_refused(&id).await;
-                    assert!(refused.note.contains("load-balancer_member"), "{refused:?}");
-                }
-                Err(error) => panic!("{error:?}"),
+        // For a project each service must show its resources.
+        let refused = client.try_delete("project", &demo, cascade()).await;
+        match refused {
+            Ok(id) => {
+                let refused = client.until_refused(&id).await;
+                assert!(refused.note.contains("load-balancer_member"), "{refused:?}");
             }
-        })
-        .await;
-        bench.faults(json!([]));
-        let path = format!("/v2.0/lbaas/loadbalancers/{balancer}");
-        assert_eq!(bench.api("GET", &path, Value::Null).0, 200);
-    });
+            Err(error) => panic!("{error:?}"),
+        }
+    })
+    .await;
+    bench.faults(json!([]));
+    let path = format!("/v2.0/lbaas/loadbalancers/{balancer}");
+    assert_eq!(bench.api("GET", &path, Value::Null).0, 200);
 }

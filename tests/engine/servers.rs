@@ -108,76 +108,70 @@ async fn wait_for_services() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
-#[test]
-fn story_8_n20_a_project_of_servers_and_volumes_is_emptied_without_a_premature_call() {
+#[tokio::test(start_paused = true)]
+async fn story_8_n20_a_project_of_servers_and_volumes_is_emptied_without_a_premature_call() {
     for login in [Login::Member, Login::Admin] {
-        paused(async {
-            let mut bench = Bench::new(1);
-            bench.login = login;
-            let [first, _] = bench.create_machines(["first", "second"]).await;
-            bench.create_copies(&first.volume).await;
-            assert_eq!(bench.remaining_rows().len(), 7);
-            with_engine(&bench, async |client| {
-                let id = client.delete("project", "demo").await;
-                client.until_gone(&id).await;
-            })
-            .await;
-            assert_eq!(bench.remaining_rows(), Vec::<String>::new());
-            bench.assert_no_premature_call();
-            let ports = bench.rows("ports");
-            assert!(ports.is_empty(), "{ports:?}");
-        });
-    }
-}
-
-#[test]
-fn n04_the_servers_of_a_network_are_deleted_only_if_the_caller_asks() {
-    for (login, with_servers) in [
-        (Login::Member, true),
-        (Login::Admin, true),
-        (Login::Admin, false),
-    ] {
-        paused(async {
-            let mut bench = Bench::new(1);
-            bench.login = login;
-            let [machine] = bench.create_machines(["only"]).await;
-            let options = PlanOptions {
-                cascade: true,
-                with_servers,
-                ..PlanOptions::default()
-            };
-            with_engine(&bench, async |client| {
-                let id = client.delete_with("network", "inside", options).await;
-                client.until_gone(&id).await;
-            })
-            .await;
-            let left = bench.remaining_rows();
-            assert_eq!(left.len(), if with_servers { 1 } else { 2 }, "{left:?}");
-            assert!(left.iter().any(|row| row.contains(&machine.volume)));
-            let network = bench.rows("networks");
-            assert!(network.is_empty(), "{network:?}");
-        });
-    }
-}
-
-#[test]
-fn p04_a_locked_server_refuses_the_deletion_of_its_project_before_any_write() {
-    paused(async {
-        let bench = Bench::new(1);
-        let [open, locked] = bench.create_machines(["open", "locked"]).await;
-        let lock = json!({ "lock": { "locked_reason": "ask Eve" } });
-        bench.act_on_server(&locked.server, lock);
+        let mut bench = Bench::new(1);
+        bench.login = login;
+        let [first, _] = bench.create_machines(["first", "second"]).await;
+        bench.create_copies(&first.volume).await;
+        assert_eq!(bench.remaining_rows().len(), 7);
         with_engine(&bench, async |client| {
-            let id = client.delete("project", "demo").await;
-            client.until_refused(&id).await;
-            assert!(bench.writes_to(&open.server).is_empty());
-            bench.act_on_server(&locked.server, json!({ "unlock": null }));
             let id = client.delete("project", "demo").await;
             client.until_gone(&id).await;
         })
         .await;
         assert_eq!(bench.remaining_rows(), Vec::<String>::new());
-    });
+        bench.assert_no_premature_call();
+        let ports = bench.rows("ports");
+        assert!(ports.is_empty(), "{ports:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn n04_the_servers_of_a_network_are_deleted_only_if_the_caller_asks() {
+    for (login, with_servers) in [
+        (Login::Member, true),
+        (Login::Admin, true),
+        (Login::Admin, false),
+    ] {
+        let mut bench = Bench::new(1);
+        bench.login = login;
+        let [machine] = bench.create_machines(["only"]).await;
+        let options = PlanOptions {
+            cascade: true,
+            with_servers,
+            ..PlanOptions::default()
+        };
+        with_engine(&bench, async |client| {
+            let id = client.delete_with("network", "inside", options).await;
+            client.until_gone(&id).await;
+        })
+        .await;
+        let left = bench.remaining_rows();
+        assert_eq!(left.len(), if with_servers { 1 } else { 2 }, "{left:?}");
+        assert!(left.iter().any(|row| row.contains(&machine.volume)));
+        let network = bench.rows("networks");
+        assert!(network.is_empty(), "{network:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p04_a_locked_server_refuses_the_deletion_of_its_project_before_any_write() {
+    let bench = Bench::new(1);
+    let [open, locked] = bench.create_machines(["open", "locked"]).await;
+    let lock = json!({ "lock": { "locked_reason": "ask Eve" } });
+    bench.act_on_server(&locked.server, lock);
+    with_engine(&bench, async |client| {
+        let id = client.delete("project", "demo").await;
+        client.until_refused(&id).await;
+        assert!(bench.writes_to(&open.server).is_empty());
+        bench.act_on_server(&locked.server, json!({ "unlock": null }));
+        let id = client.delete("project", "demo").await;
+        client.until_gone(&id).await;
+    })
+    .await;
+    assert_eq!(bench.remaining_rows(), Vec::<String>::new());
 }
 
 /// Asserts that the hanging server delays its own volume and nothing of the other server.
@@ -197,55 +191,51 @@ async fn assert_only_the_hanging_server_waits(client: &Client, id: &str, machine
     assert!(delayed.all(|step| step.state != StepState::Gone));
 }
 
-#[test]
-fn i12_n12_a_hanging_server_delays_only_its_own_volume_and_ends_stuck() {
-    paused(async {
-        let bench = Bench::new(1);
-        let machines = bench.create_machines(["well", "hanging"]).await;
-        let hanging = &machines[1].server;
-        bench.faults(
-            json!([{ "match": { "method": "DELETE", "kind": "server", "id": hanging },
-            "action": { "ends_in": "never" } }]),
-        );
-        with_engine(&bench, async |client| {
-            let id = client.delete("project", "demo").await;
-            assert_only_the_hanging_server_waits(&client, &id, &machines).await;
-            client.until_state(&id, DeletionState::Stuck).await;
-            let step = client.step_of(&id, hanging).await;
-            assert_eq!(step.state, StepState::Stuck);
-            // An operator fences the host, and sets the state of the server in Nova.
-            bench.faults(json!([]));
-            let reset = json!({ "os-resetState": { "state": "error" } });
-            bench.act_on_server(hanging, reset);
-            client.retry(&id).await;
-            client.until_state(&id, DeletionState::Gone).await;
-        })
-        .await;
-        assert_eq!(bench.remaining_rows(), Vec::<String>::new());
-        bench.assert_no_premature_call();
-    });
+#[tokio::test(start_paused = true)]
+async fn i12_n12_a_hanging_server_delays_only_its_own_volume_and_ends_stuck() {
+    let bench = Bench::new(1);
+    let machines = bench.create_machines(["well", "hanging"]).await;
+    let hanging = &machines[1].server;
+    bench.faults(
+        json!([{ "match": { "method": "DELETE", "kind": "server", "id": hanging },
+        "action": { "ends_in": "never" } }]),
+    );
+    with_engine(&bench, async |client| {
+        let id = client.delete("project", "demo").await;
+        assert_only_the_hanging_server_waits(&client, &id, &machines).await;
+        client.until_state(&id, DeletionState::Stuck).await;
+        let step = client.step_of(&id, hanging).await;
+        assert_eq!(step.state, StepState::Stuck);
+        // An operator fences the host, and sets the state of the server in Nova.
+        bench.faults(json!([]));
+        let reset = json!({ "os-resetState": { "state": "error" } });
+        bench.act_on_server(hanging, reset);
+        client.retry(&id).await;
+        client.until_state(&id, DeletionState::Gone).await;
+    })
+    .await;
+    assert_eq!(bench.remaining_rows(), Vec::<String>::new());
+    bench.assert_no_premature_call();
 }
 
-#[test]
-fn i06_a_server_that_ends_in_error_and_a_volume_that_is_put_back_are_deleted_later() {
-    paused(async {
-        let bench = Bench::new(1);
-        bench.create_machines(["only"]).await;
-        let once = |kind: &str, end: &str| {
-            json!({ "match": { "method": "DELETE", "kind": kind }, "times": 2,
-                "action": { "ends_in": end } })
-        };
-        bench.faults(json!([once("server", "error"), once("volume", "put_back")]));
-        with_engine(&bench, async |client| {
-            let id = client.delete("project", "demo").await;
-            client.until_gone(&id).await;
-            let server = client.step(&id, "server").await;
-            assert!(server.attempts > 1, "{server:?}");
-        })
-        .await;
-        assert_eq!(bench.remaining_rows(), Vec::<String>::new());
-        bench.assert_no_premature_call();
-    });
+#[tokio::test(start_paused = true)]
+async fn i06_a_server_that_ends_in_error_and_a_volume_that_is_put_back_are_deleted_later() {
+    let bench = Bench::new(1);
+    bench.create_machines(["only"]).await;
+    let once = |kind: &str, end: &str| {
+        json!({ "match": { "method": "DELETE", "kind": kind }, "times": 2,
+            "action": { "ends_in": end } })
+    };
+    bench.faults(json!([once("server", "error"), once("volume", "put_back")]));
+    with_engine(&bench, async |client| {
+        let id = client.delete("project", "demo").await;
+        client.until_gone(&id).await;
+        let server = client.step(&id, "server").await;
+        assert!(server.attempts > 1, "{server:?}");
+    })
+    .await;
+    assert_eq!(bench.remaining_rows(), Vec::<String>::new());
+    bench.assert_no_premature_call();
 }
 
 /// Deletes an attached volume, with one crash. Returns false if the deletion ended before the crash.
@@ -387,61 +377,56 @@ fn n14_the_reads_of_a_projects_plan_do_not_grow_with_its_servers_and_volumes() {
     }
 }
 
-#[test]
-fn n14_a_volume_that_is_being_deleted_is_observed_while_the_delete_of_a_server_hangs() {
-    paused(async {
-        let bench = Bench::new(1);
-        let [hanging] = bench.create_machines(["hanging"]).await;
-        let free = bench.create_as_member(
-            "/v3/volumes",
-            "volume",
-            json!({ "name": "free", "size": 1 }),
-        );
-        wait_for_services().await;
-        let hangs = json!({ "method": "DELETE", "id": hanging.server });
-        bench.faults(json!([{ "match": hangs, "times": 1, "action": { "hang": true } }]));
-        with_engine(&bench, async |client| {
-            let id = client.delete("project", "demo").await;
-            client.until_gone(&id).await;
-        })
-        .await;
-        let sent = bench.sent();
-        let deleted = bench.writes_to(&free)[0].at;
-        let observations = sent.iter().filter(|it| it.is_read() && it.at > deleted);
-        let mut observations = observations.filter(|it| it.path.contains("/v3/volumes"));
-        let first = observations.next().unwrap().at - deleted;
-        assert!(first.num_milliseconds() <= 2_500, "{first}");
-    });
+#[tokio::test(start_paused = true)]
+async fn n14_a_volume_that_is_being_deleted_is_observed_while_the_delete_of_a_server_hangs() {
+    let bench = Bench::new(1);
+    let [hanging] = bench.create_machines(["hanging"]).await;
+    let free = bench.create_as_member(
+        "/v3/volumes",
+        "volume",
+        json!({ "name": "free", "size": 1 }),
+    );
+    wait_for_services().await;
+    let hangs = json!({ "method": "DELETE", "id": hanging.server });
+    bench.faults(json!([{ "match": hangs, "times": 1, "action": { "hang": true } }]));
+    with_engine(&bench, async |client| {
+        let id = client.delete("project", "demo").await;
+        client.until_gone(&id).await;
+    })
+    .await;
+    let sent = bench.sent();
+    let deleted = bench.writes_to(&free)[0].at;
+    let observations = sent.iter().filter(|it| it.is_read() && it.at > deleted);
+    let mut observations = observations.filter(|it| it.path.contains("/v3/volumes"));
+    let first = observations.next().unwrap().at - deleted;
+    assert!(first.num_milliseconds() <= 2_500, "{first}");
 }
 
-#[test]
-fn n14_servers_being_deleted_are_listed_every_two_seconds_at_most_and_read_once_each() {
-    paused(async {
-        let bench = Bench::new(1);
-        bench.create_large_project(8).await;
-        let slow = json!({ "ends_in": "done", "for_s": 30 });
-        bench
-            .faults(json!([{ "match": { "method": "DELETE", "kind": "server" }, "action": slow }]));
-        with_engine(&bench, async |client| {
-            let id = client.delete("project", "demo").await;
-            client.until_gone(&id).await;
-        })
-        .await;
-        let sent = bench.sent();
-        let first_write = sent.iter().position(SentRequest::is_write).unwrap();
-        let observations = sent[first_write..].iter().filter(|it| it.is_read());
-        let observations = observations.filter(|it| it.path.starts_with("/v2.1/servers"));
-        let (lists, reads): (Vec<&SentRequest>, Vec<&SentRequest>) =
-            observations.partition(|it| it.path.contains("/detail"));
-        assert!(
-            lists.len() > 5 && lists.len() <= 30 / 2 + 2,
-            "{} lists",
-            lists.len()
-        );
-        for pair in lists.windows(2) {
-            let between = pair[1].at - pair[0].at;
-            assert!(between >= chrono::TimeDelta::seconds(2), "{between}");
-        }
-        assert_eq!(reads.len(), 8, "{reads:#?}");
-    });
+#[tokio::test(start_paused = true)]
+async fn n14_servers_being_deleted_are_listed_every_two_seconds_at_most_and_read_once_each() {
+    let bench = Bench::new(1);
+    bench.create_large_project(8).await;
+    let slow = json!({ "ends_in": "done", "for_s": 30 });
+    bench.faults(json!([{ "match": { "method": "DELETE", "kind": "server" }, "action": slow }]));
+    with_engine(&bench, async |client| {
+        let id = client.delete("project", "demo").await;
+        client.until_gone(&id).await;
+    })
+    .await;
+    let sent = bench.sent();
+    let first_write = sent.iter().position(SentRequest::is_write).unwrap();
+    let observations = sent[first_write..].iter().filter(|it| it.is_read());
+    let observations = observations.filter(|it| it.path.starts_with("/v2.1/servers"));
+    let (lists, reads): (Vec<&SentRequest>, Vec<&SentRequest>) =
+        observations.partition(|it| it.path.contains("/detail"));
+    assert!(
+        lists.len() > 5 && lists.len() <= 30 / 2 + 2,
+        "{} lists",
+        lists.len()
+    );
+    for pair in lists.windows(2) {
+        let between = pair[1].at - pair[0].at;
+        assert!(between >= chrono::TimeDelta::seconds(2), "{between}");
+    }
+    assert_eq!(reads.len(), 8, "{reads:#?}");
 }
