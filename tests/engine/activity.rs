@@ -152,17 +152,15 @@ async fn start_deletion(client: &Client, network: &str) -> String {
 fn snapshots_per_second(is_followed: bool) -> f64 {
     paused(async {
         let (bench, network) = slow_network();
-        bench
-            .run(async |client| {
-                let _reader = is_followed.then(|| client.control.snapshot());
-                let id = start_deletion(&client, &network).await;
-                let (read, began) = (bench.crash.summaries.load(SeqCst), bench.clock.now());
-                client.until_gone(&id).await;
-                let read = bench.crash.summaries.load(SeqCst) - read;
-                read as f64 / (bench.clock.now() - began).as_seconds_f64()
-            })
-            .await
-            .unwrap()
+        with_engine(&bench, async |client| {
+            let _reader = is_followed.then(|| client.control.snapshot());
+            let id = start_deletion(&client, &network).await;
+            let (read, began) = (bench.crash.summaries.load(SeqCst), bench.clock.now());
+            client.until_gone(&id).await;
+            let read = bench.crash.summaries.load(SeqCst) - read;
+            read as f64 / (bench.clock.now() - began).as_seconds_f64()
+        })
+        .await
     })
 }
 

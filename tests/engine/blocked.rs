@@ -105,11 +105,7 @@ async fn n13_the_second_delete_waits_as_long_as_retry_after_asks() {
     let bench = Bench::new(1);
     let (_, ports) = bench.plain_network(1);
     bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 429, "retry_after": 40 } }]));
-    with_engine(&bench, async |client| {
-        let id = client.delete("port", &ports[0]).await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("port", &ports[0]).await;
     let writes = bench.writes();
     assert!(
         writes[1].at - writes[0].at >= TimeDelta::seconds(40),
@@ -126,8 +122,7 @@ async fn a_site_reports_the_share_of_its_calls_that_failed() {
     bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 503, "retry_after": 5 } }]));
     with_engine(&bench, async |client| {
         assert_eq!(client.site_status().await.error_percent, None);
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &network).await;
         // Three ports and their network were deleted, and one more call failed.
         assert_eq!(client.site_status().await.error_percent, Some(20));
     })
@@ -268,8 +263,7 @@ async fn i06_a_network_is_deleted_once_another_deletion_has_removed_its_port() {
     with_engine(&bench, async |client| {
         let port = client.delete("port", &ports[0]).await;
         client.until_step(&port, "port", StepState::Blocked).await;
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("network", &network).await.id;
         assert_eq!(client.step(&id, "network").await.attempts, 0);
         client.until_gone(&port).await;
     })
@@ -531,8 +525,7 @@ async fn i12_hanging_deletes_up_to_the_concurrency_limit_delay_another_deletion_
             })
             .await;
         let began = bench.clock.now();
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &network).await;
         let took = bench.clock.now() - began;
         assert!(took < TimeDelta::seconds(10), "{took}");
         client.until_gone(&first).await;

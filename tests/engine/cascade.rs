@@ -12,11 +12,7 @@ use serde_json::{Value, json};
 async fn n02_interfaces_and_routes_are_removed_and_floating_ips_stay_disassociated() {
     let bench = Bench::new(1);
     let shop = bench.shop(2);
-    with_engine(&bench, async |client| {
-        let id = client.delete("network", &shop.network).await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("network", &shop.network).await;
     assert!(!bench.exists("networks", &shop.network));
     let (_, router) = bench.api(
         "GET",
@@ -72,11 +68,7 @@ async fn n02_floating_ips_are_released_if_the_caller_asks() {
 async fn n03_trunks_and_their_subports_are_deleted_and_the_other_networks_stay() {
     let bench = Bench::new(1);
     let shop = bench.shop(1);
-    with_engine(&bench, async |client| {
-        let id = client.delete("network", &shop.network).await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("network", &shop.network).await;
     assert_eq!(bench.ids("trunks"), Vec::<String>::new());
     let left = bench.rows("ports");
     assert!(
@@ -103,8 +95,7 @@ async fn n03_a_disabled_trunk_is_enabled_first() {
         let plan = client.plan("network", &shop.network).await;
         let enable = plan.steps.iter().find(|step| step.action == Action::Enable);
         assert!(enable.unwrap().why.contains("disabled"));
-        let id = client.delete("network", &shop.network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &shop.network).await;
     })
     .await;
     let calls: Vec<_> = bench
@@ -128,8 +119,7 @@ async fn n03_a_port_that_is_a_subport_of_a_trunk_elsewhere_is_detached_first() {
     // The parent port of its trunk is on `web`. Only the network of the subport is deleted.
     let target = &shop.others[0];
     with_engine(&bench, async |client| {
-        let id = client.delete("network", target).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("network", target).await.id;
         let steps = client.steps(&id).await;
         assert!(
             steps
@@ -176,8 +166,7 @@ async fn n04_n05_server_ports_are_deleted_and_automatic_ports_cost_no_call() {
                 .iter()
                 .any(|step| step.resource_id == dhcp[0] && step.automatic)
         );
-        let id = client.delete("network", &shop.network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &shop.network).await;
     })
     .await;
     assert_eq!(bench.writes_to(&dhcp[0]), []);
@@ -194,8 +183,7 @@ async fn n06_the_network_is_deleted_last_and_its_subnets_with_it() {
     let before = bench.all_ids();
     let frozen = with_engine(&bench, async |client| {
         let plan = client.plan("network", &shop.network).await;
-        let id = client.delete("network", &shop.network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &shop.network).await;
         plan
     })
     .await;
@@ -252,8 +240,7 @@ async fn n01_a_subnet_pool_is_deleted_after_its_subnets_and_retried_after_a_400_
             "message": "Unable to delete subnet pool: Subnet pool has existing allocations." } }]),
     );
     with_engine(&bench, async |client| {
-        let id = client.delete("address_scope", &scope).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("address_scope", &scope).await.id;
         let step = client.step_of(&id, &pool).await;
         assert_eq!(step.attempts, 1);
     })
@@ -310,11 +297,7 @@ async fn n01_an_address_group_is_deleted_with_the_rules_that_name_it_and_securit
     let rule = json!({ "security_group_id": group, "direction": "ingress",
         "remote_address_group_id": addresses });
     let rule = bench.create("security-group-rules", rule);
-    with_engine(&bench, async |client| {
-        let id = client.delete("address_group", &addresses).await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("address_group", &addresses).await;
     assert!(!bench.exists("address-groups", &addresses));
     assert!(!bench.exists("security-group-rules", &rule));
     assert!(bench.exists("security-groups", &group));
@@ -383,10 +366,10 @@ async fn n11_after_a_failure_the_other_steps_continue_or_stop_as_requested() {
         bench.limits(json!({ "latency_ms": 10 }));
         let (network, ports) = bench.plain_network(6);
         let third = {
-            let plan = bench
-                .run(async |client| client.plan("network", &network).await)
-                .await
-                .unwrap();
+            let plan = with_engine(&bench, async |client| {
+                client.plan("network", &network).await
+            })
+            .await;
             plan.steps[2].resource_id.clone()
         };
         assert!(ports.contains(&third));

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use gone::control::{
-    Command, Control, ControlError, Envelope, Explanation, NamedOptions, Page, Query, Receipt,
-    SiteStatus, TargetSpec, query,
+    Command, Control, ControlError, Envelope, Explanation, NamedOptions, Receipt, SiteStatus,
+    TargetSpec, query,
 };
 use gone::domain::model::{
-    Actor, Deletion, DeletionState, Event, Origin, Paged, Plan, PlanOptions, Step, StepState,
-    Tombstone,
+    Actor, Deletion, DeletionState, Event, Origin, Plan, PlanOptions, Step, StepState, Tombstone,
 };
+use serde_json::Value;
 
 /// The longest wait of a test. Only the whole schedule of the retry worker takes longer.
 const WAIT_MAX: Duration = Duration::from_secs(2 * 24 * 60 * 60);
@@ -31,6 +31,14 @@ pub fn cascade() -> PlanOptions {
 
 pub fn target(kind: &str, id_or_name: &str) -> TargetSpec {
     TargetSpec::parse(&format!("{kind}/{id_or_name}"), &["envvars"]).unwrap()
+}
+
+pub fn delete_command(targets: Vec<TargetSpec>, options: PlanOptions) -> Command {
+    Command::Delete {
+        targets,
+        options,
+        named: NamedOptions::default(),
+    }
 }
 
 impl Client {
@@ -92,14 +100,8 @@ impl Client {
         id_or_name: &str,
         options: PlanOptions,
     ) -> Result<String, ControlError> {
-        let named = NamedOptions::default();
         let targets = vec![target(kind, id_or_name)];
-        self.accept(Command::Delete {
-            targets,
-            options,
-            named,
-        })
-        .await
+        self.accept(delete_command(targets, options)).await
     }
 
     /// Requests the deletion of a network, which is being deleted already, again.
@@ -130,11 +132,7 @@ impl Client {
     }
 
     pub async fn delete_each(&self, targets: Vec<TargetSpec>) -> String {
-        let command = Command::Delete {
-            targets,
-            options: cascade(),
-            named: NamedOptions::default(),
-        };
+        let command = delete_command(targets, cascade());
         self.accept(command).await.unwrap()
     }
 
@@ -144,23 +142,30 @@ impl Client {
         Ok(accepted.deletion_id)
     }
 
+    pub async fn delete_until_gone(&self, kind: &str, id_or_name: &str) -> Deletion {
+        self.until_gone(&self.delete(kind, id_or_name).await).await
+    }
+
+    pub async fn try_create(&self, kind: &str, body: Value) -> Result<Receipt, ControlError> {
+        let kind = kind.to_owned();
+        self.submit(Command::Create { kind, body }).await
+    }
+
+    /// Returns the rows of a native kind.
+    pub async fn native_rows(&self, kind: &str) -> Vec<Value> {
+        let native = query::Native {
+            kind: kind.to_owned(),
+            limit: 500,
+            ..query::Native::default()
+        };
+        self.control.ask(native).await.unwrap().rows
+    }
+
     /// Returns the deletions that another deletion caused.
     pub async fn caused_by(&self, id: &str) -> Vec<Deletion> {
-        let query = Query::Deletions(query::Deletions {
-            states: Vec::new(),
-            site: None,
-            kind: None,
-            older_than: None,
-            cursor: None,
-            limit: 500,
-        });
-        match self.control.query(query).await.unwrap() {
-            Page::Deletions(Paged { rows, .. }) => rows
-                .into_iter()
-                .filter(|row| row.cause.as_deref() == Some(id))
-                .collect(),
-            other => panic!("{other:?}"),
-        }
+        let mut rows = self.deletions(Vec::new(), None).await;
+        rows.retain(|row| row.cause.as_deref() == Some(id));
+        rows
     }
 
     pub async fn deletion(&self, id: &str) -> Deletion {
@@ -218,28 +223,31 @@ impl Client {
         self.until(id, |deletion| deletion.state == state).await
     }
 
-    pub async fn until_terminal(&self, id: &str) -> Deletion {
-        self.until(id, |deletion| deletion.state.is_terminal())
-            .await
-    }
-
-    pub async fn until_gone(&self, id: &str) -> Deletion {
+    /// Waits until the deletion has ended in this state, and in no other.
+    async fn until_ended_as(&self, id: &str, state: DeletionState) -> Deletion {
         let deletion = self.until_terminal(id).await;
         assert_eq!(
             deletion.state,
-            DeletionState::Gone,
+            state,
             "{deletion:#?}\n{:#?}",
             self.steps(id).await
         );
         deletion
     }
 
-    pub async fn step(&self, id: &str, kind: &str) -> Step {
-        self.steps(id)
+    pub async fn until_terminal(&self, id: &str) -> Deletion {
+        self.until(id, |deletion| deletion.state.is_terminal())
             .await
-            .into_iter()
-            .find(|step| step.resource.key.kind.as_str() == kind)
-            .unwrap()
+    }
+
+    pub async fn until_gone(&self, id: &str) -> Deletion {
+        self.until_ended_as(id, DeletionState::Gone).await
+    }
+
+    pub async fn step(&self, id: &str, kind: &str) -> Step {
+        let mut steps = self.steps(id).await.into_iter();
+        let of_kind = |step: &Step| step.resource.key.kind.as_str() == kind;
+        steps.find(of_kind).unwrap()
     }
 
     pub async fn until_step(&self, id: &str, kind: &str, state: StepState) -> Step {
@@ -277,15 +285,11 @@ impl Client {
     }
 
     pub async fn until_refused(&self, id: &str) -> Deletion {
-        let deletion = self.until_terminal(id).await;
-        assert_eq!(deletion.state, DeletionState::Refused, "{deletion:#?}");
-        deletion
+        self.until_ended_as(id, DeletionState::Refused).await
     }
 
     pub async fn until_stuck(&self, id: &str) -> Deletion {
-        let deletion = self.until_terminal(id).await;
-        assert_eq!(deletion.state, DeletionState::Stuck, "{deletion:#?}");
-        deletion
+        self.until_ended_as(id, DeletionState::Stuck).await
     }
 
     pub async fn retry(&self, id: &str) {
@@ -312,43 +316,22 @@ impl Client {
     }
 
     pub async fn tombstone(&self, id: &str) -> Option<Tombstone> {
-        let query = Query::Tombstones(query::Tombstones {
-            site: None,
-            kind: None,
-            phases: Vec::new(),
+        let tombstones = query::Tombstones {
             id: Some(id.to_owned()),
-            cursor: None,
             limit: 10,
-        });
-        match self.control.query(query).await.unwrap() {
-            Page::Tombstones(Paged { rows, .. }) => rows.into_iter().next(),
-            other => panic!("{other:?}"),
-        }
+            ..query::Tombstones::default()
+        };
+        let page = self.control.ask(tombstones).await.unwrap();
+        page.rows.into_iter().next()
     }
 
     pub async fn site_status(&self) -> SiteStatus {
-        match self
-            .control
-            .query(Query::Sites(query::Sites {}))
-            .await
-            .unwrap()
-        {
-            Page::Sites(rows) => rows.into_iter().next().unwrap(),
-            other => panic!("{other:?}"),
-        }
+        self.control.ask(query::Sites {}).await.unwrap().remove(0)
     }
 
     pub async fn explain(&self, kind: &str, id_or_name: &str) -> Explanation {
         let target = target(kind, id_or_name);
-        match self
-            .control
-            .query(Query::Explain(query::Explain { target }))
-            .await
-            .unwrap()
-        {
-            Page::Explain(explanation) => *explanation,
-            other => panic!("{other:?}"),
-        }
+        *self.control.ask(query::Explain { target }).await.unwrap()
     }
 
     /// Returns the deletions in these states (in any state, if the list is empty), or only those before `older_than`.
@@ -357,17 +340,12 @@ impl Client {
         states: Vec<DeletionState>,
         older_than: Option<DateTime<Utc>>,
     ) -> Vec<Deletion> {
-        let query = Query::Deletions(query::Deletions {
+        let deletions = query::Deletions {
             states,
-            site: None,
-            kind: None,
             older_than,
-            cursor: None,
             limit: 500,
-        });
-        match self.control.query(query).await.unwrap() {
-            Page::Deletions(Paged { rows, .. }) => rows,
-            other => panic!("{other:?}"),
-        }
+            ..query::Deletions::default()
+        };
+        self.control.ask(deletions).await.unwrap().rows
     }
 }

@@ -109,34 +109,30 @@ fn step_of(plan: &Plan, id: &str) -> u32 {
 #[tokio::test(start_paused = true)]
 async fn t09_a_plan_deletes_each_copy_by_a_cascade_of_its_own_and_the_original_last() {
     let copied = Copied::by(CopiedBy::Tag);
-    copied
-        .bench
-        .run(async |client| {
-            let plan = client.plan("network", &copied.original).await;
-            assert_eq!(plan.refused, []);
-            assert_eq!(plan.targets.len(), 1, "only the original is a target");
-            // Three ports and the network at each of three sites.
-            assert_eq!(plan.steps.len(), 12);
-            let last = &plan.steps[step_of(&plan, &copied.original) as usize];
-            for copy in &copied.copies {
-                let copy = step_of(&plan, copy);
-                assert!(last.depends_on.contains(&copy));
-                let why = &plan.steps[copy as usize].why;
-                assert!(why.starts_with("copy of network web"), "{why}");
-            }
-            let again = client.plan("network", &copied.original).await;
-            assert_eq!(again.hash, plan.hash);
-            assert_eq!(copied.bench.writes().len(), 0);
+    with_engine(&copied.bench, async |client| {
+        let plan = client.plan("network", &copied.original).await;
+        assert_eq!(plan.refused, []);
+        assert_eq!(plan.targets.len(), 1, "only the original is a target");
+        // Three ports and the network at each of three sites.
+        assert_eq!(plan.steps.len(), 12);
+        let last = &plan.steps[step_of(&plan, &copied.original) as usize];
+        for copy in &copied.copies {
+            let copy = step_of(&plan, copy);
+            assert!(last.depends_on.contains(&copy));
+            let why = &plan.steps[copy as usize].why;
+            assert!(why.starts_with("copy of network web"), "{why}");
+        }
+        let again = client.plan("network", &copied.original).await;
+        assert_eq!(again.hash, plan.hash);
+        assert_eq!(copied.bench.writes().len(), 0);
 
-            let id = client.delete("network", &copied.original).await;
-            client.until_gone(&id).await;
-            assert_eq!(copied.networks(), [NONE; 3]);
-            for tombstone in copied.tombstones(&client).await {
-                assert_eq!(tombstone.phase, Phase::Gone);
-            }
-        })
-        .await
-        .unwrap();
+        client.delete_until_gone("network", &copied.original).await;
+        assert_eq!(copied.networks(), [NONE; 3]);
+        for tombstone in copied.tombstones(&client).await {
+            assert_eq!(tombstone.phase, Phase::Gone);
+        }
+    })
+    .await;
     let deletes = copied.bench.writes();
     assert!(deletes.last().unwrap().path.contains(&copied.original));
 }
@@ -261,8 +257,7 @@ async fn t14_a_re_created_copy_is_removed_only_if_it_names_the_deleted_original(
     let (copy_of_alive, _) = network_with_ports(bench, LOCALS[0], json!({ "name": "web" }));
     bench.tag_as_copy(LOCALS[0], &copy_of_alive, &alive);
     with_engine(bench, async |client| {
-        let id = client.delete("network", &copied.original).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &copied.original).await;
         copied.copy_at(LOCALS[0]);
         copied.copy_at(LOCALS[1]);
         tokio::time::sleep(Duration::from_secs(300)).await;
@@ -283,8 +278,10 @@ async fn t14_a_copy_re_created_more_often_than_allowed_is_stuck_with_that_reason
     copied.bench.settings.gc.recreate_max = 1;
     let bench = &copied.bench;
     with_engine(bench, async |client| {
-        let id = client.delete("network", &copied.original).await;
-        client.until_gone(&id).await;
+        let id = client
+            .delete_until_gone("network", &copied.original)
+            .await
+            .id;
         for _ in 0..2 {
             copied.copy_at(LOCALS[0]);
             tokio::time::sleep(Duration::from_secs(300)).await;
@@ -332,8 +329,10 @@ async fn t20_a_tagged_copy_of_a_part_is_swept_once_its_original_is_gone() {
     };
     let before = copy_of_part("10.7.0.0/24");
     with_engine(bench, async |client| {
-        let id = client.delete("network", &copied.original).await;
-        client.until_gone(&id).await;
+        let id = client
+            .delete_until_gone("network", &copied.original)
+            .await
+            .id;
         let after = copy_of_part("10.8.0.0/24");
         tokio::time::sleep(Duration::from_secs(300)).await;
         let left: Vec<String> = bench
@@ -363,8 +362,10 @@ async fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_sw
             plan.warnings.iter().any(|it| it.contains(warned)),
             "{plan:#?}"
         );
-        let id = client.delete("network", &copied.original).await;
-        client.until_gone(&id).await;
+        let id = client
+            .delete_until_gone("network", &copied.original)
+            .await
+            .id;
         assert_eq!(copied.networks(), [NONE; 3]);
         // A network of the same name in another project is no copy.
         let demo = bench.demo_project();
@@ -391,10 +392,9 @@ async fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_sw
         assert_eq!(events.count(), 1);
 
         // Once a person has deleted the copy, a retry ends the deletion.
-        let removed = client
-            .delete("network", &format!("{again}@envvars/{}", LOCALS[0]))
+        client
+            .delete_until_gone("network", &format!("{again}@envvars/{}", LOCALS[0]))
             .await;
-        client.until_gone(&removed).await;
         client.retry(&id).await;
         client.until_gone(&id).await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -429,8 +429,9 @@ async fn t09_t14_copies_with_the_same_id_are_deleted_with_their_original_and_whe
     };
     with_engine(&bench, async |client| {
         let original_at_central = format!("{original}@envvars/{CENTRAL}");
-        let id = client.delete("network", &original_at_central).await;
-        client.until_gone(&id).await;
+        client
+            .delete_until_gone("network", &original_at_central)
+            .await;
         assert_eq!(network_ids(LOCALS[0]), std::slice::from_ref(&bystander));
         for region in LOCALS {
             network_with_ports(&bench, region, copy.clone());
@@ -534,8 +535,7 @@ async fn t09_an_original_is_not_deleted_while_another_deletion_deletes_its_copy(
         );
         bench.faults(json!([]));
         client.until_gone(&first).await;
-        let id = client.delete("network", &copied.original).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &copied.original).await;
     })
     .await;
     assert_eq!(copied.networks(), [NONE; 3]);
@@ -544,39 +544,33 @@ async fn t09_an_original_is_not_deleted_while_another_deletion_deletes_its_copy(
 #[tokio::test(start_paused = true)]
 async fn t09_a_name_selects_the_original_and_the_plan_of_a_copy_warns_of_re_creation() {
     let copied = Copied::by(CopiedBy::Tag);
-    copied
-        .bench
-        .run(async |client| {
-            let plan = client.plan("network", "web").await;
-            assert_eq!(plan.targets[0].key.id, copied.original);
-            let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
-            let plan = client.plan("network", &local).await;
-            assert_eq!(plan.steps.len(), 4);
-            let warned = plan
-                .warnings
-                .iter()
-                .any(|it| it.contains("may be re-created"));
-            assert!(warned, "{:?}", plan.warnings);
-        })
-        .await
-        .unwrap();
+    with_engine(&copied.bench, async |client| {
+        let plan = client.plan("network", "web").await;
+        assert_eq!(plan.targets[0].key.id, copied.original);
+        let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
+        let plan = client.plan("network", &local).await;
+        assert_eq!(plan.steps.len(), 4);
+        let warned = plan
+            .warnings
+            .iter()
+            .any(|it| it.contains("may be re-created"));
+        assert!(warned, "{:?}", plan.warnings);
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn p01_a_copy_that_appeared_after_the_plan_is_drift() {
     let copied = Copied::by(CopiedBy::Tag);
-    copied
-        .bench
-        .run(async |client| {
-            let plan = client.plan("network", &copied.original).await;
-            copied.copy_at(LOCALS[0]);
-            let id = client.delete_plan(&plan.hash).await;
-            let refused = client.until_refused(&id).await;
-            assert_eq!(refused.refused[0].rule, RefusalRule::Drift);
-            assert_eq!(copied.bench.writes().len(), 0);
-        })
-        .await
-        .unwrap();
+    with_engine(&copied.bench, async |client| {
+        let plan = client.plan("network", &copied.original).await;
+        copied.copy_at(LOCALS[0]);
+        let id = client.delete_plan(&plan.hash).await;
+        let refused = client.until_refused(&id).await;
+        assert_eq!(refused.refused[0].rule, RefusalRule::Drift);
+        assert_eq!(copied.bench.writes().len(), 0);
+    })
+    .await;
 }
 
 /// The number of copies does not matter: one list for each local site before the write guard, and one behind it (N14).

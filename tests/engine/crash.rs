@@ -81,8 +81,7 @@ fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
         }
         let first = bench
             .run(async |client| {
-                let id = client.delete(kind, &id_or_name).await;
-                client.until_gone(&id).await;
+                client.delete_until_gone(kind, &id_or_name).await;
             })
             .await;
         bench.crash.cancel();

@@ -52,8 +52,7 @@ fn the_estate_has_every_kind_and_each_of_its_resources_can_be_deleted() {
             let bench = Bench::new(1);
             let (kind, id_or_name) = bench.furnish_demo().into_iter().nth(at).unwrap();
             let deletion = bench.run(async |client| {
-                let id = client.delete(kind, &id_or_name).await;
-                client.until_gone(&id).await;
+                let id = client.delete_until_gone(kind, &id_or_name).await.id;
                 client.steps(&id).await
             });
             for step in deletion.await.unwrap() {

@@ -466,6 +466,14 @@ impl Bench {
         answer
     }
 
+    /// Deletes a resource with an engine of its own.
+    pub async fn delete_until_gone(&self, kind: &str, id_or_name: &str) -> Deletion {
+        with_engine(self, async |client| {
+            client.delete_until_gone(kind, id_or_name).await
+        })
+        .await
+    }
+
     /// Keeps the ledger in memory instead of a file. Such a ledger cannot be replayed.
     pub fn keep_in_memory(&mut self) {
         self.storage = LedgerStorage::in_memory();

@@ -10,12 +10,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::cloud::{Cloud, Registry};
-use gone::control::{
-    Accepted, Command, Control, ControlError, DeploymentStatus, Envelope, NamedOptions, Page,
-    Query, Receipt, query,
-};
+use gone::control::{Command, Control, ControlError, DeploymentStatus, Envelope, Receipt, query};
 use gone::domain::kinds::{Home, Kinds, Source};
-use gone::domain::model::{Actor, Deletion, Origin, Paged};
+use gone::domain::model::{Actor, Deletion, Origin};
 use gone::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch};
 use gone::engine::{Engine, EngineParts, Neighbours};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
@@ -25,7 +22,7 @@ use gone::system::config::Settings;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::client::{Client, cascade, target};
+use super::client::Client;
 
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
@@ -140,9 +137,8 @@ impl Peers for InProcessPeers {
         self.mesh.delay().await;
         let there = self.mesh.reach(&self.own, peer)?;
         let call = || {
-            there.submit(envelope(Command::Watch {
-                watch: watch.clone(),
-            }))
+            let watch = watch.clone();
+            there.submit(envelope(Command::Watch { watch }))
         };
         let limit = Duration::from_millis(watch.wait_ms) + Duration::from_secs(10);
         if self.mesh.chance(self.mesh.message_faults().duplicated) {
@@ -173,29 +169,21 @@ impl Peers for InProcessPeers {
             return Ok(stale.clone());
         }
         let call = || {
-            there.query(Query::ClearanceAnswers(query::ClearanceAnswers {
-                question: question.clone(),
-            }))
+            let question = question.clone();
+            there.ask(query::ClearanceAnswers { question })
         };
         if self.mesh.chance(self.mesh.message_faults().duplicated) {
             let _ = call().await;
         }
         let answer = tokio::time::timeout(Duration::from_secs(10), call()).await;
         let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
-        match self.mesh.deliver_answer(peer, answer).await? {
-            Page::ClearanceAnswers(mut answers) => {
-                if let Some(forge) = &self.mesh.forged.lock().unwrap().answers {
-                    forge(peer, &mut answers);
-                }
-                self.mesh
-                    .answered
-                    .lock()
-                    .unwrap()
-                    .insert(pair, answers.clone());
-                Ok(answers)
-            }
-            other => panic!("{other:?}"),
+        let mut answers = self.mesh.deliver_answer(peer, answer).await?;
+        if let Some(forge) = &self.mesh.forged.lock().unwrap().answers {
+            forge(peer, &mut answers);
         }
+        let mut answered = self.mesh.answered.lock().unwrap();
+        answered.insert(pair, answers.clone());
+        Ok(answers)
     }
 
     async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure> {
@@ -432,9 +420,7 @@ impl Deployments {
         kind: &str,
         body: Value,
     ) -> Result<(), ControlError> {
-        let kind = kind.to_owned();
-        let command = Command::Create { kind, body };
-        self.at(name).submit(command).await.map(drop)
+        self.at(name).try_create(kind, body).await.map(drop)
     }
 
     /// Creates a resource. Tries again while the watches of the deployment are not fresh.
@@ -454,16 +440,7 @@ impl Deployments {
 
     /// Returns the rows of a native kind of a deployment.
     pub async fn native_rows(&self, name: &str, kind: &str) -> Vec<Value> {
-        let query = Query::Native(query::Native {
-            kind: kind.to_owned(),
-            by: Vec::new(),
-            cursor: None,
-            limit: 500,
-        });
-        match self.at(name).control.query(query).await.unwrap() {
-            Page::Native(Paged { rows, .. }) => rows,
-            other => panic!("{other:?}"),
-        }
+        self.at(name).native_rows(kind).await
     }
 
     pub async fn exists(&self, name: &str, kind: &str, id: &str) -> bool {
@@ -472,35 +449,15 @@ impl Deployments {
     }
 
     pub async fn delete(&self, name: &str, kind: &str, id: &str) -> String {
-        let command = Command::Delete {
-            targets: vec![target(kind, id)],
-            options: cascade(),
-            named: NamedOptions::default(),
-        };
-        match self.at(name).submit(command).await.unwrap() {
-            Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,
-            other => panic!("{other:?}"),
-        }
+        self.at(name).delete(kind, id).await
     }
 
     pub async fn statuses(&self, name: &str) -> Vec<DeploymentStatus> {
-        match self
-            .at(name)
-            .control
-            .query(Query::Deployments(query::Deployments {}))
-            .await
-            .unwrap()
-        {
-            Page::Deployments(rows) => rows,
-            other => panic!("{other:?}"),
-        }
+        let control = self.at(name).control;
+        control.ask(query::Deployments {}).await.unwrap()
     }
 
     pub async fn deletion(&self, name: &str, id: &str) -> Deletion {
-        let query = Query::Deletion(query::Deletion { id: id.to_owned() });
-        match self.at(name).control.query(query).await.unwrap() {
-            Page::Deletion(row) => *row,
-            other => panic!("{other:?}"),
-        }
+        self.at(name).deletion(id).await
     }
 }

@@ -46,11 +46,7 @@ async fn n13_a_call_whose_answer_was_lost_is_not_repeated_if_it_took_effect() {
         let shop = bench.shop(2);
         bench.faults(json!([{ "match": { "path": "/v2.0/", "method": "DELETE" }, "action": { action: true } },
             { "match": { "path": "/v2.0/", "method": "PUT" }, "action": { action: true } }]));
-        with_engine(&bench, async |client| {
-            let id = client.delete("network", &shop.network).await;
-            client.until_gone(&id).await;
-        })
-        .await;
+        bench.delete_until_gone("network", &shop.network).await;
         let mut signatures: Vec<String> =
             bench.writes().iter().map(SentRequest::signature).collect();
         let sent = signatures.len();
@@ -68,8 +64,7 @@ async fn n13_a_call_that_hung_without_effect_is_repeated_after_an_observation() 
         json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "hang": true } }]),
     );
     with_engine(&bench, async |client| {
-        let id = client.delete("port", &ports[0]).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("port", &ports[0]).await.id;
         assert_eq!(client.step(&id, "port").await.attempts, 0);
     })
     .await;
@@ -180,10 +175,7 @@ async fn i13_an_empty_list_of_extensions_is_not_absence() {
     bench.faults(json!([
         { "match": { "method": "GET", "path": "/extensions" }, "times": 5, "action": { "empty_list": true } },
     ]));
-    bench
-        .run(async |client| client.until_gone(&id).await)
-        .await
-        .unwrap();
+    with_engine(&bench, async |client| client.until_gone(&id).await).await;
     assert!(!bench.exists("trunks", trunk));
     let refused: Vec<SentRequest> = bench
         .sent()
@@ -238,8 +230,7 @@ async fn n14_an_interface_is_observed_by_a_list_of_its_networks_ports() {
     let path = format!("/v2.0/routers/{router}/add_router_interface");
     assert_eq!(bench.api("PUT", &path, subnet).0, 200);
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("network", &network).await.id;
         let interface = client.step(&id, "router_interface").await;
         assert_eq!(interface.state, StepState::Gone);
     })
@@ -263,8 +254,7 @@ async fn i13_a_witness_that_was_deleted_is_replaced_in_the_same_observation() {
     let (first, _) = bench.plain_network(10);
     bench.plain_network(1);
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &first).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("network", &first).await.id;
         // One of these was the witness for its ports.
         for port in bench.ids("ports") {
             let path = format!("/v2.0/ports/{port}");
@@ -272,8 +262,7 @@ async fn i13_a_witness_that_was_deleted_is_replaced_in_the_same_observation() {
         }
         let (second, _) = bench.plain_network(10);
         bench.plain_network(1);
-        let id = client.delete("network", &second).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("network", &second).await.id;
         let timeline = client.timeline(Some(&id), None).await;
         let unclear = timeline.iter().find(|it| it.message.contains("unclear"));
         assert_eq!(unclear, None);
@@ -451,10 +440,7 @@ async fn i13_an_absence_does_not_count_while_the_identity_of_the_plan_cannot_be_
     })
     .await;
     bench.planted_fault = PlantedFault::None;
-    bench
-        .run(async |client| client.until_gone(&id).await)
-        .await
-        .unwrap();
+    with_engine(&bench, async |client| client.until_gone(&id).await).await;
 }
 
 #[tokio::test(start_paused = true)]

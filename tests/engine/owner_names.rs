@@ -110,8 +110,7 @@ async fn n14_project_names_are_not_requested_without_a_blocker_of_another_projec
         let blockers = blockers.filter_map(|one| one.blocker);
         let owners: Vec<String> = blockers.map(|blocker| blocker.owner).collect();
         assert_eq!(owners, [demo]);
-        let id = client.delete("network", &shop.network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &shop.network).await;
     })
     .await;
     assert_eq!(bench.project_requests(), []);
@@ -228,8 +227,7 @@ async fn a_gone_resource_is_explained_by_the_name_of_its_step() {
     let bench = Bench::new(1);
     let (network, _) = bench.plain_network(1);
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("network", &network).await.id;
         let name = client.step(&id, "network").await.resource.name;
         let explained = client.explain("network", &name).await;
         assert_eq!(explained.target.key.id, network);

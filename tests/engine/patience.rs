@@ -32,11 +32,7 @@ async fn n16_a_list_or_a_login_that_fails_twice_does_not_refuse_the_deletion() {
             let bench = Bench::new(1);
             let (network, _) = bench.plain_network(2);
             bench.faults(json!([{ "match": matched, "times": 2, "action": answer }]));
-            with_engine(&bench, async |client| {
-                let id = client.delete("network", &network).await;
-                client.until_gone(&id).await;
-            })
-            .await;
+            bench.delete_until_gone("network", &network).await;
         }
     }
 }
@@ -62,11 +58,7 @@ async fn n16_a_site_gets_no_deletes_until_its_retry_after_has_passed() {
     let bench = Bench::new(1);
     let (network, ports) = bench.plain_network(40);
     bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": { "status": 429, "retry_after": 20 } }]));
-    with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("network", &network).await;
     let sent = bench.sent();
     let throttled = sent.iter().find(|call| call.status == Some(429)).unwrap();
     let after = sent.iter().filter(|call| {
@@ -271,9 +263,10 @@ fn delete_a_project(rate_limit: Option<RateLimit>) -> (usize, usize, usize, f64)
             );
         }
         bench.limits(json!({ "latency_ms": 50 }));
-        bench
-            .run(async |_| tokio::time::sleep(Duration::from_secs(5)).await)
-            .await;
+        with_engine(&bench, async |_| {
+            tokio::time::sleep(Duration::from_secs(5)).await
+        })
+        .await;
         let before = bench.sent().len();
         *bench.rate_limit.lock().unwrap() = rate_limit;
         let (steps, took) = with_engine(&bench, async |client| {

@@ -22,8 +22,7 @@ async fn n19_the_metering_labels_local_ips_helpers_and_proxies_of_a_project_are_
         assert!(!bench.ids(collection).is_empty(), "{collection}");
     }
     let steps = with_engine(&bench, async |client| {
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("project", "demo").await.id;
         client.steps(&id).await
     })
     .await;
@@ -48,10 +47,7 @@ async fn n19_the_metering_labels_local_ips_helpers_and_proxies_of_a_project_are_
 async fn n19_a_plan_lists_the_resources_removed_along_with_a_router_a_port_or_a_label() {
     let bench = Bench::new(1);
     let made = bench.furnish_demo();
-    let plan = bench
-        .run(async |client| client.plan("project", "demo").await)
-        .await
-        .unwrap();
+    let plan = with_engine(&bench, async |client| client.plan("project", "demo").await).await;
     for kind in [
         "conntrack_helper",
         "metering_label_rule",
@@ -85,11 +81,7 @@ async fn n19_a_network_is_deleted_with_the_local_ips_that_have_their_address_on_
         let body = json!({ "port_association": { "fixed_port_id": ports[1] } });
         assert_eq!(bench.api("POST", &associations, body).0, 201);
     }
-    with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("network", &network).await;
     assert_eq!(bench.ids("local_ips"), [elsewhere]);
 }
 
@@ -100,8 +92,7 @@ async fn n19_a_shared_metering_label_stays_unless_public_resources_are_included(
     let label = bench.create("metering/metering-labels", fields);
     let plan = with_engine(&bench, async |client| {
         let plan = client.plan("project", "demo").await;
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("project", "demo").await;
         plan
     })
     .await;
@@ -183,8 +174,7 @@ async fn n19_an_extension_that_the_cloud_lacks_costs_no_call_and_refuses_nothing
     with_engine(&bench, async |client| {
         let plan = client.plan("project", "demo").await;
         assert_eq!(plan.refused, []);
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("project", "demo").await;
     })
     .await;
     let paths_of_extensions = ["/log/", "/bgp", "/vpn/"];

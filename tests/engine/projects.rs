@@ -130,8 +130,7 @@ async fn n19_private_and_shared_images_are_deleted_and_public_ones_stay_unless_i
                 "{says:?}"
             );
         }
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("project", "demo").await.id;
         let plan = client.frozen_plan(&id).await;
         let deletion = client.deletion(&id).await;
         gone::domain::report::Line::without_a_step(&deletion, Some(&plan))
@@ -170,11 +169,7 @@ async fn n19_a_community_image_that_is_itself_the_target_is_deleted() {
     let bench = Bench::new(1);
     let demo = bench.demo_project();
     let community = image(&bench, &demo, "community", false);
-    with_engine(&bench, async |client| {
-        let id = client.delete("image", "community-false").await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("image", "community-false").await;
     assert_eq!(
         bench
             .api("GET", &format!("/v2/images/{community}"), Value::Null)
@@ -217,8 +212,7 @@ async fn n19_an_external_network_stays_with_its_subnet_pool_and_address_scope() 
             assert!(left.contains(&id.as_str()), "{left:?}");
             assert!(plan.steps.iter().all(|step| step.resource_id != *id));
         }
-        let id = client.delete("project", "shop").await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("project", "shop").await;
     })
     .await;
     assert!(!bench.exists("networks", &inner));
@@ -235,11 +229,7 @@ async fn n19_a_shared_network_stays_unless_public_resources_are_included() {
         json!({ "name": "all", "shared": true, "project_id": shop }),
     );
     let port = bench.create("ports", json!({ "network_id": shared, "project_id": shop }));
-    with_engine(&bench, async |client| {
-        let id = client.delete("project", "shop").await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("project", "shop").await;
     assert!(bench.exists("networks", &shared) && !bench.exists("ports", &port));
     with_engine(&bench, async |client| {
         let id = client.delete_with("project", "shop", with_public()).await;
@@ -343,8 +333,7 @@ async fn n19_a_member_may_delete_the_members_own_project_by_name() {
         let names: Vec<Value> = projects(&client).await;
         assert_eq!(names.len(), 1, "{names:?}");
         assert_eq!(names[0]["name"], "demo");
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("project", "demo").await;
         let other = client.try_delete("project", "admin", cascade()).await;
         assert!(matches!(other, Err(ControlError::Auth { .. })), "{other:?}");
     })
@@ -398,8 +387,7 @@ async fn n19_a_project_that_keystone_no_longer_knows_is_listed_and_emptied() {
         let unknown = listed.iter().filter(|row| row["unknown"] == true);
         assert_eq!(unknown.count(), 1, "{listed:?}");
 
-        let id = client.delete("project", &dead).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("project", &dead).await.id;
         let listed = projects(&client).await;
         assert!(listed.iter().all(|row| row["id"] != dead.as_str()));
         let again = client.try_delete("project", &dead, cascade()).await;

@@ -4,26 +4,17 @@
 use std::time::Duration;
 
 use super::harness::*;
-use gone::control::{Command, ControlError, Page, Purged, Query, Receipt, SiteState, query};
+use gone::control::{Command, ControlError, Purged, Receipt, SiteState, query};
 use gone::domain::ladder::{DEPENDENCY_ABANDONED, Ladder, PurgeScope, Rung};
 use gone::domain::model::{
-    DeletionState, ErrorClass, EventKind, Orphan, Paged, Phase, Presence, Site, Step, StepState,
-    short_id,
+    DeletionState, ErrorClass, EventKind, Orphan, Phase, Presence, Site, Step, StepState, short_id,
 };
 use gone::ledger::Cursor;
 use gone::system::config::ProtectRule;
 use serde_json::{Value, json};
 
 async fn ladder(client: &Client, what: PurgeScope) -> Ladder {
-    match client
-        .control
-        .query(Query::Ladder(query::Ladder { what }))
-        .await
-        .unwrap()
-    {
-        Page::Ladder(ladder) => *ladder,
-        other => panic!("{other:?}"),
-    }
+    *client.control.ask(query::Ladder { what }).await.unwrap()
 }
 
 /// Takes a rung, with the short id of the deletion as confirmation.
@@ -58,14 +49,8 @@ fn offered(ladder: &Ladder) -> Vec<Rung> {
 }
 
 async fn orphans(client: &Client) -> Vec<Orphan> {
-    let query = Query::Orphans(query::Orphans {
-        cursor: None,
-        limit: 0,
-    });
-    match client.control.query(query).await.unwrap() {
-        Page::Orphans(Paged { rows, .. }) => rows,
-        other => panic!("{other:?}"),
-    }
+    let orphans = client.control.ask(query::Orphans::default()).await;
+    orphans.unwrap().rows
 }
 
 /// A network with ports and two balancers, the first of which never leaves PENDING_DELETE.
@@ -217,8 +202,7 @@ async fn p03_an_orphan_removed_elsewhere_is_absent_and_one_deleted_again_is_not_
         };
         assert_eq!(there(&ports[0]), Presence::Absent);
         assert_eq!(there(&ports[1]), Presence::Present);
-        let again = client.delete("port", &ports[1]).await;
-        client.until_gone(&again).await;
+        client.delete_until_gone("port", &ports[1]).await;
         assert_eq!(orphans(&client).await.len(), 1);
     })
     .await;
@@ -381,14 +365,12 @@ async fn p03_p04_only_forget_is_offered_while_the_protection_cannot_be_read() {
 #[tokio::test(start_paused = true)]
 async fn p03_p05_a_read_only_engine_refuses_every_rung() {
     let mut bench = Bench::new(1);
-    let id = bench
-        .run(async |client| {
-            network_blocked_by_interface(&bench, &client, json!({ "name": "late" }))
-                .await
-                .0
-        })
-        .await
-        .unwrap();
+    let id = with_engine(&bench, async |client| {
+        network_blocked_by_interface(&bench, &client, json!({ "name": "late" }))
+            .await
+            .0
+    })
+    .await;
     bench.settings.guard.read_only = true;
     let sent = bench.writes().len();
     with_engine(&bench, async |client| {
@@ -550,12 +532,10 @@ enum CrashPoint {
 fn run_with_crash(at: CrashPoint, rung: Rung) -> bool {
     paused(async {
         let bench = Bench::new(3);
-        let (id, network, router) = bench
-            .run(async |client| {
-                network_blocked_by_interface(&bench, &client, json!({ "name": "late" })).await
-            })
-            .await
-            .unwrap();
+        let (id, network, router) = with_engine(&bench, async |client| {
+            network_blocked_by_interface(&bench, &client, json!({ "name": "late" })).await
+        })
+        .await;
         bench.limits(json!({ "latency_ms": 20 }));
         match at {
             CrashPoint::Write(k) => bench.crash.at_write(k),
@@ -650,8 +630,7 @@ async fn t08_a_tombstone_is_released_only_if_its_resource_exists_and_no_step_wor
         { "match": { "method": "DELETE", "id": ports[2] }, "times": 1, "action": { "recreate_after_ms": 5000 } },
     ]));
     with_engine(&bench, async |client| {
-        let gone = client.delete("port", &ports[0]).await;
-        client.until_gone(&gone).await;
+        client.delete_until_gone("port", &ports[0]).await;
         let absent = release(&client, &ports[0]).await;
         assert!(
             matches!(absent, Err(ControlError::Conflict { .. })),
@@ -666,8 +645,7 @@ async fn t08_a_tombstone_is_released_only_if_its_resource_exists_and_no_step_wor
             matches!(worked_on, Err(ControlError::Conflict { .. })),
             "{worked_on:?}"
         );
-        let back = client.delete("port", &ports[2]).await;
-        client.until_gone(&back).await;
+        client.delete_until_gone("port", &ports[2]).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         release(&client, &ports[2]).await.unwrap();
         assert_eq!(

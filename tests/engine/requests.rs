@@ -58,66 +58,65 @@ async fn a_command_repeated_under_its_key_runs_once_and_gets_the_same_answer() {
         "match": {"method": "DELETE", "kind": "port"},
     "action": {"status": 409, "type": "PortInUse", "message": "in use"},
     }]));
-    bench
-        .run(async |client| {
-            let id = client.delete_with("network", &network, cascade()).await;
-            client.until_step(&id, "port", StepState::Blocked).await;
-            let deletion_id = || id.clone();
-            let customer = |name: &str| Command::Create {
-                kind: "customer".to_owned(),
-                body: json!({"id": name}),
-            };
-            for (number, (command, other)) in [
-                (customer("acme"), customer("other")),
-                (
-                    Command::Pause {
-                        deletion_id: deletion_id(),
-                    },
-                    Command::Resume {
-                        deletion_id: deletion_id(),
-                    },
-                ),
-                (
-                    Command::Resume {
-                        deletion_id: deletion_id(),
-                    },
-                    Command::Pause {
-                        deletion_id: deletion_id(),
-                    },
-                ),
-                (
-                    Command::Retry {
-                        deletion_id: deletion_id(),
-                    },
-                    Command::Cancel {
-                        deletion_id: deletion_id(),
-                    },
-                ),
-            ]
-            .into_iter()
-            .enumerate()
-            {
-                let key = format!("key-{number}");
-                let first = submit_as(&client, "alice", &key, command.clone(), "").await;
-                let first = json!(first.unwrap());
-                let rows = audit_rows(&client).await;
-                for _ in 0..2 {
-                    let again = submit_as(&client, "alice", &key, command.clone(), "").await;
-                    assert_eq!(json!(again.unwrap()), first, "{command:?}");
-                }
-                for (other, reason) in [(other, ""), (command.clone(), "another reason")] {
-                    let refused = submit_as(&client, "alice", &key, other, reason).await;
-                    assert!(is_refused_key(&refused), "{command:?}: {refused:?}");
-                }
-                assert_eq!(audit_rows(&client).await, rows, "{command:?} ran twice");
-            }
-            // The same key of another client is another key.
+    with_engine(&bench, async |client| {
+        let id = client.delete_with("network", &network, cascade()).await;
+        client.until_step(&id, "port", StepState::Blocked).await;
+        let deletion_id = || id.clone();
+        let customer = |name: &str| Command::Create {
+            kind: "customer".to_owned(),
+            body: json!({"id": name}),
+        };
+        for (number, (command, other)) in [
+            (customer("acme"), customer("other")),
+            (
+                Command::Pause {
+                    deletion_id: deletion_id(),
+                },
+                Command::Resume {
+                    deletion_id: deletion_id(),
+                },
+            ),
+            (
+                Command::Resume {
+                    deletion_id: deletion_id(),
+                },
+                Command::Pause {
+                    deletion_id: deletion_id(),
+                },
+            ),
+            (
+                Command::Retry {
+                    deletion_id: deletion_id(),
+                },
+                Command::Cancel {
+                    deletion_id: deletion_id(),
+                },
+            ),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let key = format!("key-{number}");
+            let first = submit_as(&client, "alice", &key, command.clone(), "").await;
+            let first = json!(first.unwrap());
             let rows = audit_rows(&client).await;
-            let retry = Command::Retry { deletion_id: id };
-            submit_as(&client, "bob", "key-0", retry, "").await.unwrap();
-            assert_eq!(audit_rows(&client).await, rows + 1);
-        })
-        .await;
+            for _ in 0..2 {
+                let again = submit_as(&client, "alice", &key, command.clone(), "").await;
+                assert_eq!(json!(again.unwrap()), first, "{command:?}");
+            }
+            for (other, reason) in [(other, ""), (command.clone(), "another reason")] {
+                let refused = submit_as(&client, "alice", &key, other, reason).await;
+                assert!(is_refused_key(&refused), "{command:?}: {refused:?}");
+            }
+            assert_eq!(audit_rows(&client).await, rows, "{command:?} ran twice");
+        }
+        // The same key of another client is another key.
+        let rows = audit_rows(&client).await;
+        let retry = Command::Retry { deletion_id: id };
+        submit_as(&client, "bob", "key-0", retry, "").await.unwrap();
+        assert_eq!(audit_rows(&client).await, rows + 1);
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,96 +124,93 @@ async fn a_key_of_one_command_is_refused_for_another_whether_or_not_it_deletes()
     let mut bench = Bench::new(1);
     bench.register_service("billing", KINDS);
     let networks = [(); 2].map(|()| bench.plain_network(1).0);
-    bench
-        .run(async |client| {
-            let delete = |network: &String| Command::Delete {
-                targets: vec![target("network", network)],
-                options: cascade(),
-                named: NamedOptions::default(),
-            };
-            let create = || Command::Create {
-                kind: "customer".to_owned(),
-                body: json!({"id": "acme"}),
-            };
-            let [first, second] = networks.each_ref().map(delete);
-            submit_as(&client, "alice", "one", first, "").await.unwrap();
-            let refused = submit_as(&client, "alice", "one", create(), "").await;
-            assert!(is_refused_key(&refused), "{refused:?}");
-            submit_as(&client, "alice", "two", create(), "")
-                .await
-                .unwrap();
-            let refused = submit_as(&client, "alice", "two", second, "").await;
-            assert!(is_refused_key(&refused), "{refused:?}");
-        })
-        .await;
+    with_engine(&bench, async |client| {
+        let delete = |network: &String| Command::Delete {
+            targets: vec![target("network", network)],
+            options: cascade(),
+            named: NamedOptions::default(),
+        };
+        let create = || Command::Create {
+            kind: "customer".to_owned(),
+            body: json!({"id": "acme"}),
+        };
+        let [first, second] = networks.each_ref().map(delete);
+        submit_as(&client, "alice", "one", first, "").await.unwrap();
+        let refused = submit_as(&client, "alice", "one", create(), "").await;
+        assert!(is_refused_key(&refused), "{refused:?}");
+        submit_as(&client, "alice", "two", create(), "")
+            .await
+            .unwrap();
+        let refused = submit_as(&client, "alice", "two", second, "").await;
+        assert!(is_refused_key(&refused), "{refused:?}");
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_repeated_under_its_key_is_answered_after_its_end_and_without_a_cloud() {
     let bench = Bench::new(1);
     let (network, _) = bench.plain_network(1);
-    bench
-        .run(async |client| {
-            let delete = |options| Command::Delete {
-                targets: vec![target("network", &network)],
-                options,
-                named: NamedOptions::default(),
+    with_engine(&bench, async |client| {
+        let delete = |options| Command::Delete {
+            targets: vec![target("network", &network)],
+            options,
+            named: NamedOptions::default(),
+        };
+        // The second request joins the deletion of the first.
+        let mut deletions = Vec::new();
+        for key in ["first", "second"] {
+            let answer = submit_as(&client, "alice", key, delete(cascade()), "").await;
+            let Ok(Receipt::Accepted(accepted)) = answer else {
+                panic!("{key}: {answer:?}");
             };
-            // The second request joins the deletion of the first.
-            let mut deletions = Vec::new();
+            deletions.push(accepted.deletion_id);
+        }
+        assert_eq!(deletions[0], deletions[1]);
+        client.until_gone(&deletions[0]).await;
+        for is_down in [false, true] {
+            if is_down {
+                bench.faults(json!([{"match": {}, "action": {"status": 503}}]));
+            }
             for key in ["first", "second"] {
-                let answer = submit_as(&client, "alice", key, delete(cascade()), "").await;
-                let Ok(Receipt::Accepted(accepted)) = answer else {
-                    panic!("{key}: {answer:?}");
-                };
-                deletions.push(accepted.deletion_id);
-            }
-            assert_eq!(deletions[0], deletions[1]);
-            client.until_gone(&deletions[0]).await;
-            for is_down in [false, true] {
-                if is_down {
-                    bench.faults(json!([{"match": {}, "action": {"status": 503}}]));
-                }
-                for key in ["first", "second"] {
-                    let again = submit_as(&client, "alice", key, delete(cascade()), "").await;
-                    let is_answered = matches!(&again, Ok(Receipt::Accepted(accepted))
+                let again = submit_as(&client, "alice", key, delete(cascade()), "").await;
+                let is_answered = matches!(&again, Ok(Receipt::Accepted(accepted))
                         if accepted.existing && accepted.deletion_id == deletions[0]);
-                    assert!(is_answered, "{key}: {again:?}");
-                    let plain = delete(PlanOptions::default());
-                    let refused = submit_as(&client, "alice", key, plain, "").await;
-                    assert!(is_refused_key(&refused), "{key}: {refused:?}");
-                }
+                assert!(is_answered, "{key}: {again:?}");
+                let plain = delete(PlanOptions::default());
+                let refused = submit_as(&client, "alice", key, plain, "").await;
+                assert!(is_refused_key(&refused), "{key}: {refused:?}");
             }
-        })
-        .await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_command_that_failed_may_be_repeated_under_its_key() {
     let mut bench = Bench::new(1);
     bench.register_service("billing", KINDS);
-    bench
-        .run(async |client| {
-            let update = || Command::Update {
-                kind: "customer".to_owned(),
-                id: "acme".to_owned(),
-                body: json!({}),
-            };
-            let refused = submit_as(&client, "alice", "k", update(), "").await;
-            assert!(
-                matches!(refused, Err(ControlError::NotFound { .. })),
-                "{refused:?}"
-            );
-            let kind = "customer".to_owned();
-            let body = json!({"id": "acme"});
-            client.submit(Command::Create { kind, body }).await.unwrap();
-            let updated = submit_as(&client, "alice", "k", update(), "").await;
-            assert!(
-                matches!(updated, Ok(Receipt::Resource { .. })),
-                "{updated:?}"
-            );
-        })
-        .await;
+    with_engine(&bench, async |client| {
+        let update = || Command::Update {
+            kind: "customer".to_owned(),
+            id: "acme".to_owned(),
+            body: json!({}),
+        };
+        let refused = submit_as(&client, "alice", "k", update(), "").await;
+        assert!(
+            matches!(refused, Err(ControlError::NotFound { .. })),
+            "{refused:?}"
+        );
+        let kind = "customer".to_owned();
+        let body = json!({"id": "acme"});
+        client.submit(Command::Create { kind, body }).await.unwrap();
+        let updated = submit_as(&client, "alice", "k", update(), "").await;
+        assert!(
+            matches!(updated, Ok(Receipt::Resource { .. })),
+            "{updated:?}"
+        );
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,8 +218,7 @@ async fn a_request_under_the_key_of_a_command_that_still_runs_is_a_conflict() {
     let bench = Bench::new(1);
     let (network, ports) = bench.plain_network(1);
     fail_port_deletes(&bench, &ports[0]);
-    bench
-        .run(async |client| {
+    with_engine(&bench, async |client| {
             let late = json!({ "network_id": network, "name": "late" });
             let (deletion_id, _) =
                 delete_with_newcomer(&bench, &client, &network, late).await;
@@ -244,15 +239,13 @@ async fn a_request_under_the_key_of_a_command_that_still_runs_is_a_conflict() {
             );
             let again = submit_as(&client, "alice", "k", accept(), "").await;
             assert_eq!(json!(again.unwrap()), json!(accepted.unwrap()));
-        })
-        .await;
+        }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_is_valid_for_a_day() {
     let bench = Bench::new(1);
-    bench
-        .run(async |client| {
+    with_engine(&bench, async |client| {
             let pause = || Command::PauseSite { site: site() };
             submit_as(&client, "alice", "k", pause(), "").await.unwrap();
             let rows = audit_rows(&client).await;
@@ -265,69 +258,67 @@ async fn a_key_is_valid_for_a_day() {
                 matches!(&again, Err(ControlError::Conflict { message }) if message.contains("paused already")),
                 "{again:?}"
             );
-        })
-        .await;
+        }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_forged_cursor_is_a_usage_error() {
     let mut bench = Bench::new(1);
     bench.register_service("billing", KINDS);
-    bench
-        .run(async |client| {
-            let forged = || Some("forged".to_owned());
-            let (states, site, kind, limit) = (Vec::new(), None, None, 0);
-            for query in [
-                Query::Deletions(query::Deletions {
-                    states: Vec::new(),
-                    site: None,
-                    kind: None,
-                    older_than: None,
-                    cursor: forged(),
-                    limit,
-                }),
-                Query::Steps(query::Steps {
-                    deletion_id: None,
-                    states,
-                    site,
-                    kind,
-                    older_than: None,
-                    cause: None,
-                    filter: String::new(),
-                    cursor: forged(),
-                    limit,
-                }),
-                Query::Tombstones(query::Tombstones {
-                    site: None,
-                    kind: Some(KindName::new("port")),
-                    phases: Vec::new(),
-                    id: None,
-                    cursor: forged(),
-                    limit,
-                }),
-                Query::Native(query::Native {
-                    kind: "customer".to_owned(),
-                    by: Vec::new(),
-                    cursor: forged(),
-                    limit,
-                }),
-                Query::Orphans(query::Orphans {
-                    cursor: forged(),
-                    limit,
-                }),
-            ] {
-                let shown = format!("{query:?}");
-                let answer = client.control.query(query).await;
-                let Err(ControlError::Usage { message }) = answer else {
-                    panic!("{shown}: {answer:?}");
-                };
-                assert!(
-                    message.contains("the cursor \"forged\""),
-                    "{shown}: {message}"
-                );
-            }
-        })
-        .await;
+    with_engine(&bench, async |client| {
+        let forged = || Some("forged".to_owned());
+        let (states, site, kind, limit) = (Vec::new(), None, None, 0);
+        for query in [
+            Query::Deletions(query::Deletions {
+                states: Vec::new(),
+                site: None,
+                kind: None,
+                older_than: None,
+                cursor: forged(),
+                limit,
+            }),
+            Query::Steps(query::Steps {
+                deletion_id: None,
+                states,
+                site,
+                kind,
+                older_than: None,
+                cause: None,
+                filter: String::new(),
+                cursor: forged(),
+                limit,
+            }),
+            Query::Tombstones(query::Tombstones {
+                site: None,
+                kind: Some(KindName::new("port")),
+                phases: Vec::new(),
+                id: None,
+                cursor: forged(),
+                limit,
+            }),
+            Query::Native(query::Native {
+                kind: "customer".to_owned(),
+                by: Vec::new(),
+                cursor: forged(),
+                limit,
+            }),
+            Query::Orphans(query::Orphans {
+                cursor: forged(),
+                limit,
+            }),
+        ] {
+            let shown = format!("{query:?}");
+            let answer = client.control.query(query).await;
+            let Err(ControlError::Usage { message }) = answer else {
+                panic!("{shown}: {answer:?}");
+            };
+            assert!(
+                message.contains("the cursor \"forged\""),
+                "{shown}: {message}"
+            );
+        }
+    })
+    .await;
 }
 
 /// A crash may come after the resource is stored and before the answer under its key is.

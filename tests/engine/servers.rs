@@ -116,11 +116,7 @@ async fn story_8_n20_a_project_of_servers_and_volumes_is_emptied_without_a_prema
         let [first, _] = bench.create_machines(["first", "second"]).await;
         bench.create_copies(&first.volume).await;
         assert_eq!(bench.remaining_rows().len(), 7);
-        with_engine(&bench, async |client| {
-            let id = client.delete("project", "demo").await;
-            client.until_gone(&id).await;
-        })
-        .await;
+        bench.delete_until_gone("project", "demo").await;
         assert_eq!(bench.remaining_rows(), Vec::<String>::new());
         bench.assert_no_premature_call();
         let ports = bench.rows("ports");
@@ -167,8 +163,7 @@ async fn p04_a_locked_server_refuses_the_deletion_of_its_project_before_any_writ
         client.until_refused(&id).await;
         assert!(bench.writes_to(&open.server).is_empty());
         bench.act_on_server(&locked.server, json!({ "unlock": null }));
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("project", "demo").await;
     })
     .await;
     assert_eq!(bench.remaining_rows(), Vec::<String>::new());
@@ -228,8 +223,7 @@ async fn i06_a_server_that_ends_in_error_and_a_volume_that_is_put_back_are_delet
     };
     bench.faults(json!([once("server", "error"), once("volume", "put_back")]));
     with_engine(&bench, async |client| {
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("project", "demo").await.id;
         let server = client.step(&id, "server").await;
         assert!(server.attempts > 1, "{server:?}");
     })
@@ -247,8 +241,7 @@ fn detach_with_crash(crash: impl Fn(&Bench)) -> bool {
         crash(&bench);
         let first = bench
             .run(async |client| {
-                let id = client.delete("volume", &machine.volume).await;
-                client.until_gone(&id).await;
+                client.delete_until_gone("volume", &machine.volume).await;
             })
             .await;
         bench.crash.cancel();
@@ -389,11 +382,7 @@ async fn n14_a_volume_that_is_being_deleted_is_observed_while_the_delete_of_a_se
     wait_for_services().await;
     let hangs = json!({ "method": "DELETE", "id": hanging.server });
     bench.faults(json!([{ "match": hangs, "times": 1, "action": { "hang": true } }]));
-    with_engine(&bench, async |client| {
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("project", "demo").await;
     let sent = bench.sent();
     let deleted = bench.writes_to(&free)[0].at;
     let observations = sent.iter().filter(|it| it.is_read() && it.at > deleted);
@@ -408,11 +397,7 @@ async fn n14_servers_being_deleted_are_listed_every_two_seconds_at_most_and_read
     bench.create_large_project(8).await;
     let slow = json!({ "ends_in": "done", "for_s": 30 });
     bench.faults(json!([{ "match": { "method": "DELETE", "kind": "server" }, "action": slow }]));
-    with_engine(&bench, async |client| {
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("project", "demo").await;
     let sent = bench.sent();
     let first_write = sent.iter().position(SentRequest::is_write).unwrap();
     let observations = sent[first_write..].iter().filter(|it| it.is_read());

@@ -38,11 +38,7 @@ async fn step_of(client: &Client, deletion: &str, resource: &str) -> Step {
 async fn n04_a_network_is_deleted_with_its_balancers_each_by_one_call() {
     let bench = Bench::new(1);
     let (network, balancers) = network_with_balancers(&bench, 3);
-    with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("network", &network).await;
     for collection in ["loadbalancers", "listeners", "pools", "healthmonitors"] {
         assert_eq!(bench.ids(collection), Vec::<String>::new(), "{collection}");
     }
@@ -67,11 +63,7 @@ async fn n14_balancers_being_deleted_are_listed_every_two_seconds_at_most() {
     for balancer in &balancers {
         delay_balancer(&bench, balancer, json!({ "for_s": 60 }));
     }
-    with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("network", &network).await;
     let sent = bench.sent();
     let first_write = sent.iter().position(SentRequest::is_write).unwrap();
     let balancers = |call: &&SentRequest| call.path.starts_with(&path_of("loadbalancers"));
@@ -177,11 +169,7 @@ async fn n04_a_vip_port_that_the_user_made_is_deleted_after_its_balancer() {
     let lb = bench.create_balancer(json!({ "name": "mine", "vip_port_id": port }));
     tokio::time::sleep(Duration::from_secs(5)).await;
     delay_balancer(&bench, &lb, json!({ "for_s": 30 }));
-    with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench.delete_until_gone("network", &network).await;
     let at = |id: &str| bench.writes_to(id)[0].at;
     // The port is deleted when the balancer is gone, and not when its delete is accepted.
     assert!(at(&port) - at(&lb) >= chrono::TimeDelta::seconds(30));
@@ -197,8 +185,7 @@ async fn the_resources_of_a_project_are_deleted_and_it_stays_with_its_default_gr
     );
     let kept = bench.seed(json!({ "networks": 1, "ports_per_network": 2, "images": 1 }));
     let steps = with_engine(&bench, async |client| {
-        let id = client.delete("project", "demo").await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("project", "demo").await.id;
         client.steps(&id).await
     })
     .await;
@@ -236,11 +223,7 @@ async fn i06_a_member_or_rule_of_a_balancer_that_changes_for_minutes_is_deleted_
         tokio::time::sleep(Duration::from_secs(2)).await;
         // Longer than the engine observes an accepted delete.
         delay_balancer(&bench, &made["load_balancer"], json!({ "for_s": 600 }));
-        with_engine(&bench, async |client| {
-            let deletion = client.delete(kind, &id).await;
-            client.until_gone(&deletion).await;
-        })
-        .await;
+        bench.delete_until_gone(kind, &id).await;
         let (_, own) = id.split_once(',').unwrap();
         assert_eq!(bench.writes_to(own).len(), 1, "{kind}");
     }
@@ -252,13 +235,9 @@ async fn an_image_member_is_found_at_the_site_of_its_image() {
     let made = bench.seed(json!({ "images": 1 }));
     let image = made["images"][0].as_str().unwrap();
     let demo = bench.demo_project();
-    with_engine(&bench, async |client| {
-        let id = client
-            .delete("image_member", &format!("{image},{demo}"))
-            .await;
-        client.until_gone(&id).await;
-    })
-    .await;
+    bench
+        .delete_until_gone("image_member", &format!("{image},{demo}"))
+        .await;
     let path = format!("/v2/images/{image}/members/{demo}");
     assert_eq!(bench.api("GET", &path, Value::Null).0, 404);
 }
@@ -380,8 +359,7 @@ async fn t14_the_sweep_observes_many_balancers_by_one_list() {
     let bench = Bench::new(1);
     let (network, balancers) = network_with_balancers(&bench, 150);
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &network).await;
         let before = bench.sent().len();
         let every = bench.settings.engine.sweep;
         tokio::time::sleep(every * 2).await;

@@ -94,8 +94,7 @@ async fn n13_i15_a_refused_login_is_repeated_after_pauses_that_double_or_when_a_
                 .map(|line| line.data["state"].clone())
                 .collect();
             assert_eq!(states, ["paused", "reachable"]);
-            let id = client.delete("network", &network).await;
-            client.until_gone(&id).await;
+            client.delete_until_gone("network", &network).await;
         })
         .await;
     }
@@ -285,8 +284,7 @@ async fn i13_another_user_proves_no_absence_and_deletes_its_own_resources() {
         );
         let own = bench.seed(json!({ "networks": 1, "project": "demo" }));
         let own = own["networks"][0].as_str().unwrap();
-        let other = client.delete("network", own).await;
-        client.until_gone(&other).await;
+        client.delete_until_gone("network", own).await;
         assert_eq!(client.site_status().await.state, SiteState::Reachable);
     })
     .await;

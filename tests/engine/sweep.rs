@@ -20,8 +20,7 @@ async fn t14_m01_m03_a_re_created_resource_is_removed_under_the_same_record() {
     let (network, _) = bench.plain_network(1);
     bench.faults(re_create_after_delete(2));
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &network).await;
         let first = client.tombstone(&network).await.unwrap();
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert!(!bench.exists("networks", &network));
@@ -51,8 +50,7 @@ async fn t14_a_resource_re_created_more_often_than_allowed_is_stuck_with_that_re
     let (network, _) = bench.plain_network(0);
     bench.faults(re_create_after_delete(100));
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("network", &network).await.id;
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let stuck = client.deletions(vec![DeletionState::Stuck], None).await;
         assert_eq!(stuck.len(), 1);
@@ -85,8 +83,7 @@ async fn t14_a_copy_under_another_id_is_not_swept() {
     let (network, _) = bench.plain_network(0);
     bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": 1, "action": { "recreate_after_ms": 5000, "as": "new" } }]));
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &network).await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
     })
@@ -101,8 +98,7 @@ async fn t14_the_sweep_ends_with_the_hold_down() {
     let (network, _) = bench.plain_network(0);
     bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": 1, "action": { "recreate_after_ms": 4_000_000 } }]));
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &network).await;
         tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
         let lines = client.timeline(None, None).await;
         assert!(lines.iter().all(|line| line.kind != EventKind::Recreated));
@@ -173,8 +169,7 @@ async fn m03_a_resource_deleted_and_re_created_many_times_has_one_record() {
     let (network, _) = bench.plain_network(0);
     bench.faults(re_create_after_delete(8));
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &network).await;
         let first = client.tombstone(&network).await.unwrap();
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let last = client.tombstone(&network).await.unwrap();
@@ -236,8 +231,7 @@ async fn i10_m01_a_re_created_interface_is_not_swept_and_its_deletion_revives_th
     let edge = format!("{},{}", shop.router, shop.subnet);
     let body = json!({ "subnet_id": shop.subnet });
     with_engine(&bench, async |client| {
-        let id = client.delete("router_interface", &edge).await;
-        client.until_gone(&id).await;
+        let id = client.delete_until_gone("router_interface", &edge).await.id;
         let first = client.tombstone(&edge).await.unwrap();
         let (status, answer) = bench.api(
             "PUT",

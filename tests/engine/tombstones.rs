@@ -26,8 +26,7 @@ fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
             bench.crash.at_call(call);
             let ended = bench
                 .run(async |client| {
-                    let id = client.delete("network", &shop.network).await;
-                    client.until_gone(&id).await;
+                    client.delete_until_gone("network", &shop.network).await;
                 })
                 .await;
             let tombstones = bench.ledger_state().await.tombstones;
@@ -61,8 +60,7 @@ async fn t01_a_tombstone_is_complete_and_stays_through_the_hold_down() {
     bench.settings.engine.sweep = std::time::Duration::from_secs(3600);
     let shop = bench.shop(1);
     with_engine(&bench, async |client| {
-        let id = client.delete("network", &shop.network).await;
-        client.until_gone(&id).await;
+        client.delete_until_gone("network", &shop.network).await;
         tokio::time::sleep(std::time::Duration::from_secs(5 * 3600)).await;
         let tombstone = client.tombstone(&shop.network).await.unwrap();
         assert_eq!(tombstone.phase, Phase::Gone);
@@ -106,8 +104,7 @@ fn t03_the_write_guard_is_durable_before_listing_and_the_phase_deleting_before_a
             bench.crash.at_write(write);
             let ended = bench
                 .run(async |client| {
-                    let id = client.delete("network", &shop.network).await;
-                    client.until_gone(&id).await;
+                    client.delete_until_gone("network", &shop.network).await;
                 })
                 .await;
             let ledger_state = bench.ledger_state().await;

@@ -68,14 +68,12 @@ fn target(text: &str) -> TargetSpec {
 #[tokio::test(start_paused = true)]
 async fn a_cascade_deletes_each_resource_before_the_one_it_is_in() {
     let (bench, server) = bench();
-    bench
-        .run(async |client| {
-            let id = client.delete_each(vec![target("vpc/vpc-Shop")]).await;
-            let deletion = client.until_gone(&id).await;
-            assert_eq!(deletion.counts.gone, 7);
-        })
-        .await
-        .unwrap();
+    with_engine(&bench, async |client| {
+        let id = client.delete_each(vec![target("vpc/vpc-Shop")]).await;
+        let deletion = client.until_gone(&id).await;
+        assert_eq!(deletion.counts.gone, 7);
+    })
+    .await;
     assert_eq!(server.lock().unwrap().ids(), Vec::<&str>::new());
     // Two subnets differ only in the case of their ids, and so do their machines.
     assert_eq!(bench.ledger_state().await.tombstones.len(), 7);
@@ -93,13 +91,11 @@ async fn a_cascade_deletes_each_resource_before_the_one_it_is_in() {
 #[tokio::test(start_paused = true)]
 async fn two_ids_that_differ_only_in_case_are_two_resources() {
     let (bench, server) = bench();
-    bench
-        .run(async |client| {
-            let id = client.delete_each(vec![target("subnet/net-A")]).await;
-            assert_eq!(client.until_gone(&id).await.counts.gone, 3);
-        })
-        .await
-        .unwrap();
+    with_engine(&bench, async |client| {
+        let id = client.delete_each(vec![target("subnet/net-A")]).await;
+        assert_eq!(client.until_gone(&id).await.counts.gone, 3);
+    })
+    .await;
     let expected = ["m-net-a1", "m-net-a2", "net-a", "vpc-Shop"];
     assert_eq!(server.lock().unwrap().ids(), expected);
 }
@@ -107,25 +103,23 @@ async fn two_ids_that_differ_only_in_case_are_two_resources() {
 #[tokio::test(start_paused = true)]
 async fn a_stuck_step_names_its_blocker_and_a_retry_succeeds_without_it() {
     let (bench, server) = bench();
-    bench
-        .run(async |client| {
-            let id = client.delete_each(vec![target("subnet/net-A")]).await;
-            let is_sent = |step: &Step| step.state == StepState::Verifying;
-            client.until_any_step(&id, is_sent).await;
-            // A machine appears while the others are shut down: it is a newcomer, and a person decides.
-            server
-                .lock()
-                .unwrap()
-                .create("Machine", "m-New", json!({ "subnetId": "net-A" }));
-            let step = client.until_step(&id, "toy.subnet", StepState::Stuck).await;
-            assert_eq!(step.blockers[0].id, "m-New");
-            assert_eq!(step.blockers[0].kind.as_str(), "toy.machine");
-            server.lock().unwrap().remove("Machine", "m-New");
-            client.retry(&id).await;
-            client.until_gone(&id).await;
-        })
-        .await
-        .unwrap();
+    with_engine(&bench, async |client| {
+        let id = client.delete_each(vec![target("subnet/net-A")]).await;
+        let is_sent = |step: &Step| step.state == StepState::Verifying;
+        client.until_any_step(&id, is_sent).await;
+        // A machine appears while the others are shut down: it is a newcomer, and a person decides.
+        server
+            .lock()
+            .unwrap()
+            .create("Machine", "m-New", json!({ "subnetId": "net-A" }));
+        let step = client.until_step(&id, "toy.subnet", StepState::Stuck).await;
+        assert_eq!(step.blockers[0].id, "m-New");
+        assert_eq!(step.blockers[0].kind.as_str(), "toy.machine");
+        server.lock().unwrap().remove("Machine", "m-New");
+        client.retry(&id).await;
+        client.until_gone(&id).await;
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,13 +130,11 @@ async fn a_throttled_call_and_a_failed_one_are_repeated() {
         ("DeleteSubnet", "Throttling"),
         ("ListMachines", "Throttling"),
     ];
-    bench
-        .run(async |client| {
-            let id = client.delete_each(vec![target("vpc/vpc-Shop")]).await;
-            client.until_gone(&id).await;
-        })
-        .await
-        .unwrap();
+    with_engine(&bench, async |client| {
+        let id = client.delete_each(vec![target("vpc/vpc-Shop")]).await;
+        client.until_gone(&id).await;
+    })
+    .await;
     assert!(server.lock().unwrap().ids().is_empty());
 }
 
@@ -151,8 +143,7 @@ async fn i06_a_machine_whose_deletion_is_given_up_is_blocked_and_retried() {
     let (bench, server) = bench();
     let busy = ("m-net-A1".to_owned(), "its disk is busy");
     server.lock().unwrap().put_back.extend([busy]);
-    bench
-        .run(async |client| {
+    with_engine(&bench, async |client| {
             let id = client.delete_each(vec![target("subnet/net-A")]).await;
             let is_blocked = |step: &Step| step.state == StepState::Blocked;
             client.until_any_step(&id, is_blocked).await;
@@ -164,9 +155,7 @@ async fn i06_a_machine_whose_deletion_is_given_up_is_blocked_and_retried() {
                 "the delete was accepted; the toy.machine is no longer being deleted, and is available: its disk is busy"
             );
             client.until_gone(&id).await;
-        })
-        .await
-        .unwrap();
+        }).await;
     let server = server.lock().unwrap();
     let sent = server
         .calls
@@ -178,18 +167,16 @@ async fn i06_a_machine_whose_deletion_is_given_up_is_blocked_and_retried() {
 #[tokio::test(start_paused = true)]
 async fn the_sweep_deletes_a_re_created_resource() {
     let (bench, server) = bench();
-    bench
-        .run(async |client| {
-            let id = client.delete_each(vec![target("subnet/net-A")]).await;
-            client.until_gone(&id).await;
-            server
-                .lock()
-                .unwrap()
-                .create("Subnet", "net-A", json!({ "vpcId": "vpc-Shop" }));
-            tokio::time::sleep(Duration::from_secs(60 * 60)).await;
-        })
-        .await
-        .unwrap();
+    with_engine(&bench, async |client| {
+        let id = client.delete_each(vec![target("subnet/net-A")]).await;
+        client.until_gone(&id).await;
+        server
+            .lock()
+            .unwrap()
+            .create("Subnet", "net-A", json!({ "vpcId": "vpc-Shop" }));
+        tokio::time::sleep(Duration::from_secs(60 * 60)).await;
+    })
+    .await;
     assert!(!server.lock().unwrap().ids().contains(&"net-A"));
     let deletions = bench.ledger_state().await.deletions;
     assert_eq!(deletions.len(), 2);
@@ -200,19 +187,17 @@ async fn the_sweep_deletes_a_re_created_resource() {
 async fn records_of_ids_that_are_no_uuids_are_pruned_after_the_hold_down() {
     let (mut bench, _) = bench();
     bench.settings.ledger.hold_down = Duration::from_secs(60 * 60);
-    bench
-        .run(async |client| {
-            let id = client.delete_each(vec![target("subnet/net-A")]).await;
-            client.until_gone(&id).await;
-            tokio::time::sleep(bench.settings.ledger.hold_down * 2).await;
-            // The newest deletion is kept, so that its numbers are not used again.
-            let newest = client.delete_each(vec![target("subnet/net-a")]).await;
-            client.until_gone(&newest).await;
-            let before = Some(bench.clock.now());
-            client.submit(Command::Prune { before }).await.unwrap();
-        })
-        .await
-        .unwrap();
+    with_engine(&bench, async |client| {
+        let id = client.delete_each(vec![target("subnet/net-A")]).await;
+        client.until_gone(&id).await;
+        tokio::time::sleep(bench.settings.ledger.hold_down * 2).await;
+        // The newest deletion is kept, so that its numbers are not used again.
+        let newest = client.delete_each(vec![target("subnet/net-a")]).await;
+        client.until_gone(&newest).await;
+        let before = Some(bench.clock.now());
+        client.submit(Command::Prune { before }).await.unwrap();
+    })
+    .await;
     let kept = bench.ledger_state().await.tombstones;
     let kept: BTreeSet<&str> = kept.iter().map(|it| it.key.id.as_str()).collect();
     assert_eq!(kept, BTreeSet::from(["m-net-a1", "m-net-a2", "net-a"]));
@@ -222,20 +207,18 @@ async fn records_of_ids_that_are_no_uuids_are_pruned_after_the_hold_down() {
 fn a_replay_shows_a_deletion_as_it_was_at_each_time() {
     let (bench, id, then, steps) = paused(async {
         let (bench, _) = bench();
-        let (id, then, steps) = bench
-            .run(async |client| {
-                let id = client.delete_each(vec![target("subnet/net-A")]).await;
-                let is_sent = |step: &Step| step.state == StepState::Verifying;
-                client.until_any_step(&id, is_sent).await;
-                // The shutdown of the machines takes a minute.
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                let steps = client.steps(&id).await;
-                let then = bench.clock.now();
-                client.until_gone(&id).await;
-                (id, then, steps)
-            })
-            .await
-            .unwrap();
+        let (id, then, steps) = with_engine(&bench, async |client| {
+            let id = client.delete_each(vec![target("subnet/net-A")]).await;
+            let is_sent = |step: &Step| step.state == StepState::Verifying;
+            client.until_any_step(&id, is_sent).await;
+            // The shutdown of the machines takes a minute.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let steps = client.steps(&id).await;
+            let then = bench.clock.now();
+            client.until_gone(&id).await;
+            (id, then, steps)
+        })
+        .await;
         (bench, id, then, steps)
     });
     let states = |steps: &[Step]| -> BTreeSet<(String, &str)> {
@@ -275,26 +258,24 @@ fn a_replay_shows_a_deletion_as_it_was_at_each_time() {
 async fn a_kind_name_of_two_providers_means_that_of_the_sites_provider() {
     let (bench, _) = bench();
     let (network, _) = bench.plain_network(1);
-    bench
-        .run(async |client| {
-            let plan = client
-                .plan_of(vec![target("subnet/net-a")], cascade())
-                .await;
-            assert!(
-                plan.steps
-                    .iter()
-                    .all(|step| step.kind.as_str().starts_with("toy."))
-            );
-            // The OpenStack cloud has no such kinds, and gets no calls about them.
-            let plan = client.plan("network", &network).await;
-            assert!(
-                plan.steps
-                    .iter()
-                    .all(|step| !step.kind.as_str().starts_with("toy."))
-            );
-        })
-        .await
-        .unwrap();
+    with_engine(&bench, async |client| {
+        let plan = client
+            .plan_of(vec![target("subnet/net-a")], cascade())
+            .await;
+        assert!(
+            plan.steps
+                .iter()
+                .all(|step| step.kind.as_str().starts_with("toy."))
+        );
+        // The OpenStack cloud has no such kinds, and gets no calls about them.
+        let plan = client.plan("network", &network).await;
+        assert!(
+            plan.steps
+                .iter()
+                .all(|step| !step.kind.as_str().starts_with("toy."))
+        );
+    })
+    .await;
 }
 
 #[test]
