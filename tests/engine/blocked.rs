@@ -19,77 +19,46 @@ fn in_use(id: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn i01_each_answer_to_a_delete_sets_the_error_class_the_state_and_the_attempts() {
-    // (answer, error class, whether it uses an attempt, whether the step is stuck at once)
+    use ErrorClass::{Blocked, Fatal, Unavailable};
+    // The answer, its error class, and the attempts that it uses; none if the step is stuck at once.
     let answers = [
         (
-            json!({ "status": 409, "type": "PortInUse" }),
-            ErrorClass::Blocked,
-            true,
-            false,
+            json!({"status": 409, "type": "PortInUse"}),
+            Blocked,
+            Some(1),
+        ),
+        (json!({ "status": 429 }), Unavailable, Some(0)),
+        (json!({ "status": 503 }), Unavailable, Some(0)),
+        (json!({ "status": 502, "html": true }), Unavailable, Some(0)),
+        (json!({ "status": 500 }), Unavailable, Some(1)),
+        (json!({ "status": 404, "html": true }), Unavailable, Some(1)),
+        (
+            json!({"status": 400, "type": "HTTPBadRequest"}),
+            Fatal,
+            None,
         ),
         (
-            json!({ "status": 429 }),
-            ErrorClass::Unavailable,
-            false,
-            false,
-        ),
-        (
-            json!({ "status": 503 }),
-            ErrorClass::Unavailable,
-            false,
-            false,
-        ),
-        (
-            json!({ "status": 502, "html": true }),
-            ErrorClass::Unavailable,
-            false,
-            false,
-        ),
-        (
-            json!({ "status": 500 }),
-            ErrorClass::Unavailable,
-            true,
-            false,
-        ),
-        (
-            json!({ "status": 404, "html": true }),
-            ErrorClass::Unavailable,
-            true,
-            false,
-        ),
-        (
-            json!({ "status": 400, "type": "HTTPBadRequest" }),
-            ErrorClass::Fatal,
-            false,
-            true,
-        ),
-        (
-            json!({ "status": 403, "type": "PolicyNotAuthorized" }),
-            ErrorClass::Fatal,
-            false,
-            true,
+            json!({"status": 403, "type": "PolicyNotAuthorized"}),
+            Fatal,
+            None,
         ),
     ];
-    for (action, class, uses_attempt, stuck) in answers {
+    for (action, class, attempts) in answers {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
         bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": action }]));
         with_engine(&bench, async |client| {
             let id = client.delete("port", &ports[0]).await;
-            let wanted = if stuck {
-                StepState::Stuck
-            } else {
-                StepState::Blocked
+            let wanted = match attempts {
+                Some(_) => StepState::Blocked,
+                None => StepState::Stuck,
             };
             let step = client.until_step(&id, "port", wanted).await;
             let error = step.last_error.clone().unwrap();
             assert_eq!(error.class, class, "{action}");
-            assert_eq!(
-                step.attempts,
-                u32::from(uses_attempt),
-                "{action}: {step:#?}"
-            );
-            if stuck {
+            let used = attempts.unwrap_or(0);
+            assert_eq!(step.attempts, used, "{action}: {step:#?}");
+            if attempts.is_none() {
                 client.until_stuck(&id).await;
                 client.retry(&id).await;
             }
@@ -138,7 +107,7 @@ async fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_needs_p
     bench.faults(in_use(&ports[0]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        let blocked = client.until_step(&id, "port", StepState::Blocked).await;
+        let blocked = client.until_blocked(&id, "port").await;
         assert_eq!(blocked.resource.key.id, ports[0]);
         assert_eq!(blocked.attempts, 1);
         assert!(blocked.next_attempt_at.unwrap() > bench.clock.now());
@@ -186,7 +155,7 @@ async fn i04_the_request_triggers_the_delete_once_and_returns_at_once() {
         let before = bench.clock.now();
         let id = client.delete("port", &ports[0]).await;
         assert!(bench.clock.now() - before < TimeDelta::seconds(1));
-        client.until_step(&id, "port", StepState::Blocked).await;
+        client.until_blocked(&id, "port").await;
         assert!(bench.clock.now() - before < TimeDelta::seconds(1));
         assert_eq!(bench.writes().len(), 1);
     })
@@ -204,9 +173,7 @@ async fn i05_the_retry_worker_takes_only_the_steps_that_are_due() {
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
         // Both ports are due after a minute; the one that is blocked again is due after the second wait.
-        client
-            .until(&id, |deletion| deletion.counts.gone == 1)
-            .await;
+        client.until(&id, |it| it.counts.gone == 1).await;
         assert_eq!(bench.writes_to(&ports[0]).len(), 2);
         assert_eq!(bench.writes_to(&ports[1]).len(), 2);
         let step = client.step_of(&id, &ports[1]).await;
@@ -228,12 +195,12 @@ async fn i06_a_step_blocked_by_another_deletion_uses_no_attempt_and_is_stuck_aft
     bench.faults(json!([unavailable(&ports[0])]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until_step(&id, "port", StepState::Blocked).await;
+        client.until_blocked(&id, "port").await;
         // A port that appeared after the plan. Another deletion deletes it, and it blocks the network until then.
         let late = bench.create("ports", json!({ "network_id": network }));
         bench.faults(json!([unavailable(&late)]));
         let port = client.delete("port", &late).await;
-        let blocked = client.until_step(&id, "network", StepState::Blocked).await;
+        let blocked = client.until_blocked(&id, "network").await;
         assert_eq!(blocked.attempts, 0, "{blocked:#?}");
         let blocker = &blocked.blockers[0];
         assert_eq!(
@@ -262,7 +229,7 @@ async fn i06_a_network_is_deleted_once_another_deletion_has_removed_its_port() {
     bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 4, "action": { "status": 503 } }]));
     with_engine(&bench, async |client| {
         let port = client.delete("port", &ports[0]).await;
-        client.until_step(&port, "port", StepState::Blocked).await;
+        client.until_blocked(&port, "port").await;
         let id = client.delete_until_gone("network", &network).await.id;
         assert_eq!(client.step(&id, "network").await.attempts, 0);
         client.until_gone(&port).await;
@@ -284,7 +251,7 @@ async fn p02_a_forbidden_delete_is_explained_by_the_missing_role_and_not_by_a_bl
                 next.contains("your role may not do this") && !next.contains("blocks"),
                 "{next}"
             );
-            assert!(next.contains("then: gone retry "), "{next}");
+            assert_contains(&next, "then: gone retry ");
         }
     })
     .await;
@@ -300,15 +267,11 @@ async fn n12_a_step_that_waits_for_a_stuck_step_is_stuck_and_names_it() {
         let id = client.delete("network", &network).await;
         let deletion = client.until_stuck(&id).await;
         assert_eq!(deletion.counts.live(), 0, "no step waits forever");
-        assert!(
-            deletion.note.contains("a server holds it"),
-            "{}",
-            deletion.note
-        );
+        assert_contains(&deletion.note, "a server holds it");
         let waiting = client.step_of(&id, &network).await;
         let error = waiting.last_error.unwrap();
         assert_eq!(error.kind, "DependencyStuck");
-        assert!(error.message.contains(&ports[1]), "{}", error.message);
+        assert_contains(&error.message, &ports[1]);
         let why = client.explain("port", &ports[1]).await;
         assert!(!why.next_action.is_empty());
         assert!(
@@ -328,7 +291,7 @@ async fn n12_a_step_that_waits_for_a_stuck_step_is_stuck_and_names_it() {
             "{why:#?}"
         );
         let purge = format!("gone purge {}", root.id);
-        assert!(why.next_action.contains(&purge), "{}", why.next_action);
+        assert_contains(&why.next_action, &purge);
     })
     .await;
 }
@@ -340,7 +303,7 @@ async fn p01_a_newcomer_during_the_deletion_makes_its_step_stuck_and_is_listed()
     bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": { "status": 503 } }]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until_step(&id, "port", StepState::Blocked).await;
+        client.until_blocked(&id, "port").await;
         let newcomer = bench.create("ports", json!({ "network_id": network, "name": "late" }));
         client.until_stuck(&id).await;
         let step = client.step(&id, "network").await;
@@ -370,9 +333,9 @@ async fn p01_a_deletion_that_absorbs_drift_removes_a_newcomer_by_a_deletion_of_i
             ..cascade()
         };
         let id = client.delete_with("network", &network, options).await;
-        client.until_step(&id, "port", StepState::Blocked).await;
+        client.until_blocked(&id, "port").await;
         let newcomer = bench.create("ports", json!({ "network_id": network }));
-        let blocked = client.until_step(&id, "network", StepState::Blocked).await;
+        let blocked = client.until_blocked(&id, "network").await;
         assert_eq!(blocked.blockers[0].id, newcomer);
         assert_eq!(
             blocked.attempts, 0,
@@ -395,19 +358,9 @@ async fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
     bench.faults(json!([{ "match": { "kind": "router_interface" }, "times": 1, "action": { "status": 503, "retry_after": 30 } }]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &shop.network).await;
-        client
-            .until_step(&id, "router_interface", StepState::Blocked)
-            .await;
+        client.until_blocked(&id, "router_interface").await;
         let port = bench.create("ports", json!({ "network_id": shop.network }));
-        let networks = bench.rows("networks");
-        let external = networks
-            .iter()
-            .find(|network| network["router:external"] == true)
-            .unwrap();
-        let fip = bench.create(
-            "floatingips",
-            json!({ "floating_network_id": external["id"], "port_id": port, "project_id": demo }),
-        );
+        let fip = bench.add_floating_ip(&port, &demo);
         let (_, row) = bench.api("GET", &format!("/v2.0/floatingips/{fip}"), Value::Null);
         let address = row["floatingip"]["floating_ip_address"]
             .as_str()
@@ -463,15 +416,7 @@ async fn n15_p02_a_blocker_before_the_start_refuses_the_deletion_and_is_named() 
     let shop = bench.shop(1);
     let demo = bench.demo_project();
     let port = bench.create("ports", json!({ "network_id": shop.network }));
-    let networks = bench.rows("networks");
-    let external = networks
-        .iter()
-        .find(|network| network["router:external"] == true)
-        .unwrap();
-    let fip = bench.create(
-        "floatingips",
-        json!({ "floating_network_id": external["id"], "port_id": port, "project_id": demo }),
-    );
+    let fip = bench.add_floating_ip(&port, &demo);
     with_engine(&bench, async |client| {
         let id = client.delete("network", &shop.network).await;
         let deletion = client.until_refused(&id).await;
@@ -498,9 +443,7 @@ async fn i12_a_hanging_delete_does_not_delay_the_other_steps() {
     with_engine(&bench, async |client| {
         let began = bench.clock.now();
         let id = client.delete("network", &network).await;
-        client
-            .until(&id, |deletion| deletion.counts.gone == 39)
-            .await;
+        client.until(&id, |it| it.counts.gone == 39).await;
         let took = bench.clock.now() - began;
         assert!(took < TimeDelta::seconds(30), "{took}");
         client.until_gone(&id).await;
@@ -520,9 +463,7 @@ async fn i12_hanging_deletes_up_to_the_concurrency_limit_delay_another_deletion_
     with_engine(&bench, async |client| {
         let first = client.delete("network", &hanging).await;
         client
-            .until(&first, |deletion| {
-                deletion.counts.running == u64::from(limit)
-            })
+            .until(&first, |it| it.counts.running == u64::from(limit))
             .await;
         let began = bench.clock.now();
         client.delete_until_gone("network", &network).await;
@@ -538,12 +479,11 @@ async fn n12_a_trunk_disabled_during_the_deletion_is_stuck_with_that_error_and_n
     let mut bench = Bench::new(1);
     bench.settings.gc.max_attempts = 2;
     let shop = bench.shop(1);
-    let trunk = format!("/v2.0/trunks/{}", shop.trunk);
-    let set = |up: bool| bench.api("PUT", &trunk, json!({ "trunk": { "admin_state_up": up } }));
+    let set = |is_up: bool| bench.set_trunk_state(&shop.trunk, is_up);
     bench.faults(json!([{ "match": { "method": "DELETE", "kind": "trunk" }, "times": 1, "action": { "status": 503 } }]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &shop.network).await;
-        client.until_step(&id, "trunk", StepState::Blocked).await;
+        client.until_blocked(&id, "trunk").await;
         set(false);
         client.until_stuck(&id).await;
         let step = client.step_of(&id, &shop.trunk).await;
@@ -563,12 +503,7 @@ async fn n12_a_retry_repeats_an_enable_that_the_cloud_confirmed_but_did_not_do()
         let mut bench = Bench::new(1);
         bench.settings.gc.max_attempts = 2;
         let shop = bench.shop(1);
-        let trunk = format!("/v2.0/trunks/{}", shop.trunk);
-        bench.api(
-            "PUT",
-            &trunk,
-            json!({ "trunk": { "admin_state_up": false } }),
-        );
+        bench.set_trunk_state(&shop.trunk, false);
         bench.faults(json!([{ "match": { "method": "PUT", "kind": "trunk" }, "times": 1, "action": { "keep": true } }]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &shop.network).await;

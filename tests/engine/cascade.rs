@@ -84,13 +84,7 @@ async fn n03_trunks_and_their_subports_are_deleted_and_the_other_networks_stay()
 async fn n03_a_disabled_trunk_is_enabled_first() {
     let bench = Bench::new(1);
     let shop = bench.shop(1);
-    let trunk = format!("/v2.0/trunks/{}", shop.trunk);
-    let (status, answer) = bench.api(
-        "PUT",
-        &trunk,
-        json!({ "trunk": { "admin_state_up": false } }),
-    );
-    assert_eq!(status, 200, "{answer}");
+    bench.set_trunk_state(&shop.trunk, false);
     with_engine(&bench, async |client| {
         let plan = client.plan("network", &shop.network).await;
         let enable = plan.steps.iter().find(|step| step.action == Action::Enable);
@@ -274,7 +268,7 @@ async fn n15_n01_a_segment_is_deleted_after_its_subnets_and_only_if_they_are_tar
         let refused = client.until_terminal(&id).await;
         assert_eq!(refused.state, DeletionState::Refused);
         assert_eq!(refused.refused[0].rule, RefusalRule::InUse);
-        assert!(refused.note.contains(&on_it), "{}", refused.note);
+        assert_contains(&refused.note, &on_it);
         assert_eq!(bench.writes().len(), 0);
         let targets = [target("segment", &segment), target("subnet", &on_it)];
         let id = client.delete_each(targets.into()).await;

@@ -220,7 +220,7 @@ impl Client {
     }
 
     pub async fn until_state(&self, id: &str, state: DeletionState) -> Deletion {
-        self.until(id, |deletion| deletion.state == state).await
+        self.until(id, |it| it.state == state).await
     }
 
     /// Waits until the deletion has ended in this state, and in no other.
@@ -236,8 +236,7 @@ impl Client {
     }
 
     pub async fn until_terminal(&self, id: &str) -> Deletion {
-        self.until(id, |deletion| deletion.state.is_terminal())
-            .await
+        self.until(id, |it| it.state.is_terminal()).await
     }
 
     pub async fn until_gone(&self, id: &str) -> Deletion {
@@ -255,6 +254,10 @@ impl Client {
             step.resource.key.kind.as_str() == kind && step.state == state
         })
         .await
+    }
+
+    pub async fn until_blocked(&self, id: &str, kind: &str) -> Step {
+        self.until_step(id, kind, StepState::Blocked).await
     }
 
     pub async fn until_any_step(&self, id: &str, fits: impl Fn(&Step) -> bool) -> Step {

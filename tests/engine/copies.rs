@@ -210,10 +210,7 @@ async fn t19_a_local_site_that_cannot_be_listed_refuses_the_deletion() {
         let ControlError::Unreachable { message } = refused else {
             panic!("{refused:?}");
         };
-        assert!(
-            message.contains("copies at envvars/RegionThree"),
-            "{message}"
-        );
+        assert_contains(&message, "copies at envvars/RegionThree");
     })
     .await;
     assert_eq!(bench.writes().len(), 0);
@@ -292,7 +289,7 @@ async fn t14_a_copy_re_created_more_often_than_allowed_is_stuck_with_that_reason
         let step = client.step_of(&stuck.id, &copied.original).await;
         let error = step.last_error.unwrap();
         assert_eq!(error.kind, "Recreated");
-        assert!(error.message.contains("a copy of"), "{}", error.message);
+        assert_contains(&error.message, "a copy of");
         let sent = bench.writes().len();
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert_eq!(
@@ -382,7 +379,7 @@ async fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_sw
         assert_eq!(copied.networks()[2], [of_other_project]);
         assert_eq!(bench.writes().len(), sent);
         let deletion = client.until_stuck(&id).await;
-        assert!(deletion.note.contains(&again), "{}", deletion.note);
+        assert_contains(&deletion.note, &again);
         let step = client.step_of(&id, &copied.original).await;
         let error = step.last_error.unwrap();
         assert_eq!(error.kind, "Recreated");
@@ -465,7 +462,7 @@ async fn t14_no_copy_or_two_copies_of_the_same_name_at_a_site_refuse_the_plan() 
         let mut refused = |words: &str| {
             let refusal = reasons.next().unwrap();
             assert_eq!(refusal.rule, RefusalRule::Copies);
-            assert!(refusal.reason.contains(words), "{}", refusal.reason);
+            assert_contains(&refusal.reason, words);
         };
         refused("no copies of the same name and project at envvars/RegionThree");
         refused("2 copies of the same name and project at envvars/RegionTwo");
@@ -529,10 +526,7 @@ async fn t09_an_original_is_not_deleted_while_another_deletion_deletes_its_copy(
         let ControlError::Conflict { message } = refused else {
             panic!("{refused:?}");
         };
-        assert!(
-            message.contains("is being deleted by deletion"),
-            "{message}"
-        );
+        assert_contains(&message, "is being deleted by deletion");
         bench.faults(json!([]));
         client.until_gone(&first).await;
         client.delete_until_gone("network", &copied.original).await;

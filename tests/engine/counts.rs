@@ -1,23 +1,19 @@
 //! Counts of the resources of a kind at a site: the fields of each row that the count requests.
 
-use gone::control::{Page, Query, query};
+use gone::control::query;
 use serde_json::json;
 
 use super::client::Client;
 use super::harness::{Bench, with_engine};
 
 async fn counted(client: &Client, kind: &str) -> u64 {
-    let query = Query::ResourceCounts(query::ResourceCounts { kind: kind.into() });
-    match client.control.query(query).await.unwrap() {
-        Page::ResourceCounts(counts) => {
-            let [count] = &counts[..] else {
-                panic!("{counts:?}");
-            };
-            assert_eq!(count.error, None);
-            count.resources.unwrap()
-        }
-        other => panic!("{other:?}"),
-    }
+    let counts = query::ResourceCounts { kind: kind.into() };
+    let counts = client.control.ask(counts).await.unwrap();
+    let [count] = &counts[..] else {
+        panic!("{counts:?}");
+    };
+    assert_eq!(count.error, None);
+    count.resources.unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,12 +10,6 @@ use gone::ledger::audit::{GENESIS, verify};
 use gone::ledger::{Cursor, StepFilter};
 use serde_json::json;
 
-#[derive(Clone, Copy, Debug)]
-enum CrashPoint {
-    Write(u64),
-    Call(u64),
-}
-
 /// The target of the deletion.
 #[derive(Clone, Copy, Debug)]
 enum Target {
@@ -75,10 +69,7 @@ fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
         tokio::time::sleep(Duration::from_secs(2)).await;
         bench.limits(json!({ "latency_ms": 20 }));
         let (before, owned) = (bench.all_ids(), bench.owned_ports());
-        match at {
-            CrashPoint::Write(k) => bench.crash.at_write(k),
-            CrashPoint::Call(k) => bench.crash.at_call(k),
-        }
+        bench.crash.at(at);
         let first = bench
             .run(async |client| {
                 client.delete_until_gone(kind, &id_or_name).await;
@@ -136,16 +127,7 @@ async fn in_flight(bench: &Bench) -> Vec<String> {
         states: vec![StepState::Running],
         ..StepFilter::default()
     };
-    let steps = ledger
-        .steps(
-            filter,
-            Cursor {
-                after: None,
-                limit: 500,
-            },
-        )
-        .await
-        .unwrap();
+    let steps = ledger.steps(filter, Cursor::default()).await.unwrap();
     let ids = steps
         .rows
         .iter()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gone::control::{Command, ControlError, Query, query};
+use gone::control::{Command, ControlError, query};
 use gone::domain::model::{DeletionState, KindName, Phase, ResourceKey, Site};
 use gone::domain::peers::{
     ClearanceRequest, DeletionNotice, DeletionNotices, Deployment, Question, Watch,
@@ -10,8 +10,9 @@ use gone::domain::peers::{
 use gone::peers::Peer;
 use serde_json::json;
 
+use super::harness::{assert_contains, assert_matches};
 use super::mesh::Deployments;
-use super::peers::{error_contains, start_example};
+use super::peers::{start_blocked_deletion, start_example, start_with_referrer};
 
 fn key_at(name: &str, kind: &str, id: &str) -> ResourceKey {
     ResourceKey {
@@ -69,10 +70,7 @@ async fn watch_error(all: &Deployments) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn p13_notices_about_another_owners_resource_delete_nothing() {
-    let all = start_example(71);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-        .await;
+    let all = start_with_referrer(71).await;
     forge_notices(&all, |notices| {
         notices
             .changes
@@ -80,7 +78,7 @@ async fn p13_notices_about_another_owners_resource_delete_nothing() {
     })
     .await;
     let why = watch_error(&all).await;
-    assert!(why.contains("may report only its own resources"), "{why}");
+    assert_contains(&why, "may report only its own resources");
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(all.exists("d0-1", "a", "a1").await);
     // The owner of the resource can still delete it.
@@ -92,10 +90,7 @@ async fn p13_notices_about_another_owners_resource_delete_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn p13_notices_under_the_name_of_another_owner_are_not_accepted() {
-    let all = start_example(72);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-        .await;
+    let all = start_with_referrer(72).await;
     forge_notices(&all, |notices| {
         notices.from.name = "d1-1".to_owned();
         notices
@@ -104,26 +99,14 @@ async fn p13_notices_under_the_name_of_another_owner_are_not_accepted() {
     })
     .await;
     let why = watch_error(&all).await;
-    assert!(
-        why.contains("deployment d1-1 is on record as s1/r1"),
-        "{why}"
-    );
+    assert_contains(&why, "deployment d1-1 is on record as s1/r1");
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(all.exists("d0-1", "a", "a1").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn p13_notices_of_one_owner_do_not_release_a_resource_of_another() {
-    let all = start_example(73);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
-        .await;
-    all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
-        .await;
-    let id = all.delete("d1-1", "rx", "x").await;
-    all.at("d1-1")
-        .until_any_step(&id, |step| error_contains(step, "c c1"))
-        .await;
+    let (all, id) = start_blocked_deletion(73).await;
     forge_notices(&all, |notices| {
         notices
             .changes
@@ -136,7 +119,7 @@ async fn p13_notices_of_one_owner_do_not_release_a_resource_of_another() {
         .await
         .unwrap_err()
         .to_string();
-    assert!(said.contains("is being deleted by deletion"), "{said}");
+    assert_contains(&said, "is being deleted by deletion");
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,10 +175,7 @@ async fn importers(all: &Deployments, name: &str) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn p13_a_peer_registers_once_under_a_name_of_its_own() {
-    let all = start_example(75);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-        .await;
+    let all = start_with_referrer(75).await;
     assert_eq!(importers(&all, "d1-1").await, ["d0-1"]);
     let register = async |name: &str| {
         let command = Command::Watch {
@@ -225,10 +205,7 @@ async fn p13_a_peer_registers_once_under_a_name_of_its_own() {
     register("d2-2").await.unwrap();
     for n in 0..300 {
         let refused = register(&format!("more-{n}")).await;
-        assert!(
-            matches!(refused, Err(ControlError::Conflict { .. })),
-            "{refused:?}"
-        );
+        assert_matches!(refused, Err(ControlError::Conflict { .. }));
     }
     register("d2-2").await.unwrap();
     assert_eq!(importers(&all, "d1-1").await, ["d0-1", "d2-2"]);
@@ -268,21 +245,14 @@ async fn p13_a_peer_may_ask_only_about_its_own_resources() {
             }],
         };
         let control = all.at("d0-1").control;
-        control
-            .query(Query::ClearanceAnswers(query::ClearanceAnswers {
-                question,
-            }))
-            .await
+        control.ask(query::ClearanceAnswers { question }).await
     };
     let from = watch("d1-2", "s1", "r2").from;
     let refused = ask(from.clone(), key_at("d1-1", "rx", "x"))
         .await
         .unwrap_err()
         .to_string();
-    assert!(
-        refused.contains("may report only its own resources"),
-        "{refused}"
-    );
+    assert_contains(&refused, "may report only its own resources");
     // A question under the name of the owner is refused, too.
     let named = Deployment {
         name: "d1-1".to_owned(),
@@ -293,10 +263,7 @@ async fn p13_a_peer_may_ask_only_about_its_own_resources() {
 
 #[tokio::test(start_paused = true)]
 async fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted() {
-    let all = start_example(77);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-        .await;
+    let all = start_with_referrer(77).await;
     all.mesh.forged.lock().unwrap().answers = Some(Box::new(|_, answers| {
         for answered in &mut answers.about {
             for holder in &mut answered.referrers {
@@ -307,10 +274,7 @@ async fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted()
     }));
     let plan = all.at("d1-1").plan("rx", "x").await;
     let refused = &plan.refused[0].reason;
-    assert!(refused.contains("is not accepted"), "{refused}");
-    assert!(
-        refused.contains("may report only its own resources"),
-        "{refused}"
-    );
+    assert_contains(&refused, "is not accepted");
+    assert_contains(&refused, "may report only its own resources");
     assert!(plan.refused[0].blocker.is_none());
 }

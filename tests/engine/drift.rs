@@ -19,7 +19,7 @@ pub async fn delete_with_newcomer(
     port: Value,
 ) -> (String, String) {
     let id = client.delete("network", network).await;
-    client.until_step(&id, "port", StepState::Blocked).await;
+    client.until_blocked(&id, "port").await;
     let newcomer = bench.create("ports", port);
     client.until_stuck(&id).await;
     (id, newcomer)
@@ -52,7 +52,7 @@ async fn p11_a_step_stuck_with_drift_names_the_newcomer_and_the_commands_that_an
         assert_eq!(error.class, ErrorClass::Drift);
         let accept = format!("gone drift {} --accept", &id[id.len() - 8..]);
         let why = client.explain("network", &network).await;
-        assert!(why.next_action.contains(&accept), "{}", why.next_action);
+        assert_contains(&why.next_action, &accept);
         for words in [
             "port late",
             &newcomer,
@@ -98,7 +98,7 @@ async fn p11_only_the_newcomers_that_were_listed_are_accepted() {
         let later = bench.create("ports", json!({ "network_id": network, "name": "later" }));
         answer_drift(&client, &id, true).await.unwrap();
         let deletion = client.until_stuck(&id).await;
-        assert!(deletion.note.contains("port later"), "{}", deletion.note);
+        assert_contains(&deletion.note, "port later");
         assert_eq!(bench.writes_to(&later), []);
     })
     .await;
@@ -119,15 +119,9 @@ async fn p01_p11_a_newcomer_that_got_a_trunk_after_it_was_listed_is_not_accepted
         let trunk = json!({ "name": "uplink", "port_id": newcomer, "sub_ports": subports });
         let trunk = bench.create("trunks", trunk);
         let refused = answer_drift(&client, &id, true).await.unwrap_err();
-        assert!(
-            matches!(refused, ControlError::Conflict { .. }),
-            "{refused:?}"
-        );
+        assert_matches!(refused, ControlError::Conflict { .. });
         let refused = refused.to_string();
-        assert!(
-            refused.contains("and 1 more would be deleted too"),
-            "{refused}"
-        );
+        assert_contains(&refused, "and 1 more would be deleted too");
         for left in [&newcomer, &trunk, &elsewhere] {
             assert_eq!(bench.writes_to(left), []);
         }
@@ -147,15 +141,12 @@ async fn p11_a_refused_newcomer_stays_and_the_cancelled_deletion_names_it() {
         let deletion = client.until_terminal(&id).await;
         assert_eq!(deletion.state, DeletionState::Cancelled);
         for words in ["network ", "stays", "port late"] {
-            assert!(deletion.note.contains(words), "{}", deletion.note);
+            assert_contains(&deletion.note, words);
         }
         assert_eq!(bench.writes_to(&newcomer), []);
         assert!(bench.ids("networks").contains(&network));
         let again = answer_drift(&client, &id, true).await;
-        assert!(
-            matches!(again, Err(ControlError::Conflict { .. })),
-            "{again:?}"
-        );
+        assert_matches!(again, Err(ControlError::Conflict { .. }));
     })
     .await;
 }
@@ -181,10 +172,7 @@ async fn p11_a_repeated_deletion_that_absorbs_drift_frees_the_stuck_one() {
         );
         // The deletion has ended: a request that names an option does not join it.
         let late = client.repeat(&network, absorbs).await;
-        assert!(
-            matches!(late, Err(ControlError::NotFound { .. })),
-            "{late:?}"
-        );
+        assert_matches!(late, Err(ControlError::NotFound { .. }));
     })
     .await;
 }
@@ -235,7 +223,7 @@ async fn p11_a_repeated_project_deletion_that_absorbs_drift_frees_the_stuck_one(
     fail_port_deletes(&bench, &port);
     with_engine(&bench, async |client| {
         let first = client.delete("project", "demo").await;
-        client.until_step(&first, "port", StepState::Blocked).await;
+        client.until_blocked(&first, "port").await;
         let late = owned(json!({ "network_id": network, "name": "late" }));
         bench.create("ports", late);
         client.until_stuck(&first).await;
@@ -325,7 +313,7 @@ async fn p11_drift_since_the_plan_names_each_field_that_changed_with_its_old_and
         ];
         assert_eq!(fields, changed);
         let described = "device_owner was \"compute:nova\", is now \"custom:backup\"";
-        assert!(deletion.note.contains(described), "{}", deletion.note);
+        assert_contains(&deletion.note, described);
         assert_eq!(bench.writes(), []);
     })
     .await;

@@ -16,11 +16,7 @@ impl Bench {
     /// Gives the project `demo` a resource of every kind (see [`Estate::furnish`]). Returns their ids or names by kind,
     /// those of the project among them.
     pub fn furnish_demo(&self) -> BTreeMap<&'static str, String> {
-        let send = |method: &str, path: &str, body: Value| {
-            let (status, answer) = self.api(method, path, body);
-            assert!(status < 300, "{method} {path}: {status} {answer}");
-            answer
-        };
+        let send = |method: &str, path: &str, body: Value| self.call_ok(method, path, body);
         let outer = Outer::make(&send);
         let Estate(mut estate) = Estate::furnish(&self.demo_project(), &outer, &send);
         estate.insert("project", "demo".to_owned());

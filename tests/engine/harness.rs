@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 pub use super::client::{Client, cascade, target};
 use super::ledger_storage::LedgerStorage;
-pub use super::ports::{Crash, PlantedFault, RateLimit, SentRequest, is_cinder_path};
+pub use super::ports::{Crash, CrashPoint, PlantedFault, RateLimit, SentRequest, is_cinder_path};
 use super::ports::{FaultyCloud, FaultyLedger, InProcessTransport};
 
 /// The collections that the sandbox lists, without segments: every network has a segment as a part of itself.
@@ -248,6 +248,12 @@ impl Bench {
         writes
     }
 
+    /// Returns the statuses of the engines' writes whose path or body contains this text.
+    pub fn answers_to(&self, text: &str) -> Vec<Option<u16>> {
+        let writes = self.writes_to(text).into_iter();
+        writes.map(|sent| sent.status).collect()
+    }
+
     /// Lists the rows of a collection in `RegionOne` as the admin, beside the engine.
     pub fn rows(&self, collection: &str) -> Vec<Value> {
         self.rows_at("RegionOne", collection)
@@ -342,27 +348,50 @@ impl Bench {
         reply.response.headers()["x-subject-token"].clone()
     }
 
-    /// Creates a resource as the admin. Returns its id.
+    /// Creates a resource as the admin. Returns its id. A balancer is pending for a second.
     pub fn create(&self, collection: &str, fields: Value) -> String {
         let item = collection.rsplit('/').next().unwrap();
         let item = item.trim_end_matches('s').replace('-', "_");
         let body = json!({ (item.as_str()): fields });
-        let (status, answer) = self.api("POST", &path_of(collection), body);
-        assert_eq!(status, 201, "{answer}");
+        let answer = self.call_ok("POST", &path_of(collection), body);
         answer[item.as_str()]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Creates a balancer as the admin. Returns its id. The balancer is pending for a second.
-    pub fn create_balancer(&self, fields: Value) -> String {
-        let body = json!({ "loadbalancer": fields });
-        let (status, answer) = self.api("POST", &path_of("loadbalancers"), body);
-        assert_eq!(status, 201, "{answer}");
-        answer["loadbalancer"]["id"].as_str().unwrap().to_owned()
+    /// As [`Bench::api`], for a call that must succeed. Returns the body.
+    pub fn call_ok(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, answer) = self.api(method, path, body);
+        assert!(status < 300, "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    /// Returns the status of a GET in `RegionOne` as the admin.
+    pub fn status(&self, path: &str) -> u16 {
+        self.api("GET", path, Value::Null).0
+    }
+
+    /// Creates a floating IP of a project on a port. Returns its id.
+    pub fn add_floating_ip(&self, port: &str, project: &str) -> String {
+        let networks = self.rows("networks");
+        let external = networks.iter().find(|row| row["router:external"] == true);
+        let external = &external.unwrap()["id"];
+        let fields =
+            json!({ "floating_network_id": external, "port_id": port, "project_id": project });
+        self.create("floatingips", fields)
+    }
+
+    /// Attaches a subnet to a router.
+    pub fn add_interface(&self, router: &str, subnet: &str) {
+        let path = format!("/v2.0/routers/{router}/add_router_interface");
+        self.call_ok("PUT", &path, json!({ "subnet_id": subnet }));
+    }
+
+    pub fn set_trunk_state(&self, trunk: &str, is_up: bool) {
+        let body = json!({ "trunk": { "admin_state_up": is_up } });
+        self.call_ok("PUT", &format!("/v2.0/trunks/{trunk}"), body);
     }
 
     pub fn exists(&self, collection: &str, id: &str) -> bool {
-        let path = format!("{}/{id}", path_of(collection));
-        self.api("GET", &path, Value::Null).0 == 200
+        self.status(&format!("{}/{id}", path_of(collection))) == 200
     }
 
     /// Returns every id in the cloud as (collection, id). Faults must be off.
@@ -649,26 +678,17 @@ impl Bench {
     }
 
     pub async fn ledger_state_of(&self, ledger: &dyn Ledger) -> LedgerState {
-        let page = || Cursor {
-            after: None,
-            limit: 500,
-        };
-        let deletions = ledger.deletions(DeletionFilter::default(), page());
+        let deletions = ledger.deletions(DeletionFilter::default(), Cursor::default());
         let deletions = deletions.await.unwrap().rows;
         let mut tombstones = Vec::new();
-        let mut next = page();
+        let mut page = Cursor::default();
         loop {
-            let part = ledger.tombstones(TombstoneFilter::default(), next);
+            let part = ledger.tombstones(TombstoneFilter::default(), page.clone());
             let part = part.await.unwrap();
             tombstones.extend(part.rows);
-            match part.next {
-                Some(after) => {
-                    next = Cursor {
-                        after: Some(after),
-                        limit: 500,
-                    }
-                }
-                None => break,
+            page.after = part.next;
+            if page.after.is_none() {
+                break;
             }
         }
         LedgerState {
@@ -701,6 +721,19 @@ pub async fn with_engine<T>(bench: &Bench, work: impl AsyncFnOnce(Client) -> T) 
         .await
         .expect("the engine crashed, although no crash was planned")
 }
+
+#[track_caller]
+pub fn assert_contains(text: &str, words: &str) {
+    assert!(text.contains(words), "no {words:?} in: {text}");
+}
+
+/// Asserts that a value has the form of a pattern.
+macro_rules! assert_matches {
+    ($value:expr, $pattern:pat) => {
+        assert!(matches!(&$value, $pattern), "{:?}", $value)
+    };
+}
+pub(crate) use assert_matches;
 
 /// Runs a test on a paused clock, in one thread.
 pub fn paused<T>(work: impl Future<Output = T>) -> T {

@@ -28,12 +28,8 @@ pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<()
         states: vec![StepState::Gone],
         ..StepFilter::default()
     };
-    let page = Cursor {
-        after: None,
-        limit: 500,
-    };
     let gone = ledger
-        .steps(filter, page)
+        .steps(filter, Cursor::default())
         .await
         .map_err(|error| error.to_string())?;
     check_tombstones(&gone.rows, &ledger_state.tombstones)?;
@@ -121,12 +117,8 @@ pub async fn check(
         ],
         ..StepFilter::default()
     };
-    let page = Cursor {
-        after: None,
-        limit: 10,
-    };
     let left = ledger
-        .steps(live, page)
+        .steps(live, Cursor::default())
         .await
         .map_err(|error| error.to_string())?;
     if !left.rows.is_empty() {

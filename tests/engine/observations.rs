@@ -22,7 +22,7 @@ async fn i13_an_accepted_delete_that_removed_nothing_is_noticed_and_repeated() {
         // Otherwise the port would seem to have been created after its delete.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let id = client.delete("port", &ports[0]).await;
-        let step = client.until_step(&id, "port", StepState::Blocked).await;
+        let step = client.until_blocked(&id, "port").await;
         let error = step.last_error.unwrap();
         assert_eq!(
             (error.kind.as_str(), error.class),
@@ -110,9 +110,7 @@ fn is_correct_when_lists_are_empty(lists: u32, planted_fault: PlantedFault) -> b
         let is_correct = with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client
-                .until(&id, |deletion| {
-                    deletion.counts.blocked > 0 || deletion.counts.gone > 0
-                })
+                .until(&id, |it| it.counts.blocked > 0 || it.counts.gone > 0)
                 .await;
             let steps = client.steps(&id).await;
             let mut gone = steps.iter().filter(|step| step.state == StepState::Gone);
@@ -165,9 +163,7 @@ async fn i13_an_empty_list_of_extensions_is_not_absence() {
     ]));
     let id = with_engine(&bench, async |client| {
         let id = client.delete("network", network).await;
-        client
-            .until(&id, |deletion| deletion.counts.running > 0)
-            .await;
+        client.until(&id, |it| it.counts.running > 0).await;
         id
     })
     .await;
@@ -199,14 +195,14 @@ async fn i13_an_empty_list_of_a_networks_ports_is_not_absence() {
         // Otherwise the port would seem to have been created after its delete.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let id = client.delete("network", &network).await;
-        client.until(&id, |deletion| deletion.counts.total > 0).await;
+        client.until(&id, |it| it.counts.total > 0).await;
         bench.faults(json!([
             { "match": { "method": "DELETE", "kind": "port" }, "times": 300, "action": { "keep": true } },
             { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": 20, "action": { "empty_list": true } },
         ]));
         let deletion = client
-            .until(&id, |deletion| {
-                deletion.counts.blocked > 0 || deletion.counts.gone > 20
+            .until(&id, |it| {
+                it.counts.blocked > 0 || it.counts.gone > 20
             })
             .await;
         assert!(deletion.counts.blocked > 0, "{:?}", deletion.counts);
@@ -226,9 +222,7 @@ async fn n14_an_interface_is_observed_by_a_list_of_its_networks_ports() {
     let bench = Bench::new(1);
     let (network, _) = bench.plain_network(600);
     let router = bench.create("routers", json!({ "name": "edge" }));
-    let subnet = json!({ "subnet_id": bench.ids("subnets")[0] });
-    let path = format!("/v2.0/routers/{router}/add_router_interface");
-    assert_eq!(bench.api("PUT", &path, subnet).0, 200);
+    bench.add_interface(&router, &bench.ids("subnets")[0]);
     with_engine(&bench, async |client| {
         let id = client.delete_until_gone("network", &network).await.id;
         let interface = client.step(&id, "router_interface").await;
@@ -244,7 +238,7 @@ async fn n14_an_interface_is_observed_by_a_list_of_its_networks_ports() {
         .collect();
     assert!(!lists.is_empty());
     for path in lists {
-        assert!(path.contains("/ports?network_id="), "{path}");
+        assert_contains(&path, "/ports?network_id=");
     }
 }
 
@@ -282,7 +276,7 @@ async fn i13_a_proxys_page_is_not_absence() {
     ]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        let step = client.until_step(&id, "port", StepState::Blocked).await;
+        let step = client.until_blocked(&id, "port").await;
         assert_eq!(step.last_error.unwrap().status, Some(404));
         client.until_step(&id, "port", StepState::Verifying).await;
         client.until_gone(&id).await;
@@ -290,12 +284,10 @@ async fn i13_a_proxys_page_is_not_absence() {
         assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
     })
     .await;
-    let answered: Vec<_> = bench
-        .writes_to(&ports[0])
-        .iter()
-        .map(|sent| sent.status)
-        .collect();
-    assert_eq!(answered, [Some(404), Some(204), Some(204)]);
+    assert_eq!(
+        bench.answers_to(&ports[0]),
+        [Some(404), Some(204), Some(204)]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,7 +297,7 @@ async fn i13_the_kinds_own_not_found_is_absence() {
     bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": { "status": 503 } }]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until_step(&id, "port", StepState::Blocked).await;
+        client.until_blocked(&id, "port").await;
         // Somebody else deletes the port first.
         bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
         client.until_gone(&id).await;
@@ -340,7 +332,7 @@ async fn i13_an_observation_that_fails_is_repeated() {
                 let plan = client.plan("network", &network).await;
                 assert!(plan.refused.is_empty());
                 let id = client.delete("network", &network).await;
-                client.until(&id, |deletion| deletion.counts.total > 0).await;
+                client.until(&id, |it| it.counts.total > 0).await;
                 bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/" }, "times": 3, "action": action }]));
                 client.until_gone(&id).await;
             })
@@ -370,19 +362,11 @@ async fn i10_an_interface_re_created_on_the_same_subnet_is_not_touched() {
     with_engine(&bench, async |client| {
         let old = interface(&bench).unwrap();
         let id = client.delete("network", &shop.network).await;
-        client
-            .until_step(&id, "router_interface", StepState::Blocked)
-            .await;
+        client.until_blocked(&id, "router_interface").await;
         let routers = format!("/v2.0/routers/{}", shop.router);
         let body = json!({ "subnet_id": shop.subnet });
-        let (status, answer) = bench.api(
-            "PUT",
-            &format!("{routers}/remove_router_interface"),
-            body.clone(),
-        );
-        assert_eq!(status, 200, "{answer}");
-        let (status, _) = bench.api("PUT", &format!("{routers}/add_router_interface"), body);
-        assert_eq!(status, 200);
+        bench.call_ok("PUT", &format!("{routers}/remove_router_interface"), body);
+        bench.add_interface(&shop.router, &shop.subnet);
         let new = interface(&bench).unwrap();
         assert_ne!(old, new);
         // The new interface uses the network: it is a newcomer, and a person decides.
@@ -409,7 +393,7 @@ async fn a_host_clock_that_is_set_neither_stalls_the_deletion_nor_makes_its_cloc
         }));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.until(&id, |deletion| deletion.counts.gone > 1).await;
+            client.until(&id, |it| it.counts.gone > 1).await;
             let before = bench.clock.now();
             offset.store(set_by, Ordering::Relaxed);
             let began = tokio::time::Instant::now();
@@ -461,7 +445,7 @@ async fn n13_a_delete_whose_error_leaves_its_outcome_open_is_observed_before_it_
             let error = step.last_error.unwrap();
             assert_eq!(error.class, ErrorClass::OutcomeUnknown, "{action}");
             assert_eq!(error.status.map(u64::from), action["status"].as_u64());
-            let step = client.until_step(&id, "port", StepState::Blocked).await;
+            let step = client.until_blocked(&id, "port").await;
             let error = step.last_error.unwrap();
             assert_eq!(error.class, ErrorClass::Unavailable, "{action}");
             assert_eq!(step.attempts, attempts, "{action}");

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gone::domain::model::{Deletion, Phase, RefusalRule, StepState};
+use gone::domain::model::{Deletion, Phase, RefusalRule};
 use serde_json::json;
 
-use super::harness::{Bench, Client, with_engine};
+use super::harness::{Bench, Client, assert_contains, with_engine};
 
 impl Bench {
     /// Returns the paths and statuses of the calls about projects.
@@ -20,14 +20,9 @@ impl Bench {
     /// Associates floating IPs of the project `demo` with new ports of a network.
     fn hang_floating_ips(&self, network: &str, count: usize) {
         let demo = self.demo_project();
-        let networks = self.rows("networks");
-        let external = networks.iter().find(|row| row["router:external"] == true);
-        let external = external.unwrap()["id"].clone();
         for _ in 0..count {
             let port = self.create("ports", json!({ "network_id": network }));
-            let fields =
-                json!({ "floating_network_id": external, "port_id": port, "project_id": demo });
-            self.create("floatingips", fields);
+            self.add_floating_ip(&port, &demo);
         }
     }
 }
@@ -61,8 +56,8 @@ async fn p02_n14_project_names_are_listed_once_an_hour_for_many_blockers_and_del
             let deletion = refused_deletion(&client, &shop.network).await;
             let (owners, reason) = owners_and_reason(&deletion);
             assert_eq!(owners, vec![(demo.clone(), "demo".to_owned()); 5]);
-            assert!(reason.contains("belongs to project demo, not"), "{reason}");
-            assert!(deletion.note.contains("project demo"), "{}", deletion.note);
+            assert_contains(&reason, "belongs to project demo, not");
+            assert_contains(&deletion.note, "project demo");
         }
         let plan = client.plan("network", &shop.network).await;
         let named = plan.refused.iter().filter_map(|one| one.blocker.as_ref());
@@ -72,7 +67,7 @@ async fn p02_n14_project_names_are_listed_once_an_hour_for_many_blockers_and_del
         }
         let explanation = client.explain("network", &shop.network).await;
         let lines = explanation.lines.join("\n");
-        assert!(lines.contains("belongs to project demo, not"), "{lines}");
+        assert_contains(&lines, "belongs to project demo, not");
         // After an hour the names are requested again, since projects are renamed.
         tokio::time::sleep(Duration::from_secs(60 * 60)).await;
         refused_deletion(&client, &shop.network).await;
@@ -129,7 +124,7 @@ async fn p02_a_login_that_may_not_list_projects_gets_their_ids() {
                 owners_and_reason(&refused_deletion(&client, &shop.network).await);
             assert_eq!(owners, vec![(demo.clone(), String::new()); 5]);
             let words = format!("belongs to project {demo}, not");
-            assert!(reason.contains(&words), "{reason}");
+            assert_contains(&reason, &words);
         }
     })
     .await;
@@ -164,7 +159,7 @@ async fn i12_a_hanging_keystone_delays_one_refusal_briefly_and_no_deletion() {
         let port = free.unwrap()["id"].as_str().unwrap();
         let began = bench.clock.now();
         let id = client.delete("port", port).await;
-        client.until_step(&id, "port", StepState::Blocked).await;
+        client.until_blocked(&id, "port").await;
         let took = bench.clock.now() - began;
         assert!(took < TimeDelta::milliseconds(500), "{took}");
         client.until_gone(&id).await;

@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gone::control::{Accepted, Command, NamedOptions, Query, Receipt, TargetSpec, query};
-use gone::domain::model::{DeletionState, StepState};
+use gone::control::{TargetSpec, query};
+use gone::domain::model::DeletionState;
 use gone::system::clock::Clock;
 use serde_json::{Value, json};
 
+use super::client::delete_command;
 use super::harness::*;
 
 /// Answers of a service that throttles (429 and 413), is unavailable (503) or fails (500).
@@ -45,7 +46,7 @@ async fn n16_a_throttled_delete_uses_no_attempt_for_a_429_or_a_413() {
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": answer }]));
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.until_step(&id, "port", StepState::Blocked).await;
+            client.until_blocked(&id, "port").await;
             client.until_gone(&id).await;
             assert_eq!(client.step(&id, "port").await.attempts, 0);
         })
@@ -80,19 +81,16 @@ async fn n16_a_ledger_read_error_does_not_turn_a_refused_delete_into_drift() {
     bench.faults(json!([away(&ports[0])]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until_step(&id, "port", StepState::Blocked).await;
+        client.until_blocked(&id, "port").await;
         // A port that appeared after the plan, and that another deletion deletes.
         let late = bench.create("ports", json!({ "network_id": network }));
         bench.faults(json!([away(&late)]));
         let own = client.delete("port", &late).await;
-        client.until_step(&own, "port", StepState::Blocked).await;
+        client.until_blocked(&own, "port").await;
         bench.crash.cannot_read.store(true, Ordering::SeqCst);
-        let blocked = client.until_step(&id, "network", StepState::Blocked).await;
+        let blocked = client.until_blocked(&id, "network").await;
         let why = blocked.last_error.unwrap().message;
-        assert!(
-            why.contains("could not be determined: cannot read or write"),
-            "{why}"
-        );
+        assert_contains(&why, "could not be determined: cannot read or write");
         bench.crash.cannot_read.store(false, Ordering::SeqCst);
         bench.faults(json!([]));
         client.until_gone(&own).await;
@@ -108,16 +106,10 @@ async fn delete_within(
     target: TargetSpec,
     wait: TimeDelta,
 ) -> String {
-    let command = Command::Delete {
-        targets: vec![target],
-        options: cascade(),
-        named: NamedOptions::default(),
-    };
+    let command = delete_command(vec![target], cascade());
     let deadline = clock.now() + wait;
-    match client.submit_until(command, Some(deadline)).await.unwrap() {
-        Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,
-        other => panic!("{other:?}"),
-    }
+    let receipt = client.submit_until(command, Some(deadline)).await;
+    receipt.unwrap().into_accepted().unwrap().deletion_id
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,12 +125,8 @@ async fn n16_a_plan_with_a_deadline_waits_for_minutes_for_an_unavailable_cloud()
         let id = delete_within(&client, &bench.clock, target, patient).await;
         let waiting = client.until(&id, |it| !it.note.is_empty()).await;
         assert_eq!(waiting.state, DeletionState::Planning);
-        assert!(waiting.note.contains("still planning"), "{}", waiting.note);
-        assert!(
-            waiting.note.contains("Service Unavailable"),
-            "{}",
-            waiting.note
-        );
+        assert_contains(&waiting.note, "still planning");
+        assert_contains(&waiting.note, "Service Unavailable");
         let done = client.until_gone(&id).await;
         let took = done.finished_at.unwrap() - done.requested_at;
         assert!(took > TimeDelta::minutes(2), "{took}");
@@ -201,15 +189,9 @@ async fn n12_a_plan_that_the_ledger_refuses_ends_its_deletion() {
     let (_, ports) = bench.plain_network(1);
     with_engine(&bench, async |client| {
         let id = client.delete("port", &ports[0]).await;
-        let refused = client
-            .until(&id, |deletion| deletion.finished_at.is_some())
-            .await;
+        let refused = client.until(&id, |it| it.finished_at.is_some()).await;
         assert_eq!(refused.state, DeletionState::Refused);
-        assert!(
-            refused.note.contains("the ledger cannot store this"),
-            "{}",
-            refused.note
-        );
+        assert_contains(&refused.note, "the ledger cannot store this");
         let before = bench.sent().len();
         tokio::time::sleep(Duration::from_secs(600)).await;
         let lists = bench.sent().split_off(before);
@@ -234,9 +216,7 @@ async fn n16_reads_pause_between_attempts_even_if_retry_after_is_zero() {
         let before = bench.sent().len();
         let target = target("network", &network);
         let id = delete_within(&client, &bench.clock, target, TimeDelta::minutes(10)).await;
-        client
-            .until(&id, |deletion| deletion.finished_at.is_some())
-            .await;
+        client.until(&id, |it| it.finished_at.is_some()).await;
         let reads = bench.sent().split_off(before);
         let reads = reads
             .iter()
@@ -317,11 +297,11 @@ async fn n16_after_a_throttled_list_of_a_person_the_site_is_read_only_when_its_r
         bench.faults(json!([{ "match": { "method": "GET", "kind": throttled }, "times": 1, "action": answer }]));
         with_engine(&bench, async |client| {
             let list = async |kind: &str| {
-                let query = query::Resources {
+                let resources = query::Resources {
                     kind: kind.into(),
                     ..query::Resources::default()
                 };
-                client.control.query(Query::Resources(query)).await.unwrap()
+                client.control.ask(resources).await.unwrap()
             };
             list(kind).await;
             let before = tokio::time::Instant::now();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gone::control::{Command, Page, Query, query};
+use gone::control::{Command, query};
 use gone::domain::awaiting::{NestedBlocker, tree_of};
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::{
@@ -12,6 +12,7 @@ use gone::domain::model::{
 use gone::system::config::ProtectRule;
 use serde_json::json;
 
+use super::harness::assert_contains;
 use super::mesh::Deployments;
 
 /// The example of the source design: D0-1 imports S1 and S2, which have two deployments each.
@@ -80,6 +81,29 @@ pub fn start_example(seed: u64) -> Deployments {
     deployments
 }
 
+/// The example with rx x at d1-1, to which a a1 at d0-1 refers.
+pub async fn start_with_referrer(seed: u64) -> Deployments {
+    let all = start_example(seed);
+    all.create("d1-1", "rx", json!({"id": "x"})).await;
+    let referrer = json!({"id": "a1", "rx": "x@d1-1"});
+    all.create("d0-1", "a", referrer).await;
+    all
+}
+
+/// The example with a deletion of rx x at d1-1, which waits for c c1 at d0-1, which d d1 blocks. Returns its id.
+pub async fn start_blocked_deletion(seed: u64) -> (Deployments, String) {
+    let all = start_example(seed);
+    all.create("d1-1", "rx", json!({"id": "x"})).await;
+    let c1 = json!({"id": "c1", "rx": "x@d1-1"});
+    all.create("d0-1", "c", c1).await;
+    let d1 = json!({"id": "d1", "c": "c1"});
+    all.create("d0-1", "d", d1).await;
+    let id = all.delete("d1-1", "rx", "x").await;
+    let waits = |step: &Step| error_contains(step, "c c1");
+    all.at("d1-1").until_any_step(&id, waits).await;
+    (all, id)
+}
+
 #[tokio::test(start_paused = true)]
 async fn g06_references_from_another_deployment_are_deleted_or_unset() {
     let all = start_example(1);
@@ -130,10 +154,7 @@ async fn g03_a_plan_warns_of_references_from_other_deployments() {
 /// importer.
 #[tokio::test(start_paused = true)]
 async fn g04_g08_every_imported_deployment_is_watched_and_knows_no_kind_of_the_importer() {
-    let all = start_example(16);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-        .await;
+    let all = start_with_referrer(16).await;
     let watches = all.statuses("d0-1").await.into_iter();
     let watched: Vec<String> = watches
         .filter(|it| it.watch.as_ref().is_some_and(|watch| watch.fresh))
@@ -143,19 +164,11 @@ async fn g04_g08_every_imported_deployment_is_watched_and_knows_no_kind_of_the_i
     let importer = all.statuses("d1-1").await.remove(0);
     let kinds = importer.importer.unwrap().kinds;
     assert_eq!(kinds, [KindName::new("rx")]);
-    let Page::Kinds(rows) = all
-        .at("d1-1")
-        .control
-        .query(Query::Kinds(query::Kinds {}))
-        .await
-        .unwrap()
-    else {
-        panic!("the answer is not a list of kinds");
-    };
+    let control = all.at("d1-1").control;
+    let rows = control.ask(query::Kinds {}).await.unwrap();
     let known: Vec<&str> = rows.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(known, ["rx"]);
-    let id = all.delete("d1-1", "rx", "x").await;
-    all.at("d1-1").until_gone(&id).await;
+    all.at("d1-1").delete_until_gone("rx", "x").await;
     assert!(!all.exists("d0-1", "a", "a1").await);
 }
 
@@ -179,20 +192,13 @@ async fn g02_a_blocker_in_another_deployment_and_a_silent_importer_refuse_the_de
     let id = all.delete("d2-1", "ry", "y").await;
     let refused = all.at("d2-1").until_refused(&id).await.refused;
     assert_eq!(refused[0].rule, RefusalRule::Unreadable);
-    assert!(
-        refused[0].reason.contains("deployment d0-1"),
-        "{}",
-        refused[0].reason
-    );
+    assert_contains(&refused[0].reason, "deployment d0-1");
     assert!(all.exists("d2-1", "ry", "y").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_clearance() {
-    let mut all = start_example(3);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-        .await;
+    let mut all = start_with_referrer(3).await;
     // The importer answers when the deletion is accepted, and is silent from then on.
     let id = all.delete("d1-1", "rx", "x").await;
     all.at("d1-1")
@@ -207,7 +213,7 @@ async fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_cleara
     assert_eq!(step.blockers[0].site.to_string(), "d0-1");
     let stuck = all.at("d1-1").until_terminal(&id).await;
     assert_eq!(stuck.state, DeletionState::Stuck);
-    assert!(stuck.note.contains("d0-1"), "{}", stuck.note);
+    assert_contains(&stuck.note, "d0-1");
     assert!(all.exists("d1-1", "rx", "x").await);
     // The importer comes back, and the deletion continues without a person.
     all.start("d0-1");
@@ -229,14 +235,11 @@ async fn g11_a_blocker_in_another_deployment_is_named_with_the_dependent_that_it
         .until_any_step(&id, |step| error_contains(step, "d1 at d0-1"))
         .await;
     let said = blocked.last_error.unwrap().message;
-    assert!(said.contains("c c1"), "{said}");
+    assert_contains(&said, "c c1");
     let named: Vec<&str> = blocked.blockers.iter().map(|it| it.id.as_str()).collect();
     assert_eq!(named, ["d1", "c1"]);
     assert!(!blocked.blockers[0].in_plan);
-    assert!(
-        said.contains("which this deletion will not remove"),
-        "{said}"
-    );
+    assert_contains(&said, "which this deletion will not remove");
     let why = all.at("d1-1").explain("rx", "x").await;
     let clear = "remove the blockers that d0-1 names, or, if that deployment is gone for \
                  good: gone release d0-1";
@@ -246,20 +249,10 @@ async fn g11_a_blocker_in_another_deployment_is_named_with_the_dependent_that_it
 /// c1 is marked for deletion, since d1 blocks it. Then d1 is deleted.
 #[tokio::test(start_paused = true)]
 async fn g06_a_resource_marked_for_deletion_is_deleted_once_its_blocker_is_gone() {
-    let all = start_example(12);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
-        .await;
-    all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
-        .await;
-    let id = all.delete("d1-1", "rx", "x").await;
-    all.at("d1-1")
-        .until_any_step(&id, |step| error_contains(step, "c c1"))
-        .await;
+    let (all, id) = start_blocked_deletion(12).await;
     let c1 = all.native_rows("d0-1", "c").await.remove(0);
     assert_eq!(c1["status"], "DELETING");
-    let d1 = all.delete("d0-1", "d", "d1").await;
-    all.at("d0-1").until_state(&d1, DeletionState::Gone).await;
+    let d1 = all.at("d0-1").delete_until_gone("d", "d1").await.id;
     all.at("d1-1").until_state(&id, DeletionState::Gone).await;
     assert!(!all.exists("d0-1", "c", "c1").await);
 }
@@ -284,32 +277,20 @@ async fn g11_a_resource_that_its_own_deployment_protects_stays_and_the_owner_lea
         .until_any_step(&id, |step| error_contains(step, "is protected: tag keep"))
         .await;
     let said = step.last_error.unwrap().message;
-    assert!(
-        said.contains("a a1, which is not handled: deletion"),
-        "{said}"
-    );
+    assert_contains(&said, "a a1, which is not handled: deletion");
     assert!(all.exists("d0-1", "a", "a1").await);
     assert!(all.exists("d1-1", "rx", "x").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn t17_g10_a_resource_being_deleted_elsewhere_gets_no_new_references() {
-    let all = start_example(13);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
-        .await;
-    all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
-        .await;
-    let id = all.delete("d1-1", "rx", "x").await;
-    all.at("d1-1")
-        .until_any_step(&id, |step| error_contains(step, "c c1"))
-        .await;
+    let (all, id) = start_blocked_deletion(13).await;
     let more = all
         .try_create("d0-1", "c", json!({"id": "c2", "rx": "x@d1-1"}))
         .await;
     let said = more.unwrap_err().to_string();
-    assert!(said.contains("is being deleted by deletion"), "{said}");
-    assert!(said.contains("of deployment d1-1"), "{said}");
+    assert_contains(&said, "is being deleted by deletion");
+    assert_contains(&said, "of deployment d1-1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,15 +299,14 @@ async fn t20_a_resource_gone_elsewhere_gets_no_new_references_until_it_is_re_cre
     all.create("d1-1", "rx", json!({"id": "x"})).await;
     all.create("d0-1", "a", json!({"id": "a0", "rx": "x@d1-1"}))
         .await;
-    let id = all.delete("d1-1", "rx", "x").await;
-    all.at("d1-1").until_gone(&id).await;
+    let id = all.at("d1-1").delete_until_gone("rx", "x").await.id;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let late = all
         .try_create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
         .await;
     let said = late.unwrap_err().to_string();
-    assert!(said.contains("was deleted by deletion"), "{said}");
-    assert!(said.contains("of deployment d1-1"), "{said}");
+    assert_contains(&said, "was deleted by deletion");
+    assert_contains(&said, "of deployment d1-1");
 
     // A watch that starts again is notified of it, too.
     all.kill("d0-1").await;
@@ -336,7 +316,7 @@ async fn t20_a_resource_gone_elsewhere_gets_no_new_references_until_it_is_re_cre
         .try_create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
         .await;
     let said = late.unwrap_err().to_string();
-    assert!(said.contains("was deleted by deletion"), "{said}");
+    assert_contains(&said, "was deleted by deletion");
 
     all.create("d1-1", "rx", json!({"id": "x"})).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -346,16 +326,7 @@ async fn t20_a_resource_gone_elsewhere_gets_no_new_references_until_it_is_re_cre
 
 #[tokio::test(start_paused = true)]
 async fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() {
-    let all = start_example(17);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
-        .await;
-    all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
-        .await;
-    let id = all.delete("d1-1", "rx", "x").await;
-    all.at("d1-1")
-        .until_any_step(&id, |step| error_contains(step, "c c1"))
-        .await;
+    let (all, id) = start_blocked_deletion(17).await;
     let deletion_id = id.clone();
     let cancel = Command::Cancel { deletion_id };
     all.at("d1-1").submit(cancel).await.unwrap();
@@ -397,24 +368,14 @@ async fn t10_a_resource_that_is_purged_while_an_importer_is_silent_is_not_delete
     all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
         .await;
     // It may be deleted again, once the importer gives its clearance.
-    let id = all.delete("d1-1", "rx", "x").await;
-    all.at("d1-1").until_gone(&id).await;
+    all.at("d1-1").delete_until_gone("rx", "x").await;
     assert!(!all.exists("d0-1", "a", "a1").await);
 }
 
 /// The delete is repeated after restarts of both deployments: one deletion, and `deleted_at` does not move.
 #[tokio::test(start_paused = true)]
 async fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_deployments() {
-    let mut all = start_example(18);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "c", json!({"id": "c1", "rx": "x@d1-1"}))
-        .await;
-    all.create("d0-1", "d", json!({"id": "d1", "c": "c1"}))
-        .await;
-    let id = all.delete("d1-1", "rx", "x").await;
-    all.at("d1-1")
-        .until_any_step(&id, |step| error_contains(step, "c c1"))
-        .await;
+    let (mut all, id) = start_blocked_deletion(18).await;
     let since = all.at("d1-1").tombstone("x").await.unwrap().deleted_at;
     for name in ["d0-1", "d1-1"] {
         all.kill(name).await;
@@ -427,21 +388,16 @@ async fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_de
     );
     let chained = all.at("d0-1").caused_by(&format!("d1-1/{id}")).await;
     assert_eq!(chained.len(), 1);
-    let d1 = all.delete("d0-1", "d", "d1").await;
-    all.at("d0-1").until_gone(&d1).await;
+    let d1 = all.at("d0-1").delete_until_gone("d", "d1").await.id;
     all.at("d1-1").until_state(&id, DeletionState::Gone).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn g05_the_poll_finds_cleared_references_when_hints_are_lost() {
-    let all = start_example(14);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-        .await;
+    let all = start_with_referrer(14).await;
     all.mesh.lose_hints();
     let began = tokio::time::Instant::now();
-    let id = all.delete("d1-1", "rx", "x").await;
-    all.at("d1-1").until_gone(&id).await;
+    all.at("d1-1").delete_until_gone("rx", "x").await;
     let polls = began.elapsed().as_secs() / 30;
     assert!((1..=2).contains(&polls), "{:?}", began.elapsed());
 }
@@ -492,8 +448,7 @@ says = "sums up"
         .await;
     let plan = all.at("d0").plan("project", "p").await;
     assert_eq!((plan.steps.len(), plan.refused.len()), (1, 0));
-    let id = all.delete("d0", "project", "p").await;
-    all.at("d0").until_state(&id, DeletionState::Gone).await;
+    let id = all.at("d0").delete_until_gone("project", "p").await.id;
     assert!(all.native_rows("d0", "invoice").await.is_empty());
     assert_eq!(
         all.native_rows("d0", "report").await[0]["projects"],
@@ -544,8 +499,7 @@ async fn start_chain(seed: u64) -> Deployments {
 async fn g09_a_chain_of_six_levels_over_five_deployments_is_deleted() {
     let all = start_chain(6).await;
     let began = tokio::time::Instant::now();
-    let id = all.delete("d0", "k0", "x").await;
-    all.at("d0").until_state(&id, DeletionState::Gone).await;
+    let id = all.at("d0").delete_until_gone("k0", "x").await.id;
     // Each level notifies the one above it, which does not have to wait for its poll.
     assert!(
         began.elapsed() < Duration::from_secs(25),
@@ -629,17 +583,24 @@ says = "with"
     ),
 ];
 
+/// Starts two deployments whose resources a and b refer to each other.
+async fn start_cycle(seed: u64) -> Deployments {
+    let mut all = Deployments::new(seed, &CYCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
+    all.start_all();
+    let (a, b) = (
+        json!({"id": "a", "to": "b@d1"}),
+        json!({"id": "b", "to": "a@d0"}),
+    );
+    all.create("d0", "a", a).await;
+    all.create("d1", "b", b).await;
+    all
+}
+
 #[tokio::test(start_paused = true)]
 async fn g13_a_cycle_over_deployments_is_deleted_with_a_bounded_number_of_questions() {
-    let mut all = Deployments::new(7, &CYCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
-    all.start_all();
-    all.create("d0", "a", json!({"id": "a", "to": "b@d1"}))
-        .await;
-    all.create("d1", "b", json!({"id": "b", "to": "a@d0"}))
-        .await;
+    let all = start_cycle(7).await;
     let before = *all.mesh.questions.lock().unwrap();
-    let id = all.delete("d0", "a", "a").await;
-    all.at("d0").until_state(&id, DeletionState::Gone).await;
+    let id = all.at("d0").delete_until_gone("a", "a").await.id;
     let chained = all.at("d1").caused_by(&format!("d0/{id}")).await;
     all.at("d1").until_gone(&chained[0].id).await;
     assert!(!all.exists("d1", "b", "b").await);
@@ -649,12 +610,7 @@ async fn g13_a_cycle_over_deployments_is_deleted_with_a_bounded_number_of_questi
 
 #[tokio::test(start_paused = true)]
 async fn g13_a_cycle_waits_for_a_blocker_outside_of_it() {
-    let mut all = Deployments::new(8, &CYCLE, &[("d0", "s0", "r1"), ("d1", "s1", "r1")]);
-    all.start_all();
-    all.create("d0", "a", json!({"id": "a", "to": "b@d1"}))
-        .await;
-    all.create("d1", "b", json!({"id": "b", "to": "a@d0"}))
-        .await;
+    let all = start_cycle(8).await;
     all.create("d0", "n", json!({"id": "n", "a": "a"})).await;
     // b is the target. a would be deleted with it, and is blocked by n, which stays.
     let id = all.delete("d1", "b", "b").await;
@@ -663,27 +619,21 @@ async fn g13_a_cycle_waits_for_a_blocker_outside_of_it() {
         .until_any_step(&id, |step| error_contains(step, "n n"))
         .await;
     let said = step.last_error.unwrap().message;
-    assert!(said.contains("will not remove"), "{said}");
+    assert_contains(&said, "will not remove");
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     assert!(all.exists("d0", "a", "a").await && all.exists("d1", "b", "b").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn g10_an_importer_whose_watch_is_too_old_refuses_new_references() {
-    let all = start_example(9);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-        .await;
+    let all = start_with_referrer(9).await;
     all.cut("d0-1", "d1-1");
     tokio::time::sleep(Duration::from_secs(120)).await;
     let refused = all
         .try_create("d0-1", "a", json!({"id": "a2", "rx": "x@d1-1"}))
         .await;
     let said = refused.unwrap_err().to_string();
-    assert!(
-        said.contains("deployment d1-1 has been silent for too long"),
-        "{said}"
-    );
+    assert_contains(&said, "deployment d1-1 has been silent for too long");
     // Its watch of another deployment is fresh.
     all.create("d0-1", "a", json!({"id": "a3", "rx": "x@d1-2"}))
         .await;
@@ -695,18 +645,15 @@ async fn g10_an_importer_whose_watch_is_too_old_refuses_new_references() {
         .try_create("d0-1", "a", json!({"id": "a4", "rx": "x@d9"}))
         .await;
     let said = nowhere.unwrap_err().to_string();
-    assert!(
-        said.contains("deployment d9 is unknown, or has not sent notices yet"),
-        "{said}"
+    assert_contains(
+        &said,
+        "deployment d9 is unknown, or has not sent notices yet",
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_it() {
-    let mut all = start_example(10);
-    all.create("d1-1", "rx", json!({"id": "x"})).await;
-    all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
-        .await;
+    let mut all = start_with_referrer(10).await;
     let id = all.delete("d1-1", "rx", "x").await;
     all.at("d1-1")
         .until_state(&id, DeletionState::Running)
@@ -720,11 +667,7 @@ async fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_i
     all.create("d1-1", "rx", json!({"id": "y"})).await;
     let other = all.delete("d1-1", "rx", "y").await;
     let refused = all.at("d1-1").until_refused(&other).await.refused;
-    assert!(
-        refused[0].reason.contains("deployment d0-1"),
-        "{}",
-        refused[0].reason
-    );
+    assert_contains(&refused[0].reason, "deployment d0-1");
     let release = |name: &str| Command::ReleaseImporter { name: name.into() };
     let unknown = all.at("d1-1").submit(release("d0-2")).await;
     assert!(
@@ -735,10 +678,8 @@ async fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_i
     );
     all.at("d1-1").submit(release("d0-1")).await.unwrap();
     all.at("d1-1").until_state(&id, DeletionState::Gone).await;
-    let query = Query::Audit(query::Audit { after: 0 });
-    let Page::Audit(rows) = all.at("d1-1").control.query(query).await.unwrap() else {
-        panic!("the answer is not the audit");
-    };
+    let control = all.at("d1-1").control;
+    let rows = control.ask(query::Audit { after: 0 }).await.unwrap();
     let last = rows.last().unwrap();
     assert_eq!(
         (&last["action"], &last["target"]),

@@ -62,11 +62,8 @@ impl PeerSimulation {
     async fn report(&self) -> String {
         let mut report = String::new();
         for name in self.all.names() {
-            let steps = query::Steps {
-                limit: 500,
-                ..query::Steps::default()
-            };
-            let steps = self.all.at(&name).control.ask(steps).await;
+            let control = self.all.at(&name).control;
+            let steps = control.ask(query::Steps::default()).await;
             let rows = steps.unwrap().rows;
             for status in self.all.statuses(&name).await {
                 let peer = format!("{}/{}", status.service, status.region);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::harness::*;
-use gone::control::{Command, ControlError, NamedOptions};
+use gone::control::{Command, ControlError};
 use gone::domain::model::{DeletionState, Phase, RefusalRule, StepState};
 use gone::system::config::ProtectRule;
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ async fn n15_p04_resources_of_other_projects_and_protected_ones_refuse_before_an
         );
         client.retry(&id).await;
         client
-            .until(&id, |deletion| deletion.state == DeletionState::Planning)
+            .until(&id, |it| it.state == DeletionState::Planning)
             .await;
         let deletion = client.until_refused(&id).await;
         let refusal = &deletion.refused[0];
@@ -172,11 +172,7 @@ async fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
             let deletion_id = client.delete_plan(&plan_hash).await;
             let deletion = client.until_refused(&deletion_id).await;
             assert_eq!(deletion.refused[0].rule, RefusalRule::Drift);
-            assert!(
-                deletion.refused[0].reason.contains(word),
-                "{}",
-                deletion.refused[0].reason
-            );
+            assert_contains(&deletion.refused[0].reason, word);
         }
         let plan_hash = client.plan("network", &network).await.hash.clone();
         let deletion_id = client.delete_plan(&plan_hash).await;
@@ -200,9 +196,7 @@ async fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
         let id = client.delete("network", &network).await;
         client.until_stuck(&id).await;
         let on_its_way = client.delete("port", &ports[0]).await;
-        client
-            .until_step(&on_its_way, "port", StepState::Blocked)
-            .await;
+        client.until_blocked(&on_its_way, "port").await;
         (id, on_its_way)
     })
     .await;
@@ -211,17 +205,10 @@ async fn p05_a_read_only_engine_sends_no_write_for_new_or_running_deletions() {
     bench.settings.guard.read_only = true;
     with_engine(&bench, async |client| {
         let refused = client
-            .submit(Command::Delete {
-                targets: vec![target("network", &network)],
-                options: cascade(),
-                named: NamedOptions::default(),
-            })
+            .try_delete("network", &network, cascade())
             .await
             .unwrap_err();
-        assert!(
-            matches!(refused, ControlError::Refused { .. }),
-            "{refused:?}"
-        );
+        assert_matches!(refused, ControlError::Refused { .. });
         let refused = client
             .submit(Command::Retry {
                 deletion_id: id.clone(),
@@ -255,9 +242,7 @@ async fn p08_a_cancelled_deletion_keeps_the_resources_whose_delete_was_not_sent(
         with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
             client
-                .until(&id, |deletion| {
-                    deletion.counts.gone + deletion.counts.verifying >= 2
-                })
+                .until(&id, |it| it.counts.gone + it.counts.verifying >= 2)
                 .await;
             // A call that is in flight runs to its end. Steps that the engine has claimed in advance, as it does
             // when calls are short, are not sent.
@@ -270,8 +255,8 @@ async fn p08_a_cancelled_deletion_keeps_the_resources_whose_delete_was_not_sent(
                 .unwrap();
             let sent = bench.writes().len();
             let deletion = client
-                .until(&id, |deletion| {
-                    deletion.state == DeletionState::Cancelled && deletion.counts.live() == 0
+                .until(&id, |it| {
+                    it.state == DeletionState::Cancelled && it.counts.live() == 0
                 })
                 .await;
             assert_eq!(bench.writes().len(), sent, "nothing more is sent");

@@ -20,7 +20,7 @@ use gone::domain::last_day::LastDay;
 use gone::domain::last_hour::LastHour;
 use gone::domain::model::{
     Actor, Counts, Deletion, Identity, KindName, Paged, Plan, ResourceKey, Site, SitePause, Step,
-    Tombstone,
+    Target, Tombstone,
 };
 use gone::domain::native::Native;
 use gone::domain::notification::NotificationCursor;
@@ -65,7 +65,21 @@ struct Late {
     changes: Vec<Change>,
 }
 
+/// The write or the call at which an engine is ended, counted from now.
+#[derive(Clone, Copy, Debug)]
+pub enum CrashPoint {
+    Write(u64),
+    Call(u64),
+}
+
 impl Crash {
+    pub fn at(&self, point: CrashPoint) {
+        match point {
+            CrashPoint::Write(k) => self.at_write(k),
+            CrashPoint::Call(k) => self.at_call(k),
+        }
+    }
+
     /// Crashes at the k-th write from now. The write is made, and the engine never gets its answer.
     pub fn at_write(&self, k: u64) {
         let at = self.writes.load(Ordering::SeqCst) + k;
@@ -588,8 +602,37 @@ impl Commit for FaultyLedger {
     }
 }
 
-#[async_trait]
-impl WorkQueue for FaultyLedger {
+/// Implements a trait of the ledger. The methods in braces pass the call on to the inner ledger; the rest of the impl
+/// follows them.
+macro_rules! forward {
+    (
+        $trait:ident {
+            $(fn $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*
+        }
+        $($own:tt)*
+    ) => {
+        #[async_trait]
+        impl $trait for FaultyLedger {
+            $(async fn $name(&self $(, $argument: $type)*) -> Result<$answer, LedgerError> {
+                self.inner.$name($($argument),*).await
+            })*
+            $($own)*
+        }
+    };
+}
+
+forward! {
+    WorkQueue {
+        fn observations_due(now: DateTime<Utc>) -> Vec<ObservationsDue>;
+        fn next_due(now: DateTime<Utc>) -> Due;
+        fn held_down(since: DateTime<Utc>, after_record: i64, limit: usize) -> Vec<Tombstone>;
+        fn originals(since: DateTime<Utc>, after_record: i64, limit: usize) -> Vec<Original>;
+        fn whole_of(part: ResourceKey) -> Option<Tombstone>;
+        fn namesakes(
+            site: Site, kind: KindName, name: String
+        ) -> Vec<(Tombstone, Option<OriginalName>)>;
+    }
+
     async fn claim(
         &self,
         capacities: Vec<Capacity>,
@@ -607,12 +650,7 @@ impl WorkQueue for FaultyLedger {
         }
         Ok(claimed)
     }
-    async fn observations_due(
-        &self,
-        now: DateTime<Utc>,
-    ) -> Result<Vec<ObservationsDue>, LedgerError> {
-        self.inner.observations_due(now).await
-    }
+
     async fn steps_to_observe(
         &self,
         of: Vec<ObservationsDue>,
@@ -623,278 +661,111 @@ impl WorkQueue for FaultyLedger {
         self.record_fences(&due);
         Ok(due)
     }
-    async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError> {
-        self.inner.next_due(now).await
-    }
-    async fn held_down(
-        &self,
-        since: DateTime<Utc>,
-        after_record: i64,
-        limit: usize,
-    ) -> Result<Vec<Tombstone>, LedgerError> {
-        self.inner.held_down(since, after_record, limit).await
-    }
-    async fn originals(
-        &self,
-        since: DateTime<Utc>,
-        after_record: i64,
-        limit: usize,
-    ) -> Result<Vec<Original>, LedgerError> {
-        self.inner.originals(since, after_record, limit).await
-    }
-    async fn whole_of(&self, part: ResourceKey) -> Result<Option<Tombstone>, LedgerError> {
-        self.inner.whole_of(part).await
-    }
-    async fn namesakes(
-        &self,
-        site: Site,
-        kind: KindName,
-        name: String,
-    ) -> Result<Vec<(Tombstone, Option<OriginalName>)>, LedgerError> {
-        self.inner.namesakes(site, kind, name).await
-    }
 }
 
-#[async_trait]
-impl Views for FaultyLedger {
-    async fn deletions(
-        &self,
-        filter: DeletionFilter,
-        page: Cursor,
-    ) -> Result<Paged<Deletion>, LedgerError> {
-        self.inner.deletions(filter, page).await
+forward! {
+    Views {
+        fn deletions(filter: DeletionFilter, page: Cursor) -> Paged<Deletion>;
+        fn deletion(id: &str) -> Option<Deletion>;
+        fn frozen_plan(deletion_id: &str, with_steps: bool) -> Option<Arc<Plan>>;
+        fn progress(deletion_id: &str) -> Vec<(Site, Counts)>;
+        fn steps(filter: StepFilter, page: Cursor) -> Paged<Step>;
+        fn count_steps(filter: StepFilter, after: Option<String>) -> (u64, Option<String>);
+        fn outline(deletion_id: &str, below: Vec<Option<i64>>) -> Outline;
+        fn branch_steps(
+            deletion_id: &str, branch: i64, counts: Counts, from: u64, limit: usize
+        ) -> Vec<Step>;
+        fn step(id: i64) -> Option<Step>;
+        fn causes(sites: Vec<Site>) -> Vec<CauseGroup>;
+        fn tombstones(filter: TombstoneFilter, page: Cursor) -> Paged<Tombstone>;
+        fn shown_before(key: ResourceKey) -> Option<serde_json::Value>;
+        fn events(after: i64, filter: EventFilter, limit: usize) -> EventPage;
+        fn audit(after: i64, limit: usize) -> Vec<AuditRow>;
+        fn plan(hash: &str, now: DateTime<Utc>) -> Option<Arc<Plan>>;
+        fn kept_request(actor: &Actor, key: &str, now: DateTime<Utc>) -> Option<KeptRequest>;
+        fn orphans(page: Cursor) -> Paged<AbandonedStep>;
+        fn site_pauses() -> Vec<SitePause>;
+        fn gantt(deletion_id: &str, columns: u32, now: DateTime<Utc>) -> Option<Gantt>;
+        fn upcoming(now: DateTime<Utc>) -> Upcoming;
+        fn last_hour(now: DateTime<Utc>) -> LastHour;
+        fn last_day(now: DateTime<Utc>) -> LastDay;
+        fn notification_cursor(channel: &str) -> NotificationCursor;
     }
-    async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError> {
-        self.inner.deletion(id).await
-    }
-    async fn frozen_plan(
-        &self,
-        deletion_id: &str,
-        with_steps: bool,
-    ) -> Result<Option<Arc<Plan>>, LedgerError> {
-        self.inner.frozen_plan(deletion_id, with_steps).await
-    }
+
     async fn identities(
         &self,
         deletion_id: &str,
     ) -> Result<BTreeMap<String, Identity>, LedgerError> {
-        if self.planted_fault == PlantedFault::LosesIdentity {
-            return Ok(BTreeMap::new());
+        match self.planted_fault {
+            PlantedFault::LosesIdentity => Ok(BTreeMap::new()),
+            PlantedFault::CannotReadIdentity => Err(failed_read("planted")),
+            _ => self.inner.identities(deletion_id).await,
         }
-        if self.planted_fault == PlantedFault::CannotReadIdentity {
-            return Err(LedgerError::Io {
-                name: "simulation".into(),
-                detail: "planted".into(),
-            });
-        }
-        self.inner.identities(deletion_id).await
     }
-    async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError> {
-        self.inner.progress(deletion_id).await
-    }
-    async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError> {
-        self.inner.steps(filter, page).await
-    }
-    async fn count_steps(
-        &self,
-        filter: StepFilter,
-        after: Option<String>,
-    ) -> Result<(u64, Option<String>), LedgerError> {
-        self.inner.count_steps(filter, after).await
-    }
-    async fn outline(
-        &self,
-        deletion_id: &str,
-        below: Vec<Option<i64>>,
-    ) -> Result<Outline, LedgerError> {
-        self.inner.outline(deletion_id, below).await
-    }
-    async fn branch_steps(
-        &self,
-        deletion_id: &str,
-        branch: i64,
-        counts: Counts,
-        from: u64,
-        limit: usize,
-    ) -> Result<Vec<Step>, LedgerError> {
-        self.inner
-            .branch_steps(deletion_id, branch, counts, from, limit)
-            .await
-    }
-    async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError> {
-        self.inner.step(id).await
-    }
-    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError> {
-        self.inner.causes(sites).await
-    }
-    async fn tombstones(
-        &self,
-        filter: TombstoneFilter,
-        page: Cursor,
-    ) -> Result<Paged<Tombstone>, LedgerError> {
-        self.inner.tombstones(filter, page).await
-    }
+
     async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError> {
-        if self.crash.cannot_read.load(Ordering::SeqCst) {
-            return Err(LedgerError::Io {
-                name: "simulation".into(),
-                detail: "the disk is busy".into(),
-            });
+        match self.crash.cannot_read.load(Ordering::SeqCst) {
+            true => Err(failed_read("the disk is busy")),
+            false => self.inner.tombstones_of(keys).await,
         }
-        self.inner.tombstones_of(keys).await
     }
-    async fn shown_before(
-        &self,
-        key: ResourceKey,
-    ) -> Result<Option<serde_json::Value>, LedgerError> {
-        self.inner.shown_before(key).await
-    }
-    async fn events(
-        &self,
-        after: i64,
-        filter: EventFilter,
-        limit: usize,
-    ) -> Result<EventPage, LedgerError> {
-        self.inner.events(after, filter, limit).await
-    }
-    async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError> {
-        self.inner.audit(after, limit).await
-    }
-    async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError> {
-        self.inner.plan(hash, now).await
-    }
-    async fn kept_request(
-        &self,
-        actor: &Actor,
-        key: &str,
-        now: DateTime<Utc>,
-    ) -> Result<Option<KeptRequest>, LedgerError> {
-        self.inner.kept_request(actor, key, now).await
-    }
-    async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError> {
-        self.inner.orphans(page).await
-    }
-    async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError> {
-        self.inner.site_pauses().await
-    }
-    async fn gantt(
-        &self,
-        deletion_id: &str,
-        columns: u32,
-        now: DateTime<Utc>,
-    ) -> Result<Option<Gantt>, LedgerError> {
-        self.inner.gantt(deletion_id, columns, now).await
-    }
-    async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError> {
-        self.inner.upcoming(now).await
-    }
-    async fn last_hour(&self, now: DateTime<Utc>) -> Result<LastHour, LedgerError> {
-        self.inner.last_hour(now).await
-    }
-    async fn last_day(&self, now: DateTime<Utc>) -> Result<LastDay, LedgerError> {
-        self.inner.last_day(now).await
-    }
+
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.crash.summaries.fetch_add(1, Ordering::SeqCst);
         self.inner.summary().await
     }
-    async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError> {
-        self.inner.notification_cursor(channel).await
+}
+
+fn failed_read(detail: &str) -> LedgerError {
+    LedgerError::Io {
+        name: "simulation".into(),
+        detail: detail.into(),
     }
 }
 
-#[async_trait]
-impl NativeResources for FaultyLedger {
-    async fn native(
-        &self,
-        filter: NativeFilter,
-        page: Cursor,
-    ) -> Result<Paged<Native>, LedgerError> {
-        self.inner.native(filter, page).await
-    }
-    async fn referrers(
-        &self,
-        to: Vec<ResourceKey>,
-        fields: Arc<[(KindName, String)]>,
-        named_max: usize,
-    ) -> Result<Vec<Referrers>, LedgerError> {
-        self.inner.referrers(to, fields, named_max).await
+forward! {
+    NativeResources {
+        fn native(filter: NativeFilter, page: Cursor) -> Paged<Native>;
+        fn referrers(
+            to: Vec<ResourceKey>, fields: Arc<[(KindName, String)]>, named_max: usize
+        ) -> Vec<Referrers>;
     }
 }
 
-#[async_trait]
-impl Engines for FaultyLedger {
+forward! {
+    Engines {
+        fn guards_reached_gates() -> ();
+    }
+
     fn membership(&self) -> Membership {
         self.inner.membership()
     }
+
     fn follow_others(&self) -> watch::Receiver<u64> {
         self.inner.follow_others()
     }
+
     fn begin_work(&self) {
         self.inner.begin_work();
     }
-    async fn guards_reached_gates(&self) -> Result<(), LedgerError> {
-        self.inner.guards_reached_gates().await
-    }
 }
 
-#[async_trait]
-impl Federation for FaultyLedger {
-    async fn importers(&self) -> Result<Vec<Importer>, LedgerError> {
-        self.inner.importers().await
-    }
-    async fn watches(&self) -> Result<Vec<WatchCursor>, LedgerError> {
-        self.inner.watches().await
-    }
-    async fn importers_cursor(&self) -> Result<(String, i64), LedgerError> {
-        self.inner.importers_cursor().await
-    }
-    async fn notices(
-        &self,
-        from: Deployment,
-        since: (String, i64),
-        kinds: BTreeSet<KindName>,
-        limit: usize,
-    ) -> Result<DeletionNotices, LedgerError> {
-        self.inner.notices(from, since, kinds, limit).await
-    }
-    async fn steps_awaiting_clearance(
-        &self,
-        home: Site,
-        importer: &str,
-        after: i64,
-        limit: usize,
-    ) -> Result<(Vec<(i64, ClearanceRequest)>, i64), LedgerError> {
-        self.inner
-            .steps_awaiting_clearance(home, importer, after, limit)
-            .await
-    }
-    async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError> {
-        self.inner.pending_clearances(step).await
-    }
-    async fn unhandled_deletions(
-        &self,
-        limit: usize,
-    ) -> Result<Option<UnhandledDeletion>, LedgerError> {
-        self.inner.unhandled_deletions(limit).await
-    }
-    async fn handled_by_deletion(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError> {
-        self.inner.handled_by_deletion(key).await
-    }
-    async fn deleting_owners(&self) -> Result<BTreeSet<String>, LedgerError> {
-        self.inner.deleting_owners().await
-    }
-    async fn live_steps(
-        &self,
-        home: Site,
-        keys: Vec<ResourceKey>,
-    ) -> Result<Vec<Option<LiveStep>>, LedgerError> {
-        self.inner.live_steps(home, keys).await
-    }
-    async fn live_dependencies(
-        &self,
-        step: i64,
-    ) -> Result<Vec<gone::domain::model::Target>, LedgerError> {
-        self.inner.live_dependencies(step).await
+forward! {
+    Federation {
+        fn importers() -> Vec<Importer>;
+        fn watches() -> Vec<WatchCursor>;
+        fn importers_cursor() -> (String, i64);
+        fn notices(
+            from: Deployment, since: (String, i64), kinds: BTreeSet<KindName>, limit: usize
+        ) -> DeletionNotices;
+        fn steps_awaiting_clearance(
+            home: Site, importer: &str, after: i64, limit: usize
+        ) -> (Vec<(i64, ClearanceRequest)>, i64);
+        fn pending_clearances(step: i64) -> Vec<PendingClearance>;
+        fn unhandled_deletions(limit: usize) -> Option<UnhandledDeletion>;
+        fn handled_by_deletion(key: ResourceKey) -> Option<Deletion>;
+        fn deleting_owners() -> BTreeSet<String>;
+        fn live_steps(home: Site, keys: Vec<ResourceKey>) -> Vec<Option<LiveStep>>;
+        fn live_dependencies(step: i64) -> Vec<Target>;
     }
 }

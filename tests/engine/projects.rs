@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use gone::control::{ControlError, Page, Query, query};
+use gone::control::{ControlError, query};
 use gone::domain::kinds::Source;
 use gone::domain::model::{DeletionState, ErrorClass, Plan, PlanOptions, RefusalRule};
 use gone::frontends::offline::doctor::log_in;
 use serde_json::{Value, json};
 
 use crate::client::{Client, cascade};
-use crate::harness::{Bench, Login, with_engine};
+use crate::harness::{Bench, Login, assert_contains, assert_matches, with_engine};
 
 fn with_public() -> PlanOptions {
     PlanOptions {
@@ -27,13 +27,12 @@ fn with_project() -> PlanOptions {
 }
 
 fn image(bench: &Bench, project: &str, visibility: &str, hidden: bool) -> String {
-    let (status, answer) = bench.api(
+    let answer = bench.call_ok(
         "POST",
         "/v2/images",
         json!({ "name": format!("{visibility}-{hidden}"), "visibility": visibility, "os_hidden": hidden,
             "owner": project, "container_format": "bare", "disk_format": "raw" }),
     );
-    assert_eq!(status, 201, "{answer}");
     answer["id"].as_str().unwrap().to_owned()
 }
 
@@ -42,8 +41,7 @@ fn project(bench: &Bench, name: &str) -> String {
 }
 
 fn project_with(bench: &Bench, fields: Value) -> String {
-    let (status, answer) = bench.api("POST", "/v3/projects", json!({ "project": fields }));
-    assert_eq!(status, 201, "{answer}");
+    let answer = bench.call_ok("POST", "/v3/projects", json!({ "project": fields }));
     answer["project"]["id"].as_str().unwrap().to_owned()
 }
 
@@ -78,24 +76,17 @@ async fn projects(client: &Client) -> Vec<Value> {
 }
 
 async fn listed(client: &Client, how: query::Resources) -> Vec<Value> {
-    let query = Query::Resources(query::Resources {
+    let resources = query::Resources {
         kind: "project".into(),
         ..how
-    });
-    match client.control.query(query).await.unwrap() {
-        Page::Resources(listings) => {
-            let [listing] = &listings[..] else {
-                panic!("{listings:?}");
-            };
-            assert_eq!(listing.error, None);
-            listing
-                .rows
-                .iter()
-                .map(|row| row.attributes.clone())
-                .collect()
-        }
-        other => panic!("{other:?}"),
-    }
+    };
+    let listings = client.control.ask(resources).await.unwrap();
+    let [listing] = &listings[..] else {
+        panic!("{listings:?}");
+    };
+    assert_eq!(listing.error, None);
+    let rows = listing.rows.iter();
+    rows.map(|row| row.attributes.clone()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,16 +131,10 @@ async fn n19_private_and_shared_images_are_deleted_and_public_ones_stay_unless_i
         let line = left.iter().find(|line| line.resource.id == *id).unwrap();
         assert!(line.message.starts_with("stays: it is"), "{line:?}");
         assert_eq!(line.status, 424);
-        assert_eq!(
-            bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
-            200
-        );
+        assert_eq!(bench.status(&format!("/v2/images/{id}")), 200);
     }
     for id in &own {
-        assert_eq!(
-            bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
-            404
-        );
+        assert_eq!(bench.status(&format!("/v2/images/{id}")), 404);
     }
     with_engine(&bench, async |client| {
         let id = client.delete_with("project", "demo", with_public()).await;
@@ -157,10 +142,7 @@ async fn n19_private_and_shared_images_are_deleted_and_public_ones_stay_unless_i
     })
     .await;
     for id in &open {
-        assert_eq!(
-            bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
-            404
-        );
+        assert_eq!(bench.status(&format!("/v2/images/{id}")), 404);
     }
 }
 
@@ -170,12 +152,7 @@ async fn n19_a_community_image_that_is_itself_the_target_is_deleted() {
     let demo = bench.demo_project();
     let community = image(&bench, &demo, "community", false);
     bench.delete_until_gone("image", "community-false").await;
-    assert_eq!(
-        bench
-            .api("GET", &format!("/v2/images/{community}"), Value::Null)
-            .0,
-        404
-    );
+    assert_eq!(bench.status(&format!("/v2/images/{community}")), 404);
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,15 +258,15 @@ async fn p09_the_doctor_names_each_service_that_shows_the_login_no_resources() {
         "action": { "status": 403, "message": "Policy does not allow this request to be performed." } }]));
     let (class, why) = doctor(&bench).await.unwrap_err();
     assert_eq!(class, ErrorClass::Auth);
-    assert!(why.contains("load-balancer_member"), "{why}");
+    assert_contains(&why, "load-balancer_member");
     bench.faults(json!([]));
     bench.login = Login::System;
     let (class, why) = doctor(&bench).await.unwrap_err();
     assert_eq!(class, ErrorClass::Auth);
     for service in ["image", "load-balancer", "network"] {
-        assert!(
-            why.contains(&format!("the {service} service shows it no resources")),
-            "{why}"
+        assert_contains(
+            &why,
+            &format!("the {service} service shows it no resources"),
         );
     }
 }
@@ -310,8 +287,8 @@ async fn i15_the_doctor_names_the_calls_that_access_rules_do_not_allow() {
     let (class, why) = doctor(&bench).await.unwrap_err();
     assert_eq!(class, ErrorClass::Auth);
     let missing = "the access rules of the application credential \"practice\" do not allow GET";
-    assert!(why.contains(missing), "{why}");
-    assert!(why.contains("of the load-balancer service"), "{why}");
+    assert_contains(&why, missing);
+    assert_contains(&why, "of the load-balancer service");
     assert!(!why.contains("of the network service"), "{why}");
     assert!(!why.contains("of the image service"), "{why}");
     bench.access_rules(Value::Null);
@@ -335,7 +312,7 @@ async fn n19_a_member_may_delete_the_members_own_project_by_name() {
         assert_eq!(names[0]["name"], "demo");
         client.delete_until_gone("project", "demo").await;
         let other = client.try_delete("project", "admin", cascade()).await;
-        assert!(matches!(other, Err(ControlError::Auth { .. })), "{other:?}");
+        assert_matches!(other, Err(ControlError::Auth { .. }));
     })
     .await;
     assert!(!bench.exists("networks", made["network"]["id"].as_str().unwrap()));
@@ -391,10 +368,7 @@ async fn n19_a_project_that_keystone_no_longer_knows_is_listed_and_emptied() {
         let listed = projects(&client).await;
         assert!(listed.iter().all(|row| row["id"] != dead.as_str()));
         let again = client.try_delete("project", &dead, cascade()).await;
-        assert!(
-            matches!(again, Err(ControlError::NotFound { .. })),
-            "{again:?}"
-        );
+        assert_matches!(again, Err(ControlError::NotFound { .. }));
     })
     .await;
     // The default group is gone, too: a list by gone must not make Neutron create it again.
@@ -467,8 +441,7 @@ async fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
         assert_eq!(client.until_gone(&id).await.state, DeletionState::Gone);
     })
     .await;
-    let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
-    assert_eq!(status, 404);
+    assert_eq!(bench.status(&format!("/v3/projects/{shop}")), 404);
     let writes = bench.writes();
     let of_project = |sent: &crate::harness::SentRequest| sent.path.contains("/projects/");
     let deleted: Vec<_> = writes.iter().filter(|sent| of_project(sent)).collect();
@@ -516,8 +489,8 @@ async fn n19_a_project_with_a_child_project_and_a_domain_are_refused_before_any_
         let refused = client.until_refused(&id).await.refused;
         assert_eq!(refused.len(), 1, "{refused:?}");
         let reason = &refused[0].reason;
-        assert!(reason.contains("project retail"), "{reason}");
-        assert!(reason.contains("it is a domain"), "{reason}");
+        assert_contains(&reason, "project retail");
+        assert_contains(&reason, "it is a domain");
 
         // The resources of a project may be deleted while it has child projects.
         assert_eq!(client.plan("project", "shop").await.refused, []);
@@ -546,8 +519,7 @@ async fn n19_the_keystone_project_stays_if_gone_has_no_kinds_for_an_extension() 
         assert_eq!(plan.refused, []);
     })
     .await;
-    let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
-    assert_eq!(status, 200);
+    assert_eq!(bench.status(&format!("/v3/projects/{shop}")), 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -610,5 +582,5 @@ async fn n19_a_service_that_refuses_its_lists_blocks_only_the_plans_that_need_it
     .await;
     bench.faults(json!([]));
     let path = format!("/v2.0/lbaas/loadbalancers/{balancer}");
-    assert_eq!(bench.api("GET", &path, Value::Null).0, 200);
+    assert_eq!(bench.status(&path), 200);
 }

@@ -88,12 +88,9 @@ async fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_i
         let early = ladder(&client, PurgeScope::Step(step.id)).await;
         assert_eq!(offered(&early), []);
         let why = reason_against(&early, Rung::Forget).unwrap();
-        assert!(why.contains("2 h 45 min"), "{why}");
+        assert_contains(&why, "2 h 45 min");
         let refused = take_rung(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
-        assert!(
-            matches!(refused, Err(ControlError::Conflict { .. })),
-            "{refused:?}"
-        );
+        assert_matches!(refused, Err(ControlError::Conflict { .. }));
 
         client.until_stuck(&id).await;
         let late = ladder(&client, PurgeScope::Step(step.id)).await;
@@ -115,21 +112,12 @@ async fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_i
         else {
             panic!("{runbook:?}");
         };
-        assert!(
-            runbook.contains(&format!("WHERE id = '{}'", balancers[0])),
-            "{runbook}"
-        );
-        assert!(
-            runbook.contains(&format!("gone retry {}", step.id)),
-            "{runbook}"
-        );
+        assert_contains(&runbook, &format!("WHERE id = '{}'", balancers[0]));
+        assert_contains(&runbook, &format!("gone retry {}", step.id));
         assert!(!runbook.contains('{'), "{runbook}");
 
         let forgotten = take_rung(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
-        assert!(matches!(
-            forgotten,
-            Ok(Receipt::Purged(Purged { moved: 1, .. }))
-        ));
+        assert_matches!(forgotten, Ok(Receipt::Purged(Purged { moved: 1, .. })));
         // Neither the runbook nor the rung `forget` sent anything.
         tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
         assert_eq!(bench.writes().len(), sent);
@@ -220,15 +208,9 @@ async fn network_blocked_by_interface(
     let port = made["ports"][1].as_str().unwrap().to_owned();
     bench.faults(json!([{ "match": { "method": "DELETE", "id": port }, "times": 3, "action": { "status": 503 } }]));
     let id = client.delete("network", &network).await;
-    client.until_step(&id, "port", StepState::Blocked).await;
+    client.until_blocked(&id, "port").await;
     let router = bench.create("routers", router);
-    let body = json!({ "subnet_id": made["subnets"][0] });
-    let (status, answer) = bench.api(
-        "PUT",
-        &format!("/v2.0/routers/{router}/add_router_interface"),
-        body,
-    );
-    assert_eq!(status, 200, "{answer}");
+    bench.add_interface(&router, made["subnets"][0].as_str().unwrap());
     // Stuck with drift if the router is in the same project, else blocked.
     let is_blocked = |step: &Step| step.resource.key.id == network && !step.blockers.is_empty();
     client.until_any_step(&id, is_blocked).await;
@@ -313,10 +295,7 @@ async fn p03_p04_no_rung_changes_a_protected_resource_or_one_of_another_project(
                 let why = reason_against(&shown, *rung);
                 assert!(why.is_some(), "{rule:?} {rung:?}: {shown:#?}");
                 let taken = take_rung(&client, &id, whole_deletion(&id), *rung).await;
-                assert!(
-                    matches!(taken, Err(ControlError::Conflict { .. })),
-                    "{taken:?}"
-                );
+                assert_matches!(taken, Err(ControlError::Conflict { .. }));
             }
             let why = reason_against(&shown, Rung::Unpin).unwrap();
             let words = if rule.is_some() {
@@ -324,7 +303,7 @@ async fn p03_p04_no_rung_changes_a_protected_resource_or_one_of_another_project(
             } else {
                 "project"
             };
-            assert!(why.contains(words), "{why}");
+            assert_contains(&why, words);
             // The rung `forget` sends nothing, so it changes no protected resource.
             assert_eq!(reason_against(&shown, Rung::Forget), None);
         })
@@ -403,10 +382,7 @@ async fn p03_a_rung_is_taken_only_if_the_short_id_of_the_deletion_was_typed() {
                 confirm: confirm.to_owned(),
             };
             let refused = client.submit(command).await;
-            assert!(
-                matches!(refused, Err(ControlError::Usage { .. })),
-                "{refused:?}"
-            );
+            assert_matches!(refused, Err(ControlError::Usage { .. }));
         }
         assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
         take_rung(&client, &id, whole_deletion(&id), Rung::Forget)
@@ -423,7 +399,7 @@ async fn p11_a_blocked_step_can_be_abandoned_and_a_waiting_step_has_no_rung() {
     bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 409, "type": "PortInUse" } }]));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        let step = client.until_step(&id, "port", StepState::Blocked).await;
+        let step = client.until_blocked(&id, "port").await;
         let waiting = client.step_of(&id, &network).await;
         let shown = ladder(&client, PurgeScope::Step(waiting.id)).await;
         assert_eq!(offered(&shown), []);
@@ -437,15 +413,12 @@ async fn p11_a_blocked_step_can_be_abandoned_and_a_waiting_step_has_no_rung() {
         let shown = ladder(&client, PurgeScope::Step(step.id)).await;
         assert_eq!(offered(&shown), [Rung::Retry, Rung::Forget]);
         let why = reason_against(&shown, Rung::Runbook).unwrap();
-        assert!(why.contains("retried at"), "{why}");
+        assert_contains(&why, "retried at");
         let sent = bench.writes().len();
         let of_all = ladder(&client, whole_deletion(&id)).await;
         assert_eq!(offered(&of_all), [Rung::Retry, Rung::Forget]);
         let forgotten = take_rung(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
-        assert!(matches!(
-            forgotten,
-            Ok(Receipt::Purged(Purged { moved: 1, .. }))
-        ));
+        assert_matches!(forgotten, Ok(Receipt::Purged(Purged { moved: 1, .. })));
 
         // The port is an orphan, the network that waited for it is stuck, and nothing is sent for either.
         let waited = client.step_of(&id, &network).await;
@@ -502,7 +475,7 @@ async fn p03_unpin_disassociates_a_floating_ip_and_is_not_offered_if_it_is_prote
             let shown = ladder(&client, PurgeScope::Step(step.id)).await;
             if protects {
                 let why = reason_against(&shown, Rung::Unpin).unwrap();
-                assert!(why.contains("is protected"), "{why}");
+                assert_contains(&why, "is protected");
                 return;
             }
             assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
@@ -521,12 +494,6 @@ async fn p03_unpin_disassociates_a_floating_ip_and_is_not_offered_if_it_is_prote
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum CrashPoint {
-    Write(u64),
-    Call(u64),
-}
-
 /// Takes a rung with an engine that crashes, and finishes with another engine. Returns false if the engine did not
 /// crash.
 fn run_with_crash(at: CrashPoint, rung: Rung) -> bool {
@@ -537,10 +504,7 @@ fn run_with_crash(at: CrashPoint, rung: Rung) -> bool {
         })
         .await;
         bench.limits(json!({ "latency_ms": 20 }));
-        match at {
-            CrashPoint::Write(k) => bench.crash.at_write(k),
-            CrashPoint::Call(k) => bench.crash.at_call(k),
-        }
+        bench.crash.at(at);
         let sent = bench.writes().len();
         let first = bench
             .run(async |client| {
@@ -632,19 +596,11 @@ async fn t08_a_tombstone_is_released_only_if_its_resource_exists_and_no_step_wor
     with_engine(&bench, async |client| {
         client.delete_until_gone("port", &ports[0]).await;
         let absent = release(&client, &ports[0]).await;
-        assert!(
-            matches!(absent, Err(ControlError::Conflict { .. })),
-            "{absent:?}"
-        );
+        assert_matches!(absent, Err(ControlError::Conflict { .. }));
         let blocked = client.delete("port", &ports[1]).await;
-        client
-            .until_step(&blocked, "port", StepState::Blocked)
-            .await;
+        client.until_blocked(&blocked, "port").await;
         let worked_on = release(&client, &ports[1]).await;
-        assert!(
-            matches!(worked_on, Err(ControlError::Conflict { .. })),
-            "{worked_on:?}"
-        );
+        assert_matches!(worked_on, Err(ControlError::Conflict { .. }));
         client.delete_until_gone("port", &ports[2]).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         release(&client, &ports[2]).await.unwrap();
@@ -674,7 +630,7 @@ async fn a_site_that_a_person_paused_gets_no_calls_until_a_person_resumes_it() {
     };
     let id = with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until(&id, |deletion| deletion.counts.gone > 1).await;
+        client.until(&id, |it| it.counts.gone > 1).await;
         client.submit(steer(true)).await.unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
         let sent = bench.sent().len();
@@ -689,10 +645,7 @@ async fn a_site_that_a_person_paused_gets_no_calls_until_a_person_resumes_it() {
             "neither writes nor reads are sent to a paused site"
         );
         let again = client.submit(steer(true)).await;
-        assert!(
-            matches!(again, Err(ControlError::Conflict { .. })),
-            "{again:?}"
-        );
+        assert_matches!(again, Err(ControlError::Conflict { .. }));
         id
     })
     .await;

@@ -5,7 +5,7 @@ use gone::domain::model::{Action, Deletion, DeletionState, RefusalRule};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::harness::{Bench, with_engine};
+use super::harness::{Bench, assert_contains, assert_matches, with_engine};
 
 /// A kind for each way in which a resource may refer to a network or a customer.
 const KINDS: &str = r#"
@@ -218,7 +218,7 @@ async fn g10_a_resource_that_is_being_deleted_or_absent_gets_no_new_references()
         let id = client.delete("network", &network).await;
         client.until_any_step(&id, |step| step.attempts > 0).await;
         let said = conflict(client.try_create("record", json!({"networks": [at]})).await);
-        assert!(said.contains("is being deleted by deletion"), "{said}");
+        assert_contains(&said, "is being deleted by deletion");
         let said = conflict(
             client
                 .try_create("invoice", json!({"customer": "none"}))
@@ -228,7 +228,7 @@ async fn g10_a_resource_that_is_being_deleted_or_absent_gets_no_new_references()
         let nowhere =
             json!({"networks": ["11111111-2222-3333-4444-555555555555@envvars/RegionOne"]});
         let said = conflict(client.try_create("record", nowhere).await);
-        assert!(said.contains("there is no network/11111111-"), "{said}");
+        assert_contains(&said, "there is no network/11111111-");
         assert_eq!(client.native_rows("record").await, Vec::<Value>::new());
     })
     .await;
@@ -290,10 +290,7 @@ async fn p05_a_read_only_engine_refuses_to_create_a_native_resource() {
     bench.settings.guard.read_only = true;
     with_engine(&bench, async |client| {
         let refused = client.try_create("customer", json!({"id": "acme"})).await;
-        assert!(
-            matches!(refused, Err(ControlError::Refused { .. })),
-            "{refused:?}"
-        );
+        assert_matches!(refused, Err(ControlError::Refused { .. }));
     })
     .await;
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use gone::control::{Command, ControlError, Envelope, NamedOptions, Page, Query, Receipt, query};
-use gone::domain::model::{Actor, KindName, Origin, PlanOptions, StepState};
+use gone::control::{Command, ControlError, Envelope, Query, Receipt, query};
+use gone::domain::model::{Actor, KindName, Origin, PlanOptions};
 use serde_json::{Value, json};
 
-use super::client::{Client, cascade, target};
+use super::client::{Client, cascade, delete_command, target};
 use super::drift::{delete_with_newcomer, fail_port_deletes};
-use super::harness::{Bench, paused, site, with_engine};
+use super::harness::{Bench, assert_matches, paused, site, with_engine};
 
 const KINDS: &str = "service = \"billing\"\n[kind.customer.native]\n";
 
@@ -33,15 +33,8 @@ async fn submit_as(
 }
 
 async fn audit_rows(client: &Client) -> usize {
-    match client
-        .control
-        .query(Query::Audit(query::Audit { after: 0 }))
-        .await
-        .unwrap()
-    {
-        Page::Audit(rows) => rows.len(),
-        other => panic!("{other:?}"),
-    }
+    let rows = client.control.ask(query::Audit { after: 0 }).await;
+    rows.unwrap().len()
 }
 
 /// Whether the command was refused because its idempotency key belongs to another one.
@@ -60,38 +53,29 @@ async fn a_command_repeated_under_its_key_runs_once_and_gets_the_same_answer() {
     }]));
     with_engine(&bench, async |client| {
         let id = client.delete_with("network", &network, cascade()).await;
-        client.until_step(&id, "port", StepState::Blocked).await;
+        client.until_blocked(&id, "port").await;
         let deletion_id = || id.clone();
+        let pause = || Command::Pause {
+            deletion_id: deletion_id(),
+        };
+        let resume = || Command::Resume {
+            deletion_id: deletion_id(),
+        };
+        let retry = || Command::Retry {
+            deletion_id: deletion_id(),
+        };
+        let cancel = || Command::Cancel {
+            deletion_id: deletion_id(),
+        };
         let customer = |name: &str| Command::Create {
             kind: "customer".to_owned(),
             body: json!({"id": name}),
         };
         for (number, (command, other)) in [
             (customer("acme"), customer("other")),
-            (
-                Command::Pause {
-                    deletion_id: deletion_id(),
-                },
-                Command::Resume {
-                    deletion_id: deletion_id(),
-                },
-            ),
-            (
-                Command::Resume {
-                    deletion_id: deletion_id(),
-                },
-                Command::Pause {
-                    deletion_id: deletion_id(),
-                },
-            ),
-            (
-                Command::Retry {
-                    deletion_id: deletion_id(),
-                },
-                Command::Cancel {
-                    deletion_id: deletion_id(),
-                },
-            ),
+            (pause(), resume()),
+            (resume(), pause()),
+            (retry(), cancel()),
         ]
         .into_iter()
         .enumerate()
@@ -125,11 +109,7 @@ async fn a_key_of_one_command_is_refused_for_another_whether_or_not_it_deletes()
     bench.register_service("billing", KINDS);
     let networks = [(); 2].map(|()| bench.plain_network(1).0);
     with_engine(&bench, async |client| {
-        let delete = |network: &String| Command::Delete {
-            targets: vec![target("network", network)],
-            options: cascade(),
-            named: NamedOptions::default(),
-        };
+        let delete = |network: &String| delete_command(vec![target("network", network)], cascade());
         let create = || Command::Create {
             kind: "customer".to_owned(),
             body: json!({"id": "acme"}),
@@ -152,11 +132,7 @@ async fn a_deletion_repeated_under_its_key_is_answered_after_its_end_and_without
     let bench = Bench::new(1);
     let (network, _) = bench.plain_network(1);
     with_engine(&bench, async |client| {
-        let delete = |options| Command::Delete {
-            targets: vec![target("network", &network)],
-            options,
-            named: NamedOptions::default(),
-        };
+        let delete = |options| delete_command(vec![target("network", &network)], options);
         // The second request joins the deletion of the first.
         let mut deletions = Vec::new();
         for key in ["first", "second"] {
@@ -197,18 +173,12 @@ async fn a_command_that_failed_may_be_repeated_under_its_key() {
             body: json!({}),
         };
         let refused = submit_as(&client, "alice", "k", update(), "").await;
-        assert!(
-            matches!(refused, Err(ControlError::NotFound { .. })),
-            "{refused:?}"
-        );
+        assert_matches!(refused, Err(ControlError::NotFound { .. }));
         let kind = "customer".to_owned();
         let body = json!({"id": "acme"});
         client.submit(Command::Create { kind, body }).await.unwrap();
         let updated = submit_as(&client, "alice", "k", update(), "").await;
-        assert!(
-            matches!(updated, Ok(Receipt::Resource { .. })),
-            "{updated:?}"
-        );
+        assert_matches!(updated, Ok(Receipt::Resource { .. }));
     })
     .await;
 }
@@ -267,44 +237,28 @@ async fn a_forged_cursor_is_a_usage_error() {
     bench.register_service("billing", KINDS);
     with_engine(&bench, async |client| {
         let forged = || Some("forged".to_owned());
-        let (states, site, kind, limit) = (Vec::new(), None, None, 0);
         for query in [
             Query::Deletions(query::Deletions {
-                states: Vec::new(),
-                site: None,
-                kind: None,
-                older_than: None,
                 cursor: forged(),
-                limit,
+                ..query::Deletions::default()
             }),
             Query::Steps(query::Steps {
-                deletion_id: None,
-                states,
-                site,
-                kind,
-                older_than: None,
-                cause: None,
-                filter: String::new(),
                 cursor: forged(),
-                limit,
+                ..query::Steps::default()
             }),
             Query::Tombstones(query::Tombstones {
-                site: None,
                 kind: Some(KindName::new("port")),
-                phases: Vec::new(),
-                id: None,
                 cursor: forged(),
-                limit,
+                ..query::Tombstones::default()
             }),
             Query::Native(query::Native {
                 kind: "customer".to_owned(),
-                by: Vec::new(),
                 cursor: forged(),
-                limit,
+                ..query::Native::default()
             }),
             Query::Orphans(query::Orphans {
                 cursor: forged(),
-                limit,
+                ..query::Orphans::default()
             }),
         ] {
             let shown = format!("{query:?}");
@@ -357,15 +311,7 @@ fn i11_a_create_repeated_under_its_key_after_a_crash_finds_its_resource() {
         with_engine(&bench, async |client| {
             create(&client, "carol", "other", json!({ "id": id })).await;
             assert_eq!(create(&client, "alice", "one", json!({})).await, id);
-            let query = Query::Native(query::Native {
-                kind: "customer".to_owned(),
-                limit: 10,
-                ..query::Native::default()
-            });
-            match client.control.query(query).await.unwrap() {
-                Page::Native(page) => assert_eq!(page.rows.len(), 1),
-                other => panic!("{other:?}"),
-            }
+            assert_eq!(client.native_rows("customer").await.len(), 1);
         })
         .await;
     });

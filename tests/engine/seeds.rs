@@ -79,8 +79,7 @@ impl Simulation {
             add_copy(&mut bench, seed, (central, &network), local, project);
         }
         if let Some(trunk) = made["trunks"][0].as_str().filter(|_| dice.u8(0..4) == 0) {
-            let off = json!({ "trunk": { "admin_state_up": false } });
-            bench.api("PUT", &format!("/v2.0/trunks/{trunk}"), off);
+            bench.set_trunk_state(trunk, false);
         }
         if dice.bool() {
             bench.limits(json!({ "latency_ms": dice.u32(1..300) }));
@@ -432,7 +431,7 @@ pub async fn request_until_gone(
             }
         }
         let deletion = client
-            .until_or_timeout(&id, |deletion| deletion.state.is_terminal())
+            .until_or_timeout(&id, |it| it.state.is_terminal())
             .await?;
         let steps = client.steps(&id).await;
         match deletion.state {
@@ -444,7 +443,7 @@ pub async fn request_until_gone(
                 if deletion.counts.live() > 0 {
                     // Other steps continue while one is stuck.
                     client
-                        .until_or_timeout(&id, |deletion| deletion.counts.live() == 0)
+                        .until_or_timeout(&id, |it| it.counts.live() == 0)
                         .await?;
                 }
                 let without_reason = steps

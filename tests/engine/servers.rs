@@ -37,21 +37,25 @@ impl Bench {
         answer[kind]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Creates a network with a subnet, and servers of these names on it, each with a volume.
-    async fn create_machines<const N: usize>(&self, names: [&str; N]) -> [Machine; N] {
+    /// Creates a network with a subnet, and a flavor. Returns the fields of a server that uses them.
+    fn create_network_for_servers(&self) -> Value {
         let flavor = json!({ "flavor": { "name": "small", "ram": 1, "vcpus": 1, "disk": 1 } });
-        let (_, flavor) = self.api("POST", "/v2.1/flavors", flavor);
+        let flavor = self.call_ok("POST", "/v2.1/flavors", flavor);
         let network =
             self.create_as_member("/v2.0/networks", "network", json!({ "name": "inside" }));
         let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24" });
         self.create_as_member("/v2.0/subnets", "subnet", subnet);
+        json!({ "name": "one", "flavorRef": flavor["flavor"]["id"], "networks": [{ "uuid": network }] })
+    }
+
+    /// Creates a network with a subnet, and servers of these names on it, each with a volume.
+    async fn create_machines<const N: usize>(&self, names: [&str; N]) -> [Machine; N] {
+        let mut server = self.create_network_for_servers();
         let machines = names.map(|name| Machine {
-            server: self.create_as_member(
-                "/v2.1/servers",
-                "server",
-                json!({ "name": name, "flavorRef": flavor["flavor"]["id"],
-                    "networks": [{ "uuid": network }] }),
-            ),
+            server: {
+                server["name"] = json!(name);
+                self.create_as_member("/v2.1/servers", "server", server.clone())
+            },
             volume: self.create_as_member(
                 "/v3/volumes",
                 "volume",
@@ -90,8 +94,7 @@ impl Bench {
 
     fn act_on_server(&self, server: &str, action: Value) {
         let path = format!("/v2.1/servers/{server}/action");
-        let (status, answer) = self.api("POST", &path, action);
-        assert_eq!(status, 202, "{answer}");
+        self.call_ok("POST", &path, action);
     }
 
     /// Asserts that no call was sent too early: Cinder answers such a call with a 400.
@@ -284,14 +287,7 @@ impl Bench {
     /// Creates this many servers, each with a port and a volume, and as many other volumes, each with a snapshot and
     /// every second one with a backup.
     async fn create_large_project(&self, servers: usize) {
-        let flavor = json!({ "flavor": { "name": "small", "ram": 1, "vcpus": 1, "disk": 1 } });
-        let (_, flavor) = self.api("POST", "/v2.1/flavors", flavor);
-        let network =
-            self.create_as_member("/v2.0/networks", "network", json!({ "name": "inside" }));
-        let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24" });
-        self.create_as_member("/v2.0/subnets", "subnet", subnet);
-        let server = json!({ "name": "one", "flavorRef": flavor["flavor"]["id"],
-            "networks": [{ "uuid": network }] });
+        let server = self.create_network_for_servers();
         let create_many = |path: &str, kind: &str, fields: &Value, count: usize| -> Vec<String> {
             (0..count)
                 .map(|_| self.create_as_member(path, kind, fields.clone()))

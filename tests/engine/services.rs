@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::harness::*;
-use gone::domain::model::{DeletionState, Phase, Step, StepState};
+use gone::domain::model::{DeletionState, Phase, StepState};
 use serde_json::{Value, json};
 
 /// Creates a network with ports, and this many balancers on it. Returns the ids of the network and of the balancers.
@@ -26,12 +26,6 @@ fn delay_balancer(bench: &Bench, balancer: &str, more: Value) {
         .unwrap()
         .extend(more.as_object().unwrap().clone());
     bench.control("PUT", "/balancers", change);
-}
-
-async fn step_of(client: &Client, deletion: &str, resource: &str) -> Step {
-    let steps = client.steps(deletion).await;
-    let of = |step: &Step| step.resource.key.id == resource;
-    steps.into_iter().find(of).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,24 +86,21 @@ async fn i06_i12_a_balancer_that_stays_pending_for_hours_ends_stuck_and_delays_n
         // The other balancer is gone.
         assert!(!bench.exists("loadbalancers", &balancers[1]));
         assert_eq!(client.deletion(&id).await.state, DeletionState::Running);
-        let step = step_of(&client, &id, &balancers[0]).await;
+        let step = client.step_of(&id, &balancers[0]).await;
         assert_eq!((step.state, step.attempts), (StepState::Verifying, 0));
         let error = step.last_error.unwrap();
         assert_eq!(error.kind, "PENDING_DELETE");
         assert!(step.blocked_since.is_some());
         assert!(!error.message.contains("controller"), "{}", error.message);
         tokio::time::sleep(Duration::from_secs(11 * 60)).await;
-        let error = step_of(&client, &id, &balancers[0])
-            .await
-            .last_error
-            .unwrap();
+        let error = client.step_of(&id, &balancers[0]).await.last_error.unwrap();
         let said = "is still PENDING_DELETE, since 1";
-        assert!(error.message.contains(said), "{}", error.message);
+        assert_contains(&error.message, said);
         let warning = "may still work on it: its own limit is 2 h 45 min";
         assert!(error.message.ends_with(warning), "{}", error.message);
         tokio::time::sleep(Duration::from_secs(3 * 60 * 60)).await;
         client.until_stuck(&id).await;
-        let step = step_of(&client, &id, &balancers[0]).await;
+        let step = client.step_of(&id, &balancers[0]).await;
         assert_eq!((step.state, step.attempts), (StepState::Stuck, 0));
         assert_eq!(step.last_error.unwrap().kind, "PENDING_DELETE");
     })
@@ -132,9 +123,7 @@ async fn i03_a_balancer_whose_delete_ends_in_error_is_blocked_and_retried() {
     );
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client
-            .until_step(&id, "load_balancer", StepState::Blocked)
-            .await;
+        client.until_blocked(&id, "load_balancer").await;
         let step = client.step(&id, "load_balancer").await;
         assert_eq!(step.attempts, 1);
         assert_eq!(step.last_error.unwrap().kind, "ERROR");
@@ -152,9 +141,7 @@ async fn i06_a_balancer_that_is_being_updated_is_blocked_and_uses_no_attempt() {
     delay_balancer(&bench, &balancers[0], updating);
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client
-            .until_step(&id, "load_balancer", StepState::Blocked)
-            .await;
+        client.until_blocked(&id, "load_balancer").await;
         assert_eq!(client.step(&id, "load_balancer").await.attempts, 0);
         client.until_gone(&id).await;
     })
@@ -166,7 +153,10 @@ async fn n04_a_vip_port_that_the_user_made_is_deleted_after_its_balancer() {
     let bench = Bench::new(1);
     let (network, _) = bench.plain_network(2);
     let port = bench.create("ports", json!({ "network_id": network }));
-    let lb = bench.create_balancer(json!({ "name": "mine", "vip_port_id": port }));
+    let lb = bench.create(
+        "loadbalancers",
+        json!({ "name": "mine", "vip_port_id": port }),
+    );
     tokio::time::sleep(Duration::from_secs(5)).await;
     delay_balancer(&bench, &lb, json!({ "for_s": 30 }));
     bench.delete_until_gone("network", &network).await;
@@ -239,7 +229,7 @@ async fn an_image_member_is_found_at_the_site_of_its_image() {
         .delete_until_gone("image_member", &format!("{image},{demo}"))
         .await;
     let path = format!("/v2/images/{image}/members/{demo}");
-    assert_eq!(bench.api("GET", &path, Value::Null).0, 404);
+    assert_eq!(bench.status(&path), 404);
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,17 +241,14 @@ async fn i10_an_image_member_that_was_removed_and_added_again_stays() {
     let demo = bench.demo_project();
     bench.api("DELETE", &format!("{members}/{demo}"), Value::Null);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let (status, answer) = bench.api("POST", &members, json!({ "member": demo }));
-    assert_eq!(status, 200, "{answer}");
+    bench.call_ok("POST", &members, json!({ "member": demo }));
     let fault = json!([{ "match": { "kind": "image_member", "method": "DELETE" }, "times": 1,
         "action": { "status": 503, "retry_after": 30 } }]);
     bench.faults(fault);
     with_engine(&bench, async |client| {
         let member = format!("{image},{demo}");
         let id = client.delete("image_member", &member).await;
-        client
-            .until_step(&id, "image_member", StepState::Blocked)
-            .await;
+        client.until_blocked(&id, "image_member").await;
         // Somebody removes the member and adds it again: it is no longer the target.
         bench.api("DELETE", &format!("{members}/{demo}"), Value::Null);
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -271,8 +258,7 @@ async fn i10_an_image_member_that_was_removed_and_added_again_stays() {
         assert_eq!(bench.writes().len(), before, "the new member was deleted");
     })
     .await;
-    let (status, _) = bench.api("GET", &format!("{members}/{demo}"), Value::Null);
-    assert_eq!(status, 200);
+    assert_eq!(bench.status(&format!("{members}/{demo}")), 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,8 +267,7 @@ async fn i13_hidden_images_that_plain_lists_omit_are_deleted_and_confirmed() {
     bench.seed(json!({ "images": 1 }));
     let hide = |name: &str| {
         let body = json!({ "name": name, "os_hidden": true });
-        let (status, answer) = bench.api("POST", &path_of("images"), body);
-        assert_eq!(status, 201, "{answer}");
+        let answer = bench.call_ok("POST", &path_of("images"), body);
         answer["id"].as_str().unwrap().to_owned()
     };
     let hidden: Vec<String> = ["a", "b", "c", "d", "e"].map(hide).to_vec();
@@ -339,9 +324,7 @@ async fn i09_two_deletions_of_one_project_at_once_send_each_call_once() {
     delay_balancer(&bench, balancer, json!({ "for_s": 120 }));
     with_engine(&bench, async |client| {
         let first = client.delete("project", "demo").await;
-        client
-            .until(&first, |deletion| deletion.counts.gone > 2)
-            .await;
+        client.until(&first, |it| it.counts.gone > 2).await;
         let second = client.delete("project", "demo").await;
         client.until_gone(&first).await;
         client.until_gone(&second).await;

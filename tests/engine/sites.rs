@@ -15,7 +15,7 @@ async fn n13_a_refused_token_pauses_the_site_until_the_login_works_and_uses_no_a
     bench.limits(json!({ "latency_ms": 200 }));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until(&id, |deletion| deletion.counts.gone > 1).await;
+        client.until(&id, |it| it.counts.gone > 1).await;
         bench.control(
             "PUT",
             "/users",
@@ -108,7 +108,7 @@ async fn n13_an_expired_token_is_renewed_and_nothing_is_paused() {
     bench.limits(json!({ "latency_ms": 200 }));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until(&id, |deletion| deletion.counts.gone > 1).await;
+        client.until(&id, |it| it.counts.gone > 1).await;
         bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
         client.until_gone(&id).await;
         let lines = client.timeline(None, None).await;
@@ -143,7 +143,7 @@ fn is_correct_when_rights_are_lost(planted_fault: PlantedFault) -> bool {
         bench.limits(json!({ "latency_ms": 200 }));
         let is_correct = with_engine(&bench, async |client| {
             let id = client.delete("network", &network).await;
-            client.until(&id, |deletion| deletion.counts.gone > 1).await;
+            client.until(&id, |it| it.counts.gone > 1).await;
             set_roles(&bench, &["member", "reader"]);
             bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
             tokio::time::sleep(Duration::from_secs(600)).await;
@@ -184,7 +184,7 @@ async fn i13_a_token_that_loses_rights_proves_no_absence() {
     bench.limits(json!({ "latency_ms": 200 }));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until(&id, |deletion| deletion.counts.gone > 1).await;
+        client.until(&id, |it| it.counts.gone > 1).await;
         // The cloud reads the roles of a token at each call: the token stays valid, and sees less.
         set_roles(&bench, &["member", "reader"]);
         tokio::time::sleep(Duration::from_secs(600)).await;
@@ -215,9 +215,7 @@ async fn i13_a_shared_resource_is_no_witness_of_the_logins_rights() {
     bench.limits(json!({ "latency_ms": 200 }));
     with_engine(&bench, async |client| {
         let id = client.delete_all("network", &networks).await;
-        client
-            .until(&id, |deletion| deletion.counts.running > 0)
-            .await;
+        client.until(&id, |it| it.counts.running > 0).await;
         // The token stays valid, and sees less: of this project only the shared network.
         set_roles(&bench, &["member", "reader"]);
         tokio::time::sleep(Duration::from_secs(600)).await;
@@ -246,7 +244,7 @@ async fn i13_a_login_that_gets_an_additional_role_has_lost_no_rights() {
     bench.limits(json!({ "latency_ms": 200 }));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until(&id, |deletion| deletion.counts.gone > 1).await;
+        client.until(&id, |it| it.counts.gone > 1).await;
         set_roles(&bench, &["admin", "manager", "member", "reader", "service"]);
         client.until_gone(&id).await;
         let state = client.site_status().await.state;
@@ -264,7 +262,7 @@ async fn i13_another_user_proves_no_absence_and_deletes_its_own_resources() {
     bench.limits(json!({ "latency_ms": 200 }));
     let id = with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        client.until(&id, |deletion| deletion.counts.gone > 1).await;
+        client.until(&id, |it| it.counts.gone > 1).await;
         id
     })
     .await;
@@ -278,10 +276,7 @@ async fn i13_another_user_proves_no_absence_and_deletes_its_own_resources() {
         assert!(other > 0, "{steps:?}");
         let explained = client.explain("network", &network).await;
         let said = explained.lines.join("\n") + &explained.next_action;
-        assert!(
-            said.contains("sign in as the user who made the plan"),
-            "{said}"
-        );
+        assert_contains(&said, "sign in as the user who made the plan");
         let own = bench.seed(json!({ "networks": 1, "project": "demo" }));
         let own = own["networks"][0].as_str().unwrap();
         client.delete_until_gone("network", own).await;

@@ -1,8 +1,11 @@
 //! Tombstones: written before anything is sent, and kept until the outcome is known and the hold-down has passed.
 
+use std::time::Duration;
+
+use super::client::delete_command;
 use super::harness::*;
-use gone::control::{Accepted, Command, ControlError, NamedOptions, Query, Receipt, query};
-use gone::domain::model::{DeletionState, Paged, Phase, PlanOptions, RefusalRule, StepState};
+use gone::control::{Accepted, ControlError, query};
+use gone::domain::model::{DeletionState, Phase, PlanOptions, RefusalRule, StepState};
 use serde_json::json;
 
 /// Returns the UUIDs in the path of a request.
@@ -56,12 +59,12 @@ fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn t01_a_tombstone_is_complete_and_stays_through_the_hold_down() {
     let mut bench = Bench::new(1);
-    bench.settings.ledger.hold_down = std::time::Duration::from_secs(6 * 3600);
-    bench.settings.engine.sweep = std::time::Duration::from_secs(3600);
+    bench.settings.ledger.hold_down = Duration::from_secs(6 * 3600);
+    bench.settings.engine.sweep = Duration::from_secs(3600);
     let shop = bench.shop(1);
     with_engine(&bench, async |client| {
         client.delete_until_gone("network", &shop.network).await;
-        tokio::time::sleep(std::time::Duration::from_secs(5 * 3600)).await;
+        tokio::time::sleep(Duration::from_secs(5 * 3600)).await;
         let tombstone = client.tombstone(&shop.network).await.unwrap();
         assert_eq!(tombstone.phase, Phase::Gone);
         assert_eq!(tombstone.key.kind.as_str(), "network");
@@ -76,19 +79,12 @@ async fn t02_an_unknown_kind_is_refused_and_the_nearest_kind_is_suggested() {
     let bench = Bench::new(1);
     with_engine(&bench, async |client| {
         let refused = client
-            .submit(Command::Delete {
-                targets: vec![target("netwrk", "web")],
-                options: cascade(),
-                named: NamedOptions::default(),
-            })
+            .try_delete("netwrk", "web", cascade())
             .await
             .unwrap_err();
-        assert!(matches!(refused, ControlError::Usage { .. }), "{refused:?}");
+        assert_matches!(refused, ControlError::Usage { .. });
         let message = refused.to_string();
-        assert!(
-            message.contains("\"netwrk\"; did you mean \"network\"?"),
-            "{message}"
-        );
+        assert_contains(&message, "\"netwrk\"; did you mean \"network\"?");
         assert!(client.deletions(Vec::new(), None).await.is_empty());
     })
     .await;
@@ -158,11 +154,7 @@ async fn t03_n15_a_refused_plan_releases_the_tombstone_and_sends_nothing() {
                 .iter()
                 .any(|refusal| { refusal.rule == RefusalRule::InUse && refusal.blocker.is_some() })
         );
-        assert!(
-            deletion.note.contains("nothing was sent"),
-            "{}",
-            deletion.note
-        );
+        assert_contains(&deletion.note, "nothing was sent");
         let tombstone = client.tombstone(&shop.network).await.unwrap();
         assert_eq!(tombstone.phase, Phase::Released);
         assert!(client.steps(&id).await.is_empty());
@@ -197,23 +189,14 @@ async fn t06_t15_a_repeated_delete_joins_the_first_and_leaves_the_tombstone_unch
     bench.limits(json!({ "latency_ms": 1000 }));
     with_engine(&bench, async |client| {
         let id = client.delete("network", &shop.network).await;
-        client.until(&id, |deletion| deletion.counts.gone > 1).await;
+        client.until(&id, |it| it.counts.gone > 1).await;
         let before = client.tombstone(&shop.network).await.unwrap();
-        let again = client
-            .submit(Command::Delete {
-                targets: vec![target("network", &shop.network)],
-                options: cascade(),
-                named: NamedOptions::default(),
-            })
-            .await
-            .unwrap();
-        let Receipt::Accepted(Accepted {
+        let delete = delete_command(vec![target("network", &shop.network)], cascade());
+        let again = client.submit(delete).await.unwrap();
+        let Accepted {
             deletion_id,
             existing,
-        }) = again
-        else {
-            panic!("{again:?}");
-        };
+        } = again.into_accepted().unwrap();
         assert_eq!((deletion_id, existing), (id.clone(), true));
         assert_eq!(client.tombstone(&shop.network).await.unwrap(), before);
         client.until_gone(&id).await;
@@ -235,14 +218,14 @@ async fn t06_a_repeated_delete_wakes_a_stuck_step_for_one_attempt() {
         let id = client.delete("port", &ports[0]).await;
         client.until_stuck(&id).await;
         assert_eq!(client.delete("port", &ports[0]).await, id);
-        let woken = client.until(&id, |deletion| deletion.counts.stuck == 0);
+        let woken = client.until(&id, |it| it.counts.stuck == 0);
         woken.await;
         client.until_stuck(&id).await;
         assert_eq!(bench.writes().len(), 2, "exactly one more attempt");
         // Another repeated delete within a minute does not wake the step.
         assert_eq!(client.delete("port", &ports[0]).await, id);
         assert_eq!(client.deletion(&id).await.counts.stuck, 1);
-        tokio::time::sleep(std::time::Duration::from_secs(61)).await;
+        tokio::time::sleep(Duration::from_secs(61)).await;
         assert_eq!(client.delete("port", &ports[0]).await, id);
         client.until_gone(&id).await;
         assert_eq!(bench.writes().len(), 3);
@@ -258,16 +241,12 @@ async fn i14_a_client_that_polls_with_delete_uses_no_attempts() {
     bench.faults(json!([{ "match": { "method": "DELETE" }, "action": refusal }]));
     with_engine(&bench, async |client| {
         let id = client.delete("port", &ports[0]).await;
-        client
-            .until(&id, |deletion| deletion.counts.blocked == 1)
-            .await;
+        client.until(&id, |it| it.counts.blocked == 1).await;
         for _ in 0..120 {
-            tokio::time::sleep(std::time::Duration::from_secs(61)).await;
+            tokio::time::sleep(Duration::from_secs(61)).await;
             assert_eq!(client.delete("port", &ports[0]).await, id);
         }
-        client
-            .until(&id, |deletion| deletion.counts.blocked == 1)
-            .await;
+        client.until(&id, |it| it.counts.blocked == 1).await;
         let step = client.steps(&id).await.remove(0);
         // Attempts after 0, 1, 6, 21 and 81 minutes, as without the client.
         assert!((4..=5).contains(&step.attempts), "{step:?}");
@@ -276,9 +255,9 @@ async fn i14_a_client_that_polls_with_delete_uses_no_attempts() {
             "each repeated DELETE sends one call"
         );
         bench.faults(json!([]));
-        tokio::time::sleep(std::time::Duration::from_secs(61)).await;
+        tokio::time::sleep(Duration::from_secs(61)).await;
         assert_eq!(client.delete("port", &ports[0]).await, id);
-        tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
     })
     .await;
@@ -312,14 +291,14 @@ async fn t08_the_tombstone_survives_failure_and_restart() {
 #[tokio::test(start_paused = true)]
 async fn t10_stuck_deletions_are_listed_by_age() {
     let mut bench = Bench::new(1);
-    bench.settings.engine.sweep = std::time::Duration::from_secs(3600);
+    bench.settings.engine.sweep = Duration::from_secs(3600);
     let (old, _) = bench.plain_network(0);
     let (young, _) = bench.plain_network(0);
     bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 403, "type": "PolicyNotAuthorized" } }]));
     with_engine(&bench, async |client| {
         let old = client.delete("network", &old).await;
         client.until_stuck(&old).await;
-        tokio::time::sleep(std::time::Duration::from_secs(25 * 3600)).await;
+        tokio::time::sleep(Duration::from_secs(25 * 3600)).await;
         let young = client.delete("network", &young).await;
         client.until_stuck(&young).await;
         let day_ago = bench.clock.now() - chrono::TimeDelta::hours(24);
@@ -330,24 +309,13 @@ async fn t10_stuck_deletions_are_listed_by_age() {
         assert_eq!(found, [old.as_str()]);
         let all = client.deletions(vec![DeletionState::Stuck], None).await;
         assert_eq!(all.len(), 2);
-        let steps = client
-            .control
-            .query(Query::Steps(query::Steps {
-                deletion_id: None,
-                states: vec![StepState::Stuck],
-                site: None,
-                kind: None,
-                older_than: Some(day_ago),
-                cursor: None,
-                cause: None,
-                filter: String::new(),
-                limit: 500,
-            }))
-            .await
-            .unwrap();
-        let gone::control::Page::Steps(Paged { rows, .. }) = steps else {
-            panic!("{steps:?}");
+        let steps = query::Steps {
+            states: vec![StepState::Stuck],
+            older_than: Some(day_ago),
+            limit: 500,
+            ..query::Steps::default()
         };
+        let rows = client.control.ask(steps).await.unwrap().rows;
         assert!(rows.iter().all(|step| step.deletion_id == old) && rows.len() == 1);
     })
     .await;
@@ -361,24 +329,13 @@ async fn i09_a_resource_in_two_deletions_is_one_step() {
     bench.limits(json!({ "latency_ms": 500 }));
     with_engine(&bench, async |client| {
         let whole = client.delete("network", &network).await;
-        client
-            .until(&whole, |deletion| deletion.counts.total > 0)
-            .await;
-        let receipt = client
-            .submit(Command::Delete {
-                targets: vec![target("port", &ports[2])],
-                options: cascade(),
-                named: NamedOptions::default(),
-            })
-            .await
-            .unwrap();
-        let Receipt::Accepted(Accepted {
+        client.until(&whole, |it| it.counts.total > 0).await;
+        let delete = delete_command(vec![target("port", &ports[2])], cascade());
+        let receipt = client.submit(delete).await.unwrap();
+        let Accepted {
             deletion_id,
             existing,
-        }) = receipt
-        else {
-            panic!("{receipt:?}");
-        };
+        } = receipt.into_accepted().unwrap();
         assert_eq!((&deletion_id, existing), (&whole, true));
         client.until_gone(&whole).await;
     })
@@ -396,7 +353,7 @@ async fn i09_a_step_is_left_to_the_deletion_that_already_deletes_its_resource() 
     bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": { "status": 503 } }]));
     with_engine(&bench, async |client| {
         let one = client.delete("port", &ports[0]).await;
-        client.until_step(&one, "port", StepState::Blocked).await;
+        client.until_blocked(&one, "port").await;
         let whole = client.delete("network", &network).await;
         client.until_gone(&one).await;
         client.until_gone(&whole).await;
@@ -405,10 +362,8 @@ async fn i09_a_step_is_left_to_the_deletion_that_already_deletes_its_resource() 
     })
     .await;
     assert!(!bench.exists("networks", &network));
-    let answered: Vec<_> = bench
-        .writes_to(&ports[0])
-        .iter()
-        .map(|sent| sent.status)
-        .collect();
-    assert_eq!(answered, [Some(503), Some(503), Some(503), Some(204)]);
+    assert_eq!(
+        bench.answers_to(&ports[0]),
+        [Some(503), Some(503), Some(503), Some(204)]
+    );
 }

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use self::adapter::{ToyCloud, ToyKinds};
 use self::cloud::{TOKEN, ToyServer};
-use super::harness::{Bench, Client, cascade, paused};
+use super::harness::{Bench, Client, assert_contains, cascade, paused, with_engine};
 
 const KINDS: &str = include_str!("kinds.toml");
 
@@ -298,10 +298,7 @@ fn mistakes_in_a_kinds_file_of_another_provider_are_reported() {
         "{message}"
     );
     let message = of("to = \"vpc\"", "to = \"network\"");
-    assert!(
-        message.contains("unknown kind \"toy.network\""),
-        "{message}"
-    );
+    assert_contains(&message, "unknown kind \"toy.network\"");
     // An alias may also be one of another provider. A kind needs all of its calls.
     let shared = KINDS.replacen("[kind.vpc]\n", "[kind.vpc]\naliases = [\"net\"]\n", 1);
     assert!(kinds(&shared).is_ok());
