@@ -39,12 +39,7 @@ fn an_unreachable_cloud_exits_with_5_and_names_its_address() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
-    stage.clouds_yaml(
-        &format!("http://127.0.0.1:{port}/v3"),
-        PASSWORD,
-        "RegionOne",
-        "",
-    );
+    stage.clouds_yaml(&format!("http://127.0.0.1:{port}"), PASSWORD, "RegionOne");
     for verb in ["plan", "explain", "delete --yes"] {
         stage
             .gone(&format!("{verb} network/web"))
@@ -63,12 +58,7 @@ fn an_unreachable_cloud_exits_with_5_and_names_its_address() {
 fn an_untrusted_certificate_exits_with_5_and_names_cacert() {
     let stage = Stage::new();
     let port = super::tls::start_untrusted_server();
-    stage.clouds_yaml(
-        &format!("https://localhost:{port}/v3"),
-        PASSWORD,
-        "RegionOne",
-        "",
-    );
+    stage.clouds_yaml(&format!("https://localhost:{port}"), PASSWORD, "RegionOne");
     stage.gone("plan network/web").ends_with(5).stderr_has(&[
         "network/web",
         "https://localhost",
@@ -273,8 +263,7 @@ fn i07_a_delete_that_is_accepted_each_time_without_effect_ends_stuck() {
 
 #[test]
 fn n13_a_token_revoked_during_a_deletion_is_renewed_once() {
-    let stage = Stage::new();
-    stage.network("web", 60);
+    let stage = Stage::with_web(60);
     stage.limits(json!({"latency_ms": 20, "parallel": 4}));
     let engine = stage.engine();
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
@@ -302,8 +291,7 @@ fn n13_a_token_revoked_during_a_deletion_is_renewed_once() {
 
 #[test]
 fn i13_lost_rights_pause_the_site_until_they_are_restored() {
-    let stage = Stage::new();
-    stage.network("web", 60);
+    let stage = Stage::with_web(60);
     stage.limits(json!({"latency_ms": 20, "parallel": 4}));
     let engine = stage.engine();
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);

@@ -370,11 +370,7 @@ fn t08_t09_i11_kills_lose_nothing_and_repeat_only_calls_in_flight_for_every_kind
         stage.limits(json!({"region": region, "latency_ms": 20, "parallel": CONCURRENCY}));
     }
 
-    let engine = || {
-        let engine = stage.start("--all-regions --engine");
-        stage.await_engine(engine.pid());
-        engine
-    };
+    let engine = || stage.engine_by("--all-regions --engine");
     let mut running = engine();
     let line = format!(
         "--all-regions delete {targets} network/{original}@prod/RegionOne --cascade --yes -o json"

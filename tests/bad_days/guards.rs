@@ -6,8 +6,7 @@ use super::support::{Stage, text};
 
 #[test]
 fn p05_a_read_only_engine_or_setting_refuses_a_delete_and_sends_nothing() {
-    let stage = Stage::new();
-    stage.network("web", 2);
+    let stage = Stage::with_web(2);
     let line = "delete network/web-net-0 --cascade --yes";
     let words = ["delete network/web-net-0", "read-only", "nothing was sent"];
     let assert_refused = |ran: super::support::RunResult| {
@@ -23,8 +22,7 @@ fn p05_a_read_only_engine_or_setting_refuses_a_delete_and_sends_nothing() {
     assert_refused(stage.gone(line).ends_with(6));
     // An engine that was started read-only refuses every client.
     stage.settings("");
-    let engine = stage.start("--engine --read-only");
-    stage.await_engine(engine.pid());
+    let engine = stage.engine_by("--engine --read-only");
     assert_refused(stage.gone(line).ends_with(6));
     stage.gone("plan network/web-net-0 --cascade").ok();
     engine.stop().ok();
@@ -39,8 +37,7 @@ fn p05_a_read_only_engine_or_setting_refuses_a_delete_and_sends_nothing() {
 
 #[test]
 fn a_cloud_that_requires_a_reason_refuses_a_deletion_without_one() {
-    let stage = Stage::new();
-    stage.network("web", 2);
+    let stage = Stage::with_web(2);
     let line = "delete network/web-net-0 --cascade --yes";
     stage.settings("[guard]\nreason = { prod = \"OPS-*\" }\n");
     for without in [line.to_owned(), format!("{line} --reason because")] {
@@ -86,19 +83,15 @@ fn p04_one_protected_resource_refuses_the_whole_deletion_and_is_named() {
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(6);
-    let output = format!("{}{}", ran.out, ran.err);
     let port = text(&seeded["ports"][1]);
-    for word in ["nothing was sent", "protect", "web-port-0-*", &port] {
-        assert!(output.contains(word), "no {word:?} in {output}");
-    }
+    ran.says(&["nothing was sent", "protect", "web-port-0-*", &port]);
     assert!(stage.writes().is_empty());
     assert_eq!(stage.ids("networks").len(), 1);
 }
 
 #[test]
 fn p04_a_protect_rule_accepts_kind_aliases_and_an_unknown_kind_is_an_error() {
-    let stage = Stage::new();
-    stage.network("web", 1);
+    let stage = Stage::with_web(1);
     let line = "delete network/web-net-0 --cascade --yes";
     stage.settings("[guard]\nprotect = [{ kind = \"networks\", name = \"web-*\" }]\n");
     let ran = stage.gone(line).ends_with(6);
@@ -154,14 +147,11 @@ fn p01_a_plan_that_differs_from_the_cloud_exits_with_7_and_sends_nothing() {
     let port = json!({"port": {"network_id": network, "name": "newcomer"}});
     stage.as_client("POST", "RegionOne/network/v2.0/ports", port);
     let ran = stage.gone("delete --plan plan.json --yes").ends_with(7);
-    let output = format!("{}{}", ran.out, ran.err);
-    for word in [
+    ran.says(&[
         "nothing was sent",
         "differs from the approved plan",
         "new: port newcomer",
-    ] {
-        assert!(output.contains(word), "no {word:?} in {output}");
-    }
+    ]);
     assert!(stage.writes().is_empty());
     // The same with an engine.
     let engine = stage.engine();
@@ -208,8 +198,7 @@ fn p01_a_changed_truncated_or_missing_plan_file_exits_with_2() {
 
 #[test]
 fn without_a_terminal_and_without_yes_nothing_is_deleted() {
-    let stage = Stage::new();
-    stage.network("web", 1);
+    let stage = Stage::with_web(1);
     stage
         .gone("delete network/web-net-0 --cascade")
         .ends_with(2)

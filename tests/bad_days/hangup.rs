@@ -75,8 +75,7 @@ fn console_with(stage: &Stage, variables: &[(&str, &str)]) -> Console {
 }
 
 fn slow_stage() -> Stage {
-    let stage = Stage::new();
-    stage.network("web", 120);
+    let stage = Stage::with_web(120);
     stage.limits(json!({"latency_ms": 50, "parallel": 4}));
     stage
 }

@@ -95,10 +95,8 @@ fn a_wrong_setting_is_reported_with_its_file_line_and_key() {
 
 #[test]
 fn a_wrong_password_names_its_file_and_is_not_printed() {
-    let stage = Stage::new();
-    stage.network("web", 1);
-    let auth_url = format!("{}/v3", stage.url);
-    stage.clouds_yaml(&auth_url, "wrong-Qx7", "RegionOne", "");
+    let stage = Stage::with_web(1);
+    stage.clouds_yaml(&stage.url, "wrong-Qx7", "RegionOne");
     for verb in ["plan", "explain", "delete --cascade --yes"] {
         let ran = stage
             .gone(&format!("{verb} network/web-net-0"))
@@ -165,8 +163,7 @@ fn an_unknown_region_or_cloud_suggests_the_nearest() {
         .ends_with(2)
         .stderr_has(&["prd", "did you mean", "prod", "gone doctor"]);
     // For a region that only the file has, the message lists the regions of the cloud.
-    let auth_url = format!("{}/v3", stage.url);
-    stage.clouds_yaml(&auth_url, PASSWORD, "RegionThree", "");
+    stage.clouds_yaml(&stage.url, PASSWORD, "RegionThree");
     stage.gone("plan network/web").ends_with(2).stderr_has(&[
         "RegionThree",
         "RegionOne",
@@ -190,8 +187,7 @@ fn an_unknown_deletion_id_or_scenario_exits_with_2() {
 
 #[test]
 fn errors_are_json_with_the_json_option() {
-    let stage = Stage::new();
-    stage.network("web", 1);
+    let stage = Stage::with_web(1);
     for (line, code, class) in [
         ("plan netwrok/web -o json", 2, "usage"),
         ("plan network/none -o json", 2, "not_found"),
@@ -226,8 +222,7 @@ fn errors_are_json_with_the_json_option() {
 #[test]
 fn i15_a_refused_login_is_retried_once_its_file_changes_and_says_so() {
     let stage = Stage::new();
-    let auth_url = format!("{}/v3", stage.url);
-    stage.clouds_yaml(&auth_url, "not-it", "RegionOne", "");
+    stage.clouds_yaml(&stage.url, "not-it", "RegionOne");
     // Within the time of the test, only a change of the file repeats the login.
     stage.settings("[engine]\nsign_in_every = \"30m\"\n");
     let engine = stage.engine();
@@ -255,7 +250,7 @@ fn i15_a_refused_login_is_retried_once_its_file_changes_and_says_so() {
     let before = logins();
     stage.gone("plan network/none").ends_with(3);
     assert_eq!(logins(), before);
-    stage.clouds_yaml(&auth_url, PASSWORD, "RegionOne", "");
+    stage.clouds_yaml(&stage.url, PASSWORD, "RegionOne");
     wait_for("the new login", || status()["state"] == "reachable");
     engine.stop().ok();
 }

@@ -84,8 +84,7 @@ fn a_ledger_of_a_newer_version_is_refused_untouched() {
 
 #[test]
 fn a_second_engine_names_the_owner_of_the_ledger_and_verbs_attach_to_the_first() {
-    let stage = Stage::new();
-    stage.network("web", 2);
+    let stage = Stage::with_web(2);
     let first = stage.engine();
     let socket = stage.path("state/gone/gone.sock");
     let pid = format!("pid {}", first.pid());
@@ -201,8 +200,7 @@ fn limit_files(engine: &Running, bytes: Option<u64>) {
 
 #[test]
 fn a_full_disk_stops_the_engine_until_there_is_space_again() {
-    let stage = Stage::new();
-    stage.network("web", 60);
+    let stage = Stage::with_web(60);
     stage.limits(json!({"latency_ms": 20, "parallel": 4}));
     // A write past the limit is an error, as on a full disk, not a signal.
     let mut command = Command::new("bash");

@@ -124,9 +124,7 @@ impl Race {
     }
 
     fn engine(&self) -> Running {
-        let engine = self.stage.start("--engine --all-regions");
-        self.stage.await_engine(engine.pid());
-        engine
+        self.stage.engine_by("--engine --all-regions")
     }
 
     /// Starts an engine with gates, and gives their addresses to the pullers.
@@ -244,6 +242,26 @@ impl Race {
         );
     }
 
+    /// Waits for the last sweep after copies were created again, and checks that nothing else was deleted. `since` is
+    /// the end of the pullers.
+    fn assert_swept(&self, since: Instant, member: &Member) {
+        wait_for("the last sweep", || self.copies().is_empty());
+        let took = since.elapsed();
+        println!("swept after {took:?}");
+        assert!(took < 2 * SWEEP, "{took:?}");
+        self.assert_bystanders();
+        member.assert_there(self);
+        assert!(self.attempted() >= CREATES_MIN, "{}", self.attempted());
+        let created = self.created();
+        assert!(created > NETWORKS, "no copy was created again: {created}");
+    }
+
+    fn await_copies(&self) {
+        wait_for("a copy of every network", || {
+            self.copies().len() == NETWORKS
+        });
+    }
+
     fn assert_bystanders(&self) {
         for (region, id) in ["RegionOne", "RegionTwo"].iter().zip(&self.bystanders) {
             let path = format!("{region}/network/v2.0/networks/{id}");
@@ -334,9 +352,7 @@ fn brings_back_without_gates(seed: u64) -> bool {
     race.settings(NEVER, false);
     let engine = race.engine();
     let pullers = race.pull(GateUse::Nothing);
-    wait_for("a copy of every network", || {
-        race.copies().len() == NETWORKS
-    });
+    race.await_copies();
     let targets: Vec<String> = race
         .networks
         .iter()
@@ -359,9 +375,7 @@ fn with_gates(seed: u64, creates_min: usize) -> Race {
     race.settings(NEVER, true);
     let engine = race.engine_with_gates();
     let pullers = race.pull(GateUse::Creates);
-    wait_for("a copy of every network", || {
-        race.copies().len() == NETWORKS
-    });
+    race.await_copies();
     race.delete_all(creates_min);
     race.await_gone();
     race.end(pullers);
@@ -402,25 +416,12 @@ fn t14_copies_created_around_the_gates_are_swept() {
     let engine = race.engine_with_gates();
     let member = Member::added_again(&race);
     let pullers = race.pull(GateUse::Reads);
-    wait_for("a copy of every network", || {
-        race.copies().len() == NETWORKS
-    });
+    race.await_copies();
     race.delete_all(CREATES_MIN);
     race.end(pullers);
     let last = Instant::now();
     race.await_gone();
-    wait_for("the last sweep", || race.copies().is_empty());
-    let took = last.elapsed();
-    println!("swept after {took:?}");
-    assert!(took < 2 * SWEEP, "{took:?}");
-    race.assert_bystanders();
-    member.assert_there(&race);
-    assert!(race.attempted() >= CREATES_MIN, "{}", race.attempted());
-    assert!(
-        race.created() > NETWORKS,
-        "no copy was created again: {}",
-        race.created()
-    );
+    race.assert_swept(last, &member);
     engine.stop().ok();
 }
 
@@ -431,9 +432,7 @@ fn t08_t12_t14_no_copy_stays_although_engine_and_gates_are_killed_repeatedly() {
     let mut engine = race.engine_with_gates();
     let member = Member::added_again(&race);
     let pullers = race.pull(GateUse::Either);
-    wait_for("a copy of every network", || {
-        race.copies().len() == NETWORKS
-    });
+    race.await_copies();
     let mut random = fastrand::Rng::with_seed(race.seed);
     for (number, network) in race.networks.iter().enumerate() {
         race.await_attempts(CREATES_MIN * (number + 1) / NETWORKS);
@@ -447,18 +446,7 @@ fn t08_t12_t14_no_copy_stays_although_engine_and_gates_are_killed_repeatedly() {
     race.await_gone();
     race.end(pullers);
     let last = Instant::now();
-    wait_for("the last sweep", || race.copies().is_empty());
-    let took = last.elapsed();
-    println!("swept after {took:?}");
-    assert!(took < 2 * SWEEP, "{took:?}");
-    race.assert_bystanders();
-    member.assert_there(&race);
-    assert!(race.attempted() >= CREATES_MIN, "{}", race.attempted());
-    assert!(
-        race.created() > NETWORKS,
-        "no copy was created again: {}",
-        race.created()
-    );
+    race.assert_swept(last, &member);
     engine.stop().ok();
 }
 

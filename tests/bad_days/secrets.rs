@@ -57,10 +57,9 @@ fn forward(mut from: TcpStream, mut to: TcpStream, mut inspect: impl FnMut(&str)
 
 #[test]
 fn no_secret_is_written_anywhere() {
-    let stage = Stage::new();
-    stage.network("web", 6);
+    let stage = Stage::with_web(6);
     let tap = Tap::before(&stage.url);
-    stage.clouds_yaml(&format!("{}/v3", tap.url), PASSWORD, "RegionOne", "");
+    stage.clouds_yaml(&tap.url, PASSWORD, "RegionOne");
     // A webhook that does not accept the notifications.
     let token = stage.path("webhook.token");
     std::fs::write(&token, TOKEN).unwrap();
@@ -72,8 +71,7 @@ fn no_secret_is_written_anywhere() {
         stage.url
     ));
     // With the most verbose log.
-    let engine = stage.start("--engine -vvvv");
-    stage.await_engine(engine.pid());
+    let engine = stage.engine_by("--engine -vvvv");
     let about = |what: &str| std::fs::read(format!("/proc/{}/{what}", engine.pid())).unwrap();
     let mut outputs = vec![
         ("cmdline".to_owned(), about("cmdline")),
@@ -102,7 +100,7 @@ fn no_secret_is_written_anywhere() {
         "engine".to_owned(),
         format!("{}{}", log.out, log.err).into(),
     ));
-    stage.clouds_yaml(&format!("{}/v3", tap.url), "wrong-Qx7", "RegionOne", "");
+    stage.clouds_yaml(&tap.url, "wrong-Qx7", "RegionOne");
     let ran = stage.gone("plan network/web-net-0 -vvvv").ends_with(3);
     outputs.push((
         "refused".to_owned(),
@@ -132,8 +130,7 @@ fn no_secret_is_written_anywhere() {
 #[test]
 fn written_files_are_readable_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
-    let stage = Stage::new();
-    stage.network("web", 1);
+    let stage = Stage::with_web(1);
     let engine = stage.engine();
     stage
         .gone("plan network/web-net-0 --cascade --out plan.json")

@@ -34,6 +34,13 @@ impl Stage {
         Self::in_regions(&["RegionOne"])
     }
 
+    /// Starts a practice cloud that has the network `web-net-0` with so many ports.
+    pub fn with_web(ports: u32) -> Self {
+        let stage = Self::new();
+        stage.network("web", ports);
+        stage
+    }
+
     pub fn in_regions(regions: &[&str]) -> Self {
         Self::in_cloud(regions, &[])
     }
@@ -66,18 +73,17 @@ impl Stage {
         };
         let user = json!({"name": "admin", "password": PASSWORD});
         stage.control("PUT", "users", user);
-        let auth_url = format!("{}/v3", stage.url);
-        stage.clouds_yaml(&auth_url, PASSWORD, &regions.join(", "), "");
+        stage.clouds_yaml(&stage.url, PASSWORD, &regions.join(", "));
         stage
     }
 
-    /// Writes a clouds.yaml with one cloud, `prod`, whose first region is the default.
-    pub fn clouds_yaml(&self, auth_url: &str, password: &str, regions: &str, more: &str) {
+    /// Writes a clouds.yaml with one cloud, `prod`, at this URL. Its first region is the default.
+    pub fn clouds_yaml(&self, url: &str, password: &str, regions: &str) {
         let first = regions.split(", ").next().unwrap();
         let text = format!(
-            "clouds:\n  prod:\n    auth: {{auth_url: '{auth_url}', username: admin, \
+            "clouds:\n  prod:\n    auth: {{auth_url: '{url}/v3', username: admin, \
              password: {password}, project_name: admin, user_domain_id: default, \
-             project_domain_id: default}}\n    region_name: {first}\n    regions: [{regions}]\n{more}"
+             project_domain_id: default}}\n    region_name: {first}\n    regions: [{regions}]\n"
         );
         std::fs::write(self.path("clouds.yaml"), text).unwrap();
     }
@@ -218,23 +224,13 @@ impl Stage {
     }
 
     pub fn at_home(&self, command: &mut Command) {
-        command
-            .env_clear()
-            .envs(self.environment())
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null())
+        program::run_in(self.folder.path(), command)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
     }
 
     pub fn environment(&self) -> BTreeMap<&'static str, PathBuf> {
-        BTreeMap::from([
-            ("PATH", std::env::var("PATH").unwrap().into()),
-            ("HOME", self.folder.path().to_path_buf()),
-            ("XDG_CONFIG_HOME", self.path("config")),
-            ("XDG_STATE_HOME", self.path("state")),
-            ("OS_CLIENT_CONFIG_FILE", self.path("clouds.yaml")),
-        ])
+        program::environment(self.folder.path())
     }
 
     pub fn start(&self, line: &str) -> Running {
@@ -248,7 +244,11 @@ impl Stage {
 
     /// Starts a headless engine, and waits until it serves its socket.
     pub fn engine(&self) -> Running {
-        let engine = self.start("--engine");
+        self.engine_by("--engine")
+    }
+
+    pub fn engine_by(&self, line: &str) -> Running {
+        let engine = self.start(line);
         self.await_engine(engine.pid());
         engine
     }

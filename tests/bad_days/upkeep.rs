@@ -8,8 +8,7 @@ use super::support::{DELETE_WEB, Stage, text};
 
 #[test]
 fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing() {
-    let stage = Stage::new();
-    stage.network("web", 60);
+    let stage = Stage::with_web(60);
     stage.limits(json!({"latency_ms": 20, "parallel": 4}));
     let engine = stage.engine();
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
@@ -60,8 +59,7 @@ fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing()
 
 #[test]
 fn ledger_check_exits_with_1_and_names_the_rules_that_a_manual_change_broke() {
-    let stage = Stage::new();
-    stage.network("web", 2);
+    let stage = Stage::with_web(2);
     stage.gone(DELETE_WEB).ok();
     stage.gone("ledger check").ok();
     let db = rusqlite::Connection::open(stage.ledger()).unwrap();
@@ -92,8 +90,7 @@ fn ledger_check_exits_with_1_and_names_the_rules_that_a_manual_change_broke() {
 
 #[test]
 fn p06_the_audit_is_listed_verified_and_exported_and_a_removed_last_row_is_found() {
-    let stage = Stage::new();
-    stage.network("web", 2);
+    let stage = Stage::with_web(2);
     stage.gone(&format!("{DELETE_WEB} --reason ticket")).ok();
     stage
         .gone("audit list")
@@ -140,8 +137,7 @@ fn p06_the_audit_is_listed_verified_and_exported_and_a_removed_last_row_is_found
 
 #[test]
 fn ledger_export_writes_deletions_steps_and_events_as_lines_of_json() {
-    let stage = Stage::new();
-    stage.network("web", 2);
+    let stage = Stage::with_web(2);
     let id = text(&stage.gone(DELETE_WEB).ok().json()["id"]);
     let out = stage.gone("ledger export").ok().out;
     let lines: Vec<Value> = out

@@ -46,8 +46,7 @@ fn p02_a_stuck_deletion_exits_with_4_and_names_its_blocker() {
 
 #[test]
 fn a_wait_that_times_out_exits_with_8_and_the_deletion_continues() {
-    let stage = Stage::new();
-    stage.network("web", 6);
+    let stage = Stage::with_web(6);
     slow_down(&stage);
     let engine = stage.engine();
     let ran = stage
@@ -62,8 +61,7 @@ fn a_wait_that_times_out_exits_with_8_and_the_deletion_continues() {
 
 #[test]
 fn ctrl_c_while_waiting_exits_with_130_and_says_how_the_deletion_continues() {
-    let stage = Stage::new();
-    stage.network("web", 6);
+    let stage = Stage::with_web(6);
     slow_down(&stage);
     // Without an engine: the verb's own engine ends with it, and the deletion stays in the ledger.
     let alone = stage.start("delete network/web-net-0 --cascade --yes");

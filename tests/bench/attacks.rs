@@ -35,7 +35,8 @@ use std::time::{Duration, Instant};
 
 use attackers::{AS_OTHER_UID, Attack, OTHER_UID, hold_socket_connections};
 use fixture::{
-    ProcessGuard, add_tombstones, command, gate_address, memory_mb, practice_cloud, wait_for,
+    ChildGuard, add_tombstones, command, gate_address, median, memory_mb, practice_cloud, wait_for,
+    write_settings,
 };
 use gone::ledger::sqlite;
 use serde_json::json;
@@ -189,11 +190,6 @@ fn compare(
         during_99 / without_99,
         median(next),
     );
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// A well-behaved client, which requests one small list again and again.
@@ -351,8 +347,8 @@ async fn serve(
 struct Engine {
     gate: SocketAddr,
     socket: PathBuf,
-    process: ProcessGuard,
-    _keystone: ProcessGuard,
+    process: ChildGuard,
+    _keystone: ChildGuard,
     _home: tempfile::TempDir,
 }
 
@@ -362,19 +358,11 @@ impl Engine {
         // Another user must be able to reach the socket.
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).unwrap();
         let (cloud, keystone) = practice_cloud(&home);
-        let clouds = format!(
-            "clouds:\n  bench:\n    auth: {{auth_url: '{keystone}/v3', username: admin, password: secret, \
-             project_name: admin, user_domain_id: default, project_domain_id: default}}\n    \
-             region_name: RegionOne\n    network_endpoint_override: 'http://{}'\n",
-            service.address
-        );
-        fs::write(home.path().join("clouds.yaml"), clouds).unwrap();
-        fs::create_dir_all(home.path().join("config/gone")).unwrap();
         let settings = format!(
             "[engine]\nsweep = '1h'\n[api]\nuids = {{ {OTHER_UID} = 'view' }}\n[[gate]]\n\
              listen = '127.0.0.1:0'\nupstream = {{ cloud = 'bench', region = 'RegionOne', service = 'network' }}\n"
         );
-        fs::write(home.path().join("config/gone/config.toml"), settings).unwrap();
+        write_settings(&home, &keystone, &service.address.to_string(), &settings);
         let ledger = home.path().join("state/gone/ledger.db");
         // With a tombstone of each kind, the gate must read and filter every list.
         add_tombstones(&ledger, "network", 1);
@@ -394,7 +382,7 @@ impl Engine {
         Self {
             gate,
             socket: socket.unwrap().into(),
-            process: ProcessGuard(process),
+            process: ChildGuard(process),
             _keystone: cloud,
             _home: home,
         }

@@ -18,6 +18,8 @@
 
 #[path = "../console/fake.rs"]
 mod fake;
+#[path = "support/proc_stats.rs"]
+mod proc_stats;
 #[path = "../ledger/support.rs"]
 mod support;
 #[allow(dead_code)]
@@ -101,7 +103,7 @@ fn main() {
     }
     let filtered = filters(&many);
     println!("the chart of {} steps: {:?}", many.1, chart(&many));
-    let memory = memory_mb();
+    let memory = proc_stats::memory_kb(std::process::id(), "VmRSS") / 1024;
     println!("memory, including the ledger's readers: {memory} MB (goal < {MEMORY_MAX_MB})");
     if !smoke {
         assert!(
@@ -468,15 +470,4 @@ fn chart((path, _): &(PathBuf, usize)) -> Duration {
     let answers = answers.lock().unwrap();
     let chart = answers.iter().find(|(name, _)| *name == "chart");
     chart.unwrap().1
-}
-
-/// The resident memory of this process.
-fn memory_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
-    let kb: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kb / 1024
 }

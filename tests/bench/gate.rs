@@ -22,7 +22,8 @@ use std::thread::available_parallelism;
 use std::time::Instant;
 
 use fixture::{
-    ProcessGuard, add_tombstones, command, gate_address, memory_mb, practice_cloud, wait_for,
+    ChildGuard, add_tombstones, command, gate_address, median, memory_mb, practice_cloud, wait_for,
+    write_settings,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -109,7 +110,7 @@ fn main() {
 
 /// An engine with a gate.
 struct Gate {
-    engine: ProcessGuard,
+    engine: ChildGuard,
     port: String,
     /// Seconds from the start of the engine until its log says that the gate is open.
     started_in: f64,
@@ -117,16 +118,9 @@ struct Gate {
 
 impl Gate {
     fn start(home: &tempfile::TempDir, keystone: &str, upstream: &str, tombstones: usize) -> Self {
-        let clouds = format!(
-            "clouds:\n  bench:\n    auth: {{auth_url: '{keystone}/v3', username: admin, password: secret, \
-             project_name: admin, user_domain_id: default, project_domain_id: default}}\n    \
-             region_name: RegionOne\n    network_endpoint_override: 'http://127.0.0.1:{upstream}'\n"
-        );
-        std::fs::write(home.path().join("clouds.yaml"), clouds).unwrap();
-        std::fs::create_dir_all(home.path().join("config/gone")).unwrap();
         let settings = "[engine]\nsweep = '1h'\n[[gate]]\nlisten = '127.0.0.1:0'\n\
             upstream = { cloud = 'bench', region = 'RegionOne', service = 'network' }\n";
-        std::fs::write(home.path().join("config/gone/config.toml"), settings).unwrap();
+        write_settings(home, keystone, &format!("127.0.0.1:{upstream}"), settings);
         add_tombstones(
             &home.path().join("state/gone/ledger.db"),
             "network",
@@ -136,7 +130,7 @@ impl Gate {
         let began = Instant::now();
         let mut engine = command(home, "--cloud bench --engine");
         let engine = engine.stderr(std::fs::File::create(&log).unwrap());
-        let engine = ProcessGuard(engine.stdout(Stdio::null()).spawn().unwrap());
+        let engine = ChildGuard(engine.stdout(Stdio::null()).spawn().unwrap());
         let port = gate_address(&log).port().to_string();
         Self {
             engine,
@@ -253,9 +247,4 @@ fn latency_p99_ms(home: &tempfile::TempDir, url: &str, rate: f64, seconds: usize
     }
     took.sort_by(f64::total_cmp);
     took[took.len() * 99 / 100]
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 #[path = "../testkit/program.rs"]
 mod program;
 
-pub use program::{ChildGuard, DEADLINE, wait_for};
+pub use program::{ChildGuard, DEADLINE, KilledOnDrop, wait_for};
 use program::{GONE, RunResult};
 
 use crate::api::{Api, Holdings, text};
@@ -168,29 +168,26 @@ impl Bed {
 
     /// The environment variables of the program.
     pub fn environment(&self) -> BTreeMap<&'static str, PathBuf> {
-        BTreeMap::from([
-            ("PATH", std::env::var("PATH").unwrap().into()),
-            ("HOME", self.folder.path().to_path_buf()),
-            ("XDG_CONFIG_HOME", self.path("config")),
-            ("XDG_STATE_HOME", self.path("state")),
-            ("OS_CLIENT_CONFIG_FILE", self.path("clouds.yaml")),
-        ])
+        program::environment(self.folder.path())
     }
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(GONE);
-        command
-            .args(line.split_whitespace())
-            .env_clear()
-            .envs(self.environment())
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
+        program::run_in(self.folder.path(), &mut command).args(line.split_whitespace());
         command
     }
 
     /// Runs a command line to its end.
     pub fn gone(&self, line: &str) -> RunResult {
         RunResult::of(&mut self.command(line))
+    }
+
+    /// Deletes the resources of the project with these options that choose a login. The deletion must succeed.
+    #[track_caller]
+    pub fn delete_project(&self, login: &str) {
+        let project = &self.project;
+        let line = format!("{login} delete project/{project} --cascade --yes --wait=5m");
+        self.gone(&line).ok();
     }
 
     /// Waits until `gone show` of the deletion contains all these words.

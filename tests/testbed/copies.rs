@@ -49,11 +49,11 @@ fn testbed_t09_t14_a_copy_is_deleted_with_its_original_and_again_when_recreated(
 
     let target = format!("network/{original}@testbed/RegionOne");
     let plan = bed.gone(&format!("--all-regions plan {target} --cascade -o json"));
-    let plan = plan.ends_with(0).json();
+    let plan = plan.ok().json();
     assert_eq!(plan["refused"], json!([]));
     assert_eq!(plan["mapping"][0]["locals"][0]["copies"], json!([copy]));
     let delete = format!("--all-regions delete {target} --cascade --yes --wait=5m -o json");
-    let done = bed.gone(&delete).ends_with(0).json();
+    let done = bed.gone(&delete).ok().json();
     assert_eq!(done["state"], "gone");
     assert_eq!(bed.holdings().all_ids(), before.without(original));
     let left: Vec<String> = region_networks()
@@ -62,7 +62,7 @@ fn testbed_t09_t14_a_copy_is_deleted_with_its_original_and_again_when_recreated(
         .collect();
     assert_eq!(left, std::slice::from_ref(&other));
     let shown = bed.gone(&format!("show {} -o json", text(&done["id"])));
-    let sites = shown.ends_with(0).json()["sites"].clone();
+    let sites = shown.ok().json()["sites"].clone();
     for (at, site) in ["testbed/RegionOne", "testbed/RegionTwo"]
         .iter()
         .enumerate()
@@ -127,7 +127,7 @@ fn testbed_t05_t07_t12_a_finished_region_reads_404_while_the_other_still_deletes
             proxy.recover();
             wait_for("the deletion's end", || {
                 let shown = bed.gone(&format!("show {id} -o json"));
-                shown.ends_with(0).json()["state"] == "gone"
+                shown.ok().json()["state"] == "gone"
             });
         }
         let (status, shown) = local.answer("GET", &read, Value::Null);
@@ -177,7 +177,7 @@ fn testbed_story_2_the_console_deletes_networks_of_two_regions_in_one_deletion()
     session.press("\r");
     let list = || {
         bed.gone("--cloud testbed --all-regions list -o json")
-            .ends_with(0)
+            .ok()
             .json()
     };
     wait_for("the deletion's end", || list()[0]["state"] == "gone");

@@ -22,7 +22,7 @@ fn testbed_n16_a_hundred_resources_are_deleted_behind_a_limit_of_ten_calls_a_sec
         bed.name
     );
     let began = Instant::now();
-    let done = bed.gone(&line).ends_with(0).json();
+    let done = bed.gone(&line).ok().json();
     let took = began.elapsed().as_secs_f64();
     let (passed, refused) = (proxy.passed_calls(), proxy.failed_calls());
     println!("{passed} calls in {took:.1} s, {refused} more refused");
@@ -40,7 +40,7 @@ fn testbed_pages_with_links_to_another_host_are_read_from_the_configured_endpoin
     let bed = Bed::seeded("RegionOne", "--networks 1 --ports 12");
     let listed = || {
         let list = "--cloud testbed list port -o json";
-        let rows = bed.gone(list).ends_with(0).json();
+        let rows = bed.gone(list).ok().json();
         let ids = rows.as_array().unwrap().iter().map(|it| text(&it["id"]));
         ids.collect::<BTreeSet<String>>()
     };
@@ -67,5 +67,5 @@ fn testbed_pages_with_links_to_another_host_are_read_from_the_configured_endpoin
         "--cloud testbed delete network/{} --cascade --yes --wait=2m",
         bed.networks[0]
     );
-    bed.gone(&line).ends_with(0);
+    bed.gone(&line).ok();
 }

@@ -83,8 +83,8 @@ fn testbed_p11_ports_that_another_process_keeps_creating_are_named_and_then_abso
 
     // A second deletion with `--drift absorb` also deletes newcomers, which ends the stuck deletion, too.
     let absorbing = delete.replace("--wait=90s", "--wait=3m --drift absorb");
-    bed.gone(&absorbing).ends_with(0);
-    let first = bed.gone(&format!("show {id} -o json")).ends_with(0);
+    bed.gone(&absorbing).ok();
+    let first = bed.gone(&format!("show {id} -o json")).ok();
     assert_eq!(first.json()["state"], "gone");
     assert!(creator.stop_and_count() > 0);
     let left = bed
@@ -117,7 +117,7 @@ fn testbed_p11_ports_that_another_process_created_are_deleted_once_accepted() {
     let first = bed.gone(&accept);
     if first.code != Some(0) {
         first.ends_with(4).says(&["intruder-"]);
-        bed.gone(&accept).ends_with(0);
+        bed.gone(&accept).ok();
     }
     let left = bed
         .api

@@ -35,7 +35,7 @@ fn testbed_p01_a_port_renamed_after_the_plan_ends_with_7_and_nothing_is_deleted(
     let bed = Bed::seeded("RegionOne", SMALL);
     let network = &bed.networks[0];
     let plan = format!("--cloud testbed plan network/{network} --cascade --out p.json");
-    bed.gone(&plan).ends_with(0);
+    bed.gone(&plan).ok();
     let port = text(
         &bed.api.rows(
             "ports",
@@ -84,7 +84,7 @@ fn testbed_story_3_p02_a_foreign_floating_ip_is_explained_and_its_deletion_ends_
     let _engine = bed.start_engine("--cloud testbed");
     let name = format!("{}-net-0", bed.name);
     let line = format!("--cloud testbed delete network/{name} --cascade --yes -o json");
-    bed.gone(&line).ends_with(0);
+    bed.gone(&line).ok();
     let mut session = Session::start(&bed, &["--cloud", "testbed"]);
     session.wait_for("1 refused");
     session.press(":stuck");

@@ -71,7 +71,7 @@ fn testbed_g02_g06_native_resources_block_cascade_or_lose_their_reference_to_a_n
     let shape = "--networks 2 --ports 2 --trunks 0 --groups 1";
     let bed = Bed::seeded("RegionOne", shape);
     bed.write_kinds();
-    bed.gone("check kinds").ends_with(0);
+    bed.gone("check kinds").ok();
     let _engine = bed.start_engine("--cloud testbed");
     let [goes, stays] = [0, 1].map(|n| format!("{}@testbed/RegionOne", bed.networks[n]));
     for (kind, fields) in [
@@ -93,9 +93,9 @@ fn testbed_g02_g06_native_resources_block_cascade_or_lose_their_reference_to_a_n
         .ends_with(2)
         .says(&["lease is kept at inventory-1, which is not a cloud"]);
     bed.gone("--cloud testbed delete lease/l1@inventory-1 --yes --wait=2m")
-        .ends_with(0);
+        .ok();
 
-    bed.gone(&line).ends_with(0);
+    bed.gone(&line).ok();
     let left = bed.api.rows("networks", &format!("id={}", bed.networks[0]));
     assert_eq!(left, [json!(null); 0]);
     let (_, cabinet) = bed.engine_api("GET", "cabinet/c1", &Value::Null);

@@ -1,6 +1,8 @@
 //! Runs the program in its own process, and keeps its output and its exit code.
 
+use std::collections::BTreeMap;
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -14,6 +16,26 @@ pub const GONE: &str = env!("CARGO_BIN_EXE_gone");
 /// that hangs takes longer.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
+/// The environment variables of a program whose settings, state and `clouds.yaml` are in this folder.
+pub fn environment(home: &Path) -> BTreeMap<&'static str, PathBuf> {
+    BTreeMap::from([
+        ("PATH", std::env::var("PATH").unwrap().into()),
+        ("HOME", home.to_path_buf()),
+        ("XDG_CONFIG_HOME", home.join("config")),
+        ("XDG_STATE_HOME", home.join("state")),
+        ("OS_CLIENT_CONFIG_FILE", home.join("clouds.yaml")),
+    ])
+}
+
+/// Makes a command run in this folder, with its variables and without a terminal.
+pub fn run_in<'c>(home: &Path, command: &'c mut Command) -> &'c mut Command {
+    command
+        .env_clear()
+        .envs(environment(home))
+        .current_dir(home)
+        .stdin(Stdio::null())
+}
+
 /// A child process, which is killed when this is dropped.
 pub struct ChildGuard(pub Child);
 
@@ -21,6 +43,16 @@ impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// The process id of an engine that this test did not start. The engine is killed when this is dropped.
+pub struct KilledOnDrop(pub u32);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.0).unwrap()).unwrap();
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::fixture::ProcessGuard;
+use crate::fixture::ChildGuard;
 
 /// The user `nobody`. If the bench runs as root, it opens the connections to the socket under this uid.
 pub const OTHER_UID: u32 = 65_534;
@@ -53,7 +53,7 @@ pub struct Attack {
     other_connections: usize,
     tasks: JoinSet<()>,
     /// The process that holds the connections to the socket.
-    socket_holder: Option<ProcessGuard>,
+    socket_holder: Option<ChildGuard>,
 }
 
 impl Attack {
@@ -213,7 +213,7 @@ pub fn socket_connections(socket: &Path, count: usize) -> Attack {
     out.read_line(&mut line).unwrap();
     Attack {
         other_connections: line.trim().parse().unwrap(),
-        socket_holder: Some(ProcessGuard(holder)),
+        socket_holder: Some(ChildGuard(holder)),
         ..Attack::default()
     }
 }

@@ -2,6 +2,8 @@
 
 #[path = "proc_stats.rs"]
 mod proc_stats;
+#[path = "../../testkit/program.rs"]
+mod program;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -9,11 +11,12 @@ use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gone::ledger::Views as _;
 use gone::ledger::sqlite::{self, Options, SqliteLedger};
+pub use program::ChildGuard;
 use serde_json::{Value, json};
 
 use crate::api::text;
@@ -37,24 +40,14 @@ impl Call {
     }
 }
 
-/// Kills the process on drop.
-pub struct ProcessGuard(pub Child);
-
-impl Drop for ProcessGuard {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 pub struct Fixture {
     pub home: tempfile::TempDir,
     url: String,
     runtime: tokio::runtime::Runtime,
     client: reqwest::Client,
-    engine: ProcessGuard,
+    engine: ChildGuard,
     reader: OnceCell<SqliteLedger>,
-    _cloud: ProcessGuard,
+    _cloud: ChildGuard,
 }
 
 impl Fixture {
@@ -81,7 +74,7 @@ impl Fixture {
                 .build()
                 .unwrap(),
             client: reqwest::Client::new(),
-            engine: ProcessGuard(engine),
+            engine: ChildGuard(engine),
             reader: OnceCell::new(),
             _cloud: cloud,
             home,
@@ -237,7 +230,7 @@ impl Fixture {
 }
 
 /// Starts a practice cloud, which writes `clouds.yaml` in this folder. Returns it with its URL.
-pub fn practice_cloud(home: &tempfile::TempDir) -> (ProcessGuard, String) {
+pub fn practice_cloud(home: &tempfile::TempDir) -> (ChildGuard, String) {
     let mut cloud = command(home, "sandbox --clouds-yaml clouds.yaml");
     let mut cloud = cloud
         .stdout(Stdio::piped())
@@ -248,7 +241,25 @@ pub fn practice_cloud(home: &tempfile::TempDir) -> (ProcessGuard, String) {
     let mut out = BufReader::new(cloud.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
     let ready: Value = serde_json::from_str(&line).unwrap();
-    (ProcessGuard(cloud), text(&ready["url"]))
+    (ChildGuard(cloud), text(&ready["url"]))
+}
+
+/// Writes the settings of an engine, and a `clouds.yaml` with the cloud `bench`, whose network service is at this
+/// address.
+pub fn write_settings(home: &tempfile::TempDir, keystone: &str, service: &str, settings: &str) {
+    let clouds = format!(
+        "clouds:\n  bench:\n    auth: {{auth_url: '{keystone}/v3', username: admin, password: secret, \
+         project_name: admin, user_domain_id: default, project_domain_id: default}}\n    \
+         region_name: RegionOne\n    network_endpoint_override: 'http://{service}'\n"
+    );
+    std::fs::write(home.path().join("clouds.yaml"), clouds).unwrap();
+    std::fs::create_dir_all(home.path().join("config/gone")).unwrap();
+    std::fs::write(home.path().join("config/gone/config.toml"), settings).unwrap();
+}
+
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Waits until the engine's log says that the gate is open, and returns its address.
@@ -292,17 +303,8 @@ pub fn memory_mb(process: u32, what: &str) -> u64 {
 
 /// A command that runs `gone` with these arguments, and with its files in this folder.
 pub fn command(home: &tempfile::TempDir, line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gone"));
-    command
-        .args(line.split_whitespace())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap())
-        .env("HOME", home.path())
-        .env("XDG_CONFIG_HOME", home.path().join("config"))
-        .env("XDG_STATE_HOME", home.path().join("state"))
-        .env("OS_CLIENT_CONFIG_FILE", home.path().join("clouds.yaml"))
-        .current_dir(home.path())
-        .stdin(Stdio::null());
+    let mut command = Command::new(program::GONE);
+    program::run_in(home.path(), &mut command).args(line.split_whitespace());
     command
 }
 
