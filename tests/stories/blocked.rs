@@ -2,14 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::home::{Cloud, Home, until};
+use super::home::{BLOCKED, Cloud, Home, until};
 use super::session::Session;
-use super::variation::Variation;
-
-const SCENARIO: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/stories/scenarios/blocked.toml"
-);
+use super::variation::{Variation, in_variations};
 
 /// Creates a floating IP of the project demo on the port of network web. Returns its id and address.
 fn add_floating_ip(cloud: &Cloud, variation: &Variation) -> (String, String) {
@@ -44,24 +39,15 @@ fn check_blocker(session: &mut Session, floating_ip: &str, address: &str) {
     assert_eq!(copied, floating_ip);
 }
 
-#[test]
-fn story_3_p04_a_deletion_refused_for_a_foreign_floating_ip_ends_once_its_owner_deletes_it() {
-    run_refusal(&Variation::baseline());
-}
-
-#[test]
-fn story_3_p04_a_deletion_refused_for_a_foreign_floating_ip_ends_on_a_slow_cloud() {
-    run_refusal(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_3_p04_a_deletion_refused_for_a_foreign_floating_ip_ends_on_a_fast_cloud() {
-    run_refusal(&Variation::fast_cloud());
+in_variations! { run_refusal,
+    baseline fn story_3_p04_a_deletion_refused_for_a_foreign_floating_ip_ends_once_its_owner_deletes_it();
+    slow_cloud fn story_3_p04_a_deletion_refused_for_a_foreign_floating_ip_ends_on_a_slow_cloud();
+    fast_cloud fn story_3_p04_a_deletion_refused_for_a_foreign_floating_ip_ends_on_a_fast_cloud();
 }
 
 fn run_refusal(variation: &Variation) {
     let mut home = Home::with(variation);
-    let cloud = home.serve_cloud(SCENARIO);
+    let cloud = home.serve_cloud(BLOCKED);
     let name = variation.name("web");
     let (floating_ip, address) = add_floating_ip(&cloud, variation);
     home.start_engine(&[]);
@@ -97,28 +83,18 @@ fn run_refusal(variation: &Variation) {
     );
     session.press("\x1b");
     session.wait_for_all(&[&format!("── network {name} in deletion"), "✓ gone"]);
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }
 
-#[test]
-fn story_3_p02_a_later_blocker_is_named_with_every_attempt_and_request_id() {
-    run_later_blocker(&Variation::baseline());
-}
-
-#[test]
-fn story_3_p02_a_later_blocker_is_named_on_a_slow_cloud() {
-    run_later_blocker(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_3_p02_a_later_blocker_is_named_on_a_fast_cloud() {
-    run_later_blocker(&Variation::fast_cloud());
+in_variations! { run_later_blocker,
+    baseline fn story_3_p02_a_later_blocker_is_named_with_every_attempt_and_request_id();
+    slow_cloud fn story_3_p02_a_later_blocker_is_named_on_a_slow_cloud();
+    fast_cloud fn story_3_p02_a_later_blocker_is_named_on_a_fast_cloud();
 }
 
 fn run_later_blocker(variation: &Variation) {
     let mut home = Home::with(variation);
-    let cloud = home.serve_cloud(SCENARIO);
+    let cloud = home.serve_cloud(BLOCKED);
     let port = variation.name("www");
     let www = cloud.id_of("ports", port);
     // The cloud refuses the first delete of the port after a delay, in which the test creates the floating IP with a
@@ -131,11 +107,7 @@ fn run_later_blocker(variation: &Variation) {
     }]));
     home.start_engine(&[]);
     home.stdout_of(&["delete", &format!("port/{port}"), "--yes"]);
-    let sent = format!("DELETE /v2.0/ports/{www}");
-    let writes = || cloud.writes().join("\n");
-    until("delete of the port", writes, || {
-        cloud.writes().contains(&sent).then_some(())
-    });
+    cloud.wait_for_write(&format!("DELETE /v2.0/ports/{www}"));
     let (floating_ip, address) = add_floating_ip(&cloud, variation);
 
     let mut session = Session::start(&home, &[]);
@@ -177,6 +149,5 @@ fn run_later_blocker(variation: &Variation) {
         // A key right after Esc would be read as one key with Alt.
         session.wait_until("no filter", |screen| !screen.contains("filter: "));
     }
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }

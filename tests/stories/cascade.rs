@@ -4,26 +4,17 @@ use serde_json::{Value, json};
 
 use super::home::Home;
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/stories/scenarios/cascade.toml"
 );
 
-#[test]
-fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_waits_for_confirmation_and_ends_gone() {
-    run_one_region(&Variation::baseline());
-}
-
-#[test]
-fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_on_a_slow_cloud() {
-    run_one_region(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_on_a_fast_cloud() {
-    run_one_region(&Variation::fast_cloud());
+in_variations! { run_one_region,
+    baseline fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_waits_for_confirmation_and_ends_gone();
+    slow_cloud fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_on_a_slow_cloud();
+    fast_cloud fn story_2_n02_n03_n05_n06_a_cascade_shows_its_plan_and_ends_gone_on_a_fast_cloud();
 }
 
 fn run_one_region(variation: &Variation) {
@@ -80,8 +71,7 @@ fn run_one_region(variation: &Variation) {
     let writes = cloud.writes();
     assert_eq!(writes.len(), 8, "{writes:?}");
     assert_eq!(writes[7], format!("DELETE /v2.0/networks/{web}"));
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }
 
 /// Types a wrong name, which confirms nothing, and then the name. It does not press the last enter.
@@ -173,19 +163,10 @@ body.loadbalancer = { name = "front", vip_subnet_id = "${web_subnet}" }
     format!("{head}{calls}{second}")
 }
 
-#[test]
-fn story_2_n04_one_deletion_deletes_two_networks_in_two_regions_with_their_balancers() {
-    run_two_regions(&Variation::baseline());
-}
-
-#[test]
-fn story_2_n04_one_deletion_deletes_networks_and_balancers_of_two_regions_on_a_slow_cloud() {
-    run_two_regions(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_2_n04_one_deletion_deletes_networks_and_balancers_of_two_regions_on_a_fast_cloud() {
-    run_two_regions(&Variation::fast_cloud());
+in_variations! { run_two_regions,
+    baseline fn story_2_n04_one_deletion_deletes_two_networks_in_two_regions_with_their_balancers();
+    slow_cloud fn story_2_n04_one_deletion_deletes_networks_and_balancers_of_two_regions_on_a_slow_cloud();
+    fast_cloud fn story_2_n04_one_deletion_deletes_networks_and_balancers_of_two_regions_on_a_fast_cloud();
 }
 
 fn run_two_regions(variation: &Variation) {
@@ -250,6 +231,5 @@ fn run_two_regions(variation: &Variation) {
         assert_eq!(sites[at]["site"], format!("sandbox/{region}"));
         assert_eq!(sites[at]["counts"]["gone"], 9);
     }
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }

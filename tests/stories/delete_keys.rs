@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::home::{Cloud, Home};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
 fn add_network(cloud: &Cloud, name: &str) {
     let body = json!({"network": { "name": name }});
@@ -12,19 +12,10 @@ fn add_network(cloud: &Cloud, name: &str) {
     assert_eq!(status, 201, "{answer}");
 }
 
-#[test]
-fn story_6_p05_delete_keys_of_other_programs_send_nothing_in_a_moving_list() {
-    run_delete_keys(&Variation::baseline());
-}
-
-#[test]
-fn story_6_p05_delete_keys_of_other_programs_send_nothing_in_a_moving_list_on_a_slow_cloud() {
-    run_delete_keys(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_6_p05_delete_keys_of_other_programs_send_nothing_in_a_moving_list_on_a_fast_cloud() {
-    run_delete_keys(&Variation::fast_cloud());
+in_variations! { run_delete_keys,
+    baseline fn story_6_p05_delete_keys_of_other_programs_send_nothing_in_a_moving_list();
+    slow_cloud fn story_6_p05_delete_keys_of_other_programs_send_nothing_in_a_moving_list_on_a_slow_cloud();
+    fast_cloud fn story_6_p05_delete_keys_of_other_programs_send_nothing_in_a_moving_list_on_a_fast_cloud();
 }
 
 fn run_delete_keys(variation: &Variation) {
@@ -60,23 +51,13 @@ fn run_delete_keys(variation: &Variation) {
     // The only writes are the four networks of this test.
     assert_eq!(cloud.writes().len(), writes + 4);
     assert_eq!(home.json(&["list"]), json!([]));
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }
 
-#[test]
-fn story_6_the_confirmation_names_the_row_under_the_cursor_when_the_key_was_pressed() {
-    run_moved_row(&Variation::baseline());
-}
-
-#[test]
-fn story_6_the_confirmation_names_the_row_of_the_key_on_a_slow_cloud() {
-    run_moved_row(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_6_the_confirmation_names_the_row_of_the_key_on_a_fast_cloud() {
-    run_moved_row(&Variation::fast_cloud());
+in_variations! { run_moved_row,
+    baseline fn story_6_the_confirmation_names_the_row_under_the_cursor_when_the_key_was_pressed();
+    slow_cloud fn story_6_the_confirmation_names_the_row_of_the_key_on_a_slow_cloud();
+    fast_cloud fn story_6_the_confirmation_names_the_row_of_the_key_on_a_fast_cloud();
 }
 
 fn run_moved_row(variation: &Variation) {
@@ -110,6 +91,5 @@ fn run_moved_row(variation: &Variation) {
     let deletes = |writes: Vec<String>| writes.iter().any(|call| call.starts_with("DELETE"));
     assert!(!deletes(cloud.writes()));
     assert_eq!(home.json(&["list"]), Value::Array(Vec::new()));
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }

@@ -2,28 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::home::{Cloud, Home, until};
+use super::home::{BLOCKED, Cloud, Home, until};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
-const SCENARIO: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/stories/scenarios/blocked.toml"
-);
-
-#[test]
-fn story_19_n19_projects_deleted_in_keystone_are_listed_and_emptied() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_19_n19_projects_deleted_in_keystone_are_listed_and_emptied_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_19_n19_projects_deleted_in_keystone_are_listed_and_emptied_on_a_fast_cloud() {
-    run(&Variation::fast_cloud());
+in_variations! { run,
+    baseline fn story_19_n19_projects_deleted_in_keystone_are_listed_and_emptied();
+    slow_cloud fn story_19_n19_projects_deleted_in_keystone_are_listed_and_emptied_on_a_slow_cloud();
+    fast_cloud fn story_19_n19_projects_deleted_in_keystone_are_listed_and_emptied_on_a_fast_cloud();
 }
 
 /// Creates a project with a network, a subnet, a port and the default group, and deletes the project in Keystone.
@@ -65,7 +51,7 @@ fn count_resources(cloud: &Cloud, project: &str) -> [usize; 4] {
 
 fn run(variation: &Variation) {
     let mut home = Home::with(variation);
-    let cloud = home.serve_cloud(SCENARIO);
+    let cloud = home.serve_cloud(BLOCKED);
     let dead =
         ["crm", "hr", "erp"].map(|name| create_deleted_project(&cloud, variation.name(name)));
     home.start_engine(&[]);
@@ -99,8 +85,7 @@ fn run(variation: &Variation) {
     let unknown: Vec<&Value> = listed.iter().filter(|it| is_unknown(it)).collect();
     assert_eq!(unknown.len(), 1, "{unknown:?}");
     assert_eq!(unknown[0]["id"], dead[2]);
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }
 
 fn is_unknown(project: &Value) -> bool {

@@ -58,6 +58,5 @@ fn a_deletion_across_deployments_shows_its_blockers_and_ends_once_they_are_delet
     session.wait_for("✓ gone");
     session.open("rx", "rx 1");
     assert_eq!(kept("c"), Vec::<String>::new());
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }

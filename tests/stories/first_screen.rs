@@ -102,6 +102,5 @@ fn run(columns: u16, rows: u16) {
         let line = lines.find(|line| line.contains("not retried automatically"));
         line.is_some_and(|line| line.contains('│') == is_beside)
     });
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }

@@ -12,6 +12,11 @@ use super::variation::Variation;
 pub use super::world::program::GONE;
 use super::world::program::RunResult;
 
+/// A scenario with a network web that has a port www.
+pub const BLOCKED: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/stories/scenarios/blocked.toml"
+);
 /// Longest wait for an event before the story fails. It is long because the machine may be busy.
 pub const DEADLINE: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_millis(20);
@@ -388,22 +393,28 @@ impl Cloud {
 
     /// Sets the course of the next change of a balancer.
     pub fn set_balancer_course(&self, change: &Value) {
-        let request = self
-            .client
-            .put(format!("{}/sandbox/v1/balancers", self.url));
-        let (status, _, body) = self.send(request.json(change));
-        assert_eq!(status, 204, "{body}");
+        self.put("balancers", change);
     }
 
     pub fn set_limits(&self, limits: &Value) {
-        let request = self.client.put(format!("{}/sandbox/v1/limits", self.url));
-        let (status, _, body) = self.send(request.json(limits));
-        assert_eq!(status, 204, "{body}");
+        self.put("limits", limits);
     }
 
     pub fn set_faults(&self, faults: &Value) {
-        let request = self.client.put(format!("{}/sandbox/v1/faults", self.url));
-        let (status, _, body) = self.send(request.json(faults));
-        assert_eq!(status, 204, "{body}");
+        self.put("faults", faults);
+    }
+
+    /// Changes a setting of the practice cloud.
+    fn put(&self, what: &str, body: &Value) {
+        let url = format!("{}/sandbox/v1/{what}", self.url);
+        let (status, _, answer) = self.send(self.client.put(url).json(body));
+        assert_eq!(status, 204, "{answer}");
+    }
+
+    /// Waits until the services of the cloud have received this call.
+    pub fn wait_for_write(&self, call: &str) {
+        let writes = || self.writes().join("\n");
+        let is_sent = || self.writes().iter().any(|write| write == call);
+        until(call, writes, || is_sent().then_some(()));
     }
 }

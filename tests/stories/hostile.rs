@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::home::{Cloud, Home};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
 /// A name that would set the terminal's title.
 const TITLE: &str = "web\u{1b}]2;owned\u{7}";
@@ -33,19 +33,10 @@ fn start_console(home: &Home) -> (Session, Cloud) {
     (session, home.embedded_cloud())
 }
 
-#[test]
-fn story_10_the_console_escapes_and_aligns_hostile_names_up_to_the_typed_confirmation() {
-    run_console(&Variation::baseline());
-}
-
-#[test]
-fn story_10_the_console_escapes_and_aligns_hostile_names_on_a_slow_cloud() {
-    run_console(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_10_the_console_escapes_and_aligns_hostile_names_on_a_fast_cloud() {
-    run_console(&Variation::fast_cloud());
+in_variations! { run_console,
+    baseline fn story_10_the_console_escapes_and_aligns_hostile_names_up_to_the_typed_confirmation();
+    slow_cloud fn story_10_the_console_escapes_and_aligns_hostile_names_on_a_slow_cloud();
+    fast_cloud fn story_10_the_console_escapes_and_aligns_hostile_names_on_a_fast_cloud();
 }
 
 fn run_console(variation: &Variation) {
@@ -97,8 +88,7 @@ fn run_console(variation: &Variation) {
     session.open("events", "events");
     session.open("deletions", "deletions 1");
     session.wait_for(&format!("network {before}]2;"));
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
     // The program has written none of the control sequences and characters that the names contain.
     let raw = String::from_utf8_lossy(&session.raw()).into_owned();
     for start in [
@@ -113,19 +103,10 @@ fn run_console(variation: &Variation) {
     }
 }
 
-#[test]
-fn story_10_tables_are_aligned_and_a_csv_holds_no_formula() {
-    run_tables(&Variation::baseline());
-}
-
-#[test]
-fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_on_a_slow_cloud() {
-    run_tables(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_on_a_fast_cloud() {
-    run_tables(&Variation::fast_cloud());
+in_variations! { run_tables,
+    baseline fn story_10_tables_are_aligned_and_a_csv_holds_no_formula();
+    slow_cloud fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_on_a_slow_cloud();
+    fast_cloud fn story_10_tables_are_aligned_and_a_csv_holds_no_formula_on_a_fast_cloud();
 }
 
 fn run_tables(variation: &Variation) {

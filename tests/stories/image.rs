@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::home::{Cloud, Home};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
 const GLANCE: &str = "RegionOne/image/v2";
 
@@ -36,19 +36,10 @@ fn share(cloud: &Cloud, name: &str) -> (String, Vec<String>) {
     (image, projects)
 }
 
-#[test]
-fn story_13_m01_a_protected_image_is_refused_and_once_unprotected_deleted_with_its_members() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_13_m01_a_protected_image_is_refused_and_once_unprotected_deleted_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_13_m01_a_protected_image_is_refused_and_once_unprotected_deleted_on_a_fast_cloud() {
-    run(&Variation::fast_cloud());
+in_variations! { run,
+    baseline fn story_13_m01_a_protected_image_is_refused_and_once_unprotected_deleted_with_its_members();
+    slow_cloud fn story_13_m01_a_protected_image_is_refused_and_once_unprotected_deleted_on_a_slow_cloud();
+    fast_cloud fn story_13_m01_a_protected_image_is_refused_and_once_unprotected_deleted_on_a_fast_cloud();
 }
 
 fn run(variation: &Variation) {
@@ -113,6 +104,5 @@ fn run(variation: &Variation) {
     session.press("\r");
     session.wait_for(&format!("✓ gone {} 1/1", variation.full_bar()));
     glance(&cloud, "GET", &format!("/images/{image}"), Value::Null, 404);
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }

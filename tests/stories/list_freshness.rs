@@ -56,6 +56,5 @@ fn run(columns: u16, rows: u16) {
     }
     // Deleted resources have no marks.
     assert!(!session.text().contains(" marked"), "{}", session.text());
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }

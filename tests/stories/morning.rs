@@ -2,21 +2,12 @@
 
 use super::home::{Home, is_alive};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
-#[test]
-fn story_1_a_morning_check_shows_stuck_and_blocked_steps_and_leaves_the_engine_running() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_1_a_morning_check_shows_stuck_and_blocked_steps_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_1_a_morning_check_shows_stuck_and_blocked_steps_on_a_fast_cloud() {
-    run(&Variation::fast_cloud());
+in_variations! { run,
+    baseline fn story_1_a_morning_check_shows_stuck_and_blocked_steps_and_leaves_the_engine_running();
+    slow_cloud fn story_1_a_morning_check_shows_stuck_and_blocked_steps_on_a_slow_cloud();
+    fast_cloud fn story_1_a_morning_check_shows_stuck_and_blocked_steps_on_a_fast_cloud();
 }
 
 fn run(variation: &Variation) {
@@ -90,8 +81,7 @@ fn run(variation: &Variation) {
         "RouterInterfaceInUseByFloatingIP",
     ]);
 
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
     assert!(is_alive(engine));
     let all = home.json(&["list"]);
     assert_eq!(all.as_array().unwrap().len(), 5);

@@ -2,33 +2,19 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::home::Home;
+use super::home::{BLOCKED, Home};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
-const SCENARIO: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/stories/scenarios/blocked.toml"
-);
-
-#[test]
-fn story_14_the_doctor_reports_clouds_and_logins_and_the_console_opens() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_14_the_doctor_reports_clouds_and_logins_and_the_console_opens_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_14_the_doctor_reports_clouds_and_logins_and_the_console_opens_on_a_fast_cloud() {
-    run(&Variation::fast_cloud());
+in_variations! { run,
+    baseline fn story_14_the_doctor_reports_clouds_and_logins_and_the_console_opens();
+    slow_cloud fn story_14_the_doctor_reports_clouds_and_logins_and_the_console_opens_on_a_slow_cloud();
+    fast_cloud fn story_14_the_doctor_reports_clouds_and_logins_and_the_console_opens_on_a_fast_cloud();
 }
 
 fn run(variation: &Variation) {
     let mut home = Home::with(variation);
-    home.serve_cloud(SCENARIO);
+    home.serve_cloud(BLOCKED);
     home.cloud = None;
     let clouds_yaml = home.path(".config/openstack/clouds.yaml");
     let mode = std::fs::Permissions::from_mode(0o644);
@@ -68,28 +54,18 @@ fn run(variation: &Variation) {
         ":network lists the networks",
     ]);
     session.open("network", "network 3");
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }
 
-#[test]
-fn story_14_a_wrong_password_is_reported_with_advice_and_never_printed() {
-    run_wrong_password(&Variation::baseline());
-}
-
-#[test]
-fn story_14_a_wrong_password_is_reported_with_advice_and_never_printed_on_a_slow_cloud() {
-    run_wrong_password(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_14_a_wrong_password_is_reported_with_advice_and_never_printed_on_a_fast_cloud() {
-    run_wrong_password(&Variation::fast_cloud());
+in_variations! { run_wrong_password,
+    baseline fn story_14_a_wrong_password_is_reported_with_advice_and_never_printed();
+    slow_cloud fn story_14_a_wrong_password_is_reported_with_advice_and_never_printed_on_a_slow_cloud();
+    fast_cloud fn story_14_a_wrong_password_is_reported_with_advice_and_never_printed_on_a_fast_cloud();
 }
 
 fn run_wrong_password(variation: &Variation) {
     let mut home = Home::with(variation);
-    home.serve_cloud(SCENARIO);
+    home.serve_cloud(BLOCKED);
     let clouds_yaml = home.path(".config/openstack/clouds.yaml");
     let text = std::fs::read_to_string(&clouds_yaml).unwrap();
     let text = text.replacen("password: ", "password: no", 1);
@@ -118,19 +94,10 @@ fn run_wrong_password(variation: &Variation) {
     }
 }
 
-#[test]
-fn story_14_without_a_cloud_gone_says_so_and_offers_the_practice_cloud() {
-    run_without_clouds(&Variation::baseline());
-}
-
-#[test]
-fn story_14_without_a_cloud_gone_says_so_and_offers_the_practice_cloud_on_a_large_screen() {
-    run_without_clouds(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_14_without_a_cloud_gone_says_so_and_offers_the_practice_cloud_to_a_slow_user() {
-    run_without_clouds(&Variation::fast_cloud());
+in_variations! { run_without_clouds,
+    baseline fn story_14_without_a_cloud_gone_says_so_and_offers_the_practice_cloud();
+    slow_cloud fn story_14_without_a_cloud_gone_says_so_and_offers_the_practice_cloud_on_a_large_screen();
+    fast_cloud fn story_14_without_a_cloud_gone_says_so_and_offers_the_practice_cloud_to_a_slow_user();
 }
 
 fn run_without_clouds(variation: &Variation) {

@@ -2,20 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::home::{Cloud, Home, until};
+use super::home::{BLOCKED, Cloud, Home, until};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
-const SCENARIO: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/stories/scenarios/blocked.toml"
-);
 const NEWCOMERS: [&str; 2] = ["late-1", "late-2"];
 
 /// Starts the deletion of network web, creates two ports on the network while its port is being deleted, and waits
 /// until the deletion is stuck. Returns the cloud and the deletion.
 fn delete_with_two_newcomers(home: &mut Home) -> (Cloud, Value) {
-    let cloud = home.serve_cloud(SCENARIO);
+    let cloud = home.serve_cloud(BLOCKED);
     let network = cloud.id_of("networks", home.variation.name("web"));
     let www = cloud.id_of("ports", home.variation.name("www"));
     // The delete takes long enough for the few calls that create both ports.
@@ -28,11 +24,7 @@ fn delete_with_two_newcomers(home: &mut Home) -> (Cloud, Value) {
     home.start_engine(&[]);
     let target = format!("network/{}", home.variation.name("web"));
     home.stdout_of(&["delete", &target, "--cascade", "--yes"]);
-    let sent = format!("DELETE /v2.0/ports/{www}");
-    let writes = || cloud.writes().join("\n");
-    until("delete of the port", writes, || {
-        cloud.writes().contains(&sent).then_some(())
-    });
+    cloud.wait_for_write(&format!("DELETE /v2.0/ports/{www}"));
     for name in NEWCOMERS {
         let port = json!({"port": {"name": name, "network_id": network}});
         let (status, body) = cloud.call("admin", "POST", "/ports", port);
@@ -47,19 +39,10 @@ fn short(deletion: &Value) -> String {
     id[id.len() - 8..].to_owned()
 }
 
-#[test]
-fn story_17_p11_two_newcomer_ports_are_shown_accepted_and_deleted() {
-    run_acceptance(&Variation::baseline());
-}
-
-#[test]
-fn story_17_p11_two_newcomer_ports_are_accepted_and_deleted_on_a_slow_cloud() {
-    run_acceptance(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_17_p11_two_newcomer_ports_are_accepted_and_deleted_on_a_fast_cloud() {
-    run_acceptance(&Variation::fast_cloud());
+in_variations! { run_acceptance,
+    baseline fn story_17_p11_two_newcomer_ports_are_shown_accepted_and_deleted();
+    slow_cloud fn story_17_p11_two_newcomer_ports_are_accepted_and_deleted_on_a_slow_cloud();
+    fast_cloud fn story_17_p11_two_newcomer_ports_are_accepted_and_deleted_on_a_fast_cloud();
 }
 
 fn run_acceptance(variation: &Variation) {
@@ -111,8 +94,7 @@ fn run_acceptance(variation: &Variation) {
             .iter()
             .any(|late| ports.iter().any(|it| it == late))
     );
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }
 
 #[test]

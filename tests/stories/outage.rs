@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::home::{Cloud, Home, until};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
 /// Starts an engine whose ledger has the deletion of all ports, stuck since the outage. Each cause has a third of the
 /// ports. Returns the cloud.
@@ -28,19 +28,10 @@ fn protect(home: &Home, cloud: &Cloud, count: usize) {
     }
 }
 
-#[test]
-fn story_7_p04_marked_causes_are_counted_and_retried_from_the_console() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_7_p04_marked_causes_are_counted_and_retried_from_the_console_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_7_p04_marked_causes_are_counted_and_retried_from_the_console_on_a_fast_cloud() {
-    run(&Variation::fast_cloud());
+in_variations! { run,
+    baseline fn story_7_p04_marked_causes_are_counted_and_retried_from_the_console();
+    slow_cloud fn story_7_p04_marked_causes_are_counted_and_retried_from_the_console_on_a_slow_cloud();
+    fast_cloud fn story_7_p04_marked_causes_are_counted_and_retried_from_the_console_on_a_fast_cloud();
 }
 
 fn run(variation: &Variation) {
@@ -90,23 +81,13 @@ fn run(variation: &Variation) {
     session.wait_for_all(&["20 port 403 PolicyNotAuthorized"]);
     session.press("g\r");
     session.wait_for("── port stuck, 403 PolicyNotAuthorized (fatal): 20");
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }
 
-#[test]
-fn story_7_each_cause_is_counted_and_retried_from_the_command_line() {
-    run_retry_verbs(&Variation::baseline());
-}
-
-#[test]
-fn story_7_each_cause_is_counted_and_retried_from_the_command_line_on_a_slow_cloud() {
-    run_retry_verbs(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_7_each_cause_is_counted_and_retried_from_the_command_line_on_a_fast_cloud() {
-    run_retry_verbs(&Variation::fast_cloud());
+in_variations! { run_retry_verbs,
+    baseline fn story_7_each_cause_is_counted_and_retried_from_the_command_line();
+    slow_cloud fn story_7_each_cause_is_counted_and_retried_from_the_command_line_on_a_slow_cloud();
+    fast_cloud fn story_7_each_cause_is_counted_and_retried_from_the_command_line_on_a_fast_cloud();
 }
 
 fn run_retry_verbs(variation: &Variation) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::home::{Cloud, Home, until};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -49,19 +49,10 @@ fn never_end_deletion(home: &Home, cloud: &Cloud, name: &str) -> String {
     id
 }
 
-#[test]
-fn story_4_p03_a_balancer_in_pending_delete_is_reported_early_and_abandoned_by_the_ladder() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_4_p03_a_balancer_in_pending_delete_is_abandoned_by_the_ladder_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_4_p03_a_balancer_in_pending_delete_is_abandoned_by_the_ladder_on_a_fast_cloud() {
-    run(&Variation::fast_cloud());
+in_variations! { run,
+    baseline fn story_4_p03_a_balancer_in_pending_delete_is_reported_early_and_abandoned_by_the_ladder();
+    slow_cloud fn story_4_p03_a_balancer_in_pending_delete_is_abandoned_by_the_ladder_on_a_slow_cloud();
+    fast_cloud fn story_4_p03_a_balancer_in_pending_delete_is_abandoned_by_the_ladder_on_a_fast_cloud();
 }
 
 fn run(variation: &Variation) {
@@ -121,8 +112,7 @@ fn run(variation: &Variation) {
     let row = format!("WHERE id = '{balancer}'");
     let reset = "UPDATE load_balancer SET provisioning_status = 'ERROR'";
     session.wait_for_all(&[reset, &row, "> gone retry"]);
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 
     // The last rung abandons the balancer, which becomes an orphan.
     let ladder = home.stdout_of(&["purge", short]);

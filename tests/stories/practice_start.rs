@@ -67,8 +67,7 @@ fn the_practice_cloud_opens_with_a_running_a_blocked_and_a_stuck_deletion() {
         (deletion(&home, "intranet")["state"] == "gone").then_some(())
     });
     assert!(!cloud.names("networks").contains(&"intranet".to_owned()));
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }
 
 #[test]

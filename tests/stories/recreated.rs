@@ -2,7 +2,7 @@
 
 use super::home::Home;
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
 /// Starts a console, and requests the deletion of network phoenix in it.
 fn delete_phoenix(home: &Home, settings: &str) -> Session {
@@ -28,19 +28,10 @@ fn delete_phoenix(home: &Home, settings: &str) -> Session {
     session
 }
 
-#[test]
-fn story_12_t14_a_recreated_network_is_counted_and_deleted_again_until_it_stays_gone() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_12_t14_a_recreated_network_is_counted_and_deleted_again_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_12_t14_a_recreated_network_is_counted_and_deleted_again_on_a_fast_cloud() {
-    run(&Variation::fast_cloud());
+in_variations! { run,
+    baseline fn story_12_t14_a_recreated_network_is_counted_and_deleted_again_until_it_stays_gone();
+    slow_cloud fn story_12_t14_a_recreated_network_is_counted_and_deleted_again_on_a_slow_cloud();
+    fast_cloud fn story_12_t14_a_recreated_network_is_counted_and_deleted_again_on_a_fast_cloud();
 }
 
 fn run(variation: &Variation) {
@@ -73,23 +64,13 @@ fn run(variation: &Variation) {
         (&phoenix["phase"], &phoenix["recreated"]),
         (&"gone".into(), &2.into())
     );
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }
 
-#[test]
-fn story_12_t14_a_network_recreated_beyond_the_limit_is_stuck_with_the_reason() {
-    run_recreate_limit(&Variation::baseline());
-}
-
-#[test]
-fn story_12_t14_a_network_recreated_beyond_the_limit_is_stuck_with_the_reason_on_a_slow_cloud() {
-    run_recreate_limit(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_12_t14_a_network_recreated_beyond_the_limit_is_stuck_with_the_reason_on_a_fast_cloud() {
-    run_recreate_limit(&Variation::fast_cloud());
+in_variations! { run_recreate_limit,
+    baseline fn story_12_t14_a_network_recreated_beyond_the_limit_is_stuck_with_the_reason();
+    slow_cloud fn story_12_t14_a_network_recreated_beyond_the_limit_is_stuck_with_the_reason_on_a_slow_cloud();
+    fast_cloud fn story_12_t14_a_network_recreated_beyond_the_limit_is_stuck_with_the_reason_on_a_fast_cloud();
 }
 
 fn run_recreate_limit(variation: &Variation) {
@@ -109,6 +90,5 @@ fn run_recreate_limit(variation: &Variation) {
             .iter()
             .any(|network| network["name"] == variation.name("phoenix"))
     );
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }

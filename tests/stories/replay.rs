@@ -57,8 +57,7 @@ fn a_replay_steps_through_the_events_of_a_ledger_while_its_engine_runs() {
     session.wait_for(":at -30d");
     session.press("\r");
     session.wait_for("before the first event");
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
     assert_eq!(
         std::fs::read_dir(&scratch).unwrap().count(),
         0,

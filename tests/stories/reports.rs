@@ -58,6 +58,5 @@ fn a_report_is_written_from_the_console_and_replaces_a_file_only_after_a_questio
     session.wait_for(&format!("report to: {name}"));
     session.press("\x15nowhere/a.html\r");
     session.wait_for("the report could not be written");
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
 }

@@ -2,17 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::home::{Cloud, Home};
-
-const SCENARIO: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/stories/scenarios/blocked.toml"
-);
+use super::home::{BLOCKED, Cloud, Home};
 
 /// Starts a deletion of network web in which the cloud refuses the delete of the port. Returns the cloud and the short
 /// id of the deletion, once the step is blocked.
 fn start_blocked_deletion(home: &mut Home) -> (Cloud, String) {
-    let cloud = home.serve_cloud(SCENARIO);
+    let cloud = home.serve_cloud(BLOCKED);
     let www = cloud.id_of("ports", "www");
     cloud.set_faults(&json!([{
         "match": {"method": "DELETE", "kind": "port", "id": www},

@@ -231,6 +231,12 @@ impl Session {
         self.terminal.wait_for_exit(DEADLINE)
     }
 
+    /// Quits the console, and asserts that it ends well.
+    pub fn quit(&mut self) {
+        self.press("q");
+        self.assert_clean_exit();
+    }
+
     /// Waits until the program has ended with exit code 0, and asserts that the terminal is in its initial state.
     pub fn assert_clean_exit(&mut self) {
         assert_eq!(self.exit_code(), 0, "{}", self.text());

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use gone::ledger::sqlite::holder;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::home::{Cloud, Home, until};
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
+use super::world::program::KilledOnDrop;
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -22,19 +22,10 @@ const DELETES_MIN: usize = 12;
 /// Calls a second, few enough for the session to drop before the deletion ends.
 const PER_SECOND: u32 = 5;
 
-#[test]
-fn story_5_n13_i11_a_dropped_session_and_a_killed_engine_lose_and_repeat_no_delete() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_5_n13_i11_a_dropped_session_and_a_killed_engine_lose_no_delete_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_5_n13_i11_a_dropped_session_and_a_killed_engine_lose_no_delete_on_a_fast_cloud() {
-    run(&Variation::fast_cloud());
+in_variations! { run,
+    baseline fn story_5_n13_i11_a_dropped_session_and_a_killed_engine_lose_and_repeat_no_delete();
+    slow_cloud fn story_5_n13_i11_a_dropped_session_and_a_killed_engine_lose_no_delete_on_a_slow_cloud();
+    fast_cloud fn story_5_n13_i11_a_dropped_session_and_a_killed_engine_lose_no_delete_on_a_fast_cloud();
 }
 
 fn run(variation: &Variation) {
@@ -89,16 +80,14 @@ fn run(variation: &Variation) {
         "the deletion had ended before the engine was killed"
     );
     session.wait_for("engine not reachable");
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
     cloud.set_limits(&json!({}));
 
     // The console after that starts an engine, which finishes the deletion.
     let mut session = Session::start(&home, &[]);
     session.open("deletions", "deletions");
     session.wait_for(&format!("{total}/{total}"));
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
     assert_eq!(short_id(&home), short);
     assert_eq!(home.only_deletion()["state"], "gone");
     // A call takes effect when the cloud receives it, even if the caller ends before the answer. So the next engine
@@ -147,14 +136,4 @@ fn short_id(home: &Home) -> String {
 fn engine_pid(home: &Home) -> Option<u32> {
     let owner = holder(&home.path(".local/state/gone/ledger.db"))?;
     Some(owner.pid)
-}
-
-/// The process id of an engine that this test did not start. The engine is killed when this is dropped.
-struct KilledOnDrop(u32);
-
-impl Drop for KilledOnDrop {
-    fn drop(&mut self) {
-        let pid = Pid::from_raw(i32::try_from(self.0).unwrap()).unwrap();
-        let _ = kill_process(pid, Signal::KILL);
-    }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::home::{Cloud, Home, until};
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -13,19 +13,10 @@ const SCENARIO: &str = concat!(
 const GATE: &str = "[[gate]]\nlisten = '127.0.0.1:0'\n\
     upstream = { cloud = 'sandbox', region = 'RegionOne', service = 'network' }\n";
 
-#[test]
-fn story_18_n20_a_member_deletes_only_resources_of_the_own_project() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_18_n20_a_member_deletes_only_resources_of_the_own_project_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
-}
-
-#[test]
-fn story_18_n20_a_member_deletes_only_resources_of_the_own_project_on_a_fast_cloud() {
-    run(&Variation::fast_cloud());
+in_variations! { run,
+    baseline fn story_18_n20_a_member_deletes_only_resources_of_the_own_project();
+    slow_cloud fn story_18_n20_a_member_deletes_only_resources_of_the_own_project_on_a_slow_cloud();
+    fast_cloud fn story_18_n20_a_member_deletes_only_resources_of_the_own_project_on_a_fast_cloud();
 }
 
 fn run(variation: &Variation) {

@@ -2,7 +2,7 @@
 
 use super::home::Home;
 use super::session::Session;
-use super::variation::Variation;
+use super::variation::{Variation, in_variations};
 
 /// A sequence of sizes: the smallest allowed, smaller ones and large ones.
 fn sizes(variation: &Variation) -> impl Iterator<Item = (u16, u16)> {
@@ -12,14 +12,9 @@ fn sizes(variation: &Variation) -> impl Iterator<Item = (u16, u16)> {
     edges.into_iter().chain(any.take(20)).chain([(40, 10)])
 }
 
-#[test]
-fn story_11_resizes_of_an_ascii_screen_without_colours_keep_each_pane_and_the_selection() {
-    run(&Variation::baseline());
-}
-
-#[test]
-fn story_11_resizes_of_an_ascii_screen_without_colours_keep_each_pane_on_a_slow_cloud() {
-    run(&Variation::slow_cloud());
+in_variations! { run,
+    baseline fn story_11_resizes_of_an_ascii_screen_without_colours_keep_each_pane_and_the_selection();
+    slow_cloud fn story_11_resizes_of_an_ascii_screen_without_colours_keep_each_pane_on_a_slow_cloud();
 }
 
 /// The kernel reports both at once, and the program must handle both.
@@ -85,8 +80,7 @@ fn run(variation: &Variation) {
         before,
         "a console at rest writes nothing"
     );
-    session.press("q");
-    session.assert_clean_exit();
+    session.quit();
     let raw = session.raw();
     assert!(raw.is_ascii(), "only ASCII");
     let raw = String::from_utf8(raw).unwrap();

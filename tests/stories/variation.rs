@@ -19,6 +19,17 @@ pub struct Variation {
     names: Names,
 }
 
+/// Defines the tests of a story: each calls the function with its variation.
+macro_rules! in_variations {
+    ($run:ident, $($variation:ident fn $name:ident();)*) => {
+        $(#[test]
+        fn $name() {
+            $run(&$crate::variation::Variation::$variation());
+        })*
+    };
+}
+pub(crate) use in_variations;
+
 /// Pairs of a name in the scenarios and its name in this variation. The baseline has none.
 type Names = &'static [(&'static str, &'static str)];
 
