@@ -38,26 +38,26 @@ async fn n01_t06_t07_n07_n08_a_cascade_is_accepted_can_be_polled_and_ends_gone()
     // Without the option, Neutron's own refusal is passed on.
     for query in ["", "?cascade=false", "?cascade=0"] {
         let plain = stage
-            .call_user_gate(Method::DELETE, &format!("{path}{query}"), None)
-            .await;
-        assert_eq!(plain.status, 409, "{}", plain.text);
+            .user_delete(&format!("{path}{query}"))
+            .await
+            .with_status(409);
         assert_eq!(plain.json()["NeutronError"]["type"], "NetworkInUse");
     }
-    let odd = stage
-        .call_user_gate(Method::DELETE, &format!("{path}?cascade=maybe"), None)
-        .await;
-    assert_eq!(odd.status, 400);
+    stage
+        .user_delete(&format!("{path}?cascade=maybe"))
+        .await
+        .with_status(400);
     stage.faults(failing_port_deletes()).await;
     let accepted = stage
-        .call_user_gate(Method::DELETE, &format!("{path}?cascade=True"), None)
-        .await;
-    assert_eq!(accepted.status, 202, "{}", accepted.text);
-    let id = accepted.header("x-gone-deletion").to_owned();
+        .user_delete(&format!("{path}?cascade=True"))
+        .await
+        .with_status(202);
+    let id = accepted.deletion();
     let location = format!("/gone/v1/deletions/{id}");
     assert_eq!(accepted.header("location"), location);
     stage.until(&id, DeletionState::Running).await;
 
-    let shown = stage.call_user_gate(Method::GET, &path, None).await;
+    let shown = stage.user_get(&path).await;
     assert_eq!(shown.json()["network"]["status"], "DELETING");
     let host = stage.origin(GateSource::User, "network");
     let followed = stage
@@ -84,7 +84,7 @@ async fn n01_t06_t07_n07_n08_a_cascade_is_accepted_can_be_polled_and_ends_gone()
     stage.until_counts(&id, |counts| counts.blocked == 3).await;
     stage.faults(json!([])).await;
     // T6: a repeated DELETE wakes the deletion, and starts no second one.
-    let again = stage.call_user_gate(Method::DELETE, &path, None).await;
+    let again = stage.user_delete(&path).await;
     assert_eq!(
         (again.status, again.header("x-gone-deletion")),
         (204, id.as_str())
@@ -92,8 +92,10 @@ async fn n01_t06_t07_n07_n08_a_cascade_is_accepted_can_be_polled_and_ends_gone()
     let deletion = stage.until(&id, DeletionState::Gone).await;
     assert_eq!(deletion.counts.gone, deletion.counts.total);
     for method in [Method::GET, Method::DELETE] {
-        let after = stage.call_user_gate(method, &path, None).await;
-        assert_eq!(after.status, 404, "{}", after.text);
+        let after = stage
+            .call_user_gate(method, &path, None)
+            .await
+            .with_status(404);
         assert_eq!(after.json()["NeutronError"]["type"], "NetworkNotFound");
     }
 }
@@ -107,13 +109,13 @@ async fn p08_a_cancelled_deletion_releases_remaining_resources_and_keeps_gone_on
     let failing = json!([{"match": {"method": "DELETE", "id": ports[1]},
         "action": {"status": 409, "type": "PortInUse", "message": "held by the test"}}]);
     stage.faults(failing).await;
-    let before = stage.call_user_gate(Method::GET, &path, None).await;
+    let before = stage.user_get(&path).await;
     let accepted = format!("{path}?cascade=true");
-    let accepted = stage.call_user_gate(Method::DELETE, &accepted, None).await;
-    let id = accepted.header("x-gone-deletion").to_owned();
+    let accepted = stage.user_delete(&accepted).await;
+    let id = accepted.deletion();
     let halfway = |counts: &Counts| counts.blocked == 1 && counts.gone == 2;
     stage.until_counts(&id, halfway).await;
-    let shown = stage.call_user_gate(Method::GET, &path, None).await;
+    let shown = stage.user_get(&path).await;
     assert_eq!(shown.json()["network"]["status"], "DELETING");
     let deletion_id = id.clone();
     stage.submit(Command::Cancel { deletion_id }).await;
@@ -132,14 +134,11 @@ async fn p08_a_cancelled_deletion_releases_remaining_resources_and_keeps_gone_on
             assert_eq!(read.status, status, "{source:?} {path}: {}", read.text);
         }
     }
-    let after = stage.call_user_gate(Method::GET, &path, None).await;
+    let after = stage.user_get(&path).await;
     assert_eq!(after.json(), before.json());
     let body = json!({"port": {"network_id": network}});
-    let made = stage
-        .call_user_gate(Method::POST, "/v2.0/ports", Some(body))
-        .await;
-    assert_eq!(made.status, 201, "{}", made.text);
-    let plain = stage.call_user_gate(Method::DELETE, &path, None).await;
+    stage.user_post("/v2.0/ports", body).await.with_status(201);
+    let plain = stage.user_delete(&path).await;
     assert_eq!(plain.json()["NeutronError"]["type"], "NetworkInUse");
 }
 
@@ -149,59 +148,36 @@ async fn n09_t17_writes_to_a_network_being_deleted_and_to_its_ports_and_subnets_
     let (network, ports) = network(&stage).await;
     stage.faults(failing_port_deletes()).await;
     let path = format!("/v2.0/networks/{network}?cascade=true");
-    let id = stage.call_user_gate(Method::DELETE, &path, None).await;
-    let id = id.header("x-gone-deletion").to_owned();
+    let id = stage.user_delete(&path).await;
+    let id = id.deletion();
     stage
         .until_phase("port", &ports[1], Some(Phase::Deleting))
         .await;
-    let bystander = stage
-        .make(
-            "network",
-            "/v2.0/networks",
-            json!({"network": {"name": "other"}}),
-        )
-        .await;
+    let bystander = stage.network("other").await;
+    let post = |path: &str, body: Value| (Method::POST, path.to_owned(), body);
+    let put = |path: String, body: Value| (Method::PUT, path, body);
+    let of_network = |rest: &str| format!("/v2.0/networks/{network}{rest}");
     for (method, path, body) in [
-        (
-            Method::POST,
-            "/v2.0/ports".to_owned(),
-            json!({"port": {"network_id": network}}),
-        ),
-        (
-            Method::POST,
-            "/v2.0/ports".to_owned(),
+        post("/v2.0/ports", json!({"port": {"network_id": network}})),
+        post(
+            "/v2.0/ports",
             json!({"ports": [{"network_id": bystander}, {"network_id": network.to_uppercase()}]}),
         ),
-        (
-            Method::POST,
-            "/v2.0/subnets".to_owned(),
+        post(
+            "/v2.0/subnets",
             json!({"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.7.0.0/24"}}),
         ),
-        (
-            Method::PUT,
-            format!("/v2.0/networks/{network}"),
-            json!({"network": {"name": "x"}}),
-        ),
-        (
-            Method::PUT,
-            format!("/v2.0/networks/{network}/tags"),
-            json!({"tags": ["x"]}),
-        ),
-        (
-            Method::PUT,
+        put(of_network(""), json!({"network": {"name": "x"}})),
+        put(of_network("/tags"), json!({"tags": ["x"]})),
+        put(
             format!("/v2.0/ports/{}", ports[1]),
             json!({"port": {"name": "x"}}),
         ),
-        (
-            Method::POST,
-            "/v2.0/trunks".to_owned(),
-            json!({"trunk": {"port_id": ports[1]}}),
-        ),
-        (
-            Method::POST,
-            "/v2.0/rbac-policies".to_owned(),
-            json!({"rbac_policy": {"object_id": network,
-            "object_type": "network", "action": "access_as_shared", "target_tenant": "*"}}),
+        post("/v2.0/trunks", json!({"trunk": {"port_id": ports[1]}})),
+        post(
+            "/v2.0/rbac-policies",
+            json!({"rbac_policy": {"object_id": network, "object_type": "network",
+                "action": "access_as_shared", "target_tenant": "*"}}),
         ),
     ] {
         let answer = stage
@@ -216,32 +192,19 @@ async fn n09_t17_writes_to_a_network_being_deleted_and_to_its_ports_and_subnets_
     // The subnets have no tombstone, because Neutron deletes them with the network. They can be neither changed,
     // deleted, attached nor detached.
     let subnets = format!("/v2.0/subnets?network_id={network}&fields=id");
-    let subnets = stage
-        .call_user_gate(Method::GET, &subnets, None)
-        .await
-        .json();
+    let subnets = stage.user_get(&subnets).await.json();
     let subnet = subnets["subnets"][0]["id"].as_str().unwrap();
     let router = json!({"router": {"name": "r"}});
     let router = stage.make("network", "/v2.0/routers", router).await;
     let of_subnet = format!("/v2.0/subnets/{subnet}");
     let of_router = |what: &str| format!("/v2.0/routers/{router}/{what}_router_interface");
+    let subnet_id = Some(json!({"subnet_id": subnet}));
+    let rename = Some(json!({"subnet": {"name": "x"}}));
     for (method, path, body) in [
-        (
-            Method::PUT,
-            of_subnet.clone(),
-            Some(json!({"subnet": {"name": "x"}})),
-        ),
+        (Method::PUT, of_subnet.clone(), rename),
         (Method::DELETE, of_subnet, None),
-        (
-            Method::PUT,
-            of_router("add"),
-            Some(json!({"subnet_id": subnet})),
-        ),
-        (
-            Method::PUT,
-            of_router("remove"),
-            Some(json!({"subnet_id": subnet})),
-        ),
+        (Method::PUT, of_router("add"), subnet_id.clone()),
+        (Method::PUT, of_router("remove"), subnet_id),
     ] {
         let answer = stage.call_user_gate(method.clone(), &path, body).await;
         assert_eq!(answer.status, 409, "{method} {path}: {}", answer.text);
@@ -269,10 +232,7 @@ async fn n09_t17_writes_to_a_network_being_deleted_and_to_its_ports_and_subnets_
         assert!(answer.json()["faultstring"].as_str().unwrap().contains(&id));
     }
     let body = json!({"port": {"network_id": bystander}});
-    let other = stage
-        .call_user_gate(Method::POST, "/v2.0/ports", Some(body))
-        .await;
-    assert_eq!(other.status, 201, "{}", other.text);
+    stage.user_post("/v2.0/ports", body).await.with_status(201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -281,18 +241,24 @@ async fn p07_a_client_without_rights_can_neither_start_nor_see_a_deletion() {
     let (network, _) = network(&stage).await;
     let url = stage.url(GateSource::User, "network");
     let path = format!("{url}/v2.0/networks/{network}?cascade=true");
-    let stranger = stage.send(Method::DELETE, &path, &stage.demo, None).await;
-    assert_eq!(stranger.status, 404, "{}", stranger.text);
+    stage
+        .send(Method::DELETE, &path, &stage.demo, None)
+        .await
+        .with_status(404);
     for token in ["", "no-such-token"] {
-        let nobody = stage.send(Method::DELETE, &path, token, None).await;
-        assert_eq!(nobody.status, 401, "{}", nobody.text);
+        stage
+            .send(Method::DELETE, &path, token, None)
+            .await
+            .with_status(401);
     }
     assert_eq!(stage.phase("network", &network), None);
     stage.faults(failing_port_deletes()).await;
-    let accepted = stage.send(Method::DELETE, &path, &stage.admin, None).await;
-    assert_eq!(accepted.status, 202, "{}", accepted.text);
-    let id = accepted.header("x-gone-deletion");
-    stage.until(id, DeletionState::Running).await;
+    let id = stage
+        .send(Method::DELETE, &path, &stage.admin, None)
+        .await
+        .with_status(202)
+        .deletion();
+    stage.until(&id, DeletionState::Running).await;
     let plain = format!("{url}/v2.0/networks/{network}");
     for (method, token, status) in [
         (Method::GET, stage.demo.as_str(), 404),
@@ -302,7 +268,7 @@ async fn p07_a_client_without_rights_can_neither_start_nor_see_a_deletion() {
     ] {
         let answer = stage.send(method.clone(), &plain, token, None).await;
         assert_eq!(answer.status, status, "{method}: {}", answer.text);
-        assert!(!answer.text.contains(id));
+        assert!(!answer.text.contains(&id));
     }
     let host = stage.origin(GateSource::User, "network");
     let followed = format!("{host}/gone/v1/deletions/{id}");
@@ -311,8 +277,10 @@ async fn p07_a_client_without_rights_can_neither_start_nor_see_a_deletion() {
         ("", 401),
         (stage.admin.as_str(), 200),
     ] {
-        let answer = stage.send(Method::GET, &followed, token, None).await;
-        assert_eq!(answer.status, status, "{}", answer.text);
+        stage
+            .send(Method::GET, &followed, token, None)
+            .await
+            .with_status(status);
     }
 }
 
@@ -324,8 +292,8 @@ async fn n09_a_port_being_deleted_accepts_writes_only_with_a_valid_service_token
     stage.sandbox(Method::PUT, "users", roles).await;
     stage.faults(failing_port_deletes()).await;
     let path = format!("/v2.0/networks/{network}?cascade=true");
-    let id = stage.call_user_gate(Method::DELETE, &path, None).await;
-    let id = id.header("x-gone-deletion").to_owned();
+    let id = stage.user_delete(&path).await;
+    let id = id.deletion();
     stage.until_counts(&id, |counts| counts.blocked == 3).await;
     stage.faults(json!([])).await;
     let url = stage.url(GateSource::User, "network");
@@ -370,10 +338,8 @@ async fn t04_t18_a_trusted_header_can_only_narrow_a_user_to_a_local_site() {
         let (network, _) = network(&stage).await;
         stage.faults(failing_port_deletes()).await;
         let path = format!("/v2.0/networks/{network}");
-        let accepted = stage
-            .call_user_gate(Method::DELETE, &format!("{path}?cascade=true"), None)
-            .await;
-        let id = accepted.header("x-gone-deletion").to_owned();
+        let accepted = stage.user_delete(&format!("{path}?cascade=true")).await;
+        let id = accepted.deletion();
         stage.until(&id, DeletionState::Running).await;
         let url = stage.url(GateSource::User, "network");
         for source in ["local", "LOCAL", "central", "user", ""] {
@@ -399,8 +365,8 @@ async fn network_of_demo(stage: &Stage) -> String {
         let url = format!("{url}{path}");
         let made = stage
             .send(Method::POST, &url, &stage.demo, Some(body))
-            .await;
-        assert_eq!(made.status, 201, "{}", made.text);
+            .await
+            .with_status(201);
         made.json()
     };
     let network = make("/v2.0/networks", json!({"network": {"name": "d"}})).await;
@@ -415,9 +381,7 @@ async fn p07_a_tenant_cascades_only_into_resources_of_its_own_project() {
     let url = stage.url(GateSource::User, "network");
     let (foreign, _) = network(&stage).await;
     let own = network_of_demo(&stage).await;
-    let shown = stage
-        .call_user_gate(Method::GET, &format!("/v2.0/networks/{own}"), None)
-        .await;
+    let shown = stage.user_get(&format!("/v2.0/networks/{own}")).await;
     // The network is shared with this project alone, so its members see it.
     let share = json!({"rbac_policy": {"object_type": "network", "object_id": foreign,
         "action": "access_as_shared", "target_tenant": shown.json()["network"]["project_id"]}});
@@ -443,7 +407,7 @@ async fn p07_a_tenant_cascades_only_into_resources_of_its_own_project() {
     let accepted = stage
         .send(Method::DELETE, &of_foreign, &stage.admin, None)
         .await;
-    let id = accepted.header("x-gone-deletion").to_owned();
+    let id = accepted.deletion();
     stage.until_counts(&id, |counts| counts.blocked > 0).await;
     let again = stage
         .send(Method::DELETE, &of_foreign, &stage.demo, None)
@@ -455,14 +419,18 @@ async fn p07_a_tenant_cascades_only_into_resources_of_its_own_project() {
     stage.sandbox(Method::PUT, "users", role("reader")).await;
     let reader = Stage::token(stage.cloud.url(), "demo").await;
     let plain = format!("{url}/v2.0/networks/{own}?cascade=true");
-    let refused = stage.send(Method::DELETE, &plain, &reader, None).await;
-    assert_eq!(refused.status, 403, "{}", refused.text);
+    stage
+        .send(Method::DELETE, &plain, &reader, None)
+        .await
+        .with_status(403);
     assert_eq!(stage.phase("network", &own), None);
 
     stage.sandbox(Method::PUT, "users", role("member")).await;
     let member = Stage::token(stage.cloud.url(), "demo").await;
-    let accepted = stage.send(Method::DELETE, &plain, &member, None).await;
-    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    let accepted = stage
+        .send(Method::DELETE, &plain, &member, None)
+        .await
+        .with_status(202);
     stage
         .until(accepted.header("x-gone-deletion"), DeletionState::Gone)
         .await;
@@ -477,16 +445,16 @@ async fn p07_a_cascade_is_answered_503_when_the_services_answer_is_truncated() {
         "action": {"truncate": true}}]);
     stage.faults(cut).await;
     let cascade = format!("{url}/v2.0/networks/{own}?cascade=true");
-    let refused = stage
+    stage
         .send(Method::DELETE, &cascade, &stage.demo, None)
-        .await;
-    assert_eq!(refused.status, 503, "{}", refused.text);
+        .await
+        .with_status(503);
     assert_eq!(stage.phase("network", &own), None);
     stage.faults(json!([])).await;
-    let accepted = stage
+    stage
         .send(Method::DELETE, &cascade, &stage.demo, None)
-        .await;
-    assert_eq!(accepted.status, 202, "{}", accepted.text);
+        .await
+        .with_status(202);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -507,8 +475,10 @@ async fn p07_p13_a_refusal_names_blockers_that_the_caller_can_see_and_counts_the
         let id = refused.header("x-gone-deletion");
         let followed = stage.origin(GateSource::User, "network");
         let followed = format!("{followed}/gone/v1/deletions/{id}");
-        let followed = stage.send(Method::GET, &followed, &stage.demo, None).await;
-        assert_eq!(followed.status, 200, "{}", followed.text);
+        let followed = stage
+            .send(Method::GET, &followed, &stage.demo, None)
+            .await
+            .with_status(200);
         [refused.text, followed.text]
     };
     let [answer, followed] = refuses().await;
@@ -555,7 +525,7 @@ async fn p07_a_refusal_names_24_blockers_of_other_projects_and_counts_the_others
     let answer = stage
         .send(Method::DELETE, &cascade, &stage.demo, None)
         .await;
-    let id = answer.header("x-gone-deletion").to_owned();
+    let id = answer.deletion();
     stage.until(&id, DeletionState::Refused).await;
     let address = stage.origin(GateSource::User, "network");
     let address = format!("{address}/gone/v1/deletions/{id}");
@@ -583,7 +553,7 @@ async fn t07_p07_a_deleted_resource_is_shown_whole_to_its_project_until_confirme
     let accepted = stage
         .send(Method::DELETE, &accepted, &stage.admin, None)
         .await;
-    let id = accepted.header("x-gone-deletion").to_owned();
+    let id = accepted.deletion();
     let upstream = format!("{}{path}", stage.upstream("network"));
     let gone = async || {
         let shown = stage.send(Method::GET, &upstream, &stage.admin, None).await;
@@ -603,14 +573,18 @@ async fn t07_p07_a_deleted_resource_is_shown_whole_to_its_project_until_confirme
         let only = json!({"network": {"id": own, "status": "DELETING"}});
         assert_eq!(some.json(), only);
     }
-    let nobody = stage.send(Method::GET, &plain, "", None).await;
-    assert_eq!(nobody.status, 401);
+    stage
+        .send(Method::GET, &plain, "", None)
+        .await
+        .with_status(401);
     // A member of another project could never see the network.
     let elsewhere = json!({"name": "demo", "roles": {"demo": [], "admin": ["member"]}});
     stage.sandbox(Method::PUT, "users", elsewhere).await;
     let other = Stage::token_in(stage.cloud.url(), "demo", "admin").await;
-    let stranger = stage.send(Method::GET, &plain, &other, None).await;
-    assert_eq!(stranger.status, 404, "{}", stranger.text);
+    stage
+        .send(Method::GET, &plain, &other, None)
+        .await
+        .with_status(404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -621,16 +595,14 @@ async fn n07_a_cascade_is_answered_before_slow_planning_ends() {
     let write = stage.tombstones.begin_write(&site());
     let path = format!("/v2.0/networks/{network}?cascade=true");
     let asked = Instant::now();
-    let accepted = stage.call_user_gate(Method::DELETE, &path, None).await;
+    let accepted = stage.user_delete(&path).await;
     let took = asked.elapsed();
     assert_eq!(accepted.status, 202, "{}", accepted.text);
     assert!(took < Duration::from_secs(4), "{took:?}");
     let id = accepted.header("x-gone-deletion");
     assert_eq!(stage.deletion(id).await.state, DeletionState::Planning);
     // N8: a planned deletion may still be refused, so the network is shown as before.
-    let shown = stage
-        .call_user_gate(Method::GET, &format!("/v2.0/networks/{network}"), None)
-        .await;
+    let shown = stage.user_get(&format!("/v2.0/networks/{network}")).await;
     assert_eq!(shown.json()["network"]["status"], "ACTIVE");
     drop(write);
     stage.until(id, DeletionState::Gone).await;
@@ -645,9 +617,9 @@ async fn n07_n08_a_refused_cascade_names_the_blocking_port_and_leaves_the_networ
     let foreign_port = stage.make("network", "/v2.0/ports", body).await;
     let path = format!("/v2.0/networks/{network}");
     let refused = stage
-        .call_user_gate(Method::DELETE, &format!("{path}?cascade=true"), None)
-        .await;
-    assert_eq!(refused.status, 409, "{}", refused.text);
+        .user_delete(&format!("{path}?cascade=true"))
+        .await
+        .with_status(409);
     let error = &refused.json()["NeutronError"];
     assert_eq!(error["type"], "NetworkInUse");
     assert!(
@@ -655,7 +627,7 @@ async fn n07_n08_a_refused_cascade_names_the_blocking_port_and_leaves_the_networ
         "{error}"
     );
     assert_eq!(stage.phase("network", &network), None);
-    let shown = stage.call_user_gate(Method::GET, &path, None).await;
+    let shown = stage.user_get(&path).await;
     assert_eq!(shown.json()["network"]["status"], "ACTIVE");
 }
 
@@ -669,8 +641,7 @@ async fn t23_the_location_of_a_deletion_says_planning_and_then_refused_with_the_
     // Planning waits until this write has ended.
     let write = stage.tombstones.begin_write(&site());
     let path = format!("/v2.0/networks/{network}?cascade=true");
-    let accepted = stage.call_user_gate(Method::DELETE, &path, None).await;
-    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    let accepted = stage.user_delete(&path).await.with_status(202);
     let url = format!(
         "{}{}",
         stage.origin(GateSource::User, "network"),
@@ -698,9 +669,7 @@ async fn t18_an_untrusted_source_header_gives_no_rights() {
     let (network, _) = network(&stage).await;
     stage.faults(failing_port_deletes()).await;
     let path = format!("/v2.0/networks/{network}");
-    let accepted = stage
-        .call_user_gate(Method::DELETE, &format!("{path}?cascade=true"), None)
-        .await;
+    let accepted = stage.user_delete(&format!("{path}?cascade=true")).await;
     stage
         .until(accepted.header("x-gone-deletion"), DeletionState::Running)
         .await;
@@ -723,7 +692,7 @@ async fn t03_t14_planning_lists_nothing_before_the_forwarded_writes_have_ended()
         "action": {"delay_ms": 10_000}}]);
     stage.faults(slow).await;
     let body = json!({"port": {"network_id": network}});
-    let late = stage.call_user_gate(Method::POST, "/v2.0/ports", Some(body));
+    let late = stage.user_post("/v2.0/ports", body);
     let deleted = async {
         let is_sent = async || {
             let calls = stage
@@ -736,9 +705,7 @@ async fn t03_t14_planning_lists_nothing_before_the_forwarded_writes_have_ended()
         };
         until("the service has received the create", is_sent).await;
         let path = format!("/v2.0/networks/{network}?cascade=true");
-        let accepted = stage.call_user_gate(Method::DELETE, &path, None).await;
-        assert_eq!(accepted.status, 202, "{}", accepted.text);
-        let id = accepted.header("x-gone-deletion").to_owned();
+        let id = stage.user_delete(&path).await.with_status(202).deletion();
         assert_eq!(stage.deletion(&id).await.state, DeletionState::Planning);
         id
     };
@@ -768,9 +735,7 @@ async fn t17_a_create_that_is_sent_after_a_deletion_was_accepted_does_not_succee
                 while !over.load(Ordering::SeqCst) {
                     let late = accepted.load(Ordering::SeqCst);
                     let body = json!({"port": {"network_id": network}});
-                    let answer = stage
-                        .call_user_gate(Method::POST, "/v2.0/ports", Some(body))
-                        .await;
+                    let answer = stage.user_post("/v2.0/ports", body).await;
                     match answer.status {
                         201 if late => {
                             panic!("created after the deletion was accepted: {}", answer.text)
@@ -785,7 +750,7 @@ async fn t17_a_create_that_is_sent_after_a_deletion_was_accepted_does_not_succee
         })
         .collect();
     let path = format!("/v2.0/networks/{network}?cascade=true");
-    let answer = stage.call_user_gate(Method::DELETE, &path, None).await;
+    let answer = stage.user_delete(&path).await;
     accepted.store(true, Ordering::SeqCst);
     assert_eq!(answer.status, 202, "{}", answer.text);
     stage

@@ -38,8 +38,10 @@ async fn make_copy(stage: &Stage, region: &str, original: &str) -> String {
     let url = stage.upstream_at(region, "network");
     let tags = Some(json!({"tags": [format!("gone:copy-of={original}")]}));
     let url = format!("{url}{NETWORKS}/{id}/tags");
-    let tagged = stage.send(Method::PUT, &url, &stage.admin, tags).await;
-    assert_eq!(tagged.status, 200, "{}", tagged.text);
+    stage
+        .send(Method::PUT, &url, &stage.admin, tags)
+        .await
+        .with_status(200);
     id
 }
 
@@ -51,8 +53,7 @@ struct CopiedNetwork {
 
 impl CopiedNetwork {
     async fn new(stage: &Stage) -> Self {
-        let web = json!({"network": {"name": "web"}});
-        let original = stage.make("network", NETWORKS, web).await;
+        let original = stage.network("web").await;
         let mut copies = Vec::new();
         for region in LOCALS {
             copies.push((region, make_copy(stage, region, &original).await));
@@ -99,10 +100,7 @@ fn failing_network_deletes(region: &str) -> Value {
 async fn n01_t09_a_plain_delete_deletes_the_copies_too_and_waits_until_all_are_gone() {
     let stage = stage_with_copies().await;
     let web = CopiedNetwork::new(&stage).await;
-    let answer = stage
-        .call_user_gate(Method::DELETE, &web.path(), None)
-        .await;
-    assert_eq!(answer.status, 204, "{}", answer.text);
+    let answer = stage.user_delete(&web.path()).await.with_status(204);
     assert_eq!(web.remaining_regions(&stage).await, BTreeSet::new());
     let id = answer.header("x-gone-deletion");
     let deletion = stage.deletion(id).await;
@@ -110,10 +108,7 @@ async fn n01_t09_a_plain_delete_deletes_the_copies_too_and_waits_until_all_are_g
         (deletion.state, deletion.counts.gone),
         (DeletionState::Gone, 3)
     );
-    let again = stage
-        .call_user_gate(Method::DELETE, &web.path(), None)
-        .await;
-    assert_eq!(again.status, 404, "{}", again.text);
+    stage.user_delete(&web.path()).await.with_status(404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,10 +117,7 @@ async fn n01_n15_a_blocker_at_any_site_refuses_a_plain_delete_and_nothing_is_sen
     let web = CopiedNetwork::new(&stage).await;
     let port = web.add_port_to_copy(&stage, "RegionThree").await;
     let before = web.remaining_regions(&stage).await;
-    let answer = stage
-        .call_user_gate(Method::DELETE, &web.path(), None)
-        .await;
-    assert_eq!(answer.status, 409, "{}", answer.text);
+    let answer = stage.user_delete(&web.path()).await.with_status(409);
     let error = &answer.json()["NeutronError"];
     assert_eq!(error["type"], "NetworkInUse");
     assert!(
@@ -134,13 +126,15 @@ async fn n01_n15_a_blocker_at_any_site_refuses_a_plain_delete_and_nothing_is_sen
     );
     assert_eq!(web.remaining_regions(&stage).await, before);
     assert_eq!(stage.phase("network", &web.original), None);
-    let shown = stage.call_user_gate(Method::GET, &web.path(), None).await;
+    let shown = stage.user_get(&web.path()).await;
     assert_eq!(shown.json()["network"]["status"], "ACTIVE");
     // A client without the right to delete it changes nothing either.
     let url = format!("{}{}", stage.url(GateSource::User, "network"), web.path());
     for (token, status) in [(stage.demo.as_str(), 404), ("", 401)] {
-        let answer = stage.send(Method::DELETE, &url, token, None).await;
-        assert_eq!(answer.status, status, "{}", answer.text);
+        stage
+            .send(Method::DELETE, &url, token, None)
+            .await
+            .with_status(status);
     }
 }
 
@@ -149,11 +143,8 @@ async fn n12_t19_a_delete_blocked_at_one_site_is_answered_with_the_reason_and_co
     let stage = stage_with_copies().await;
     let web = CopiedNetwork::new(&stage).await;
     stage.faults(failing_network_deletes("RegionThree")).await;
-    let answer = stage
-        .call_user_gate(Method::DELETE, &web.path(), None)
-        .await;
-    assert_eq!(answer.status, 409, "{}", answer.text);
-    let id = answer.header("x-gone-deletion").to_owned();
+    let answer = stage.user_delete(&web.path()).await.with_status(409);
+    let id = answer.deletion();
     for part in [id.as_str(), "held by the test"] {
         assert!(answer.text.contains(part), "{}", answer.text);
     }
@@ -163,9 +154,7 @@ async fn n12_t19_a_delete_blocked_at_one_site_is_answered_with_the_reason_and_co
     until("the other region's copy is gone", left).await;
     // Nothing is undone, and the deletion continues: a repeated DELETE retries the blocked step at once.
     stage.faults(json!([])).await;
-    let again = stage
-        .call_user_gate(Method::DELETE, &web.path(), None)
-        .await;
+    let again = stage.user_delete(&web.path()).await;
     assert_eq!(
         (again.status, again.header("x-gone-deletion")),
         (204, id.as_str())
@@ -181,10 +170,7 @@ async fn n16_a_single_503_at_one_local_site_does_not_fail_a_plain_delete() {
     let down = json!([{"match": {"method": "DELETE", "kind": "network", "region": "RegionThree"},
         "times": 1, "action": {"status": 503, "message": "one moment"}}]);
     stage.faults(down).await;
-    let answer = stage
-        .call_user_gate(Method::DELETE, &web.path(), None)
-        .await;
-    assert_eq!(answer.status, 204, "{}", answer.text);
+    stage.user_delete(&web.path()).await.with_status(204);
     assert_eq!(web.remaining_regions(&stage).await, BTreeSet::new());
 }
 
@@ -193,10 +179,7 @@ async fn t05_t12_a_region_that_is_done_gets_no_copy_back_while_another_is_slow()
     let stage = stage_with_copies().await;
     let web = CopiedNetwork::new(&stage).await;
     stage.faults(failing_network_deletes("RegionThree")).await;
-    let answer = stage
-        .call_user_gate(Method::DELETE, &web.path(), None)
-        .await;
-    assert_eq!(answer.status, 409, "{}", answer.text);
+    let answer = stage.user_delete(&web.path()).await.with_status(409);
     let done = async || !web.remaining_regions(&stage).await.contains("RegionTwo");
     until("the second region's copy is gone", done).await;
 
@@ -211,13 +194,13 @@ async fn t05_t12_a_region_that_is_done_gets_no_copy_back_while_another_is_slow()
         if copied {
             stage.faults(json!([])).await;
             let id = answer.header("x-gone-deletion");
-            stage
-                .call_user_gate(Method::DELETE, &web.path(), None)
-                .await;
+            stage.user_delete(&web.path()).await;
             stage.until(id, DeletionState::Gone).await;
         }
-        let shown = stage.send(Method::GET, &read, &stage.admin, None).await;
-        assert_eq!(shown.status, 404, "{}", shown.text);
+        stage
+            .send(Method::GET, &read, &stage.admin, None)
+            .await
+            .with_status(404);
         let listed = stage.send(Method::GET, &list, &stage.admin, None).await;
         assert_eq!(listed.json()["networks"], json!([]));
         // A copy that a client read before the deletion is not created again either.
@@ -240,8 +223,10 @@ async fn t05_t12_a_region_that_is_done_gets_no_copy_back_while_another_is_slow()
     // A network with the same name, but without the tag, is not a copy.
     let other = Some(json!({"network": {"name": "web"}}));
     let url = networks_url(GateSource::Local);
-    let made = stage.send(Method::POST, &url, &stage.admin, other).await;
-    assert_eq!(made.status, 201, "{}", made.text);
+    stage
+        .send(Method::POST, &url, &stage.admin, other)
+        .await
+        .with_status(201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,8 +242,7 @@ async fn n09_a_delete_with_a_service_token_is_forwarded_and_leaves_the_copies() 
             .request(Method::DELETE, &url)
             .header("x-auth-token", &stage.admin)
             .header("x-service-token", service);
-        let answer = stage.send_request(request).await;
-        assert_eq!(answer.status, 204, "{}", answer.text);
+        let answer = stage.send_request(request).await.with_status(204);
         assert_eq!(!answer.header("x-gone-deletion").is_empty(), planned);
         let left = if planned { &[][..] } else { &LOCALS[..] };
         assert_eq!(
@@ -281,16 +265,13 @@ async fn n01_a_plain_delete_that_outlasts_the_wait_is_answered_204_while_it_runs
                      'sandbox', region = 'RegionOne', service = 'network' }\n\
                      [[mapping]]\ncentral = 'sandbox/RegionOne'\nlocals = ['sandbox/RegionTwo']\n";
     let stage = Stage::in_world(world, impatient).await;
-    let web = json!({"network": {"name": "web"}});
-    let original = stage.make("network", NETWORKS, web).await;
+    let original = stage.network("web").await;
     make_copy(&stage, "RegionTwo", &original).await;
     stage.faults(slow).await;
     let path = format!("{NETWORKS}/{original}");
-    let answer = stage.call_user_gate(Method::DELETE, &path, None).await;
-    assert_eq!(answer.status, 204, "{}", answer.text);
-    let id = answer.header("x-gone-deletion");
-    assert_eq!(stage.deletion(id).await.state, DeletionState::Running);
-    let shown = stage.call_user_gate(Method::GET, &path, None).await;
+    let id = stage.user_delete(&path).await.with_status(204).deletion();
+    assert_eq!(stage.deletion(&id).await.state, DeletionState::Running);
+    let shown = stage.user_get(&path).await;
     assert_eq!(shown.json()["network"]["status"], "DELETING");
 }
 
@@ -313,8 +294,10 @@ async fn n01_a_plain_delete_is_refused_as_soon_as_one_blocked_step_on_any_page_d
         let path = stage.path_of("RegionOne", "network");
         let url = format!("http://{}{path}{}", gate.address(), web.path());
         let since = Instant::now();
-        let answer = stage.send(Method::DELETE, &url, &stage.admin, None).await;
-        assert_eq!(answer.status, 409, "{}", answer.text);
+        stage
+            .send(Method::DELETE, &url, &stage.admin, None)
+            .await
+            .with_status(409);
         // The gate waits longer for steps that move.
         assert!(since.elapsed() < Duration::from_secs(40), "{soon} is soon");
     }
@@ -323,30 +306,22 @@ async fn n01_a_plain_delete_is_refused_as_soon_as_one_blocked_step_on_any_page_d
 #[tokio::test(flavor = "multi_thread")]
 async fn i01_i04_a_parked_delete_waits_in_the_retry_queue_and_keeps_the_dependents() {
     let stage = Stage::new().await;
-    let web = json!({"network": {"name": "web"}});
-    let network = stage.make("network", NETWORKS, web).await;
+    let network = stage.network("web").await;
     let port = json!({"port": {"network_id": network}});
     let port = stage.make("network", "/v2.0/ports", port).await;
     let path = format!("{NETWORKS}/{network}");
     let odd = format!("{path}?park=perhaps");
-    assert_eq!(
-        stage
-            .call_user_gate(Method::DELETE, &odd, None)
-            .await
-            .status,
-        400
-    );
+    assert_eq!(stage.user_delete(&odd).await.status, 400);
     let off = format!("{path}?park=false");
-    let refused = stage.call_user_gate(Method::DELETE, &off, None).await;
+    let refused = stage.user_delete(&off).await;
     assert_eq!(
         (refused.status, refused.header("x-gone-deletion")),
         (409, "")
     );
 
     let parked = format!("{path}?park=true");
-    let parked = stage.call_user_gate(Method::DELETE, &parked, None).await;
-    assert_eq!(parked.status, 202, "{}", parked.text);
-    let id = parked.header("x-gone-deletion").to_owned();
+    let parked = stage.user_delete(&parked).await.with_status(202);
+    let id = parked.deletion();
     assert_eq!(
         parked.header("location"),
         format!("/gone/v1/deletions/{id}")
@@ -357,14 +332,13 @@ async fn i01_i04_a_parked_delete_waits_in_the_retry_queue_and_keeps_the_dependen
     // The port blocks the deletion and stays as it is; new ports are refused.
     assert_eq!(stage.phase("port", &port), None);
     let more = Some(json!({"port": {"network_id": network}}));
-    let more = stage
+    stage
         .call_user_gate(Method::POST, "/v2.0/ports", more)
-        .await;
-    assert_eq!(more.status, 409, "{}", more.text);
+        .await
+        .with_status(409);
     let port = format!("/v2.0/ports/{port}");
-    let deleted = stage.call_user_gate(Method::DELETE, &port, None).await;
-    assert_eq!(deleted.status, 204, "{}", deleted.text);
-    let again = stage.call_user_gate(Method::DELETE, &path, None).await;
+    stage.user_delete(&port).await.with_status(204);
+    let again = stage.user_delete(&path).await;
     assert_eq!(
         (again.status, again.header("x-gone-deletion")),
         (204, id.as_str())
@@ -389,8 +363,8 @@ async fn t14_a_create_with_a_deleted_networks_name_is_refused_where_copies_match
         .await;
     let path = format!("{NETWORKS}/{original}");
     stage.faults(failing_network_deletes("RegionOne")).await;
-    let answer = stage.call_user_gate(Method::DELETE, &path, None).await;
-    let id = answer.header("x-gone-deletion").to_owned();
+    let answer = stage.user_delete(&path).await;
+    let id = answer.deletion();
     let made = async |source: GateSource, token: &str, body: Value| {
         let url = format!("{}{NETWORKS}", stage.url_at("RegionTwo", source, "network"));
         stage.send(Method::POST, &url, token, Some(body)).await
@@ -399,7 +373,7 @@ async fn t14_a_create_with_a_deleted_networks_name_is_refused_where_copies_match
     for gone in [false, true] {
         if gone {
             stage.faults(json!([])).await;
-            stage.call_user_gate(Method::DELETE, &path, None).await;
+            stage.user_delete(&path).await;
             stage.until(&id, DeletionState::Gone).await;
         }
         for source in [GateSource::Local, GateSource::Central] {
@@ -432,16 +406,12 @@ async fn t20_a_copy_of_a_part_is_refused_while_its_original_is_deleted_and_after
     let other = json!({"network": {"name": "other"}});
     let other = stage.make_at("RegionTwo", "network", NETWORKS, other).await;
     stage.faults(failing_network_deletes("RegionOne")).await;
-    let answer = stage
-        .call_user_gate(Method::DELETE, &web.path(), None)
-        .await;
-    let id = answer.header("x-gone-deletion").to_owned();
+    let answer = stage.user_delete(&web.path()).await;
+    let id = answer.deletion();
     for gone in [false, true] {
         if gone {
             stage.faults(json!([])).await;
-            stage
-                .call_user_gate(Method::DELETE, &web.path(), None)
-                .await;
+            stage.user_delete(&web.path()).await;
             stage.until(&id, DeletionState::Gone).await;
         }
         for source in [GateSource::Local, GateSource::Central] {

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gone::domain::model::{DeletionState, KindName, Phase};
-use gone::ledger::tombstones::Changed;
+use gone::domain::model::{DeletionState, Phase};
 use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::json;
@@ -13,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::scopes::Keystone;
-use crate::support::{DEADLINE, Stage, site, until};
+use crate::support::{DEADLINE, Stage, until};
 
 /// Number of connections that the gate accepts.
 const CONNECTIONS_MAX: usize = 64;
@@ -121,17 +120,13 @@ async fn p12_a_request_body_that_never_arrives_delays_no_deletion() {
     let stage = Stage::new().await;
     let url = stage.url(GateSource::User, "network");
     let path = url::Url::parse(&url).unwrap().path().to_owned();
-    let body = json!({"network": {"name": "n"}});
-    let network = stage.make("network", "/v2.0/networks", body).await;
+    let network = stage.network("n").await;
     let silent =
         format!("POST {path}/v2.0/networks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{");
     let mut held = TcpStream::connect(address(&stage)).await.unwrap();
     held.write_all(silent.as_bytes()).await.unwrap();
     // When the gate has answered a later request, it has read the head of this one.
-    let other = stage
-        .call_user_gate(Method::GET, "/v2.0/networks", None)
-        .await;
-    assert_eq!(other.status, 200);
+    stage.user_get("/v2.0/networks").await.with_status(200);
     let id = stage.delete("network", &network, Default::default()).await;
     stage.until(&id, DeletionState::Gone).await;
     let mut byte = [0];
@@ -228,12 +223,11 @@ async fn p12_large_lists_share_one_memory_limit() {
     });
     let stage = Stage::new().await;
     // A port is being deleted, so the gate has to parse and rewrite every list of ports.
-    stage.tombstones.apply([Changed {
-        site: site(),
-        kind: KindName::new("port"),
-        id: "00000000-0000-4000-8000-00000000ffff".into(),
-        phase: Some(Phase::Deleting),
-    }]);
+    stage.set_phase(
+        "port",
+        "00000000-0000-4000-8000-00000000ffff",
+        Some(Phase::Deleting),
+    );
     let keystone = Keystone::with_network_service(at).await;
     let auth = format!("{}/v3", keystone.server.uri());
     let gate = stage.gate_with_keystone(&auth, "").await;

@@ -3,9 +3,8 @@
 use std::io::ErrorKind;
 
 use futures_util::StreamExt as _;
-use gone::control::{GateTraffic, Page, Query, query};
-use gone::domain::model::{KindName, Phase};
-use gone::ledger::tombstones::Changed;
+use gone::control::{GateTraffic, query};
+use gone::domain::model::Phase;
 use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::json;
@@ -13,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::scopes::Keystone;
-use crate::support::{Stage, site};
+use crate::support::Stage;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_passes_the_gate_unchanged_in_both_directions() {
@@ -39,13 +38,7 @@ async fn an_image_passes_the_gate_unchanged_in_both_directions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_without_tombstones_are_exactly_those_of_the_service() {
     let stage = Stage::new().await;
-    stage
-        .make(
-            "network",
-            "/v2.0/networks",
-            json!({"network": {"name": "n"}}),
-        )
-        .await;
+    stage.network("n").await;
     let gate = stage.url(GateSource::User, "network");
     let upstream = stage.upstream("network");
     for path in [
@@ -86,9 +79,7 @@ async fn links_to_the_next_page_lead_through_the_gate() {
         stage.make("network", "/v2.0/networks", body).await;
     }
     let gate = stage.url(GateSource::User, "network");
-    let page = stage
-        .call_user_gate(Method::GET, "/v2.0/networks?limit=1", None)
-        .await;
+    let page = stage.user_get("/v2.0/networks?limit=1").await;
     let next = page.json()["networks_links"][0]["href"]
         .as_str()
         .unwrap()
@@ -109,8 +100,7 @@ async fn http_2_and_absolute_request_targets_are_served() {
     let list = client
         .get(format!("{gate}/v2.0/networks?limit=1"))
         .header("x-auth-token", &stage.admin);
-    let page = stage.send_request(list).await;
-    assert_eq!(page.status, 200, "{}", page.text);
+    stage.send_request(list).await.with_status(200);
     let url = url::Url::parse(&gate).unwrap();
     let absolute = format!("GET {gate}/ HTTP/1.1\r\nhost: elsewhere\r\nconnection: close\r\n\r\n");
     let version = send_raw(&stage, &absolute).await;
@@ -232,8 +222,7 @@ async fn a_head_of_100_kb_is_refused_and_one_of_30_kb_passes() {
             .request(Method::GET, &url)
             .header("x-auth-token", &stage.admin)
             .header("x-padding", "a".repeat(length));
-        let answer = stage.send_request(request).await;
-        assert_eq!(answer.status, expected, "{}", answer.text);
+        stage.send_request(request).await.with_status(expected);
     }
 }
 
@@ -241,46 +230,29 @@ async fn a_head_of_100_kb_is_refused_and_one_of_30_kb_passes() {
 async fn each_gate_counts_its_requests_by_outcome() {
     let stage = Stage::new().await;
     let status = async |source: &str| {
-        let Page::Gates(rows) = stage
-            .control
-            .query(Query::Gates(query::Gates {}))
-            .await
-            .unwrap()
-        else {
-            panic!("the answer is not a list of gates");
-        };
+        let rows = stage.control.ask(query::Gates {}).await.unwrap();
         assert_eq!(rows.len(), 15);
         let mut of = rows
             .into_iter()
             .filter(|it| it.service == "network" && it.source == source);
         of.next().unwrap()
     };
-    let network = stage
-        .make(
-            "network",
-            "/v2.0/networks",
-            json!({"network": {"name": "web"}}),
-        )
-        .await;
+    let network = stage.network("web").await;
     let path = format!("/v2.0/networks/{network}");
-    stage.call_user_gate(Method::GET, &path, None).await;
+    stage.user_get(&path).await;
     let failing = json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "type": "Held", "message": "held"}}]);
     stage.faults(failing).await;
     let accepted = stage
-        .call_user_gate(Method::DELETE, &format!("{path}?cascade=true"), None)
-        .await;
-    assert_eq!(accepted.status, 202, "{}", accepted.text);
+        .user_delete(&format!("{path}?cascade=true"))
+        .await
+        .with_status(202);
     stage
         .until_phase("network", &network, Some(Phase::Deleting))
         .await;
-    stage.call_user_gate(Method::GET, &path, None).await;
-    stage
-        .call_user_gate(Method::GET, "/v2.0/networks", None)
-        .await;
+    stage.user_get(&path).await;
+    stage.user_get("/v2.0/networks").await;
     let port = json!({"port": {"network_id": network}});
-    stage
-        .call_user_gate(Method::POST, "/v2.0/ports", Some(port))
-        .await;
+    stage.user_post("/v2.0/ports", port).await;
     let local = (GateSource::Local, "network");
     stage.call(local, Method::GET, &path, None).await;
     stage.call(local, Method::GET, "/v2.0/networks", None).await;
@@ -417,12 +389,7 @@ async fn serve_answer(answer: String) -> String {
 async fn t13_a_list_page_that_cannot_be_parsed_is_answered_502() {
     let stage = Stage::new().await;
     let hidden = "00000000-0000-4000-8000-00000000ffff";
-    stage.tombstones.apply([Changed {
-        site: site(),
-        kind: KindName::new("network"),
-        id: hidden.into(),
-        phase: Some(Phase::Gone),
-    }]);
+    stage.set_phase("network", hidden, Some(Phase::Gone));
     let row = json!({ "id": hidden, "name": "n" });
     for (status, body, shown) in [
         ("200 OK", format!("{{\"networks\": [{row}]}}"), 200),

@@ -1,8 +1,8 @@
 //! Resources that are created again under the natural key of a deleted one: one record, next incarnation (M, I10).
 
 use chrono::{DateTime, Utc};
-use gone::control::{Page, Query, query};
-use gone::domain::model::{DeletionState, KindName, Paged, Phase, PlanOptions, Tombstone};
+use gone::control::query;
+use gone::domain::model::{DeletionState, KindName, Phase, PlanOptions, Tombstone};
 use gone::sandbox::WorldOptions;
 use gone::system::config::GateSource;
 use reqwest::Method;
@@ -31,18 +31,13 @@ async fn add(stage: &Stage, source: GateSource, members: &str) -> Answer {
 
 /// Returns every record of the kind.
 async fn records(stage: &Stage, kind: &str) -> Vec<Tombstone> {
-    let query = Query::Tombstones(query::Tombstones {
+    let tombstones = query::Tombstones {
         site: Some(site()),
         kind: Some(KindName::new(kind)),
-        phases: Vec::new(),
-        id: None,
-        cursor: None,
         limit: 100,
-    });
-    match stage.control.query(query).await.unwrap() {
-        Page::Tombstones(Paged { rows, .. }) => rows,
-        other => panic!("{other:?}"),
-    }
+        ..query::Tombstones::default()
+    };
+    stage.control.ask(tombstones).await.unwrap().rows
 }
 
 /// Returns the kind's record, and asserts that there is no other.
@@ -69,8 +64,10 @@ async fn m01_m02_m03_a_member_that_is_added_again_is_revived_in_the_same_record(
         let gone = only_record(&stage, "image_member").await;
         assert_eq!((gone.phase, gone.incarnation), (Phase::Gone, incarnation));
         assert!(gone.deleted_at.is_some() && gone.gone_at.is_some());
-        let read = stage.call(IMAGE, Method::GET, &member, None).await;
-        assert_eq!(read.status, 404);
+        let read = stage
+            .call(IMAGE, Method::GET, &member, None)
+            .await
+            .with_status(404);
 
         let again = add(&stage, GateSource::User, &members).await;
         assert_eq!(again.status, 200, "{}", again.text);
@@ -106,8 +103,10 @@ async fn i10_a_member_added_again_past_the_gate_is_shown_although_its_record_is_
     delete_until_gone(&stage, "image_member", &format!("{image},{PROJECT}")).await;
     let around = format!("{}{members}", stage.upstream("image"));
     let body = Some(json!({"member": PROJECT}));
-    let made = stage.send(Method::POST, &around, &stage.admin, body).await;
-    assert_eq!(made.status, 200, "{}", made.text);
+    stage
+        .send(Method::POST, &around, &stage.admin, body)
+        .await
+        .with_status(200);
     assert_eq!(only_record(&stage, "image_member").await.phase, Phase::Gone);
     let member = format!("{members}/{PROJECT}");
     for source in SOURCES {
@@ -255,38 +254,24 @@ async fn m06_interfaces_subports_and_routes_are_revived_by_their_natural_keys() 
     let interface = format!("{router},{subnet}");
     // Routes need the interface that they lead through.
     let by_subnet = json!({ "subnet_id": subnet });
-    let made = stage
-        .call_user_gate(Method::PUT, &add_interface, Some(by_subnet.clone()))
-        .await;
-    assert_eq!(made.status, 200, "{}", made.text);
+    stage
+        .user_put(&add_interface, by_subnet.clone())
+        .await
+        .with_status(200);
+    let route_id = format!("{router},192.0.2.0/24,{hop}");
+    let of_router = format!("/v2.0/routers/{router}");
+    let add_routes = format!("{of_router}/add_extraroutes");
+    let subport_id = format!("{trunk},{child}");
+    let add_subports = format!("/v2.0/trunks/{trunk}/add_subports");
     for (kind, id, path, body) in [
-        (
-            "static_route",
-            format!("{router},192.0.2.0/24,{hop}"),
-            format!("/v2.0/routers/{router}/add_extraroutes"),
-            routes.clone(),
-        ),
-        (
-            "static_route",
-            format!("{router},192.0.2.0/24,{hop}"),
-            format!("/v2.0/routers/{router}"),
-            routes,
-        ),
-        (
-            "subport",
-            format!("{trunk},{child}"),
-            format!("/v2.0/trunks/{trunk}/add_subports"),
-            subports,
-        ),
+        ("static_route", &route_id, &add_routes, routes.clone()),
+        ("static_route", &route_id, &of_router, routes),
+        ("subport", &subport_id, &add_subports, subports),
     ] {
-        let create = async || {
-            stage
-                .call_user_gate(Method::PUT, &path, Some(body.clone()))
-                .await
-        };
+        let create = async || stage.user_put(&path, body.clone()).await;
         let first = create().await;
         assert_eq!(first.status, 200, "{kind}: {}", first.text);
-        delete_until_gone(&stage, kind, &id).await;
+        delete_until_gone(&stage, kind, id).await;
         let gone = only_record(&stage, kind).await;
         assert_eq!(gone.phase, Phase::Gone, "{kind}");
         let again = create().await;
@@ -297,7 +282,7 @@ async fn m06_interfaces_subports_and_routes_are_revived_by_their_natural_keys() 
             (Phase::Released, gone.incarnation + 1),
             "{kind}"
         );
-        delete_until_gone(&stage, kind, &id).await;
+        delete_until_gone(&stage, kind, id).await;
     }
     for incarnation in 1..4 {
         delete_until_gone(&stage, "router_interface", &interface).await;
@@ -308,10 +293,7 @@ async fn m06_interfaces_subports_and_routes_are_revived_by_their_natural_keys() 
             2 => json!({"port_id": make("/v2.0/ports", json!({"port": new_port})).await}),
             _ => by_subnet.clone(),
         };
-        let again = stage
-            .call_user_gate(Method::PUT, &add_interface, Some(body))
-            .await;
-        assert_eq!(again.status, 200, "{}", again.text);
+        stage.user_put(&add_interface, body).await.with_status(200);
         let alive = only_record(&stage, "router_interface").await;
         assert_eq!(
             (alive.phase, alive.incarnation),

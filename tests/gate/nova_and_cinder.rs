@@ -17,8 +17,10 @@ const LOCAL_STORAGE: (GateSource, &str) = (GateSource::Local, "volumev3");
 async fn t22_a_gate_refuses_in_the_error_format_of_nova_and_cinder() {
     let stage = Stage::new().await;
     for (gate, path) in [(COMPUTE, "/servers/a%2Fb"), (STORAGE, "/volumes/a%2Fb")] {
-        let answer = stage.call(gate, Method::GET, path, None).await;
-        assert_eq!(answer.status, 400, "{}", answer.text);
+        let answer = stage
+            .call(gate, Method::GET, path, None)
+            .await
+            .with_status(400);
         let body = answer.json();
         assert_eq!(body["badRequest"]["code"], 400, "{body}");
         assert_eq!(body.as_object().unwrap().len(), 1);
@@ -36,10 +38,10 @@ async fn a_microversion_reaches_nova_as_it_was_sent() {
         (Some("compute 2.1"), 202),
         (Some("compute 2.96"), 204),
     ] {
-        let made = stage
+        stage
             .call(COMPUTE, Method::POST, "/os-keypairs", Some(key.clone()))
-            .await;
-        assert_eq!(made.status, 201, "{}", made.text);
+            .await
+            .with_status(201);
         let mut request = stage
             .request(Method::DELETE, &format!("{url}/os-keypairs/k"))
             .header("x-auth-token", &stage.admin);
@@ -98,15 +100,19 @@ async fn n01_t07_a_cascade_deletes_a_volumes_snapshots_first() {
     let stage = Stage::new().await;
     let (volume, snapshot) = volume_with_snapshot(&stage).await;
     let path = format!("/volumes/{volume}");
-    let plain = stage.call(STORAGE, Method::DELETE, &path, None).await;
-    assert_eq!(plain.status, 400, "{}", plain.text);
+    let plain = stage
+        .call(STORAGE, Method::DELETE, &path, None)
+        .await
+        .with_status(400);
     assert!(plain.text.contains("have snapshots"), "{}", plain.text);
 
     stage.faults(failing_snapshot_deletes()).await;
     let cascade = format!("{path}?cascade=True");
-    let accepted = stage.call(STORAGE, Method::DELETE, &cascade, None).await;
-    assert_eq!(accepted.status, 202, "{}", accepted.text);
-    let id = accepted.header("x-gone-deletion").to_owned();
+    let id = stage
+        .call(STORAGE, Method::DELETE, &cascade, None)
+        .await
+        .with_status(202)
+        .deletion();
     stage.until_counts(&id, |counts| counts.blocked == 1).await;
     for path in [path.clone(), format!("/snapshots/{snapshot}")] {
         let shown = stage.call(STORAGE, Method::GET, &path, None).await.json();
@@ -114,8 +120,10 @@ async fn n01_t07_a_cascade_deletes_a_volumes_snapshots_first() {
         assert_eq!(shown["status"], "deleting", "{path}");
     }
     stage.faults(json!([])).await;
-    let again = stage.call(STORAGE, Method::DELETE, &path, None).await;
-    assert_eq!(again.status, 204, "{}", again.text);
+    stage
+        .call(STORAGE, Method::DELETE, &path, None)
+        .await
+        .with_status(204);
     let deletion = stage.until(&id, DeletionState::Gone).await;
     assert_eq!((deletion.counts.gone, deletion.counts.total), (2, 2));
     let after = stage.call(STORAGE, Method::GET, &path, None).await;
@@ -143,8 +151,10 @@ async fn t05_a_local_site_does_not_see_a_volume_being_deleted() {
         assert_eq!(rows, &json!([]), "{list}");
     }
     let path = format!("/volumes/{volume}");
-    let one = stage.call(LOCAL_STORAGE, Method::GET, &path, None).await;
-    assert_eq!(one.status, 404, "{}", one.text);
+    stage
+        .call(LOCAL_STORAGE, Method::GET, &path, None)
+        .await
+        .with_status(404);
 }
 
 /// T17, for the fields in which calls of Nova and Cinder refer to volumes, and in the error format of both.
@@ -154,44 +164,20 @@ async fn t17_a_new_reference_to_a_volume_being_deleted_is_refused() {
     let (volume, snapshot) = volume_being_deleted(&stage).await;
     let source = |field: &str, id: &str| json!({"volume": {"name": "new", "size": 1, field: id}});
     let disk = json!([{"uuid": volume, "source_type": "volume", "destination_type": "volume"}]);
+    let of_volume = json!({"volume_id": volume});
+    let extend = format!("/volumes/{volume}/action");
+    let server = json!({"name": "new", "flavorRef": "1", "block_device_mapping_v2": disk});
+    let attachment = json!({"volumeAttachment": {"volumeId": volume}});
     for (gate, path, body) in [
-        (
-            STORAGE,
-            "/volumes".to_owned(),
-            source("source_volid", &volume),
-        ),
-        (
-            STORAGE,
-            "/volumes".to_owned(),
-            source("snapshot_id", &snapshot),
-        ),
-        (
-            STORAGE,
-            "/snapshots".to_owned(),
-            json!({"snapshot": {"volume_id": volume}}),
-        ),
-        (
-            STORAGE,
-            "/backups".to_owned(),
-            json!({"backup": {"volume_id": volume}}),
-        ),
-        (
-            STORAGE,
-            format!("/volumes/{volume}/action"),
-            json!({"os-extend": {"new_size": 2}}),
-        ),
-        (
-            COMPUTE,
-            "/servers".to_owned(),
-            json!({"server": {"name": "new", "flavorRef": "1", "block_device_mapping_v2": disk}}),
-        ),
-        (
-            COMPUTE,
-            "/servers/0/os-volume_attachments".to_owned(),
-            json!({"volumeAttachment": {"volumeId": volume}}),
-        ),
+        (STORAGE, "/volumes", source("source_volid", &volume)),
+        (STORAGE, "/volumes", source("snapshot_id", &snapshot)),
+        (STORAGE, "/snapshots", json!({"snapshot": of_volume})),
+        (STORAGE, "/backups", json!({"backup": of_volume})),
+        (STORAGE, &extend, json!({"os-extend": {"new_size": 2}})),
+        (COMPUTE, "/servers", json!({"server": server})),
+        (COMPUTE, "/servers/0/os-volume_attachments", attachment),
     ] {
-        let answer = stage.call(gate, Method::POST, &path, Some(body)).await;
+        let answer = stage.call(gate, Method::POST, path, Some(body)).await;
         assert_eq!(answer.status, 409, "{path}: {}", answer.text);
         let refusal = &answer.json()["conflictingRequest"];
         assert_eq!(refusal["code"], 409, "{path}: {}", answer.text);

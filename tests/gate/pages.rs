@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gone::domain::model::{KindName, Phase};
-use gone::ledger::tombstones::Changed;
+use gone::domain::model::Phase;
 use gone::sandbox::WorldOptions;
 use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Stage, site};
+use crate::support::Stage;
 
 /// Follows the links from this page to the last one. Returns the rows of each page.
 async fn pages(stage: &Stage, path: &str) -> Vec<Vec<Value>> {
@@ -45,12 +44,9 @@ async fn networks(stage: &Stage) -> (BTreeSet<String>, BTreeSet<String>) {
         .filter(|(at, _)| at % 3 == 0 || (5..11).contains(at))
         .map(|(_, id)| id.clone())
         .collect();
-    stage.tombstones.apply(hidden.iter().map(|id| Changed {
-        site: site(),
-        kind: KindName::new("network"),
-        id: id.clone(),
-        phase: Some(Phase::Deleting),
-    }));
+    for id in &hidden {
+        stage.set_phase("network", id, Some(Phase::Deleting));
+    }
     (ids, hidden)
 }
 

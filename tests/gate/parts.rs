@@ -1,12 +1,11 @@
 //! Parts are shown, hidden and guarded as their parent is (T20), and lists agree with what they show (T21).
 
-use gone::domain::model::{DeletionState, KindName, Phase};
-use gone::ledger::tombstones::Changed;
+use gone::domain::model::{DeletionState, Phase};
 use gone::system::config::GateSource::{Central, Local, User};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Stage, site, until};
+use crate::support::{Stage, until};
 
 const BALANCERS: &str = "/v2.0/lbaas/loadbalancers";
 
@@ -25,7 +24,7 @@ impl WebNetwork {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let network = text(&made["networks"][0]);
         let path = format!("/v2.0/subnets?network_id={network}");
-        let shown = stage.call_user_gate(Method::GET, &path, None).await.json();
+        let shown = stage.user_get(&path).await.json();
         Self {
             subnet: text(&shown["subnets"][0]["id"]),
             dhcp_port: text(&made["ports"][0]),
@@ -86,15 +85,6 @@ async fn balancer(stage: &Stage, subnet: &str) -> (String, Vec<(&'static str, St
     (balancer, parts)
 }
 
-fn set_phase(stage: &Stage, kind: &str, id: &str, phase: Option<Phase>) {
-    stage.tombstones.apply([Changed {
-        site: site(),
-        kind: KindName::new(kind),
-        id: id.to_owned(),
-        phase,
-    }]);
-}
-
 /// Returns how a resource is shown to each source: `404`, `deleting` or `pass`. Asserts that lists, with all fields or
 /// with few, show the same as a read by id.
 async fn states_by_source(
@@ -147,10 +137,10 @@ async fn t20_a_part_is_shown_and_hidden_as_its_parent_is() {
     let group = json!({"security_group": {"name": "g"}});
     let group = stage.make("network", "/v2.0/security-groups", group).await;
     let path = format!("/v2.0/security-group-rules?security_group_id={group}");
-    let rules = stage.call_user_gate(Method::GET, &path, None).await.json();
+    let rules = stage.user_get(&path).await.json();
     let rule = rules["security_group_rules"][0]["id"].as_str().unwrap();
     let path = format!("/v2.0/ports?device_id=lb-{balancer}");
-    let ports = stage.call_user_gate(Method::GET, &path, None).await.json();
+    let ports = stage.user_get(&path).await.json();
     let vip = ports["ports"][0]["id"].as_str().unwrap();
 
     let neutron = ("status", "DELETING");
@@ -159,21 +149,10 @@ async fn t20_a_part_is_shown_and_hidden_as_its_parent_is() {
         .iter()
         .map(|(list, id)| (format!("/v2.0/lbaas/{list}"), id.as_str()))
         .collect();
+    let network = ("network", &web.network);
     let mut cases = vec![
-        (
-            "network",
-            ("network", &web.network),
-            "/v2.0/subnets",
-            web.subnet.as_str(),
-            neutron,
-        ),
-        (
-            "network",
-            ("network", &web.network),
-            "/v2.0/ports",
-            web.dhcp_port.as_str(),
-            neutron,
-        ),
+        ("network", network, "/v2.0/subnets", &*web.subnet, neutron),
+        ("network", network, "/v2.0/ports", &*web.dhcp_port, neutron),
         (
             "network",
             ("security_group", &group),
@@ -190,13 +169,8 @@ async fn t20_a_part_is_shown_and_hidden_as_its_parent_is() {
         ),
     ];
     for (list, id) in &of_balancer {
-        cases.push((
-            "load-balancer",
-            ("load_balancer", &balancer),
-            list,
-            id,
-            octavia,
-        ));
+        let whole = ("load_balancer", &balancer);
+        cases.push(("load-balancer", whole, list, id, octavia));
     }
     for (service, (kind, whole), list, id, state) in cases {
         for (phase, expected) in [
@@ -206,16 +180,16 @@ async fn t20_a_part_is_shown_and_hidden_as_its_parent_is() {
             // After a purge, the resources that remain must stay reachable.
             (Some(Phase::Purged), ["pass", "pass", "pass"]),
         ] {
-            set_phase(&stage, kind, whole, phase);
+            stage.set_phase(kind, whole, phase);
             let found = states_by_source(&stage, service, (list, id), state).await;
             assert_eq!(found, expected, "{list} of a {kind} in {phase:?}");
         }
-        set_phase(&stage, kind, whole, None);
+        stage.set_phase(kind, whole, None);
     }
     // The members of a pool are a part of a part.
     let pool = &parts[1].1;
     let members = format!("/v2.0/lbaas/pools/{pool}/members");
-    set_phase(&stage, "load_balancer", &balancer, Some(Phase::Deleting));
+    stage.set_phase("load_balancer", &balancer, Some(Phase::Deleting));
     for (source, status) in [(Local, 404), (User, 200), (Central, 200)] {
         let at = (source, "load-balancer");
         let answer = stage.call(at, Method::GET, &members, None).await;
@@ -226,8 +200,7 @@ async fn t20_a_part_is_shown_and_hidden_as_its_parent_is() {
 /// Calls that refer to a part of the network: one for each field in which a call can.
 async fn references(stage: &Stage, web: &WebNetwork) -> Vec<(&'static str, Method, String, Value)> {
     let router = router(stage).await;
-    let other = json!({"network": {"name": "other"}});
-    let other = stage.make("network", "/v2.0/networks", other).await;
+    let other = stage.network("other").await;
     let port = json!({"port": {"network_id": other}});
     let port = stage.make("network", "/v2.0/ports", port).await;
     let trunk = json!({"trunk": {"port_id": port}});
@@ -238,8 +211,9 @@ async fn references(stage: &Stage, web: &WebNetwork) -> Vec<(&'static str, Metho
         server_port,
         ..
     } = web;
-    let network = "network";
-    let balancing = "load-balancer";
+    let put = |path: &str, body: Value| ("network", Method::PUT, path.to_owned(), body);
+    let post = |path: &str, body: Value| ("network", Method::POST, path.to_owned(), body);
+    let balance = |body: Value| ("load-balancer", Method::POST, BALANCERS.to_owned(), body);
     let at = |path: &str, id: &str, rest: &str| format!("/v2.0/{path}/{id}{rest}");
     let subport = json!({"sub_ports": [{"port_id": server_port, "segmentation_type": "vlan", "segmentation_id": 7}]});
     let vip = |field: &str, id: &str| json!({"loadbalancer": {"name": "b", field: id}});
@@ -249,92 +223,43 @@ async fn references(stage: &Stage, web: &WebNetwork) -> Vec<(&'static str, Metho
         {"protocol": "HTTP", "lb_algorithm": "ROUND_ROBIN", "members": [
             {"address": "10.0.0.9", "protocol_port": 80, "subnet_id": subnet}]}]}});
     vec![
-        (
-            network,
-            Method::PUT,
-            at("subnets", subnet, ""),
-            json!({"subnet": {"name": "x"}}),
-        ),
-        (
-            network,
-            Method::PUT,
-            at("subnets", subnet, "/tags"),
-            json!({"tags": ["x"]}),
-        ),
-        (
-            network,
-            Method::PUT,
-            at("ports", dhcp_port, ""),
+        put(&at("subnets", subnet, ""), json!({"subnet": {"name": "x"}})),
+        put(&at("subnets", subnet, "/tags"), json!({"tags": ["x"]})),
+        put(&at("ports", dhcp_port, ""), json!({"port": {"name": "x"}})),
+        put(
+            &at("ports", server_port, ""),
             json!({"port": {"name": "x"}}),
         ),
-        (
-            network,
-            Method::PUT,
-            at("ports", server_port, ""),
-            json!({"port": {"name": "x"}}),
-        ),
-        (
-            network,
-            Method::PUT,
-            at("routers", &router, "/add_router_interface"),
+        put(
+            &at("routers", &router, "/add_router_interface"),
             json!({"subnet_id": subnet}),
         ),
-        (
-            network,
-            Method::PUT,
-            at("routers", &router, "/add_router_interface"),
+        put(
+            &at("routers", &router, "/add_router_interface"),
             json!({"port_id": server_port}),
         ),
-        (
-            network,
-            Method::PUT,
-            at("trunks", &trunk, "/add_subports"),
-            subport,
-        ),
-        (
-            network,
-            Method::POST,
-            "/v2.0/trunks".into(),
-            json!({"trunk": {"port_id": server_port}}),
-        ),
-        (
-            network,
-            Method::POST,
-            "/v2.0/floatingips".into(),
+        put(&at("trunks", &trunk, "/add_subports"), subport),
+        post("/v2.0/trunks", json!({"trunk": {"port_id": server_port}})),
+        post(
+            "/v2.0/floatingips",
             json!({"floatingip": {"floating_network_id": other, "port_id": server_port}}),
         ),
-        (
-            network,
-            Method::POST,
-            "/v2.0/ports".into(),
+        post(
+            "/v2.0/ports",
             json!({"port": {"network_id": other, "fixed_ips": [{"subnet_id": subnet}]}}),
         ),
-        (
-            network,
-            Method::POST,
-            "/v2.0/local_ips".into(),
+        post(
+            "/v2.0/local_ips",
             json!({"local_ip": {"local_port_id": server_port}}),
         ),
-        (
-            network,
-            Method::POST,
-            at("local_ips", &trunk, "/port_associations"),
+        post(
+            &at("local_ips", &trunk, "/port_associations"),
             json!({"port_association": {"fixed_port_id": server_port}}),
         ),
-        (
-            balancing,
-            Method::POST,
-            BALANCERS.into(),
-            vip("vip_subnet_id", subnet),
-        ),
-        (
-            balancing,
-            Method::POST,
-            BALANCERS.into(),
-            vip("vip_port_id", server_port),
-        ),
-        (balancing, Method::POST, BALANCERS.into(), second),
-        (balancing, Method::POST, BALANCERS.into(), tree),
+        balance(vip("vip_subnet_id", subnet)),
+        balance(vip("vip_port_id", server_port)),
+        balance(second),
+        balance(tree),
     ]
 }
 
@@ -344,7 +269,7 @@ async fn t20_a_reference_to_a_part_at_any_depth_is_refused_in_every_service() {
     let web = WebNetwork::new(&stage).await;
     let references = references(&stage, &web).await;
     for phase in [Phase::Checking, Phase::Deleting] {
-        set_phase(&stage, "network", &web.network, Some(phase));
+        stage.set_phase("network", &web.network, Some(phase));
         for (service, method, path, body) in &references {
             for source in [User, Local, Central] {
                 let at = (source, *service);
@@ -365,26 +290,29 @@ async fn t20_a_reference_to_a_part_at_any_depth_is_refused_in_every_service() {
             }
         }
         let subnet = format!("/v2.0/subnets/{}", web.subnet);
-        let user = stage.call_user_gate(Method::DELETE, &subnet, None).await;
-        assert_eq!(user.status, 409, "{}", user.text);
+        stage.user_delete(&subnet).await.with_status(409);
         if phase == Phase::Deleting {
             let at = (Local, "network");
-            let local = stage.call(at, Method::DELETE, &subnet, None).await;
-            assert_eq!(local.status, 404, "{}", local.text);
+            stage
+                .call(at, Method::DELETE, &subnet, None)
+                .await
+                .with_status(404);
         }
     }
-    set_phase(&stage, "network", &web.network, None);
+    stage.set_phase("network", &web.network, None);
     let (service, method, path, body) = &references[0];
     let at = (User, *service);
-    let free = stage
+    stage
         .call(at, method.clone(), path, Some(body.clone()))
-        .await;
-    assert_eq!(free.status, 200, "{}", free.text);
+        .await
+        .with_status(200);
     // Without a token, the gate reads no parent and answers 401.
-    set_phase(&stage, "network", &web.network, Some(Phase::Deleting));
+    stage.set_phase("network", &web.network, Some(Phase::Deleting));
     let url = format!("{}{path}", stage.url(User, "network"));
-    let nobody = stage.send(Method::PUT, &url, "", Some(body.clone())).await;
-    assert_eq!(nobody.status, 401, "{}", nobody.text);
+    stage
+        .send(Method::PUT, &url, "", Some(body.clone()))
+        .await
+        .with_status(401);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -393,24 +321,28 @@ async fn t20_b5_a_load_balancer_cannot_use_a_security_group_being_deleted() {
     let web = WebNetwork::new(&stage).await;
     let group = json!({"security_group": {"name": "g"}});
     let group = stage.make("network", "/v2.0/security-groups", group).await;
-    set_phase(&stage, "security_group", &group, Some(Phase::Deleting));
+    stage.set_phase("security_group", &group, Some(Phase::Deleting));
     let body = json!({"loadbalancer": {"vip_subnet_id": web.subnet, "vip_sg_ids": [group]}});
     let at = (User, "load-balancer");
-    let answer = stage.call(at, Method::POST, BALANCERS, Some(body)).await;
-    assert_eq!(answer.status, 409, "{}", answer.text);
+    stage
+        .call(at, Method::POST, BALANCERS, Some(body))
+        .await
+        .with_status(409);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn t20_a_reference_whose_parent_cannot_be_read_is_answered_503() {
     let stage = Stage::new().await;
     let web = WebNetwork::new(&stage).await;
-    set_phase(&stage, "network", &web.network, Some(Phase::Deleting));
+    stage.set_phase("network", &web.network, Some(Phase::Deleting));
     let down = json!([{"match": {"method": "GET", "kind": "subnet"}, "action": {"status": 500}}]);
     stage.faults(down).await;
     let body = json!({"loadbalancer": {"name": "b", "vip_subnet_id": web.subnet}});
     let at = (User, "load-balancer");
-    let answer = stage.call(at, Method::POST, BALANCERS, Some(body)).await;
-    assert_eq!(answer.status, 503, "{}", answer.text);
+    stage
+        .call(at, Method::POST, BALANCERS, Some(body))
+        .await
+        .with_status(503);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -420,13 +352,13 @@ async fn t20_a_parked_deletion_guards_its_parts_and_lets_them_be_detached() {
     let attached_router = router(&stage).await;
     let attach = format!("/v2.0/routers/{attached_router}/add_router_interface");
     let body = Some(json!({"subnet_id": web.subnet}));
-    let attached = stage.call_user_gate(Method::PUT, &attach, body).await;
-    assert_eq!(attached.status, 200, "{}", attached.text);
+    stage
+        .call_user_gate(Method::PUT, &attach, body)
+        .await
+        .with_status(200);
     let references = references(&stage, &web).await;
     let parked = format!("{}?park=true", web.path());
-    let parked = stage.call_user_gate(Method::DELETE, &parked, None).await;
-    assert_eq!(parked.status, 202, "{}", parked.text);
-    let id = parked.header("x-gone-deletion").to_owned();
+    let id = stage.user_delete(&parked).await.with_status(202).deletion();
     for (service, method, path, body) in references {
         let answer = stage.call((User, service), method, &path, Some(body)).await;
         assert_eq!(answer.status, 409, "{path}: {}", answer.text);
@@ -435,11 +367,12 @@ async fn t20_a_parked_deletion_guards_its_parts_and_lets_them_be_detached() {
     // The blockers may be removed: the deletion waits for that.
     let detach = format!("/v2.0/routers/{attached_router}/remove_router_interface");
     let body = Some(json!({"subnet_id": web.subnet}));
-    let detached = stage.call_user_gate(Method::PUT, &detach, body).await;
-    assert_eq!(detached.status, 200, "{}", detached.text);
+    stage
+        .call_user_gate(Method::PUT, &detach, body)
+        .await
+        .with_status(200);
     let port = format!("/v2.0/ports/{}", web.server_port);
-    let removed = stage.call_user_gate(Method::DELETE, &port, None).await;
-    assert_eq!(removed.status, 204, "{}", removed.text);
+    stage.user_delete(&port).await.with_status(204);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -450,8 +383,8 @@ async fn t20_a_port_created_by_the_cloud_after_planning_is_hidden_too() {
         "action": {"status": 409, "type": "PortInUse", "message": "held by the test"}}]);
     stage.faults(failing).await;
     let path = format!("{}?cascade=true", web.path());
-    let accepted = stage.call_user_gate(Method::DELETE, &path, None).await;
-    let id = accepted.header("x-gone-deletion").to_owned();
+    let accepted = stage.user_delete(&path).await;
+    let id = accepted.deletion();
     stage.until_counts(&id, |counts| counts.blocked > 0).await;
     let port = json!({"port": {"network_id": web.network, "device_owner": "network:dhcp",
         "device_id": "reserved_dhcp_port"}});
@@ -465,9 +398,7 @@ async fn t20_a_port_created_by_the_cloud_after_planning_is_hidden_too() {
     .await;
     assert_eq!(found, ["404", "deleting", "pass"]);
     stage.faults(json!([])).await;
-    stage
-        .call_user_gate(Method::DELETE, &web.path(), None)
-        .await;
+    stage.user_delete(&web.path()).await;
     stage.until(&id, DeletionState::Gone).await;
 }
 
@@ -496,36 +427,28 @@ async fn t21_a_filter_by_state_finds_the_resources_shown_with_that_state_in_ever
     let kept = stage
         .make("image", "/v2/images", json!({"name": "k"}))
         .await;
-    set_phase(&stage, "network", &web.network, Some(Phase::Deleting));
-    set_phase(&stage, "load_balancer", &going, Some(Phase::Deleting));
-    set_phase(&stage, "image", &image, Some(Phase::Deleting));
-    for (service, list, field, deleting, active, gone, there) in [
+    stage.set_phase("network", &web.network, Some(Phase::Deleting));
+    stage.set_phase("load_balancer", &going, Some(Phase::Deleting));
+    stage.set_phase("image", &image, Some(Phase::Deleting));
+    let networks = (&web.network, &other.network);
+    for (service, list, [field, deleting, active], (gone, there)) in [
         (
             "network",
             "/v2.0/networks",
-            "status",
-            "DELETING",
-            "ACTIVE",
-            &web.network,
-            &other.network,
+            ["status", "DELETING", "ACTIVE"],
+            networks,
         ),
         (
             "load-balancer",
             BALANCERS,
-            "provisioning_status",
-            "PENDING_DELETE",
-            "ACTIVE",
-            &going,
-            &stays,
+            ["provisioning_status", "PENDING_DELETE", "ACTIVE"],
+            (&going, &stays),
         ),
         (
             "image",
             "/v2/images",
-            "status",
-            "pending_delete",
-            "queued",
-            &image,
-            &kept,
+            ["status", "pending_delete", "queued"],
+            (&image, &kept),
         ),
     ] {
         let user = (User, service);

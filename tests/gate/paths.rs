@@ -3,7 +3,7 @@
 use gone::domain::model::KindName;
 use gone::frontends::gate::body::{parse, referred};
 use gone::frontends::gate::route::{Ambiguous, Named, PathTarget, Routes};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn named(kind: &str, id: &str) -> Named {
     Named {
@@ -46,113 +46,74 @@ fn t11_each_path_of_each_service_names_its_resource() {
         kind: KindName::new("image_member"),
         parent: Some(named("image", "i")),
     };
-    for (routes, path, expected) in [
+    let elsewhere = || Ok(PathTarget::Elsewhere);
+    let check = |routes: &Routes, root: &str, rows: &[(&str, Result<PathTarget, Ambiguous>)]| {
+        for (path, expected) in rows {
+            let path = format!("{root}{path}");
+            assert_eq!(routes.target_of(&path), *expected, "{path}");
+        }
+    };
+    let network_rows = [
+        ("/v2.0/networks", collection("network")),
+        ("/v2.0/networks/", collection("network")),
+        ("/v2.0/networks/n", resource("network", "n")),
+        ("/v2.0/networks/n/tags", below("network", "n")),
+        ("/v2.0/routers/r/add_router_interface", below("router", "r")),
+        ("/v2.0/qos/policies/q", resource("qos_policy", "q")),
         (
-            &network,
-            "/RegionOne/network/v2.0/networks",
-            collection("network"),
-        ),
-        (
-            &network,
-            "/RegionOne/network/v2.0/networks/",
-            collection("network"),
-        ),
-        (
-            &network,
-            "/RegionOne/network/v2.0/networks/n",
-            resource("network", "n"),
-        ),
-        (
-            &network,
-            "/RegionOne/network/v2.0/networks/n/tags",
-            below("network", "n"),
-        ),
-        (
-            &network,
-            "/RegionOne/network/v2.0/routers/r/add_router_interface",
-            below("router", "r"),
-        ),
-        (
-            &network,
-            "/RegionOne/network/v2.0/qos/policies/q",
-            resource("qos_policy", "q"),
-        ),
-        (
-            &network,
-            "/RegionOne/network/v2.0/qos/policies/q/bandwidth_limit_rules/b",
+            "/v2.0/qos/policies/q/bandwidth_limit_rules/b",
             below("qos_policy", "q"),
         ),
+        ("/v2.0/agents", elsewhere()),
+        ("/", elsewhere()),
+    ];
+    check(&network, "/RegionOne/network", &network_rows);
+    let rootless_rows = [("/v2.0/networks/n", elsewhere()), ("/", elsewhere())];
+    check(&network, "", &rootless_rows);
+    let image_rows = [
+        ("/v2/images/i", resource("image", "i")),
+        ("/v2/images/i/file", below("image", "i")),
+        ("/v2/images/i/members", Ok(members)),
+        ("/v2/images/i/members/p", Ok(member)),
+    ];
+    check(&image, "", &image_rows);
+    let balancer_rows = [
         (
-            &network,
-            "/RegionOne/network/v2.0/agents",
-            Ok(PathTarget::Elsewhere),
-        ),
-        (&network, "/v2.0/networks/n", Ok(PathTarget::Elsewhere)),
-        (&network, "/RegionOne/network/", Ok(PathTarget::Elsewhere)),
-        (&network, "/", Ok(PathTarget::Elsewhere)),
-        (&image, "/v2/images/i", resource("image", "i")),
-        (&image, "/v2/images/i/file", below("image", "i")),
-        (&image, "/v2/images/i/members", Ok(members)),
-        (&image, "/v2/images/i/members/p", Ok(member)),
-        (
-            &balancer,
             "/v2.0/lbaas/loadbalancers/b",
             resource("load_balancer", "b"),
         ),
+        ("/v2/lbaas/loadbalancers/b", resource("load_balancer", "b")),
+        ("/v2.0/lbaas/pools/p/members", below("pool", "p")),
+    ];
+    check(&balancer, "", &balancer_rows);
+    let compute_rows = [
+        ("/v2.1/servers", collection("server")),
+        ("/v2.1/servers/detail", collection("server")),
+        ("/v2.1/servers/s", resource("server", "s")),
+        ("/v2/0af-1/servers/s", resource("server", "s")),
+        ("/v2.1/servers/s/action", below("server", "s")),
         (
-            &balancer,
-            "/v2/lbaas/loadbalancers/b",
-            resource("load_balancer", "b"),
-        ),
-        (&balancer, "/v2.0/lbaas/pools/p/members", below("pool", "p")),
-        (&compute, "/compute/v2.1/servers", collection("server")),
-        (
-            &compute,
-            "/compute/v2.1/servers/detail",
-            collection("server"),
-        ),
-        (&compute, "/compute/v2.1/servers/s", resource("server", "s")),
-        (
-            &compute,
-            "/compute/v2/0af-1/servers/s",
-            resource("server", "s"),
-        ),
-        (
-            &compute,
-            "/compute/v2.1/servers/s/action",
-            below("server", "s"),
-        ),
-        (
-            &compute,
-            "/compute/v2.1/0af-1/os-server-groups/g",
+            "/v2.1/0af-1/os-server-groups/g",
             resource("server_group", "g"),
         ),
+        ("/v2.1/flavors/f", elsewhere()),
+        ("/v2.1/demo/servers/s", elsewhere()),
+    ];
+    check(&compute, "/compute", &compute_rows);
+    let storage_rows = [
+        ("/v3/0af1/volumes/detail", collection("volume")),
+        ("/v3/volumes/v", resource("volume", "v")),
+        ("/v3/volumes/v/metadata", below("volume", "v")),
         (
-            &compute,
-            "/compute/v2.1/flavors/f",
-            Ok(PathTarget::Elsewhere),
-        ),
-        (
-            &compute,
-            "/compute/v2.1/demo/servers/s",
-            Ok(PathTarget::Elsewhere),
-        ),
-        (&storage, "/v3/0af1/volumes/detail", collection("volume")),
-        (&storage, "/v3/volumes/v", resource("volume", "v")),
-        (&storage, "/v3/volumes/v/metadata", below("volume", "v")),
-        (
-            &storage,
             "/v3/0af1/volume-transfers/detail",
             collection("volume_transfer"),
         ),
         (
-            &storage,
             "/v3/volume-transfers/t/accept",
             below("volume_transfer", "t"),
         ),
-    ] {
-        assert_eq!(routes.target_of(path), expected, "{path}");
-    }
+    ];
+    check(&storage, "", &storage_rows);
 }
 
 #[test]
@@ -181,25 +142,29 @@ fn t22_an_id_a_collection_and_an_action_have_one_spelling() {
     let network = routes("network", "/RegionOne/network");
     let image = routes("image", "");
     let balancer = routes("load-balancer", "");
-    for (routes, collection, action) in [
+    for (routes, root, collection, action) in [
         (
             &network,
-            "/RegionOne/network/v2.0/networks",
-            "/RegionOne/network/v2.0/routers/r/add_router_interface",
+            "/RegionOne/network",
+            "/v2.0/networks",
+            "/v2.0/routers/r/add_router_interface",
         ),
         (
             &network,
-            "/RegionOne/network/v2.0/qos/policies",
-            "/RegionOne/network/v2.0/trunks/t/add_subports",
+            "/RegionOne/network",
+            "/v2.0/qos/policies",
+            "/v2.0/trunks/t/add_subports",
         ),
-        (&image, "/v2/images", "/v2/images/i/members"),
+        (&image, "", "/v2/images", "/v2/images/i/members"),
         (
             &balancer,
+            "",
             "/v2.0/lbaas/loadbalancers",
             "/v2/lbaas/pools/p/members/m",
         ),
     ] {
-        assert!(routes.target_of(collection).is_ok() && routes.target_of(action).is_ok());
+        let (collection, action) = (format!("{root}{collection}"), format!("{root}{action}"));
+        assert!(routes.target_of(&collection).is_ok() && routes.target_of(&action).is_ok());
         for suffix in [
             ".json", ".JSON", ".Json", "%2ejson", ".xml", ".txt", "%20", "%C3%A1", "A", "%61",
         ] {
@@ -278,35 +243,38 @@ fn t17_references_are_found_in_a_body_at_any_depth() {
     );
     let bulk = json!({"ports": [{"network_id": "A"}, port["port"]]});
     assert!(found(bulk).contains(&named("network", "A")));
-    for (body, names) in [
-        (json!({"subnet_id": "S"}), named("subnet", "S")),
-        (json!({"sub_ports": [{"port_id": "P"}]}), named("port", "P")),
+    for (body, kind, id) in [
+        (json!({"subnet_id": "S"}), "subnet", "S"),
+        (json!({"sub_ports": [{"port_id": "P"}]}), "port", "P"),
         (
             json!({"router": {"external_gateway_info": {"network_id": "N"}}}),
-            named("network", "N"),
+            "network",
+            "N",
         ),
         (
             json!({"floatingip": {"floating_network_id": "N"}}),
-            named("network", "N"),
+            "network",
+            "N",
         ),
-        (json!({"floatingip": {"port_id": "P"}}), named("port", "P")),
+        (json!({"floatingip": {"port_id": "P"}}), "port", "P"),
         (
             json!({"security_group_rule": {"remote_group_id": "G"}}),
-            named("security_group", "G"),
+            "security_group",
+            "G",
         ),
         (
             json!({"rbac_policy": {"object_id": "Q", "object_type": "qos_policy"}}),
-            named("qos_policy", "Q"),
+            "qos_policy",
+            "Q",
         ),
         (
             json!({"loadbalancer": {"vip_subnet_id": "S", "listeners": [{"default_pool_id": "P"}]}}),
-            named("pool", "P"),
+            "pool",
+            "P",
         ),
-        (
-            json!({"loadbalancer": {"vip_port_id": "P"}}),
-            named("port", "P"),
-        ),
+        (json!({"loadbalancer": {"vip_port_id": "P"}}), "port", "P"),
     ] {
+        let names = named(kind, id);
         assert!(
             found(body.clone()).contains(&names),
             "{body} names {names:?}"
@@ -359,108 +327,56 @@ fn json_with_a_duplicate_key_is_rejected() {
 fn m06_the_natural_keys_that_a_call_creates_are_read_from_its_path_and_body() {
     let network = routes("network", "/RegionOne/network");
     let image = routes("image", "");
-    let edge = "/RegionOne/network/v2.0/routers/r/add_router_interface";
-    let extra = "/RegionOne/network/v2.0/routers/r/add_extraroutes";
-    let router = "/RegionOne/network/v2.0/routers/r";
-    let trunk = "/RegionOne/network/v2.0/trunks/t/add_subports";
+    let check = |routes: &Routes, method: &str, path: &str, body: Value, expected: &[&str]| {
+        let creates = routes.creates(&method.parse().unwrap(), path);
+        let found = creates.iter().flat_map(|it| it.named(&body));
+        let found: Vec<String> = found.map(|it| format!("{} {}", it.kind, it.id)).collect();
+        assert_eq!(found, expected, "{method} {path} {body}");
+    };
+    let members = "/v2/images/i/members";
+    let member = || json!({"member": "p"});
+    check(&image, "POST", members, member(), &["image_member i,p"]);
+    check(&image, "POST", members, json!({"member": null}), &[]);
+    check(&image, "GET", members, member(), &[]);
+    check(&image, "POST", "/v2/images/i/members/p", member(), &[]);
+    check(
+        &image,
+        "POST",
+        "/v2/images/i/actions/deactivate",
+        json!(null),
+        &[],
+    );
+    let put = |path: &str, body: Value, expected: &[&str]| {
+        check(
+            &network,
+            "PUT",
+            &format!("/RegionOne/network/v2.0{path}"),
+            body,
+            expected,
+        );
+    };
+    let edge = "/routers/r/add_router_interface";
+    put(edge, json!({"subnet_id": "s"}), &["router_interface r,s"]);
+    put(edge, json!({"port_id": "p"}), &[]);
     let two = json!({"router": {"routes": [
         {"destination": "10.0.0.0/8", "nexthop": "1.1.1.1"},
         {"destination": "10.0.0.0/8"},
         {"destination": "::/0", "nexthop": "fe80::1"},
     ]}});
-    for (routes, method, path, body, expected) in [
-        (
-            &image,
-            "POST",
-            "/v2/images/i/members",
-            json!({"member": "p"}),
-            vec![("image_member", "i,p")],
-        ),
-        (
-            &image,
-            "POST",
-            "/v2/images/i/members",
-            json!({"member": null}),
-            vec![],
-        ),
-        (
-            &image,
-            "GET",
-            "/v2/images/i/members",
-            json!({"member": "p"}),
-            vec![],
-        ),
-        (
-            &image,
-            "POST",
-            "/v2/images/i/members/p",
-            json!({"member": "p"}),
-            vec![],
-        ),
-        (
-            &image,
-            "POST",
-            "/v2/images/i/actions/deactivate",
-            json!(null),
-            vec![],
-        ),
-        (
-            &network,
-            "PUT",
-            edge,
-            json!({"subnet_id": "s"}),
-            vec![("router_interface", "r,s")],
-        ),
-        (&network, "PUT", edge, json!({"port_id": "p"}), vec![]),
-        (
-            &network,
-            "PUT",
-            extra,
-            two.clone(),
-            vec![
-                ("static_route", "r,10.0.0.0/8,1.1.1.1"),
-                ("static_route", "r,::/0,fe80::1"),
-            ],
-        ),
-        (
-            &network,
-            "PUT",
-            router,
-            two,
-            vec![
-                ("static_route", "r,10.0.0.0/8,1.1.1.1"),
-                ("static_route", "r,::/0,fe80::1"),
-            ],
-        ),
-        (
-            &network,
-            "PUT",
-            router,
-            json!({"router": {"routes": null}}),
-            vec![],
-        ),
-        (
-            &network,
-            "PUT",
-            trunk,
-            json!({"sub_ports": [{"port_id": "a"}, {"port_id": "b"}]}),
-            vec![("subport", "t,a"), ("subport", "t,b")],
-        ),
-        (
-            &network,
-            "POST",
-            "/RegionOne/network/v2.0/ports",
-            json!({"port": {"network_id": "n"}}),
-            vec![],
-        ),
-    ] {
-        let method = method.parse().unwrap();
-        let creates = routes.creates(&method, path);
-        let found: Vec<Named> = creates.iter().flat_map(|it| it.named(&body)).collect();
-        let expected: Vec<Named> = expected
-            .into_iter()
-            .map(|(kind, id)| named(kind, id))
-            .collect();
-        assert_eq!(found, expected, "{method} {path} {body}");
+    for path in ["/routers/r/add_extraroutes", "/routers/r"] {
+        let routes = [
+            "static_route r,10.0.0.0/8,1.1.1.1",
+            "static_route r,::/0,fe80::1",
+        ];
+        put(path, two.clone(), &routes);
     }
+    put("/routers/r", json!({"router": {"routes": null}}), &[]);
+    let subports = json!({"sub_ports": [{"port_id": "a"}, {"port_id": "b"}]});
+    put(
+        "/trunks/t/add_subports",
+        subports,
+        &["subport t,a", "subport t,b"],
+    );
+    let port = json!({"port": {"network_id": "n"}});
+    check(&network, "POST", "/RegionOne/network/v2.0/ports", port, &[]);
 }

@@ -1,6 +1,6 @@
 //! Rights end where they were given (P13): a token's roles count only within the token's scope.
 
-use gone::control::{Page, Query, query};
+use gone::control::query;
 use gone::domain::model::DeletionState;
 use gone::system::config::GateSource;
 use reqwest::Method;
@@ -96,8 +96,7 @@ async fn p13_an_admin_of_another_scope_has_no_admin_rights_at_a_gate() {
         (json!({}), "admin", false),
     ] {
         let stage = Stage::new().await;
-        let network = json!({"network": {"name": "n"}});
-        let network = stage.make("network", "/v2.0/networks", network).await;
+        let network = stage.network("n").await;
         let failing =
             json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "message": "held"}}]);
         stage.faults(failing).await;
@@ -126,8 +125,7 @@ async fn p13_an_admin_of_another_scope_has_no_admin_rights_at_a_gate() {
         let again = stage.send(Method::DELETE, &url, &stage.admin, None).await;
         let expected = if is_admin { 204 } else { 403 };
         assert_eq!(again.status, expected, "{scope} {role}: {}", again.text);
-        let foreign = json!({"network": {"name": "m"}});
-        let foreign = stage.make("network", "/v2.0/networks", foreign).await;
+        let foreign = stage.network("m").await;
         let url = format!("{origin}{root}/v2.0/networks/{foreign}?cascade=true");
         let cascade = stage.send(Method::DELETE, &url, &stage.admin, None).await;
         match is_admin {
@@ -148,23 +146,13 @@ async fn p13_an_admin_of_another_scope_has_no_admin_rights_at_a_gate() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p13_a_deletion_and_its_audit_row_record_the_clients_address() {
     let stage = Stage::new().await;
-    let network = json!({"network": {"name": "n"}});
-    let network = stage.make("network", "/v2.0/networks", network).await;
+    let network = stage.network("n").await;
     let path = format!("/v2.0/networks/{network}?cascade=true");
-    let accepted = stage.call_user_gate(Method::DELETE, &path, None).await;
-    assert_eq!(accepted.status, 202, "{}", accepted.text);
-    let id = accepted.header("x-gone-deletion");
-    let deletion = stage.until(id, DeletionState::Gone).await;
+    let id = stage.user_delete(&path).await.with_status(202).deletion();
+    let deletion = stage.until(&id, DeletionState::Gone).await;
     let name = deletion.requested_by.name;
     assert!(name.ends_with(" from 127.0.0.1"), "{name}");
-    let rows = match stage
-        .control
-        .query(Query::Audit(query::Audit { after: 0 }))
-        .await
-    {
-        Ok(Page::Audit(rows)) => rows,
-        other => panic!("{other:?}"),
-    };
+    let rows = stage.control.ask(query::Audit { after: 0 }).await.unwrap();
     let deleted = rows.iter().find(|row| row["action"] == "delete").unwrap();
     assert_eq!(deleted["actor"]["name"], name, "{deleted}");
 }
@@ -184,8 +172,10 @@ async fn p12_an_unknown_token_costs_keystone_one_call() {
         .await;
     let url = format!("http://{}/gone/v1/deletions/x", gate.address());
     // Until Keystone has answered, several requests may ask it at once. After that, none does.
-    let first = stage.send(Method::GET, &url, "unknown", None).await;
-    assert_eq!(first.status, 401, "{}", first.text);
+    stage
+        .send(Method::GET, &url, "unknown", None)
+        .await
+        .with_status(401);
     let requests = (0..50).map(|_| stage.send(Method::GET, &url, "unknown", None));
     for answer in futures_util::future::join_all(requests).await {
         assert_eq!(answer.status, 401, "{}", answer.text);

@@ -21,15 +21,13 @@ async fn client_calls(stage: &Stage) -> usize {
 /// Starts the deletion of one resource of each service, and makes the services refuse the deletes. Returns service,
 /// kind, list and id of each.
 async fn deleting(stage: &Stage) -> Vec<(&'static str, &'static str, &'static str, String)> {
-    let network = json!({"network": {"name": "n"}});
-    let network = stage.make("network", "/v2.0/networks", network).await;
+    let network = stage.network("n").await;
     let subnet = json!({"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24"}});
     let subnet = stage.make("network", "/v2.0/subnets", subnet).await;
     let balancer = json!({"loadbalancer": {"name": "b", "vip_subnet_id": subnet}});
     let balancers = "/v2.0/lbaas/loadbalancers";
     let balancer = stage.make("load-balancer", balancers, balancer).await;
-    let other = json!({"network": {"name": "other"}});
-    let other = stage.make("network", "/v2.0/networks", other).await;
+    let other = stage.network("other").await;
     let image = json!({"name": "i"});
     let image = stage.make("image", "/v2/images", image).await;
     let failing =
@@ -121,16 +119,13 @@ async fn t22_a_method_that_a_service_lacks_is_refused_before_anything_is_forward
 async fn t22_a_name_in_place_of_an_id_is_answered_400_so_that_clients_filter_by_name() {
     // openstacksdk asks by id first, and by name if the answer to that is 400, 403 or 404.
     let stage = Stage::new().await;
-    let named = json!({"network": {"name": "My Net"}});
-    let id = stage.make("network", "/v2.0/networks", named).await;
+    let id = stage.network("My Net").await;
     let by_id = stage
-        .call_user_gate(Method::GET, "/v2.0/networks/My%20Net", None)
-        .await;
-    assert_eq!(by_id.status, 400, "{}", by_id.text);
+        .user_get("/v2.0/networks/My%20Net")
+        .await
+        .with_status(400);
     assert_eq!(by_id.json()["NeutronError"]["type"], "HTTPBadRequest");
-    let by_name = stage
-        .call_user_gate(Method::GET, "/v2.0/networks?name=My%20Net", None)
-        .await;
+    let by_name = stage.user_get("/v2.0/networks?name=My%20Net").await;
     let ids: Vec<Value> = vec![by_name.json()["networks"][0]["id"].clone()];
     assert_eq!(ids, [json!(id)]);
 }

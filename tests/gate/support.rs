@@ -9,8 +9,8 @@ use gone::cloud::openstack::{self, CloudsConfig, Environment, HttpTransport, Ses
 use gone::cloud::{Cloud as _, OpenStack};
 use gone::control::traffic::Counters;
 use gone::control::{
-    Accepted, Command, Control, ControlError, Envelope, NamedOptions, Page, Query, Receipt,
-    SiteSpec, Snapshot, TargetSpec, query,
+    Command, Control, ControlError, Envelope, NamedOptions, Page, Query, Receipt, SiteSpec,
+    Snapshot, TargetSpec, query,
 };
 use gone::domain::kinds::Kinds;
 use gone::domain::model::{
@@ -19,7 +19,7 @@ use gone::domain::model::{
 use gone::engine::{Engine, EngineParts};
 use gone::frontends::gate::{self, Budget, GateHandle, KeyLocks, Threads};
 use gone::ledger::sqlite::{Options, SqliteLedger};
-use gone::ledger::tombstones::Tombstones;
+use gone::ledger::tombstones::{Changed, Tombstones};
 use gone::sandbox::{self, ServeOptions, ServerHandle, WorldOptions};
 use gone::system::clock::Clock;
 use gone::system::config::{GateSettings, GateSource, Settings, parse};
@@ -80,6 +80,18 @@ pub struct Answer {
 impl Answer {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    /// Asserts the status.
+    #[track_caller]
+    pub fn with_status(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text);
+        self
+    }
+
+    /// Returns the id of the deletion that the answer names, or an empty text.
+    pub fn deletion(&self) -> String {
+        self.header("x-gone-deletion").to_owned()
     }
 
     pub fn header(&self, name: &str) -> &str {
@@ -292,6 +304,22 @@ impl Stage {
         self.send(method, &url, &self.admin, body).await
     }
 
+    pub async fn user_get(&self, path: &str) -> Answer {
+        self.call_user_gate(Method::GET, path, None).await
+    }
+
+    pub async fn user_delete(&self, path: &str) -> Answer {
+        self.call_user_gate(Method::DELETE, path, None).await
+    }
+
+    pub async fn user_post(&self, path: &str, body: Value) -> Answer {
+        self.call_user_gate(Method::POST, path, Some(body)).await
+    }
+
+    pub async fn user_put(&self, path: &str, body: Value) -> Answer {
+        self.call_user_gate(Method::PUT, path, Some(body)).await
+    }
+
     /// Sends a call with the admin's token through the user gate of the network service.
     pub async fn call_user_gate(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
         self.call((GateSource::User, "network"), method, path, body)
@@ -345,6 +373,12 @@ impl Stage {
         self.make_at("RegionOne", service, path, body).await
     }
 
+    /// Creates a network of this name at the service itself. Returns its id.
+    pub async fn network(&self, name: &str) -> String {
+        let body = json!({"network": {"name": name}});
+        self.make("network", "/v2.0/networks", body).await
+    }
+
     pub async fn make_at(&self, region: &str, service: &str, path: &str, body: Value) -> String {
         let url = format!("{}{path}", self.upstream_at(region, service));
         let answer = self.send(Method::POST, &url, &self.admin, Some(body)).await;
@@ -381,18 +415,13 @@ impl Stage {
             options,
             named: NamedOptions::default(),
         };
-        match self.submit(command).await {
-            Receipt::Accepted(Accepted { deletion_id, .. }) => deletion_id,
-            other => panic!("{other:?}"),
-        }
+        let receipt = self.submit(command).await;
+        receipt.into_accepted().unwrap().deletion_id
     }
 
     pub async fn deletion(&self, id: &str) -> Deletion {
-        let query = Query::Deletion(query::Deletion { id: id.to_owned() });
-        match self.control.query(query).await.unwrap() {
-            Page::Deletion(row) => *row,
-            other => panic!("{other:?}"),
-        }
+        let id = id.to_owned();
+        *self.control.ask(query::Deletion { id }).await.unwrap()
     }
 
     pub async fn until(&self, id: &str, state: DeletionState) -> Deletion {
@@ -412,6 +441,16 @@ impl Stage {
 
     pub fn phase(&self, kind: &str, id: &str) -> Option<Phase> {
         self.tombstones.phase(&site(), &KindName::new(kind), id)
+    }
+
+    /// Sets the phase in the gates' copy of the tombstones, as a commit of the ledger does.
+    pub fn set_phase(&self, kind: &str, id: &str, phase: Option<Phase>) {
+        self.tombstones.apply([Changed {
+            site: site(),
+            kind: KindName::new(kind),
+            id: id.to_owned(),
+            phase,
+        }]);
     }
 
     pub async fn until_phase(&self, kind: &str, id: &str, phase: Option<Phase>) {
