@@ -44,65 +44,35 @@ async fn a_query_that_the_engine_rejects_is_400() {
     );
 }
 
+/// A route, a body, and the words of the answer.
+const INVALID_BODIES: &str = r#"
+deletions | {"targets": ["a/b"], "cascad": true} | cascad | did you mean "cascade"?
+deletions | {"targets": ["a/b"], "on_failure": "stopp"} | "on_failure" | did you mean "stop"?
+deletions | {"targets": [{"kind": "network", "nam": "x"}]} | targets[0] | did you mean "name"?
+deletions | {"targets": [{"kind": "network"}]} | targets[0] | neither id nor name
+deletions | {"targets": ["network/a", "network"]} | targets[1] | KIND/ID-or-NAME
+deletions | {"targets": [7]} | targets[0] | KIND/ID-or-NAME
+deletions | {"targets": []} | targets | is empty
+deletions | {} | "targets" or "plan_hash"
+deletions | {"targets": ["a/b"], "plan_hash": "abc"} | not both
+plans | {"cascade": true} | targets
+plans | {"targets": ["a/b"], "drift": "no"} | drift
+deletions/d1/retry | {"raison": "x"} | did you mean "reason"?
+"#;
+
 #[tokio::test]
 async fn an_invalid_body_is_400_and_names_the_wrong_field() {
     let bench = Bench::new().await;
     let deletions = "/api/v1/deletions";
-    for (path, body, says) in [
-        (
-            deletions,
-            json!({"targets": ["a/b"], "cascad": true}),
-            &["cascad", "did you mean \"cascade\"?"][..],
-        ),
-        (
-            deletions,
-            json!({"targets": ["a/b"], "on_failure": "stopp"}),
-            &["\"on_failure\"", "did you mean \"stop\"?"],
-        ),
-        (
-            deletions,
-            json!({"targets": [{"kind": "network", "nam": "x"}]}),
-            &["targets[0]", "did you mean \"name\"?"],
-        ),
-        (
-            deletions,
-            json!({"targets": [{"kind": "network"}]}),
-            &["targets[0]", "neither id nor name"],
-        ),
-        (
-            deletions,
-            json!({"targets": ["network/a", "network"]}),
-            &["targets[1]", "KIND/ID-or-NAME"],
-        ),
-        (
-            deletions,
-            json!({"targets": [7]}),
-            &["targets[0]", "KIND/ID-or-NAME"],
-        ),
-        (deletions, json!({"targets": []}), &["targets", "is empty"]),
-        (deletions, json!({}), &["\"targets\" or \"plan_hash\""]),
-        (
-            deletions,
-            json!({"targets": ["a/b"], "plan_hash": "abc"}),
-            &["not both"],
-        ),
-        ("/api/v1/plans", json!({"cascade": true}), &["targets"]),
-        (
-            "/api/v1/plans",
-            json!({"targets": ["a/b"], "drift": "no"}),
-            &["drift"],
-        ),
-        (
-            "/api/v1/deletions/d1/retry",
-            json!({"raison": "x"}),
-            &["did you mean \"reason\"?"],
-        ),
-    ] {
-        let (status, problem) = bench.post(path, body.clone()).await;
-        assert_eq!(status, 400, "{body}: {problem}");
+    for row in INVALID_BODIES.trim().lines() {
+        let mut cells = row.split(" | ");
+        let path = format!("/api/v1/{}", cells.next().unwrap());
+        let body: Value = serde_json::from_str(cells.next().unwrap()).unwrap();
+        let (status, problem) = bench.post(&path, body).await;
+        assert_eq!(status, 400, "{row}: {problem}");
         let detail = problem["detail"].as_str().unwrap();
-        for part in says {
-            assert!(detail.contains(part), "{body}: {detail}");
+        for part in cells {
+            assert!(detail.contains(part), "{row}: {detail}");
         }
     }
     for text in ["", "{", "[]", "{\"targets\": [\"a/b\"]} trailing"] {
