@@ -1,47 +1,35 @@
 //! Serializes creates under one natural key, across all gates (M5, M6).
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use crate::domain::model::ResourceKey;
 
 /// The natural keys under which creates run, shared by all gates of an engine.
 #[derive(Debug, Default)]
-pub struct KeyLocks {
-    taken: Mutex<HashSet<ResourceKey>>,
-    ended: Notify,
-}
+pub struct KeyLocks(watch::Sender<HashSet<ResourceKey>>);
 
 impl KeyLocks {
-    /// Waits until no other create uses any of these keys, and locks them.
+    /// Waits until no other create uses any of these keys, and locks them: all or none, so that no two creates wait for
+    /// each other.
     pub(super) async fn take(self: &Arc<Self>, keys: BTreeSet<ResourceKey>) -> KeyLock {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            // From here on no release is missed.
-            ended.as_mut().enable();
-            if self.take_all(&keys) {
-                let of = self.clone();
-                return KeyLock { of, keys };
+        // From here on no release is missed.
+        let mut changes = self.0.subscribe();
+        let lock = |taken: &mut HashSet<ResourceKey>| {
+            if keys.iter().any(|key| taken.contains(key)) {
+                return false;
             }
-            ended.await;
+            taken.extend(keys.iter().cloned());
+            true
+        };
+        while !keys.is_empty() && !self.0.send_if_modified(lock) {
+            // Fails only if `self`, which sends the changes, is dropped.
+            let _ = changes.changed().await;
         }
-    }
-
-    /// Takes all keys or none, so that no two creates wait for each other.
-    fn take_all(&self, keys: &BTreeSet<ResourceKey>) -> bool {
-        let mut taken = self.taken();
-        if keys.iter().any(|key| taken.contains(key)) {
-            return false;
-        }
-        taken.extend(keys.iter().cloned());
-        true
-    }
-
-    fn taken(&self) -> MutexGuard<'_, HashSet<ResourceKey>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        let of = self.clone();
+        KeyLock { of, keys }
     }
 }
 
@@ -54,11 +42,9 @@ pub(super) struct KeyLock {
 
 impl Drop for KeyLock {
     fn drop(&mut self) {
-        let mut taken = self.of.taken();
-        for key in &self.keys {
-            taken.remove(key);
+        if !self.keys.is_empty() {
+            let unlock = |taken: &mut HashSet<_>| taken.retain(|key| !self.keys.contains(key));
+            self.of.0.send_modify(unlock);
         }
-        drop(taken);
-        self.of.ended.notify_waiters();
     }
 }
