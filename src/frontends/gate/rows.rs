@@ -16,7 +16,7 @@ use super::threads::Yielder;
 pub(super) fn split(text: &Bytes, items: &str) -> Option<(Map<String, Value>, Vec<Bytes>)> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let page = PageOf { text, items };
-    let (page, rows) = page.deserialize(&mut deserializer).ok()?;
+    let (page, rows) = (&mut deserializer).deserialize_map(page).ok()?;
     deserializer.end().ok()?;
     Some((page, rows?))
 }
@@ -57,24 +57,15 @@ struct PageOf<'a> {
     items: &'a str,
 }
 
-type Split = (Map<String, Value>, Option<Vec<Bytes>>);
-
-impl<'de> DeserializeSeed<'de> for PageOf<'_> {
-    type Value = Split;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Split, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
 impl<'de> Visitor<'de> for PageOf<'_> {
-    type Value = Split;
+    /// The fields, and the rows if there are any.
+    type Value = (Map<String, Value>, Option<Vec<Bytes>>);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a page with \"{}\"", self.items)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Split, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let (mut page, mut rows) = (Map::new(), None);
         while let Some(key) = entries.next_key::<String>()? {
             if key != self.items {
@@ -84,16 +75,14 @@ impl<'de> Visitor<'de> for PageOf<'_> {
             if rows.is_some() {
                 return Err(A::Error::custom("the page has its rows twice"));
             }
-            rows = Some(entries.next_value_seed(Rows { text: self.text })?);
+            rows = Some(entries.next_value_seed(Rows(self.text))?);
             page.insert(key, Value::Null);
         }
         Ok((page, rows))
     }
 }
 
-struct Rows<'a> {
-    text: &'a Bytes,
-}
+struct Rows<'a>(&'a Bytes);
 
 impl<'de> DeserializeSeed<'de> for Rows<'_> {
     type Value = Vec<Bytes>;
@@ -113,7 +102,7 @@ impl<'de> Visitor<'de> for Rows<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<Bytes>, A::Error> {
         let (mut rows, mut yielder) = (Vec::new(), Yielder::new());
         while let Some(row) = elements.next_element::<&RawValue>()? {
-            rows.push(self.text.slice_ref(row.get().as_bytes()));
+            rows.push(self.0.slice_ref(row.get().as_bytes()));
             yielder.after_row();
         }
         Ok(rows)
