@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use http::request;
@@ -26,15 +26,17 @@ const CACHED_TOKENS_MAX: usize = 10_000;
 const UNKNOWN_FOR: TimeDelta = TimeDelta::seconds(3);
 /// Maximum number of concurrent calls to Keystone: invalid tokens must not flood it.
 const ASKED_MAX: usize = 16;
+const NOT_ASKED: &str =
+    "Keystone cannot be asked whose token this is; send the request again later";
 
-/// Answers by the token's hash, and until when they are valid.
-type Known<T> = HashMap<[u8; 32], (T, DateTime<Utc>)>;
+/// Answers by the token's hash, and until when they are valid; None: Keystone does not know the token.
+type Answers = Mutex<HashMap<[u8; 32], (Option<TokenDescription>, DateTime<Utc>)>>;
 
 /// Keystone's recent answers about tokens.
 pub(super) struct TokenCache {
-    known: Mutex<Known<TokenDescription>>,
-    /// Tokens that Keystone does not know. Kept apart, so that strangers cannot evict known ones.
-    unknown: Mutex<Known<()>>,
+    known: Answers,
+    /// Kept apart, so that strangers cannot evict known tokens.
+    unknown: Answers,
     asking: Semaphore,
 }
 
@@ -49,42 +51,28 @@ impl Default for TokenCache {
 }
 
 impl TokenCache {
-    /// Returns the cached answer; `Some(None)`: Keystone does not know the token.
     fn find(&self, hash: &[u8; 32], now: DateTime<Utc>) -> Option<Option<TokenDescription>> {
-        if let Some(described) = find(&self.known, hash, now) {
-            return Some(Some(described));
+        [&self.known, &self.unknown]
+            .into_iter()
+            .find_map(|answers| {
+                let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+                let (described, until) = answers.get(hash)?;
+                (now < *until).then(|| described.clone())
+            })
+    }
+
+    fn keep(&self, hash: [u8; 32], described: Option<TokenDescription>, now: DateTime<Utc>) {
+        let (answers, until) = match &described {
+            Some(described) => (&self.known, described.expires_at.min(now + VOUCHED_FOR)),
+            None => (&self.unknown, now + UNKNOWN_FOR),
+        };
+        let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= CACHED_TOKENS_MAX {
+            answers.retain(|_, (_, until)| now < *until);
         }
-        find(&self.unknown, hash, now).map(|()| None)
-    }
-
-    fn keep(&self, hash: [u8; 32], described: Option<&TokenDescription>, now: DateTime<Utc>) {
-        match described {
-            Some(described) => {
-                let until = described.expires_at.min(now + VOUCHED_FOR);
-                keep(&self.known, hash, (described.clone(), until), now);
-            }
-            None => keep(&self.unknown, hash, ((), now + UNKNOWN_FOR), now),
+        if answers.len() < CACHED_TOKENS_MAX {
+            answers.insert(hash, (described, until));
         }
-    }
-}
-
-fn lock<T>(known: &Mutex<Known<T>>) -> MutexGuard<'_, Known<T>> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn find<T: Clone>(known: &Mutex<Known<T>>, hash: &[u8; 32], now: DateTime<Utc>) -> Option<T> {
-    let known = lock(known);
-    let (said, until) = known.get(hash)?;
-    (now < *until).then(|| said.clone())
-}
-
-fn keep<T>(known: &Mutex<Known<T>>, hash: [u8; 32], said: (T, DateTime<Utc>), now: DateTime<Utc>) {
-    let mut known = lock(known);
-    if known.len() >= CACHED_TOKENS_MAX {
-        known.retain(|_, (_, until)| now < *until);
-    }
-    if known.len() < CACHED_TOKENS_MAX {
-        known.insert(hash, said);
     }
 }
 
@@ -136,17 +124,15 @@ impl Gate {
         if !has_role(&described.identity, &self.settings.admin_roles) {
             return Ok(false);
         }
+        let domain = &described.identity.domain;
         match described.scope {
             TokenScope::System => Ok(true),
             TokenScope::Domain | TokenScope::Unscoped => Ok(false),
+            TokenScope::Project if self.settings.admin_domains.contains(domain) => Ok(true),
             TokenScope::Project => {
-                let domain = &described.identity.domain;
-                if self.settings.admin_domains.contains(domain) {
-                    return Ok(true);
-                }
                 let own = self.session.identity().await.map_err(|error| {
                     tracing::warn!(gate = %self.address, %error, "the engine's own login fails");
-                    Refusal::unavailable("Keystone cannot be asked whose token this is; send the request again later")
+                    Refusal::unavailable(NOT_ASKED)
                 })?;
                 Ok(own.domain == *domain)
             }
@@ -163,11 +149,7 @@ impl Gate {
 
     /// Whether the request has a service's token: a service acts on its own resources.
     pub(super) async fn is_service(&self, head: &request::Parts) -> Result<bool> {
-        let token = text_of(head, "x-service-token");
-        if token.is_empty() {
-            return Ok(false);
-        }
-        let described = self.described(token).await?;
+        let described = self.described(text_of(head, "x-service-token")).await?;
         let roles = described.map(|it| it.identity.roles).unwrap_or_default();
         Ok(roles.iter().any(|role| role == "service"))
     }
@@ -187,17 +169,12 @@ impl Gate {
         if let Some(said) = self.tokens.find(&hash, now) {
             return Ok(said);
         }
-        let asked = self
-            .session
-            .describe_token(&SecretString::from(token))
-            .await;
-        let described = asked.map_err(|error| {
+        let token = SecretString::from(token);
+        let described = self.session.describe_token(&token).await.map_err(|error| {
             tracing::warn!(gate = %self.address, %error, "Keystone does not vouch for tokens now");
-            Refusal::unavailable(
-                "Keystone cannot be asked whose token this is; send the request again later",
-            )
+            Refusal::unavailable(NOT_ASKED)
         })?;
-        self.tokens.keep(hash, described.as_ref(), now);
+        self.tokens.keep(hash, described.clone(), now);
         Ok(described.filter(|described| now < described.expires_at))
     }
 
