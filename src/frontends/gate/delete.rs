@@ -8,7 +8,7 @@ use crate::cloud::openstack::RestCalls;
 use crate::system::listener::Arriving;
 use chrono::TimeDelta;
 use futures_util::TryStreamExt as _;
-use http::{HeaderValue, StatusCode, Uri, header, request};
+use http::{HeaderValue, StatusCode, Uri, header};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -21,7 +21,7 @@ use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::rights::Caller;
 use super::route::{Named, PathTarget};
 use super::rules::{Operation, RequestSource, Ruling};
-use super::{Call, Gate, Response};
+use super::{Call, Gate, Head, Response};
 use crate::control::traffic::Treatment;
 use crate::control::{Command, Envelope, Receipt, Snapshot, query};
 use crate::domain::kinds::Kind;
@@ -35,12 +35,7 @@ const CHECK_MAX: Duration = Duration::from_millis(800);
 const SHOWN_MAX: Duration = Duration::from_millis(150);
 
 impl Gate {
-    pub(super) async fn delete(
-        &self,
-        call: Call,
-        body: Arriving,
-        target: PathTarget,
-    ) -> Result<Response> {
+    pub(super) async fn delete(&self, call: Call, body: Arriving, target: PathTarget) -> Result {
         let PathTarget::Resource { named, .. } = &target else {
             // A path below a resource, or an edge: an update of that resource.
             return self.write(call, body, target).await;
@@ -72,7 +67,7 @@ impl Gate {
     }
 
     /// Handles a DELETE that no tombstone decides.
-    async fn delete_now(&self, call: Call, body: Arriving, named: &Named) -> Result<Response> {
+    async fn delete_now(&self, call: Call, body: Arriving, named: &Named) -> Result {
         let Call { mut head, asker } = call;
         let Some(kind) = self.kinds.get(&named.kind) else {
             return self.pass(head, streamed(body)).await;
@@ -117,7 +112,7 @@ impl Gate {
     }
 
     /// Returns the caller and the deletion in progress, if the caller may delete the resource.
-    async fn known_to(&self, head: &request::Parts, named: &Named) -> Result<(Caller, String)> {
+    async fn known_to(&self, head: &Head, named: &Named) -> Result<(Caller, String)> {
         let caller = self.caller(head).await?;
         let row = self.row_for(head, named).await?;
         let kind = self.kinds.get(&named.kind);
@@ -148,7 +143,7 @@ impl Gate {
     /// project unless the caller is an admin.
     async fn begin(
         &self,
-        head: &request::Parts,
+        head: &Head,
         named: &Named,
         options: PlanOptions,
     ) -> Result<(Caller, String)> {
@@ -180,13 +175,7 @@ impl Gate {
     }
 
     /// Answers 202, or the refusal if it comes soon enough (N7).
-    async fn checked(
-        &self,
-        caller: &Caller,
-        head: &request::Parts,
-        named: &Named,
-        id: String,
-    ) -> Result<Response> {
+    async fn checked(&self, caller: &Caller, head: &Head, named: &Named, id: String) -> Result {
         let mut followed = self.followed(&id, CHECK_MAX);
         let deletion = loop {
             let (deletion, left) = followed.next().await?;
@@ -205,12 +194,7 @@ impl Gate {
     /// Handles a plain DELETE of a resource that may have copies, which are deleted too, or that is to be deleted
     /// once nothing blocks it (`park`). Until a call is sent, the gate refuses as the cloud would; after that,
     /// nothing is undone.
-    async fn delete_everywhere(
-        &self,
-        head: &request::Parts,
-        named: &Named,
-        options: PlanOptions,
-    ) -> Result<Response> {
+    async fn delete_everywhere(&self, head: &Head, named: &Named, options: PlanOptions) -> Result {
         let (caller, id) = self.begin(head, named, options).await?;
         let mut followed = self.followed(&id, self.settings.plain_wait);
         let deletion = loop {
@@ -286,7 +270,7 @@ impl Gate {
     async fn refused_by_plan(
         &self,
         caller: &Caller,
-        head: &request::Parts,
+        head: &Head,
         named: &Named,
         deletion: Deletion,
     ) -> Refusal {

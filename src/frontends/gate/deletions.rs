@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use http::{StatusCode, request};
+use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -16,7 +16,7 @@ use super::pass::Whole;
 use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::rights::Caller;
 use super::route::Named;
-use super::{Gate, Response};
+use super::{Gate, Head};
 use crate::control::query;
 use crate::domain::model::{
     Actor, Deletion, Origin, Plan, Refusal as PlanRefusal, RefusalRule, Site, Target,
@@ -37,7 +37,7 @@ const ASKED_FOR: Duration = Duration::from_secs(5);
 impl Gate {
     /// Answers with a deletion or its report. Unless the caller is an admin of this cloud, the report only counts the
     /// resources of other projects.
-    pub(super) async fn deletion(&self, head: &request::Parts, path: &str) -> Result<Response> {
+    pub(super) async fn deletion(&self, head: &Head, path: &str) -> Result {
         let caller = self.caller(head).await?;
         let (id, report) = match path.strip_suffix("/report") {
             Some(id) => (id, true),
@@ -68,7 +68,7 @@ impl Gate {
     pub(super) async fn as_shown_to(
         &self,
         caller: &Caller,
-        head: &request::Parts,
+        head: &Head,
         mut deletion: Deletion,
         within: Duration,
     ) -> Deletion {
@@ -102,7 +102,7 @@ impl Gate {
     /// network's ports to the network's owner.
     async fn shown_to(
         &self,
-        head: &request::Parts,
+        head: &Head,
         refused: Vec<PlanRefusal>,
         within: Duration,
     ) -> Vec<PlanRefusal> {

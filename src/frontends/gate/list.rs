@@ -27,7 +27,7 @@ const REFILL_ROWS: usize = 500;
 impl Gate {
     /// Answers with a page to which the rules are applied: full, and with markers of visible rows only (T13,
     /// T21).
-    pub(super) async fn list(self: &Arc<Self>, call: Call, kind: &KindName) -> Result<Response> {
+    pub(super) async fn list(self: &Arc<Self>, call: Call, kind: &KindName) -> Result {
         let Some(kind) = self.kinds.get(kind).filter(|kind| kind.spec.list.is_some()) else {
             return self.pass(call.head, super::pass::empty()).await;
         };
@@ -106,7 +106,7 @@ impl Gate {
 
     /// Handles an answer that is not a page or a resource. The service's refusals and answers without a body
     /// pass; a success that cannot be parsed may name hidden resources.
-    pub(super) fn unfiltered(&self, answered: Whole, is_head: bool) -> Result<Response> {
+    pub(super) fn unfiltered(&self, answered: Whole, is_head: bool) -> Result {
         let status = answered.head.status;
         if is_head || !status.is_success() || status == StatusCode::NO_CONTENT {
             return Ok(answered.relay());

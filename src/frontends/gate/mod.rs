@@ -73,7 +73,7 @@ pub use key_locks::KeyLocks;
 use pass::streamed;
 use refusal::{Refusal, Result};
 use rights::TokenCache;
-use route::{PathTarget, Routes};
+use route::{Named, PathTarget, Routes};
 use rules::{Operation, RequestSource, Ruling, ruling};
 pub use threads::Threads;
 
@@ -84,6 +84,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 type Out = Either<Arriving, Full<Bytes>>;
 /// An answer to a client.
 type Response = http::Response<Out>;
+/// A request without its body.
+type Head = request::Parts;
 
 /// The parts from which [`serve`] builds a gate.
 pub struct GateParts {
@@ -147,7 +149,7 @@ struct Gate {
 
 /// A request without its body, and who sends it.
 struct Call {
-    head: request::Parts,
+    head: Head,
     asker: RequestSource,
 }
 
@@ -331,12 +333,7 @@ impl Gate {
         }
     }
 
-    async fn decide(
-        self: &Arc<Self>,
-        head: request::Parts,
-        body: Arriving,
-        peer: SocketAddr,
-    ) -> Result<Response> {
+    async fn decide(self: &Arc<Self>, head: Head, body: Arriving, peer: SocketAddr) -> Result {
         let path = head.uri.path();
         if let Some(id) = path.strip_prefix(deletions::DELETIONS) {
             if head.method != Method::GET && head.method != Method::HEAD {
@@ -397,7 +394,7 @@ impl Gate {
     }
 
     /// Returns who asks: the listener decides, a trusted header can only narrow that (T4, T18).
-    fn asker(&self, head: &request::Parts, peer: SocketAddr) -> RequestSource {
+    fn asker(&self, head: &Head, peer: SocketAddr) -> RequestSource {
         let narrowed = self.settings.trust.as_ref().is_some_and(|trust| {
             trust.from.iter().any(|net| net.contains(&peer.ip()))
                 && text_of(head, &trust.header).eq_ignore_ascii_case("local")
@@ -417,17 +414,12 @@ impl Gate {
         (!has_ended || !natural()).then_some(phase)
     }
 
-    fn ruling(&self, named: &route::Named, asker: RequestSource, operation: Operation) -> Ruling {
+    fn ruling(&self, named: &Named, asker: RequestSource, operation: Operation) -> Ruling {
         ruling(self.phase(&named.kind, &named.id), asker, operation)
     }
 
     /// Returns the ruling on an operation, taking a valid service token into account where that changes it.
-    async fn ruled(
-        &self,
-        call: &Call,
-        named: &route::Named,
-        operation: Operation,
-    ) -> Result<Ruling> {
+    async fn ruled(&self, call: &Call, named: &Named, operation: Operation) -> Result<Ruling> {
         let ruling = self.ruling(named, call.asker, operation);
         let may_be_service = ruling != Ruling::Pass && call.asker == RequestSource::User;
         if !may_be_service || !self.is_service(&call.head).await? {
@@ -468,7 +460,7 @@ impl Gate {
     }
 }
 
-fn text_of<'h>(head: &'h request::Parts, name: &str) -> &'h str {
+fn text_of<'h>(head: &'h Head, name: &str) -> &'h str {
     let value = head.headers.get(name).map(HeaderValue::to_str);
     value.and_then(Result::ok).unwrap_or_default()
 }

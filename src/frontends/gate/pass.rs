@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header, request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::Body as _;
 use serde_json::Value;
 
 use super::budget::{LargePage, Read, SMALL_BYTES_MAX, Share};
 use super::refusal::{Refusal, Result};
-use super::{Gate, Out, Response, threads};
+use super::{Gate, Head, Out, Response, threads};
 
 /// Largest answer that the gate reads: some 50,000 ports.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -90,24 +90,19 @@ impl Whole {
 
 impl Gate {
     /// Passes a request and its answer unchanged.
-    pub(super) async fn pass(&self, head: request::Parts, body: Out) -> Result<Response> {
+    pub(super) async fn pass(&self, head: Head, body: Out) -> Result {
         let limit = self.settings.limits.answer_timeout;
         self.pass_within(head, body, limit).await
     }
 
     /// Passes a write that a write guard waits for: an upstream that hangs must not delay a deletion for long.
-    pub(super) async fn pass_soon(&self, head: request::Parts, body: Out) -> Result<Response> {
+    pub(super) async fn pass_soon(&self, head: Head, body: Out) -> Result {
         // The body may have arrived slowly, and the ledger may have been lost since the tombstones were checked.
         self.knows_tombstones()?;
         self.pass_within(head, body, self.call_timeout).await
     }
 
-    async fn pass_within(
-        &self,
-        mut head: request::Parts,
-        body: Out,
-        timeout: Duration,
-    ) -> Result<Response> {
+    async fn pass_within(&self, mut head: Head, body: Out, timeout: Duration) -> Result {
         // HTTP/2 and absolute targets name the host in the URI; services make links from the header.
         let host = head
             .uri
@@ -137,7 +132,7 @@ impl Gate {
     }
 
     /// Sends a request without a body, for an answer that is not compressed.
-    pub(super) async fn send(&self, mut head: request::Parts) -> Result<Response> {
+    pub(super) async fn send(&self, mut head: Head) -> Result {
         head.headers.insert(
             header::ACCEPT_ENCODING,
             HeaderValue::from_static("identity"),
@@ -148,7 +143,7 @@ impl Gate {
     }
 
     /// Sends a request as [`Self::send`] does, and returns the complete answer.
-    pub(super) async fn fetch(&self, head: request::Parts) -> Result<Whole> {
+    pub(super) async fn fetch(&self, head: Head) -> Result<Whole> {
         let response = self.send(head).await?;
         self.read_whole(response, Read::Tree).await
     }
@@ -218,11 +213,7 @@ impl Gate {
     }
 
     /// Sends the caller's request for another path of the service.
-    pub(super) async fn send_to(
-        &self,
-        head: &request::Parts,
-        path_and_query: &str,
-    ) -> Result<Response> {
+    pub(super) async fn send_to(&self, head: &Head, path_and_query: &str) -> Result {
         let uri: Uri = path_and_query
             .parse()
             .map_err(|_| Refusal::bad_request("not a valid path"))?;

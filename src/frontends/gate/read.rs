@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Method, StatusCode, request};
+use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::page::PageRequest;
@@ -10,7 +10,7 @@ use super::pass::Whole;
 use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::route::{Named, PathTarget};
 use super::rules::{Operation, RequestSource, Ruling};
-use super::{Call, Gate, Out, Response};
+use super::{Call, Gate, Head, Out};
 use crate::cloud::openstack::{RestCalls, item_in};
 use crate::control::query;
 use crate::control::traffic::Treatment;
@@ -23,7 +23,7 @@ impl Gate {
         call: Call,
         body: Out,
         target: PathTarget,
-    ) -> Result<Response> {
+    ) -> Result {
         let asker = call.asker;
         let above = match &target {
             PathTarget::Elsewhere => None,
@@ -80,7 +80,7 @@ impl Gate {
     }
 
     /// Answers a GET of a possible part: it is shown as its parent is (T20).
-    async fn part(&self, call: Call, named: &Named) -> Result<Response> {
+    async fn part(&self, call: Call, named: &Named) -> Result {
         let Call { head, asker } = call;
         let Some(kind) = self.kinds.get(&named.kind) else {
             return Err(self.not_found(named).await);
@@ -130,7 +130,7 @@ impl Gate {
 
     /// Answers that a resource is not found. A local site learns it at once. For other callers the upstream
     /// checks the token first: its refusal, or its own 404, is the answer.
-    pub(super) async fn hidden(&self, call: Call, body: Out, named: &Named) -> Result<Response> {
+    pub(super) async fn hidden(&self, call: Call, body: Out, named: &Named) -> Result {
         if call.asker != RequestSource::Local {
             let answered = self.pass(call.head, body).await?;
             if !answered.status().is_success() {
@@ -148,7 +148,7 @@ impl Gate {
         refusal.by(self.deletion_of(named).await)
     }
 
-    async fn deleting(&self, head: request::Parts, named: &Named) -> Result<Response> {
+    async fn deleting(&self, head: Head, named: &Named) -> Result {
         let Some(kind) = self.kinds.get(&named.kind) else {
             return Err(self.not_found(named).await);
         };
@@ -178,7 +178,7 @@ impl Gate {
     /// and for admins, to whom the service would have shown it.
     async fn shown_before(
         &self,
-        head: &request::Parts,
+        head: &Head,
         kind: &Kind,
         named: &Named,
         fields: &PageRequest,

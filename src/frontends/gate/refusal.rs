@@ -13,8 +13,8 @@ use crate::domain::kinds::{Kind, fill};
 use crate::domain::model::KindName;
 use crate::domain::text::escape;
 
-/// A result whose error is the answer to the client.
-pub(super) type Result<T, E = Refusal> = std::result::Result<T, E>;
+/// A result whose error is the answer to the client; the answer itself, if no other type is named.
+pub(super) type Result<T = Response, E = Refusal> = std::result::Result<T, E>;
 
 /// Header that names the deletion in the gate's own answers, if there is one.
 pub(super) const DELETION_HEADER: &str = "x-gone-deletion";

@@ -6,13 +6,12 @@ use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use http::request;
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
 use super::refusal::{Refusal, Result};
-use super::{Gate, text_of};
+use super::{Gate, Head, text_of};
 use crate::cloud::openstack::{Identity, TokenDescription, TokenScope};
 use crate::domain::text::escape;
 
@@ -103,7 +102,7 @@ impl Gate {
     /// # Errors
     /// 401: no valid token, or one with access rules, which the gate cannot check. 503: Keystone does not
     /// answer.
-    pub(super) async fn caller(&self, head: &request::Parts) -> Result<Caller> {
+    pub(super) async fn caller(&self, head: &Head) -> Result<Caller> {
         let described = self.authenticate(head).await?;
         if described.restricted {
             let message = "the gate cannot check the paths of an application credential with access rules: use one \
@@ -141,14 +140,14 @@ impl Gate {
 
     /// Returns what Keystone says of the request's token, whatever its rights. A request without a valid token
     /// is refused before the gate looks anything up.
-    pub(super) async fn authenticate(&self, head: &request::Parts) -> Result<TokenDescription> {
+    pub(super) async fn authenticate(&self, head: &Head) -> Result<TokenDescription> {
         let described = self.described(text_of(head, "x-auth-token")).await?;
         let message = "the request needs a token that Keystone knows";
         described.ok_or_else(|| Refusal::unauthorized(message))
     }
 
     /// Whether the request has a service's token: a service acts on its own resources.
-    pub(super) async fn is_service(&self, head: &request::Parts) -> Result<bool> {
+    pub(super) async fn is_service(&self, head: &Head) -> Result<bool> {
         let described = self.described(text_of(head, "x-service-token")).await?;
         let roles = described.map(|it| it.identity.roles).unwrap_or_default();
         Ok(roles.iter().any(|role| role == "service"))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cloud::openstack::{RestCalls, item_in, service_of};
 use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderName, HeaderValue, StatusCode, header, request};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, Either, Full};
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ use super::pass::streamed;
 use super::refusal::{Refusal, Result};
 use super::route::{Creates, Named, PathTarget};
 use super::rules::{Operation, Ruling, ruling};
-use super::{Call, Gate, Out, Response, body, text_of};
+use super::{Call, Gate, Head, Out, body, text_of};
 use crate::control::{Command, Request, query};
 use crate::domain::mapping::COPY_TAG;
 use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
@@ -28,12 +28,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Gate {
-    pub(super) async fn write(
-        &self,
-        call: Call,
-        body: Arriving,
-        target: PathTarget,
-    ) -> Result<Response> {
+    pub(super) async fn write(&self, call: Call, body: Arriving, target: PathTarget) -> Result {
         let touched = target.names();
         if self.is_upload(&call.head, &target) {
             // An upload refers to no resource and may take long, so no write guard waits for it.
@@ -86,11 +81,11 @@ impl Gate {
     /// answer (M1).
     async fn create(
         &self,
-        head: request::Parts,
+        head: Head,
         body: Out,
         creates: Vec<Creates<'_>>,
         mut made: Vec<Named>,
-    ) -> Result<Response> {
+    ) -> Result {
         let asked = head.clone();
         let mut response = self.pass_soon(head, body).await?;
         if !response.status().is_success() {
@@ -297,7 +292,7 @@ impl Gate {
 
     /// Whether the service shows the resource to the caller. Resources of other services count as seen, since
     /// this service cannot be asked: a balancer on a network that is being deleted is just as wrong.
-    pub(super) async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool> {
+    pub(super) async fn sees(&self, head: &Head, named: &Named) -> Result<bool> {
         let theirs = self.kinds.get(&named.kind).map(|kind| &kind.service);
         if theirs != Some(&self.service) {
             return Ok(true);
@@ -306,11 +301,7 @@ impl Gate {
     }
 
     /// Returns the resource as the service shows it to the caller; None for 403 and 404.
-    pub(super) async fn row_for(
-        &self,
-        head: &request::Parts,
-        named: &Named,
-    ) -> Result<Option<Value>> {
+    pub(super) async fn row_for(&self, head: &Head, named: &Named) -> Result<Option<Value>> {
         let upstream = self.upstream().await?;
         let kind = self.kinds.get(&named.kind);
         let path = kind.and_then(|kind| upstream.routes.path_of(kind, &named.id));
@@ -381,7 +372,7 @@ impl Gate {
     }
 
     /// Whether the body is data of any size, and not JSON.
-    fn is_upload(&self, head: &request::Parts, target: &PathTarget) -> bool {
+    fn is_upload(&self, head: &Head, target: &PathTarget) -> bool {
         let kind = match target {
             PathTarget::Below(named) => self.kinds.get(&named.kind),
             _ => None,
