@@ -62,19 +62,13 @@ impl Default for Budget {
 
 /// The permit to read a large page: while it is held, no other large page is read.
 pub(super) type LargePage = OwnedSemaphorePermit;
-
 /// A share of the memory, given back when it is dropped.
-#[derive(Debug)]
-pub(super) struct Share {
-    permit: OwnedSemaphorePermit,
-}
+pub(super) type Share = OwnedSemaphorePermit;
 
-impl Share {
-    /// Keeps only the share for a text of this length.
-    pub(super) fn shrink_to(&mut self, bytes: usize) {
-        let over = self.permit.num_permits().saturating_sub(bytes / UNIT + 1);
-        drop(self.permit.split(over));
-    }
+/// Keeps only the share for a text of this length.
+pub(super) fn shrink(share: &mut Share, bytes: usize) {
+    let over = share.num_permits().saturating_sub(bytes / UNIT + 1);
+    drop(share.split(over));
 }
 
 impl Budget {
@@ -85,9 +79,8 @@ impl Budget {
             false => (&self.large, LARGE_UNITS),
         };
         let units = u32::try_from(bytes * read.per_byte() / UNIT + 1).unwrap_or(most);
-        let permit = pool.clone().acquire_many_owned(units.min(most));
-        let permit = timeout(within, permit).await.ok()?.ok()?;
-        Some(Share { permit })
+        let share = pool.clone().acquire_many_owned(units.min(most));
+        timeout(within, share).await.ok()?.ok()
     }
 
     /// Waits until no other large page is being read: together they would take all cores. None if that takes
@@ -97,24 +90,18 @@ impl Budget {
         timeout(within, permit).await.ok()?.ok()
     }
 
-    /// Returns a share for a part of a body, if one is free now.
-    pub(super) fn body(&self, bytes: usize) -> Option<Share> {
-        let permit = self
-            .bodies
-            .clone()
-            .try_acquire_many_owned(body_units(bytes));
-        permit.ok().map(|permit| Share { permit })
+    /// Returns a share for a part of a body; calls `relieve`, and waits, if none is free now.
+    pub(super) async fn body(
+        &self,
+        bytes: usize,
+        relieve: impl FnOnce() -> usize,
+    ) -> Option<Share> {
+        let units = u32::try_from(bytes / UNIT + 1).unwrap_or(BODY_UNITS);
+        let units = units.min(BODY_UNITS);
+        if let Ok(share) = self.bodies.clone().try_acquire_many_owned(units) {
+            return Some(share);
+        }
+        relieve();
+        self.bodies.clone().acquire_many_owned(units).await.ok()
     }
-
-    /// Waits for a share for a part of a body.
-    pub(super) async fn body_later(&self, bytes: usize) -> Option<Share> {
-        let permit = self.bodies.clone().acquire_many_owned(body_units(bytes));
-        permit.await.ok().map(|permit| Share { permit })
-    }
-}
-
-fn body_units(bytes: usize) -> u32 {
-    u32::try_from(bytes / UNIT + 1)
-        .unwrap_or(BODY_UNITS)
-        .min(BODY_UNITS)
 }

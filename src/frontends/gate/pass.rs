@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::budget::{LargePage, Read, SMALL_BYTES_MAX, Share};
 use super::refusal::{Refusal, Result};
-use super::{Gate, Head, Out, Response, threads};
+use super::{Gate, Head, Out, Response, budget, threads};
 
 /// Largest answer that the gate reads: some 50,000 ports.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -82,7 +82,7 @@ impl Whole {
         self.head.headers.remove(header::ETAG);
         self.body = body;
         if let Some(share) = &mut self.share {
-            share.shrink_to(self.body.len());
+            budget::shrink(share, self.body.len());
         }
         self.relay()
     }

@@ -149,12 +149,8 @@ impl Gate {
                         "the body is larger than 1 MiB",
                     ));
                 }
-                let mut share = self.budget.body(data.len());
-                if share.is_none() {
-                    self.table.relieve_of_bodies();
-                    share = self.budget.body_later(data.len()).await;
-                }
-                shares.extend(share);
+                let relieve = || self.table.relieve_of_bodies();
+                shares.extend(self.budget.body(data.len(), relieve).await);
                 read.extend_from_slice(&data);
             }
             Ok((read.freeze(), shares))
