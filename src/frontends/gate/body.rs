@@ -50,7 +50,7 @@ fn collect(routes: &Routes, value: &Value, found: &mut Vec<Named>) {
 
 /// Adds the resources that a field names, if a kind has that field.
 fn name(routes: &Routes, field: &str, value: &Value, found: &mut Vec<Named>) {
-    let Some(kinds) = routes.referred(field) else {
+    let Some(kinds) = routes.references.get(field) else {
         return;
     };
     let texts = match value {
@@ -59,10 +59,7 @@ fn name(routes: &Routes, field: &str, value: &Value, found: &mut Vec<Named>) {
     };
     let ids = texts.iter().filter_map(Value::as_str);
     for id in ids.filter(|id| !id.is_empty()) {
-        found.extend(kinds.iter().map(|kind| Named {
-            kind: kind.clone(),
-            id: id.to_owned(),
-        }));
+        found.extend(kinds.iter().map(|kind| Named::new(kind, id)));
     }
 }
 

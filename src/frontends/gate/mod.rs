@@ -346,7 +346,7 @@ impl Gate {
             return self.deletion(&head, &id).await;
         }
         let routes = &self.upstream().await?.routes;
-        if routes.is_unguarded() {
+        if routes.is_unguarded {
             return self.pass(head, streamed(body)).await;
         }
         if !routes.takes(&head.method) {

@@ -18,24 +18,26 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
+/// A segment of a pattern: the id of a project.
+const PROJECT: &str = ":project";
+
 /// The paths of one service.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     /// The path of the service's endpoint, without its version.
     root: String,
     patterns: Vec<Pattern>,
-    /// Lists whose rows are not read below their own path: `/servers/detail`.
-    lists: Vec<(KindName, Vec<Segment>)>,
     /// Body fields that refer to a resource, by their last part: `network_id`.
-    references: BTreeMap<String, BTreeSet<KindName>>,
+    pub(super) references: BTreeMap<String, BTreeSet<KindName>>,
     /// The calls that create under a natural key.
     creates: Vec<CreatePattern>,
     /// The methods that the service accepts.
     methods: BTreeSet<String>,
     /// The calls that only detach something.
     detaches: Vec<(String, Vec<Segment>)>,
-    /// Whether the service's calls are forwarded as they are.
-    is_unguarded: bool,
+    /// Whether all calls are forwarded as they are: names of the service's resources are any text, and bodies of
+    /// any size.
+    pub(super) is_unguarded: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -55,12 +57,8 @@ pub struct Creates<'r> {
 impl Creates<'_> {
     /// Returns the resources that the call creates, from its body or the answer to it.
     pub fn named(&self, body: &Value) -> Vec<Named> {
-        let ids = self.created.ids(&self.variables, body);
-        let named = ids.into_iter().map(|id| Named {
-            kind: self.kind.clone(),
-            id,
-        });
-        named.collect()
+        let ids = self.created.ids(&self.variables, body).into_iter();
+        ids.map(|id| Named::new(self.kind, id)).collect()
     }
 }
 
@@ -68,6 +66,8 @@ impl Creates<'_> {
 struct Pattern {
     kind: KindName,
     segments: Vec<Segment>,
+    /// Whether it is a list whose rows are not read below its own path: `/servers/detail`.
+    is_list: bool,
     /// The kind within which it is listed.
     parent: Option<KindName>,
     ids: IdSpelling,
@@ -105,6 +105,13 @@ pub struct Named {
 }
 
 impl Named {
+    pub(super) fn new(kind: &KindName, id: impl Into<String>) -> Self {
+        Self {
+            kind: kind.clone(),
+            id: id.into(),
+        }
+    }
+
     /// Returns its key at a site, as the service spells it: UUIDs in lower case, and all else as received.
     pub(super) fn at(&self, site: &Site) -> ResourceKey {
         ResourceKey {
@@ -175,12 +182,10 @@ impl Routes {
             ..Self::default()
         };
         for kind in kinds.iter().filter(|kind| kind.service == service) {
-            if let Some(calls) = kind.calls_of::<RestCalls>() {
-                if calls.service.unguarded {
-                    routes.is_unguarded = true;
-                    continue;
-                }
-                routes.add(kind, calls);
+            match kind.calls_of::<RestCalls>() {
+                Some(calls) if calls.service.unguarded => routes.is_unguarded = true,
+                Some(calls) => routes.add(kind, calls),
+                None => {}
             }
         }
         for reference in kinds.iter().flat_map(|kind| &kind.spec.references) {
@@ -206,20 +211,17 @@ impl Routes {
     /// Adds the paths and methods of one kind.
     fn add(&mut self, kind: &Kind, calls: &RestCalls) {
         let projects = match calls.service.project_in_path {
-            true => &[false, true][..],
-            false => &[false],
+            true => &["", PROJECT][..],
+            false => &[""],
         };
         let patterns = |path: &str| {
-            let path = pattern(path);
-            let below = calls.prefixes().flat_map(|prefix| {
-                let prefix = pattern(&format!("{}{prefix}", self.root));
-                projects.iter().map(move |named| {
-                    let project = named.then_some(Segment::Project);
-                    prefix.iter().cloned().chain(project).collect::<Vec<_>>()
-                })
-            });
-            let whole = below.map(|below| below.into_iter().chain(path.clone()).collect());
-            whole.collect::<Vec<Vec<_>>>()
+            let mut found = Vec::new();
+            for prefix in calls.prefixes() {
+                for project in projects {
+                    found.push(pattern(&format!("{}{prefix}/{project}{path}", self.root)));
+                }
+            }
+            found
         };
         if let (Some(list), Some(call)) = (&kind.spec.list, &calls.list) {
             let mut references = kind.spec.references.iter();
@@ -229,19 +231,18 @@ impl Routes {
             let collections = [call.collection()].into_iter().chain(also_at);
             // `/detail`, where the list is not the collection itself.
             let below = call.path.strip_prefix(call.collection()).unwrap_or("");
-            if !below.is_empty() {
-                let lists = collections.clone();
-                let lists = lists.flat_map(|it| patterns(&format!("{it}{below}")));
-                self.lists
-                    .extend(lists.map(|segments| (kind.name.clone(), segments)));
-            }
-            let found = collections.flat_map(patterns);
-            self.patterns.extend(found.map(|segments| Pattern {
+            let lists = collections.clone().filter(|_| !below.is_empty());
+            let lists = lists.flat_map(|it| patterns(&format!("{it}{below}")));
+            let lists = lists.map(|segments| (segments, true));
+            let found = collections.flat_map(&patterns).map(|it| (it, false));
+            let found = found.chain(lists).map(|(segments, is_list)| Pattern {
                 kind: kind.name.clone(),
                 segments,
-                parent: parent.clone(),
+                is_list,
+                parent: parent.clone().filter(|_| !is_list),
                 ids: kind.spec.ids,
-            }));
+            });
+            self.patterns.extend(found);
         }
         for created in &calls.created {
             let found = patterns(&created.path).into_iter();
@@ -277,15 +278,9 @@ impl Routes {
 
     /// Whether this call only detaches something from a resource: an interface from a router.
     pub fn detaches(&self, method: &Method, path: &str) -> bool {
+        let segments = segments(path).unwrap_or_default();
         let mut calls = self.detaches.iter();
-        let Ok(segments) = segments(path) else {
-            return false;
-        };
-        calls.any(|(its, pattern)| {
-            method == its.as_str()
-                && pattern.len() == segments.len()
-                && matched(pattern, &segments).is_some()
-        })
+        calls.any(|(its, pattern)| method == its.as_str() && whole(pattern, &segments).is_some())
     }
 
     /// Returns the creations under natural keys that this call makes; nearly always none.
@@ -296,13 +291,10 @@ impl Routes {
         if patterns.peek().is_none() {
             return Vec::new();
         }
-        let Ok(segments) = segments(path) else {
-            return Vec::new();
-        };
+        let segments = segments(path).unwrap_or_default();
         patterns
-            .filter(|pattern| pattern.segments.len() == segments.len())
             .filter_map(|pattern| {
-                let values = matched(&pattern.segments, &segments)?;
+                let values = whole(&pattern.segments, &segments)?;
                 let values = values.into_iter().map(|it| it.text.clone());
                 let names = variables(&pattern.created.path).map(str::to_owned);
                 Some(Creates {
@@ -314,20 +306,9 @@ impl Routes {
             .collect()
     }
 
-    /// Returns the kinds that a body field of this name refers to.
-    pub fn referred(&self, field: &str) -> Option<&BTreeSet<KindName>> {
-        self.references.get(field)
-    }
-
     /// Returns the path of a resource at this service.
     pub(super) fn path_of(&self, kind: &Kind, id: &str) -> Option<String> {
         Some(format!("{}{}", self.root, path_of(kind, id)?))
-    }
-
-    /// Whether all calls are forwarded as they are: names of the service's resources are any text, and bodies of
-    /// any size.
-    pub fn is_unguarded(&self) -> bool {
-        self.is_unguarded
     }
 
     /// Returns the resource or the collection that a path names.
@@ -339,48 +320,32 @@ impl Routes {
         let found = self
             .patterns
             .iter()
+            .filter(|pattern| !pattern.is_list || pattern.segments.len() == segments.len())
             .filter_map(|pattern| Some((pattern, matched(&pattern.segments, &segments)?)))
             // `/images/I/members/M` is a member, not a path below an image.
             .max_by_key(|(pattern, _)| pattern.segments.len());
         let all = self.patterns.iter().map(|it| &it.segments);
-        let all = all.chain(self.lists.iter().map(|(_, pattern)| pattern));
         let mut all = all.chain(self.creates.iter().map(|it| &it.segments));
         if all.any(|pattern| is_misspelled(pattern, &segments)) {
             return Err(Ambiguous);
-        }
-        let is_list = |(_, pattern): &&(KindName, Vec<Segment>)| {
-            pattern.len() == segments.len() && matched(pattern, &segments).is_some()
-        };
-        if let Some((kind, _)) = self.lists.iter().find(is_list) {
-            let (kind, parent) = (kind.clone(), None);
-            return Ok(PathTarget::Collection { kind, parent });
         }
         let Some((pattern, ids)) = found else {
             return Ok(PathTarget::Elsewhere);
         };
         let rest = segments.get(pattern.segments.len()..).unwrap_or_default();
-        if !ids
-            .iter()
-            .copied()
-            .chain(rest.first())
-            .all(|it| pattern.ids.is_canonical(&it.raw))
-        {
+        let mut spelled = ids.iter().copied().chain(rest.first());
+        if !spelled.all(|it| pattern.ids.is_canonical(&it.raw)) {
             return Err(Ambiguous);
         }
-        let ids: Vec<&str> = ids.into_iter().map(|it| it.text.as_str()).collect();
-        let parent = pattern.parent.clone().map(|kind| Named {
-            kind,
-            id: ids.join(","),
-        });
+        let mut ids: Vec<&str> = ids.into_iter().map(|it| it.text.as_str()).collect();
+        let parent = pattern.parent.as_ref();
+        let parent = parent.map(|kind| Named::new(kind, ids.join(",")));
         let Some((last, below)) = rest.split_first() else {
             let kind = pattern.kind.clone();
             return Ok(PathTarget::Collection { kind, parent });
         };
-        let parts: Vec<&str> = ids.into_iter().chain([last.text.as_str()]).collect();
-        let named = Named {
-            kind: pattern.kind.clone(),
-            id: parts.join(","),
-        };
+        ids.push(&last.text);
+        let named = Named::new(&pattern.kind, ids.join(","));
         Ok(match below {
             [] => PathTarget::Resource { named, parent },
             _ => PathTarget::Below(named),
@@ -406,9 +371,10 @@ pub(super) fn path_of(kind: &Kind, id: &str) -> Option<String> {
 fn pattern(path: &str) -> Vec<Segment> {
     let segments = path.split('/').filter(|part| !part.is_empty());
     segments
-        .map(|part| match part.starts_with('{') {
-            true => Segment::Variable,
-            false => Segment::Literal(part.to_owned()),
+        .map(|part| match part {
+            PROJECT => Segment::Project,
+            _ if part.starts_with('{') => Segment::Variable,
+            _ => Segment::Literal(part.to_owned()),
         })
         .collect()
 }
@@ -435,6 +401,12 @@ fn matched<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p Path
         }
     }
     Some(values)
+}
+
+/// As [`matched`], if the path does not go on below the pattern.
+fn whole<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p PathPart>> {
+    let ends = pattern.len() == path.len();
+    ends.then(|| matched(pattern, path)).flatten()
 }
 
 /// Whether the path does not match the pattern, but the service could read it so: it decodes segments, and
