@@ -1,6 +1,7 @@
 //! DELETE: passed on, answered, or turned into a cascade of the engine (T6, N1, N7, P7).
 
 use std::pin::pin;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +43,9 @@ impl Gate {
         };
         match self.ruled(&call, named, Operation::Delete).await? {
             Ruling::Pass => {
-                self.guard_delete_of_part(&call, named).await?;
+                let part = slice::from_ref(named);
+                self.guard_parts(&call, part, Operation::Delete, true)
+                    .await?;
                 self.delete_now(call, body, named).await
             }
             Ruling::NotFound => {

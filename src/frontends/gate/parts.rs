@@ -12,7 +12,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::refusal::{Refusal, Result};
-use super::route::Named;
+use super::route::{Named, path_of};
 use super::rules::{Operation, Ruling};
 use super::{Call, Gate};
 use crate::cloud::openstack::{
@@ -85,70 +85,46 @@ impl Gate {
         Ok(wholes)
     }
 
-    /// As [`Self::wholes_of`], for one resource.
-    pub(super) async fn whole_of(&self, named: &Named, bond: Bond) -> Result<Option<Named>> {
-        let wholes = self.wholes_of(std::slice::from_ref(named), bond).await?;
-        Ok(wholes.into_iter().next().flatten())
-    }
-
     /// Guards the resources in a request that have no tombstone but may be parts: they are refused as their
-    /// parent is (N9, T20). If the deletion waits until a person detaches its blockers, detaching is allowed.
+    /// parent is (N9, T20). With `cascades`, only if the deletion of the parent cascades: one that waits until its
+    /// dependents are gone takes none of them along, and lets a person detach them.
     pub(super) async fn guard_parts(
         &self,
         call: &Call,
-        mut referred: Vec<Named>,
-        detaches: bool,
+        referred: &[Named],
+        operation: Operation,
+        cascades: bool,
     ) -> Result<()> {
-        referred.retain(|named| {
+        let may_be_part = |named: &&Named| {
             self.phase(&named.kind, &named.id).is_none()
                 && self.may_go_along(&named.kind, Bond::Child)
-        });
-        if referred.is_empty() {
+        };
+        let parts: Vec<Named> = referred.iter().filter(may_be_part).cloned().collect();
+        if parts.is_empty() {
             return Ok(());
         }
         self.authenticate(&call.head).await?;
-        let wholes = self.wholes_of(&referred, Bond::Child).await?;
-        for (named, whole) in referred.iter().zip(wholes) {
+        let wholes = self.wholes_of(&parts, Bond::Child).await?;
+        for (named, whole) in parts.iter().zip(wholes) {
             let Some(whole) = whole else { continue };
-            if detaches && !self.cascades(&whole).await {
+            if cascades && !self.cascades(&whole).await {
                 continue;
             }
-            if self.ruled(call, &whole, Operation::Refer).await? != Ruling::Pass {
-                self.caller(&call.head).await?;
-                if self.sees(&call.head, named).await? {
-                    return Err(self.goes_along(named, &whole).await);
+            match self.ruled(call, &whole, operation).await? {
+                Ruling::Pass => {}
+                Ruling::NotFound => return Err(self.not_found(named).await),
+                Ruling::Conflict
+                | Ruling::UnderWay
+                | Ruling::BeingChecked
+                | Ruling::ShowDeleting => {
+                    self.caller(&call.head).await?;
+                    if self.sees(&call.head, named).await? {
+                        return Err(self.goes_along(named, &whole).await);
+                    }
                 }
             }
         }
         Ok(())
-    }
-
-    /// As [`Self::guard_parts`], for a DELETE of a resource without a tombstone of its own.
-    pub(super) async fn guard_delete_of_part(&self, call: &Call, named: &Named) -> Result<()> {
-        if self.phase(&named.kind, &named.id).is_some()
-            || !self.may_go_along(&named.kind, Bond::Child)
-        {
-            return Ok(());
-        }
-        self.authenticate(&call.head).await?;
-        let Some(whole) = self.whole_of(named, Bond::Child).await? else {
-            return Ok(());
-        };
-        // A deletion that waits until its dependents are gone takes none of them along.
-        if !self.cascades(&whole).await {
-            return Ok(());
-        }
-        match self.ruled(call, &whole, Operation::Delete).await? {
-            Ruling::Pass => Ok(()),
-            Ruling::NotFound => Err(self.not_found(named).await),
-            Ruling::Conflict | Ruling::UnderWay | Ruling::BeingChecked | Ruling::ShowDeleting => {
-                self.caller(&call.head).await?;
-                match self.sees(&call.head, named).await? {
-                    true => Err(self.goes_along(named, &whole).await),
-                    false => Ok(()),
-                }
-            }
-        }
     }
 
     /// Whether the deletion of a resource cascades; assumed if it cannot be read.
@@ -200,7 +176,7 @@ impl Gate {
                 let Some(kind) = self.kinds.get(&kind) else {
                     continue;
                 };
-                for row in self.rows_of(kind, ids.keys(), bond).await? {
+                for row in self.rows_of(kind, ids.keys().collect(), bond).await? {
                     let id = kind.id_of(&row).unwrap_or_default().to_lowercase();
                     if let Some(places) = ids.get(&id) {
                         self.follow(kind, &row, bond, places, wholes, &mut next);
@@ -230,10 +206,13 @@ impl Gate {
                 let kind = reference.to.clone();
                 let whole = Named { kind, id };
                 match self.phase(&whole.kind, &whole.id) {
-                    Some(Phase::Checking | Phase::Deleting) => {
+                    Some(phase @ (Phase::Checking | Phase::Deleting)) => {
                         for place in places {
-                            if let Some(found) = wholes.get_mut(*place) {
-                                self.keep_nearer_to_its_end(found, &whole);
+                            // Of two parents, the one counts whose delete is already sent.
+                            if let Some(found) = wholes.get_mut(*place)
+                                && (found.is_none() || phase == Phase::Deleting)
+                            {
+                                *found = Some(whole.clone());
                             }
                         }
                     }
@@ -249,27 +228,13 @@ impl Gate {
         }
     }
 
-    /// Keeps one parent: of two, the one whose delete is already sent.
-    fn keep_nearer_to_its_end(&self, found: &mut Option<Named>, whole: &Named) {
-        let phase = self.phase(&whole.kind, &whole.id);
-        if found.is_none() || phase == Some(Phase::Deleting) {
-            *found = Some(whole.clone());
-        }
-    }
-
     /// Returns the rows with these ids, as the engine's own login sees them: it deletes only what it sees.
-    async fn rows_of(
-        &self,
-        kind: &Kind,
-        ids: impl Iterator<Item = &String>,
-        bond: Bond,
-    ) -> Result<Vec<Value>> {
+    async fn rows_of(&self, kind: &Kind, ids: Vec<&String>, bond: Bond) -> Result<Vec<Value>> {
         let calls = kind.calls_of::<RestCalls>();
         let call = calls.and_then(|calls| calls.list.as_ref());
         let (Some(list), Some(calls), Some(call)) = (&kind.spec.list, calls, call) else {
             return Ok(Vec::new());
         };
-        let ids: Vec<&String> = ids.collect();
         let together = list.by_id && list.within.is_none() && call.also.is_empty();
         let mut rows = Vec::new();
         if !together || calls.values_of("id") == FilterValues::Single {
@@ -278,11 +243,9 @@ impl Gate {
             }
             return Ok(rows);
         }
-        let mut fields: BTreeSet<&str> = kind.bonds(bond).flat_map(|it| it.row_fields()).collect();
-        fields.extend(list.id.iter().map(String::as_str));
-        if list.fields.is_empty() {
-            fields.clear();
-        }
+        let fields = kind.bonds(bond).flat_map(|it| it.row_fields());
+        let fields = fields.chain(list.id.iter().map(String::as_str));
+        let fields: BTreeSet<&str> = fields.filter(|_| !list.fields.is_empty()).collect();
         let path = format!("{}{}", calls.service.prefix, call.path);
         for ids in ids.chunks(IDS_TOGETHER) {
             let mut query = calls.filter(call, "id", ids);
@@ -301,38 +264,32 @@ impl Gate {
                 options: call.options(),
                 deadline: self.call_timeout,
             });
-            match listed.await {
-                Ok(listing) => rows.extend(listing.items),
-                Err(error) => self.unless_unseen(kind, &error)?,
-            }
+            let listing = self.seen(kind, listed.await)?;
+            rows.extend(listing.into_iter().flat_map(|listing| listing.items));
         }
         Ok(rows)
     }
 
     async fn row_of(&self, kind: &Kind, id: &str) -> Result<Option<Value>> {
-        let Some(path) = super::route::path_of(kind, id) else {
+        let Some(path) = path_of(kind, id) else {
             return Ok(None);
         };
-        let read = self.session.request(
-            service_of(kind),
-            Method::GET,
-            &path,
-            None,
-            self.call_timeout,
-        );
-        match read.await {
-            Ok(mut answer) => Ok(item_in(kind, &mut answer.json).map(Value::take)),
-            Err(error) => {
-                self.unless_unseen(kind, &error)?;
-                Ok(None)
-            }
-        }
+        let (service, timeout) = (service_of(kind), self.call_timeout);
+        let read = self
+            .session
+            .request(service, Method::GET, &path, None, timeout);
+        let answer = self.seen(kind, read.await)?;
+        Ok(answer.and_then(|mut answer| item_in(kind, &mut answer.json).map(Value::take)))
     }
 
     /// Treats a 403 or 404 as absence; any other error refuses the request.
-    fn unless_unseen(&self, kind: &Kind, error: &CallError) -> Result<()> {
+    fn seen<T>(&self, kind: &Kind, answer: Result<T, CallError>) -> Result<Option<T>> {
+        let error = match answer {
+            Ok(answer) => return Ok(Some(answer)),
+            Err(error) => error,
+        };
         if matches!(error.status(), Some(403 | 404)) {
-            return Ok(());
+            return Ok(None);
         }
         tracing::warn!(gate = %self.address, kind = kind.name.as_str(), %error, "the resources that a request refers to cannot be looked up");
         Err(Refusal::unavailable(format!(

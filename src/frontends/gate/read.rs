@@ -1,5 +1,6 @@
 //! GET: passed on, hidden, or shown as deleting (T5, T7).
 
+use std::slice;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
@@ -66,8 +67,9 @@ impl Gate {
             return Ok(false);
         }
         self.authenticate(&call.head).await?;
-        let whole = self.whole_of(named, Bond::Part).await?;
-        Ok(whole.is_some_and(|it| self.ruling(&it, asker, Operation::Read) == Ruling::NotFound))
+        let wholes = self.wholes_of(slice::from_ref(named), Bond::Part).await?;
+        let is_hidden = |it: &Named| self.ruling(it, asker, Operation::Read) == Ruling::NotFound;
+        Ok(wholes.iter().flatten().any(is_hidden))
     }
 
     /// Whether resources of this kind may be parts, which are shown as their parent is.

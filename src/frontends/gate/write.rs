@@ -69,7 +69,8 @@ impl Gate {
             .await?;
         self.guard(&call, &referred).await?;
         let detaches = routes.detaches(&call.head.method, call.head.uri.path());
-        self.guard_parts(&call, referred, detaches).await?;
+        self.guard_parts(&call, &referred, Operation::Refer, detaches)
+            .await?;
         let body = Either::Right(Full::new(bytes));
         if creates.is_empty() {
             return self.pass_soon(call.head, body).await;
