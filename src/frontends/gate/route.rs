@@ -131,15 +131,6 @@ fn spelled(id: &str) -> String {
     id.split(',').map(part).collect::<Vec<_>>().join(",")
 }
 
-impl From<ResourceKey> for Named {
-    fn from(key: ResourceKey) -> Self {
-        Self {
-            kind: key.kind,
-            id: key.id,
-        }
-    }
-}
-
 /// The resource or the collection that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathTarget {

@@ -1,7 +1,6 @@
 //! Creates and updates: refused if they refer to a resource that is being deleted (T17, N9).
 
 use std::collections::BTreeSet;
-use std::slice;
 use std::time::Duration;
 
 use crate::cloud::openstack::{RestCalls, item_in, service_of};
@@ -56,17 +55,13 @@ impl Gate {
         let _lock = self.key_locks.take(self.keys_of(&made)).await;
         let _write = self.tombstones.begin_write(&self.site);
         if let PathTarget::Collection { kind, .. } = &target {
-            let copies = copied(&parsed).into_iter().map(|id| Named {
-                kind: kind.clone(),
-                id,
-            });
-            self.guard_creates(&call, copies.collect(), &self.copied_from)
-                .await?;
-            self.guard_copies_of_parts(&call, kind, &parsed).await?;
+            self.guard_copies(&call, kind, &parsed).await?;
             self.guard_namesakes(&call, kind, &parsed).await?;
         }
-        self.guard_creates(&call, made.clone(), slice::from_ref(&self.site))
-            .await?;
+        for named in &made {
+            let phase = self.tombstones.phase(&self.site, &named.kind, &named.id);
+            self.guard_create(&call, &self.site, named, phase).await?;
+        }
         self.guard(&call, &referred).await?;
         let detaches = routes.detaches(&call.head.method, call.head.uri.path());
         self.guard_parts(&call, &referred, Operation::Refer, detaches)
@@ -213,40 +208,38 @@ impl Gate {
         Err(self.being_deleted(site, named).await)
     }
 
-    async fn original(
+    /// As [`Self::guard_create`], for an original that the engine looks up.
+    async fn guard_copy(
         &self,
-        request: impl Request<Answer = Option<Tombstone>>,
-    ) -> Result<Option<Tombstone>> {
-        self.control.ask(request).await.map_err(|_| {
+        call: &Call,
+        original: impl Request<Answer = Option<Tombstone>>,
+    ) -> Result<()> {
+        let found = self.control.ask(original).await.map_err(|_| {
             Refusal::unavailable(
                 "the engine does not answer now, so the gate cannot tell whether this is a copy of a resource that \
                  is being deleted; send the request again later",
             )
-        })
+        })?;
+        let Some(Tombstone { key, phase, .. }) = found else {
+            return Ok(());
+        };
+        let named = Named::new(&key.kind, key.id);
+        self.guard_create(call, &key.site, &named, Some(phase))
+            .await
     }
 
-    /// Refuses copies of parts, which have no tombstone of their own (T20).
-    async fn guard_copies_of_parts(
-        &self,
-        call: &Call,
-        kind: &KindName,
-        body: &Value,
-    ) -> Result<()> {
-        let centrals = self.copied_from.iter();
-        let centrals: Vec<&Site> = centrals.filter(|it| self.tombstones.any_at(it)).collect();
+    /// Refuses copies of resources, and of parts, which have no tombstone of their own (T20).
+    async fn guard_copies(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
         for id in copied(body) {
-            for site in &centrals {
-                if self.tombstones.phase(site, kind, &id).is_some() {
-                    continue;
-                }
-                let part = ResourceKey {
-                    site: (*site).clone(),
-                    kind: kind.clone(),
-                    id: id.clone(),
-                };
-                if let Some(whole) = self.original(query::WholeOf { part }).await? {
-                    let (phase, named) = (Some(whole.phase), whole.key.into());
-                    self.guard_create(call, site, &named, phase).await?;
+            let named = Named::new(kind, id);
+            for site in &self.copied_from {
+                let phase = self.tombstones.phase(site, kind, &named.id);
+                self.guard_create(call, site, &named, phase).await?;
+                if phase.is_none() && self.tombstones.any_at(site) {
+                    let (site, kind) = (site.clone(), kind.clone());
+                    let id = named.id.clone();
+                    let part = ResourceKey { site, kind, id };
+                    self.guard_copy(call, query::WholeOf { part }).await?;
                 }
             }
         }
@@ -278,11 +271,7 @@ impl Gate {
                 name: name.to_owned(),
                 project_id: project,
             };
-            if let Some(original) = self.original(namesake).await? {
-                let (phase, site) = (Some(original.phase), original.key.site.clone());
-                let named = original.key.into();
-                self.guard_create(call, &site, &named, phase).await?;
-            }
+            self.guard_copy(call, namesake).await?;
         }
         Ok(())
     }
