@@ -1,23 +1,23 @@
 //! DELETE: passed on, answered, or turned into a cascade of the engine (T6, N1, N7, P7).
 
+use std::iter;
 use std::pin::pin;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cloud::openstack::RestCalls;
 use crate::system::listener::Arriving;
-use chrono::TimeDelta;
 use futures_util::TryStreamExt as _;
 use http::{HeaderValue, StatusCode, Uri, header};
+use http_body_util::{Either, Full};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use url::form_urlencoded;
 
 use super::deletions::{DELETIONS, actor};
-use super::page::with_pairs;
-use super::pass::{Whole, empty, streamed};
+use super::page::edit_query;
+use super::pass::Whole;
 use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::rights::Caller;
 use super::route::{Named, PathTarget};
@@ -60,9 +60,8 @@ impl Gate {
             }
             _ => {
                 let (caller, deletion) = self.known_to(&call.head, named).await?;
-                let command = Command::RepeatDelete {
-                    deletion_id: deletion.clone(),
-                };
+                let deletion_id = deletion.clone();
+                let command = Command::RepeatDelete { deletion_id };
                 self.submit(&caller, command).await?;
                 Ok(self.no_content(&deletion))
             }
@@ -72,9 +71,7 @@ impl Gate {
     /// Handles a DELETE that no tombstone decides.
     async fn delete_now(&self, call: Call, body: Arriving, named: &Named) -> Result {
         let Call { mut head, asker } = call;
-        let Some(kind) = self.kinds.get(&named.kind) else {
-            return self.pass(head, streamed(body)).await;
-        };
+        let kind = self.kind(&named.kind)?;
         // A service that cascades by itself, such as Octavia, gives its own answer.
         let by_itself = kind.calls.cascades_by_itself();
         let cascade = flag(&head.uri, "cascade")?;
@@ -87,8 +84,7 @@ impl Gate {
             ..PlanOptions::default()
         };
         if asker == RequestSource::User && options.cascade && !by_itself {
-            let (caller, id) = self.begin(&head, named, options).await?;
-            return self.checked(&caller, &head, named, id).await;
+            return self.cascade(&head, named, options).await;
         }
         if asker == RequestSource::User
             && (park || self.may_have_copies(kind))
@@ -98,15 +94,9 @@ impl Gate {
             return self.delete_everywhere(&head, named, options).await;
         }
         // The service's own behaviour, unchanged (N1).
-        head.uri = without(
-            &head.uri,
-            if by_itself {
-                &["park"]
-            } else {
-                &["cascade", "park"]
-            },
-        );
-        self.pass(head, streamed(body)).await
+        let is_ours = |name: &str| name == "park" || name == "cascade" && !by_itself;
+        head.uri = edit_query(&head.uri, is_ours, iter::empty());
+        self.pass(head, Either::Left(body)).await
     }
 
     fn may_have_copies(&self, kind: &Kind) -> bool {
@@ -118,11 +108,8 @@ impl Gate {
     async fn known_to(&self, head: &Head, named: &Named) -> Result<(Caller, String)> {
         let caller = self.caller(head).await?;
         let row = self.row_for(head, named).await?;
-        let kind = self.kinds.get(&named.kind);
-        let project = row
-            .as_ref()
-            .zip(kind)
-            .map(|(row, kind)| kind.project_of(row));
+        let kind = self.kind(&named.kind)?;
+        let project = row.as_ref().map(|row| kind.project_of(row));
         let Some(deletion) = self.deletion_of(named).await else {
             return Err(self.not_found(named).await);
         };
@@ -132,14 +119,12 @@ impl Gate {
             self.may_cascade(&caller)?;
             return Ok((caller, deletion));
         }
-        match row {
-            Some(_) => {
-                let (kind, id) = (&named.kind, escape(&named.id));
-                let message = format!("{kind} {id} belongs to another project");
-                Err(Refusal::forbidden(message))
-            }
-            None => Err(self.not_found(named).await),
+        if row.is_none() {
+            return Err(self.not_found(named).await);
         }
+        let id = escape(&named.id);
+        let message = format!("{} {id} belongs to another project", kind.name);
+        Err(Refusal::forbidden(message))
     }
 
     /// Submits the deletion of a resource that the service shows to the caller, and that belongs to the caller's
@@ -155,57 +140,47 @@ impl Gate {
             return Err(self.not_found(named).await);
         };
         self.may_cascade(&caller)?;
-        let kind = self.kinds.get(&named.kind);
-        let mut shown = kind
-            .map(|kind| self.kinds.resources_in(&self.site, kind, &row))
-            .unwrap_or_default();
-        shown.retain(|resource| resource.key.kind == named.kind);
-        let Some(resource) = shown.into_iter().next() else {
+        let kind = self.kind(&named.kind)?;
+        let shown = self.kinds.resources_in(&self.site, kind, &row);
+        let mut shown = shown.into_iter().filter(|it| it.key.kind == named.kind);
+        let Some(resource) = shown.next() else {
             return Err(self.not_found(named).await);
         };
         // The plan covers the root's project only: a blocker of another project refuses it (P4).
-        let own = caller.project_id.as_deref() == Some(resource.project_id.as_str());
-        if !own && !caller.is_admin {
+        if !caller.owns(&resource.project_id) && !caller.is_admin {
             return Err(self.in_use(named, "it belongs to another project", None, None));
         }
-        let command = Command::DeleteResources {
-            resources: vec![resource],
-            options,
-        };
+        let resources = vec![resource];
+        let command = Command::DeleteResources { resources, options };
         let receipt = self.submit(&caller, command).await?;
         let accepted = receipt.into_accepted().map_err(refused)?;
         Ok((caller, accepted.deletion_id))
     }
 
-    /// Answers 202, or the refusal if it comes soon enough (N7).
-    async fn checked(&self, caller: &Caller, head: &Head, named: &Named, id: String) -> Result {
+    /// Begins a cascade. Answers 202, or the refusal if it comes soon enough (N7).
+    async fn cascade(&self, head: &Head, named: &Named, options: PlanOptions) -> Result {
+        let (caller, id) = self.begin(head, named, options).await?;
         let mut followed = self.followed(&id, CHECK_MAX);
-        let deletion = loop {
-            let (deletion, left) = followed.next().await?;
-            if deletion.state != DeletionState::Planning || left.is_zero() {
-                break deletion;
-            }
-        };
-        match deletion.state {
-            DeletionState::Refused => {
-                Err(self.refused_by_plan(caller, head, named, deletion).await)
-            }
-            _ => Ok(self.accepted(&id)),
+        let (mut deletion, mut left) = followed.next().await?;
+        while deletion.state == DeletionState::Planning && !left.is_zero() {
+            (deletion, left) = followed.next().await?;
         }
+        if deletion.state == DeletionState::Refused {
+            return Err(self.refused_by_plan(&caller, head, named, deletion).await);
+        }
+        Ok(self.accepted(&id))
     }
 
     /// Handles a plain DELETE of a resource that may have copies, which are deleted too, or that is to be deleted
     /// once nothing blocks it (`park`). Until a call is sent, the gate refuses as the cloud would; after that,
     /// nothing is undone.
     async fn delete_everywhere(&self, head: &Head, named: &Named, options: PlanOptions) -> Result {
+        use DeletionState::{Gone, Planning, Refused, Running, Stuck};
         let (caller, id) = self.begin(head, named, options).await?;
         let mut followed = self.followed(&id, self.settings.plain_wait);
         let deletion = loop {
             let (deletion, left) = followed.next().await?;
-            let goes = matches!(
-                deletion.state,
-                DeletionState::Planning | DeletionState::Running
-            );
+            let goes = matches!(deletion.state, Planning | Running);
             if !goes || left.is_zero() {
                 break deletion;
             }
@@ -218,15 +193,11 @@ impl Gate {
             }
         };
         match deletion.state {
-            DeletionState::Refused => {
-                Err(self.refused_by_plan(&caller, head, named, deletion).await)
-            }
-            DeletionState::Planning => Ok(self.accepted(&id)),
+            Refused => Err(self.refused_by_plan(&caller, head, named, deletion).await),
+            Planning => Ok(self.accepted(&id)),
             _ if options.park && is_blocked_or_stuck(&deletion) => Ok(self.accepted(&id)),
-            DeletionState::Running | DeletionState::Gone if !is_blocked_or_stuck(&deletion) => {
-                Ok(self.no_content(&id))
-            }
-            DeletionState::Running | DeletionState::Stuck => {
+            Running | Gone if !is_blocked_or_stuck(&deletion) => Ok(self.no_content(&id)),
+            Running | Stuck => {
                 let waiting = self.control.ask(blocked_or_stuck_steps(&id)).await;
                 let mut waiting = waiting.map_err(refused)?.rows.into_iter();
                 let error = waiting.find_map(|step| step.last_error);
@@ -245,9 +216,13 @@ impl Gate {
 
     /// Whether the next attempt of each blocked step comes in this time, and is worth the wait: a 503 of a second is
     /// not a refusal.
-    async fn all_move_within(&self, left: TimeDelta, id: &str) -> Result<bool> {
+    async fn all_move_within(&self, left: Duration, id: &str) -> Result<bool> {
         let now = self.clock.now();
-        let moves = |step: &Step| step.next_attempt_at.is_some_and(|at| at - now < left);
+        let moves = |step: &Step| {
+            let next = step.next_attempt_at;
+            // An attempt that is overdue comes at once.
+            next.is_some_and(|at| (at - now).to_std().map_or(true, |wait| wait < left))
+        };
         let mut pages = pin!(self.control.pages(blocked_or_stuck_steps(id)));
         while let Some(steps) = pages.try_next().await.map_err(refused)? {
             if !steps.iter().all(moves) {
@@ -280,8 +255,7 @@ impl Gate {
         let deletion = self.as_shown_to(caller, head, deletion, SHOWN_MAX).await;
         let mut blockers = deletion.refused.iter();
         let by = blockers.find_map(|refused| refused.blocker.as_ref().map(|it| &it.kind));
-        let kind = self.kinds.get(&named.kind);
-        let calls = kind.and_then(Kind::calls_of::<RestCalls>);
+        let calls = self.calls_of(&named.kind);
         let kind = calls.and_then(|calls| calls.in_use_type(by));
         self.in_use(named, &deletion.note, kind, Some(deletion.id))
     }
@@ -300,8 +274,7 @@ impl Gate {
             named.kind,
             escape(&named.id)
         );
-        let kind = self.kinds.get(&named.kind);
-        let calls = kind.and_then(Kind::calls_of::<RestCalls>);
+        let calls = self.calls_of(&named.kind);
         let own = calls.and_then(|calls| calls.in_use_type(None));
         let said = said.filter(|said| !said.is_empty());
         let kind = said.or(own).unwrap_or("InUse");
@@ -310,7 +283,7 @@ impl Gate {
 
     fn no_content(&self, id: &str) -> Response {
         self.counter.count_treatment(Treatment::Accepted);
-        let mut response = Response::new(empty());
+        let mut response = Response::new(Either::Right(Full::default()));
         *response.status_mut() = StatusCode::NO_CONTENT;
         name_deletion(response.headers_mut(), Some(id));
         response
@@ -352,17 +325,14 @@ struct Followed<'a> {
 
 impl Followed<'_> {
     /// Returns the deletion after the next change, or at the end of the time, and the time that is left.
-    async fn next(&mut self) -> Result<(Deletion, TimeDelta)> {
+    async fn next(&mut self) -> Result<(Deletion, Duration)> {
         let change = timeout_at(self.until, self.changes.changed()).await;
         let deletion = self.gate.read_deletion(self.id).await?;
         let left = match change {
             Ok(Ok(())) => self.until.saturating_duration_since(Instant::now()),
             _ => Duration::ZERO,
         };
-        Ok((
-            deletion,
-            TimeDelta::from_std(left).unwrap_or(TimeDelta::MAX),
-        ))
+        Ok((deletion, left))
     }
 }
 
@@ -385,26 +355,11 @@ fn flag(uri: &Uri, name: &str) -> Result<Option<bool>> {
     let Some((_, value)) = given.next() else {
         return Ok(None);
     };
-    let wanted = match value.to_lowercase().as_str() {
-        "true" | "1" => true,
-        "false" | "0" => false,
-        _ => {
-            let message = format!("{name} must be true or false, not \"{}\"", escape(&value));
-            return Err(Refusal::bad_request(message));
-        }
+    let message = match value.to_lowercase().as_str() {
+        _ if given.next().is_some() => format!("{name} is given twice"),
+        "true" | "1" => return Ok(Some(true)),
+        "false" | "0" => return Ok(Some(false)),
+        _ => format!("{name} must be true or false, not \"{}\"", escape(&value)),
     };
-    if given.next().is_some() {
-        return Err(Refusal::bad_request(format!("{name} is given twice")));
-    }
-    Ok(Some(wanted))
-}
-
-/// Removes parameters that the service does not know.
-fn without(uri: &Uri, names: &[&str]) -> Uri {
-    let Some(query) = uri.query() else {
-        return uri.clone();
-    };
-    let is_known = |pair: &&str| !names.contains(&pair.split('=').next().unwrap_or_default());
-    let kept = query.split('&').filter(is_known);
-    with_pairs(uri, &kept.collect::<Vec<_>>())
+    Err(Refusal::bad_request(message))
 }

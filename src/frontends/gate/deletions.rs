@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -18,12 +17,10 @@ use super::rights::Caller;
 use super::route::Named;
 use super::{Gate, Head};
 use crate::control::query;
-use crate::domain::model::{
-    Actor, Deletion, Origin, Plan, Refusal as PlanRefusal, RefusalRule, Site, Target,
-};
+use crate::domain::model::{Actor, Deletion, Origin, Refusal as PlanRefusal, RefusalRule, Target};
 use crate::domain::plan;
 use crate::domain::report::Line;
-use crate::domain::text::escape;
+use crate::domain::text::{counted, escape};
 
 /// Path of the deletions, which the gate itself serves.
 pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
@@ -84,14 +81,10 @@ impl Gate {
         let hidden = of_others - shown.len();
         deletion.refused.extend(shown);
         let first = deletion.refused.first().map(|it| it.reason.clone());
-        let (resources, block) = match hidden {
-            1 => ("resource", "blocks"),
-            _ => ("resources", "block"),
-        };
+        let block = if hidden == 1 { "blocks" } else { "block" };
         let counted = (hidden > 0).then(|| {
-            format!(
-                "{hidden} {resources} of other projects {block} the deletion; ask an administrator"
-            )
+            let resources = counted(hidden as u64, "resource");
+            format!("{resources} of other projects {block} the deletion; ask an administrator")
         });
         let why: Vec<String> = first.into_iter().chain(counted).collect();
         deletion.note = format!("nothing was sent: {}", why.join("; "));
@@ -107,7 +100,10 @@ impl Gate {
         within: Duration,
     ) -> Vec<PlanRefusal> {
         let here = refused.into_iter().filter_map(|mut refused| {
-            let blocker = self.blocker_here(&refused)?;
+            let blocker = refused.blocker.as_ref()?;
+            let service = &self.kinds.get(&blocker.kind)?.service;
+            let is_here = blocker.site == self.site && *service == self.service;
+            let blocker = is_here.then(|| Named::new(&blocker.kind, &blocker.id))?;
             // The service shows a project's id, and Keystone its name to few.
             plan::name_owners(std::slice::from_mut(&mut refused), |_| Some(String::new()));
             Some((refused, blocker))
@@ -128,24 +124,14 @@ impl Gate {
         let Some(blocker) = &refused.blocker else {
             return refused.rule != RefusalRule::OtherProject || caller.is_admin;
         };
-        let own = blocker.owner.is_empty()
-            || caller.project_id.as_deref() == Some(blocker.owner.as_str());
+        let own = blocker.owner.is_empty() || caller.owns(&blocker.owner);
         let near = blocker.site.cloud() == self.site.cloud();
         near && (own || caller.is_admin)
     }
 
-    /// Returns the blocker if it is a resource of this gate's own service and site.
-    fn blocker_here(&self, refused: &PlanRefusal) -> Option<Named> {
-        let blocker = refused.blocker.as_ref()?;
-        let kind = self.kinds.get(&blocker.kind)?;
-        (blocker.site == self.site && kind.service == self.service).then(|| Named {
-            kind: blocker.kind.clone(),
-            id: blocker.id.clone(),
-        })
-    }
-
     async fn report(&self, caller: &Caller, deletion: &Deletion) -> Result<Value> {
-        let frozen = self.frozen(&deletion.id).await?;
+        let frozen = query::FrozenPlan::of(&deletion.id);
+        let frozen = self.control.find(frozen).await.map_err(refused)?;
         let mut data = Vec::new();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
         let mut lines = Line::without_a_step(deletion, frozen.as_deref());
@@ -158,8 +144,8 @@ impl Gate {
             let page = pages.try_next().await.map_err(refused)?;
             lines.extend(page.iter().flatten().map(Line::of));
             for line in lines.drain(..) {
-                let own = caller.project_id.as_deref() == Some(&line.project_id);
-                match self.shows_all_of(caller, &line.resource.site) || own {
+                let near = line.resource.site.cloud() == self.site.cloud();
+                match near && caller.is_admin || caller.owns(&line.project_id) {
                     true => data.push(line),
                     false => *others.entry(line.status.to_string()).or_default() += 1,
                 }
@@ -174,17 +160,6 @@ impl Gate {
         let id = id.to_owned();
         let deletion = self.control.ask(query::Deletion { id }).await;
         deletion.map(|row| *row).map_err(refused)
-    }
-
-    /// Returns the frozen plan; None until it exists.
-    async fn frozen(&self, id: &str) -> Result<Option<Arc<Plan>>> {
-        let plan = self.control.find(query::FrozenPlan::of(id)).await;
-        plan.map_err(refused)
-    }
-
-    /// Whether the caller may see every resource of this site: only an admin of its own cloud may.
-    fn shows_all_of(&self, caller: &Caller, site: &Site) -> bool {
-        caller.is_admin && site.cloud() == self.site.cloud()
     }
 
     /// Returns the deletion if the caller may read it: the caller requested it, its targets belong to the
@@ -206,7 +181,8 @@ impl Gate {
         if caller.is_admin || has_asked(&deletion.requested_by, caller) {
             return Ok(Some(*deletion));
         }
-        let Some(plan) = self.frozen(&deletion.id).await? else {
+        let plan = query::FrozenPlan::of(&deletion.id);
+        let Some(plan) = self.control.find(plan).await.map_err(refused)? else {
             return Ok(None);
         };
         let of_targets = plan.steps.iter().filter(|step| {
@@ -214,8 +190,7 @@ impl Gate {
             plan.targets.iter().any(|target| target.key == key)
         });
         let mut projects = of_targets.map(|step| &*step.project_id).peekable();
-        let is_own = projects.peek().is_some()
-            && projects.all(|it| caller.project_id.as_deref() == Some(it));
+        let is_own = projects.peek().is_some() && projects.all(|it| caller.owns(it));
         Ok(is_own.then_some(*deletion))
     }
 }
@@ -237,11 +212,8 @@ pub(super) fn actor(caller: &Caller) -> Actor {
 
 fn name_of(caller: &Caller) -> String {
     let project = caller.project_id.as_deref().unwrap_or("no project");
-    format!(
-        "{} ({}) of {project}",
-        escape(&caller.user_name),
-        caller.user_id
-    )
+    let name = escape(&caller.user_name);
+    format!("{name} ({}) of {project}", caller.user_id)
 }
 
 /// Whether the caller requested the deletion, from any address.

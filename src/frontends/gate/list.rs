@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde_json::Value;
 
-use super::budget::{LargePage, Read};
+use super::budget::{LargePage, Read, SMALL_BYTES_MAX};
 use super::page::{Page, PageRequest, Row, with_query};
-use super::pass::Whole;
+use super::pass::{Whole, too_many};
 use super::read::{fields_of_parts, show_deleting};
 use super::refusal::{Refusal, Result};
 use super::rules::{Operation, RequestSource, Ruling, ruling};
@@ -16,7 +16,7 @@ use super::threads::Yielder;
 use super::{Call, Gate, Response, threads};
 use crate::cloud::openstack::RestCalls;
 use crate::control::traffic::Treatment;
-use crate::domain::kinds::{Bond, Kind, Kinds};
+use crate::domain::kinds::{Bond, Kind};
 use crate::domain::model::KindName;
 
 /// Maximum number of pages that are read from the upstream to fill one page: 100,000 rows.
@@ -28,10 +28,7 @@ impl Gate {
     /// Answers with a page to which the rules are applied: full, and with markers of visible rows only (T13,
     /// T21).
     pub(super) async fn list(self: &Arc<Self>, call: Call, kind: &KindName) -> Result {
-        let Some(kind) = self.kinds.get(kind).filter(|kind| kind.spec.list.is_some()) else {
-            return self.pass(call.head, super::pass::empty()).await;
-        };
-        let wanted = Arc::new(Wanted::of(self, &call, kind));
+        let wanted = Arc::new(Wanted::of(self, &call, self.kind(kind)?));
         let head = call.head;
         let mut first = head.clone();
         first.uri = wanted.asked.service_uri(&head.uri);
@@ -42,11 +39,9 @@ impl Gate {
         let Some(mut page) = page else {
             return self.unfiltered(answered, is_head);
         };
-        let direction = wanted.asked.direction;
-        let mut onward = page.onward(direction);
         let mut refills = 0;
         while page.rows.len() < page.size
-            && let Some(link) = onward.take()
+            && let Some(link) = page.onward.take()
         {
             refills += 1;
             if refills > REFILLS_MAX {
@@ -56,21 +51,18 @@ impl Gate {
             }
             let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
             let more = self.send_to(&head, &link).await?;
-            let more = match self.page(more, &wanted, &mut large).await? {
-                (_, Some(more)) => more,
+            match self.page(more, &wanted, &mut large).await? {
+                (_, Some(more)) => page.append(more),
                 (fetched, None) => return self.unfiltered(fetched, is_head),
-            };
-            onward = more.onward(direction);
-            page.append(more, direction);
+            }
         }
         if let Some(treatment) = page.treatment {
             self.counter.count_treatment(treatment);
         } else if !wanted.asked.changes_the_request() {
             return Ok(answered.relay());
         }
-        let more = page.rows.len() > page.size || onward.is_some();
         let bytes = answered.body.len();
-        let joined = async move { answered.with_text(page.text(&wanted.asked, more)) };
+        let joined = async move { answered.with_text(page.text(&wanted.asked)) };
         Ok(threads::offload_if_large(bytes, joined).await)
     }
 
@@ -83,10 +75,11 @@ impl Gate {
         large: &mut Option<LargePage>,
     ) -> Result<(Whole, Option<Page>)> {
         let answered = self.read_whole(response, Read::Rows).await?;
-        if large.is_none() {
-            *large = self.large_page(&answered).await?;
-        }
         let (gate, wanted, bytes) = (self.clone(), wanted.clone(), answered.body.len());
+        if large.is_none() && bytes > SMALL_BYTES_MAX {
+            let permit = self.budget.large_page(self.settings.limits.answer_timeout);
+            *large = Some(permit.await.ok_or_else(too_many)?);
+        }
         let ruled = async move {
             let page = gate.page_in(&answered, &wanted).await?;
             Ok((answered, page))
@@ -95,11 +88,13 @@ impl Gate {
     }
 
     async fn page_in(&self, answered: &Whole, wanted: &Wanted) -> Result<Option<Page>> {
-        let kind = wanted.kind_in(&self.kinds);
-        let kind = kind.filter(|_| answered.head.status == StatusCode::OK);
-        let read = kind.and_then(|(kind, items)| Some((kind, Page::split(&answered.body, items)?)));
-        match read {
-            Some((kind, (page, rows))) => self.rule(kind, wanted, page, &rows).await,
+        let kind = self.kind(&wanted.kind)?;
+        let calls: Option<&RestCalls> = kind.calls_of();
+        let list = calls.and_then(|calls| calls.list.as_ref());
+        let list = list.filter(|_| answered.head.status == StatusCode::OK);
+        match list.and_then(|list| Page::split(&answered.body, &list.items, wanted.asked.direction))
+        {
+            Some((page, rows)) => self.rule(kind, wanted, page, &rows).await,
             None => Ok(None),
         }
     }
@@ -156,9 +151,7 @@ impl Gate {
                 }
                 Ruling::ShowDeleting => {
                     page.treatment.get_or_insert(Treatment::Deleting);
-                    if let Some(row) = row.as_object_mut() {
-                        show_deleting(kind, row, asked);
-                    }
+                    show_deleting(kind, &mut row, asked);
                     true
                 }
                 Ruling::Pass | Ruling::UnderWay | Ruling::BeingChecked | Ruling::Conflict => false,
@@ -191,22 +184,12 @@ impl Wanted {
             true => fields_of_parts(kind),
             false => Vec::new(),
         };
-        let asked = PageRequest::of(&head.uri, kind, &needed);
-        Self {
-            kind: kind.name.clone(),
-            asker,
-            asked: match asker {
-                // A central site sees what the service has, so the service applies the filter.
-                RequestSource::Central => asked.by_the_service(),
-                RequestSource::User | RequestSource::Local | RequestSource::Service => asked,
-            },
+        let mut asked = PageRequest::of(&head.uri, kind, &needed);
+        if asker == RequestSource::Central {
+            // A central site sees what the service has, so the service applies the filter.
+            asked.filter = None;
         }
-    }
-
-    /// The kind, and the key of the rows in a page.
-    fn kind_in<'k>(&self, kinds: &'k Kinds) -> Option<(&'k Kind, &'k str)> {
-        let kind = kinds.get(&self.kind)?;
-        let list = kind.calls_of::<RestCalls>()?.list.as_ref()?;
-        Some((kind, &list.items))
+        let kind = kind.name.clone();
+        Self { kind, asker, asked }
     }
 }

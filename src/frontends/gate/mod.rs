@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::{Authority, Scheme};
-use http::{HeaderValue, Method, Request, header, request};
+use http::{HeaderValue, Method, Request, StatusCode, header, request};
 use http_body_util::{Either, Full};
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
@@ -55,7 +55,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cloud::openstack::{
-    ConfigError, Session, StreamingClient, root_of, service_type, streaming_client,
+    ConfigError, RestCalls, Session, StreamingClient, root_of, service_type, streaming_client,
 };
 use crate::control::Control;
 use crate::control::traffic::{Counter, Counters};
@@ -70,7 +70,6 @@ use crate::system::listener::{
 };
 pub use budget::Budget;
 pub use key_locks::KeyLocks;
-use pass::streamed;
 use refusal::{Refusal, Result};
 use rights::TokenCache;
 use route::{Named, PathTarget, Routes};
@@ -186,12 +185,9 @@ impl GateHandle {
 /// # Errors
 /// The address is taken, or the cloud's certificates cannot be used.
 pub async fn serve(parts: GateParts) -> Result<GateHandle, ServeError> {
-    let wanted = parts.settings.listen;
-    let failed = |source| ServeError::Listen {
-        address: wanted,
-        source,
-    };
-    let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+    let address = parts.settings.listen;
+    let failed = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let site = parts.settings.upstream.site();
     let mapping = || parts.mapping.iter();
@@ -236,15 +232,12 @@ pub async fn serve(parts: GateParts) -> Result<GateHandle, ServeError> {
     let threads = parts.threads;
     let mut gates = Vec::new();
     for _ in 1..threads.count() {
-        let client = streaming_client(gate.session.cloud())?;
-        gates.push(Arc::new(Gate {
-            client,
-            ..gate.clone()
-        }));
+        let mut other = gate.clone();
+        other.client = streaming_client(gate.session.cloud())?;
+        gates.push(Arc::new(other));
     }
-    let gate = Arc::new(gate);
-    gates.push(gate.clone());
     tracing::info!(%address, upstream = %gate.site, service = gate.service, "a gate is open");
+    gates.push(Arc::new(gate));
     if let Some(warning) = open_to_others(address) {
         tracing::warn!("{warning}");
     }
@@ -336,30 +329,27 @@ impl Gate {
     async fn decide(self: &Arc<Self>, head: Head, body: Arriving, peer: SocketAddr) -> Result {
         let path = head.uri.path();
         if let Some(id) = path.strip_prefix(deletions::DELETIONS) {
-            if head.method != Method::GET && head.method != Method::HEAD {
-                return Err(Refusal::method_not_allowed(
-                    &head.method,
-                    "GET, HEAD".to_owned(),
-                ));
-            }
-            let id = id.to_owned();
-            return self.deletion(&head, &id).await;
+            return match head.method {
+                Method::GET | Method::HEAD => self.deletion(&head, id).await,
+                _ => {
+                    let allow = "GET, HEAD".to_owned();
+                    Err(Refusal::method_not_allowed(&head.method, allow))
+                }
+            };
         }
         let routes = &self.upstream().await?.routes;
         if routes.is_unguarded {
-            return self.pass(head, streamed(body)).await;
+            return self.pass(head, Either::Left(body)).await;
         }
         if !routes.takes(&head.method) {
             return Err(Refusal::method_not_allowed(&head.method, routes.allow()));
         }
-        let target = match routes.target_of(path) {
-            Ok(target) => target,
-            Err(route::Ambiguous) => {
-                let message = "this path may be read in more than one way: write an id in its own spelling \
-                               (lower case, no suffix such as .json, no percent-encoding)";
-                return Err(Refusal::bad_request(message));
-            }
-        };
+        let target = routes.target_of(path).map_err(|route::Ambiguous| {
+            Refusal::bad_request(
+                "this path may be read in more than one way: write an id in its own spelling (lower case, no suffix \
+                 such as .json, no percent-encoding)",
+            )
+        })?;
         let needs_tombstones = target != PathTarget::Elsewhere;
         if needs_tombstones {
             self.knows_tombstones()?;
@@ -368,7 +358,7 @@ impl Gate {
         let call = Call { head, asker };
         match call.head.method {
             Method::GET | Method::HEAD => {
-                let answer = self.read(call, streamed(body), target).await;
+                let answer = self.read(call, Either::Left(body), target).await;
                 // The service may have answered late, and the ledger may have been lost meanwhile.
                 if needs_tombstones {
                     self.knows_tombstones()?;
@@ -383,14 +373,12 @@ impl Gate {
 
     /// Refuses to answer from tombstones that may differ from the ledger's.
     fn knows_tombstones(&self) -> Result<()> {
-        match self.tombstones.is_lost() {
-            false => Ok(()),
-            true => {
-                let message = "the gate does not know which resources are being deleted, because its ledger does \
-                               not answer; send the request again later";
-                Err(Refusal::unavailable(message))
-            }
+        if !self.tombstones.is_lost() {
+            return Ok(());
         }
+        let message = "the gate does not know which resources are being deleted, because its ledger does not answer; \
+                       send the request again later";
+        Err(Refusal::unavailable(message))
     }
 
     /// Returns who asks: the listener decides, a trusted header can only narrow that (T4, T18).
@@ -400,9 +388,20 @@ impl Gate {
                 && text_of(head, &trust.header).eq_ignore_ascii_case("local")
         });
         match self.settings.source {
-            GateSource::User if narrowed => RequestSource::Local,
-            source => source.into(),
+            GateSource::User if !narrowed => RequestSource::User,
+            GateSource::User | GateSource::Local => RequestSource::Local,
+            GateSource::Central => RequestSource::Central,
         }
+    }
+
+    /// Returns a kind. A request names only kinds that exist, since the routes are made of them.
+    fn kind(&self, name: &KindName) -> Result<&Kind> {
+        let kind = self.kinds.get(name);
+        kind.ok_or_else(|| Refusal::of(StatusCode::NOT_FOUND, "not found"))
+    }
+
+    fn calls_of(&self, kind: &KindName) -> Option<&RestCalls> {
+        self.kinds.get(kind)?.calls_of()
     }
 
     /// Returns the phase of a resource's tombstone. Under a natural key, a resource that exists after the

@@ -1,6 +1,7 @@
 //! One page of a list as a service shows it, and the fields that a client asked for.
 
-use std::borrow::Borrow;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use http::Uri;
@@ -23,9 +24,9 @@ pub(super) struct Page {
     pub(super) size: usize,
     /// How the rules changed the page; None if they did not.
     pub(super) treatment: Option<Treatment>,
-    /// Path and query of the neighbouring pages.
-    next: Option<String>,
-    previous: Option<String>,
+    direction: Direction,
+    /// Path and query of the link to the rest of the list.
+    pub(super) onward: Option<String>,
 }
 
 /// A row of a page.
@@ -56,28 +57,35 @@ impl Direction {
 
 impl Page {
     /// Splits the text of a page into the page and its rows as the service sent them. None if it is not a page.
-    pub(super) fn split(text: &Bytes, items: &str) -> Option<(Self, Vec<Bytes>)> {
+    pub(super) fn split(
+        text: &Bytes,
+        items: &str,
+        direction: Direction,
+    ) -> Option<(Self, Vec<Bytes>)> {
         let (mut json, rows) = rows::split(text, items)?;
-        let mut to = |rel: &str| link_of(&mut json, rel).and_then(|link| path_of(link));
-        let (next, previous) = (to(NEXT), to(PREVIOUS));
+        let rel = match direction {
+            Direction::Forward => NEXT,
+            Direction::Backward => PREVIOUS,
+        };
         let page = Self {
+            onward: link_of(&mut json, rel).and_then(|link| path_of(link)),
             size: rows.len(),
             json,
             items: items.to_owned(),
             rows: Vec::with_capacity(rows.len()),
             treatment: None,
-            next,
-            previous,
+            direction,
         };
         Some((page, rows))
     }
 
-    /// Appends the rows of the neighbouring page in this direction.
-    pub(super) fn append(&mut self, mut beside: Self, direction: Direction) {
+    /// Appends the rows of the next page in the list's direction.
+    pub(super) fn append(&mut self, mut beside: Self) {
+        self.onward = beside.onward;
         if self.treatment != Some(Treatment::Hidden) {
             self.treatment = beside.treatment.or(self.treatment);
         }
-        match direction {
+        match self.direction {
             Direction::Forward => self.rows.append(&mut beside.rows),
             Direction::Backward => {
                 beside.rows.append(&mut self.rows);
@@ -86,18 +94,19 @@ impl Page {
         }
     }
 
-    /// Returns the JSON of the page, with at most as many rows as the service sent. `more` says whether the list
-    /// continues.
-    pub(super) fn text(mut self, asked: &PageRequest, more: bool) -> Bytes {
+    /// Returns the JSON of the page, with at most as many rows as the service sent.
+    pub(super) fn text(mut self, asked: &PageRequest) -> Bytes {
         let over = self.rows.len().saturating_sub(self.size);
-        let shown = match asked.direction {
+        let more = over > 0 || self.onward.is_some();
+        let shown = match self.direction {
             Direction::Forward => 0..self.size.min(self.rows.len()),
             Direction::Backward => over..self.rows.len(),
         };
         let rows = std::mem::take(&mut self.rows);
         let rows = rows.get(shown).unwrap_or_default();
         // The link in the list's direction stays only if there is more.
-        let goes_on = |side: Direction| side != asked.direction || more;
+        let direction = self.direction;
+        let goes_on = |side: Direction| side != direction || more;
         let next = rows.last().filter(|_| goes_on(Direction::Forward));
         let previous = rows.first().filter(|_| goes_on(Direction::Backward));
         self.name(NEXT, next.and_then(|row| row.id.as_deref()));
@@ -108,21 +117,12 @@ impl Page {
 
     /// Removes from the links the fields that the gate added, and restores the filter that it left out.
     fn restore_query(&mut self, asked: &PageRequest) {
-        for link in self.links() {
-            for field in &asked.missing {
-                *link = without_query(link, "fields", field);
+        if asked.changes_the_request() {
+            let is_kept =
+                |name: &str, value: &str| name != "fields" || !asked.missing.contains(value);
+            for (_, link) in links(&mut self.json) {
+                *link = edit_link(link, is_kept, asked.left_out());
             }
-            for (key, value) in asked.left_out() {
-                *link = with_pair(link, key, value, |_| true);
-            }
-        }
-    }
-
-    /// Returns the link to the rest of the list.
-    pub(super) fn onward(&self, direction: Direction) -> Option<String> {
-        match direction {
-            Direction::Forward => self.next.clone(),
-            Direction::Backward => self.previous.clone(),
         }
     }
 
@@ -136,29 +136,15 @@ impl Page {
             }
             None => {
                 self.json.remove(rel);
-                let links = links_of(&mut self.json).into_iter();
-                links.for_each(|links| links.retain(|link| !is_to(link, rel)));
+                let links = self
+                    .json
+                    .iter_mut()
+                    .filter(|(key, _)| key.ends_with("_links"));
+                for links in links.filter_map(|(_, links)| links.as_array_mut()) {
+                    links.retain(|link| link.get("rel").and_then(Value::as_str) != Some(rel));
+                }
             }
         }
-    }
-
-    /// Returns all links, to be changed.
-    fn links(&mut self) -> impl Iterator<Item = &mut String> {
-        let written = self
-            .json
-            .iter_mut()
-            .flat_map(|(key, value)| match key.ends_with("_links") {
-                true => {
-                    let links = value.as_array_mut().into_iter().flatten();
-                    links.filter_map(|link| link.get_mut("href")).collect()
-                }
-                false if key == NEXT => vec![value],
-                false => Vec::new(),
-            });
-        written.filter_map(|link| match link {
-            Value::String(link) => Some(link),
-            _ => None,
-        })
     }
 }
 
@@ -166,28 +152,29 @@ impl Page {
 const NEXT: &str = "next";
 const PREVIOUS: &str = "previous";
 
-/// Returns Glance's `next`, or a link of Neutron's and Octavia's.
-fn link_of<'p>(page: &'p mut Map<String, Value>, rel: &str) -> Option<&'p mut String> {
-    let link = match page.contains_key(rel) {
-        true => page.get_mut(rel)?,
-        false => {
-            let mut links = links_of(page)?.iter_mut();
-            links.find(|link| is_to(link, rel))?.get_mut("href")?
+/// Returns the links of a page, each with its relation to the page: Glance's `next`, or those of Neutron and Octavia.
+fn links(page: &mut Map<String, Value>) -> impl Iterator<Item = (&'static str, &mut String)> {
+    let links = page.iter_mut().flat_map(|(key, value)| {
+        if key == NEXT {
+            return vec![(NEXT, value)];
         }
-    };
-    match link {
-        Value::String(link) => Some(link),
+        let links = value.as_array_mut().filter(|_| key.ends_with("_links"));
+        let links = links.into_iter().flatten().filter_map(|link| {
+            let is_to = |rel: &&str| link.get("rel").and_then(Value::as_str) == Some(*rel);
+            let rel = [NEXT, PREVIOUS].into_iter().find(is_to)?;
+            Some((rel, link.get_mut("href")?))
+        });
+        links.collect()
+    });
+    links.filter_map(|(rel, link)| match link {
+        Value::String(link) => Some((rel, link)),
         _ => None,
-    }
+    })
 }
 
-fn links_of(page: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
-    let mut links = page.iter_mut().filter(|(key, _)| key.ends_with("_links"));
-    links.find_map(|(_, links)| links.as_array_mut())
-}
-
-fn is_to(link: &Value, rel: &str) -> bool {
-    link.get("rel").and_then(Value::as_str) == Some(rel)
+fn link_of<'p>(page: &'p mut Map<String, Value>, rel: &str) -> Option<&'p mut String> {
+    let mut links = links(page).filter(|(it, _)| *it == rel);
+    links.next().map(|(_, link)| link)
 }
 
 fn path_of(link: &str) -> Option<String> {
@@ -195,9 +182,23 @@ fn path_of(link: &str) -> Option<String> {
     uri.path_and_query().map(|path| path.as_str().to_owned())
 }
 
-/// Returns the URI with these pairs as its query.
-pub(super) fn with_pairs<P: Borrow<str>>(uri: &Uri, pairs: &[P]) -> Uri {
-    let path = match pairs {
+/// Returns the URI without the parameters that are dropped by name, and with these pairs added to its query, if it has
+/// one.
+pub(super) fn edit_query(
+    uri: &Uri,
+    drops: impl Fn(&str) -> bool,
+    added: impl Iterator<Item = String>,
+) -> Uri {
+    let Some(query) = uri.query() else {
+        return uri.clone();
+    };
+    let is_dropped = |pair: &str| {
+        let mut parsed = form_urlencoded::parse(pair.as_bytes());
+        parsed.next().is_none_or(|(name, _)| drops(&name))
+    };
+    let kept = query.split('&').filter(|pair| !is_dropped(pair));
+    let pairs: Vec<_> = kept.map(Cow::from).chain(added.map(Cow::from)).collect();
+    let path = match &pairs[..] {
         [] => uri.path().to_owned(),
         pairs => format!("{}?{}", uri.path(), pairs.join("&")),
     };
@@ -208,23 +209,21 @@ pub(super) fn with_pairs<P: Borrow<str>>(uri: &Uri, pairs: &[P]) -> Uri {
 
 /// Returns the link with this parameter set to this value.
 pub(super) fn with_query(link: &str, key: &str, value: &str) -> String {
-    with_pair(link, key, value, |name| name != key)
+    edit_link(link, |name, _| name != key, [(key, value)])
 }
 
-/// Appends a pair to those pairs of a link that are kept by name.
-fn with_pair(link: &str, key: &str, value: &str, keeps: impl Fn(&str) -> bool) -> String {
+/// Returns the link with those parameters that are kept, and with these added.
+fn edit_link<'p>(
+    link: &str,
+    keeps: impl Fn(&str, &str) -> bool,
+    added: impl IntoIterator<Item = (&'p str, &'p str)>,
+) -> String {
     let (path, query) = link.split_once('?').unwrap_or((link, ""));
-    let kept = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| keeps(name));
+    let given = form_urlencoded::parse(query.as_bytes());
+    let kept = given.filter(|(name, value)| keeps(name, value));
     let mut pairs = form_urlencoded::Serializer::new(String::new());
-    pairs.extend_pairs(kept).append_pair(key, value);
+    pairs.extend_pairs(kept).extend_pairs(added);
     format!("{path}?{}", pairs.finish())
-}
-
-fn without_query(link: &str, key: &str, value: &str) -> String {
-    let (path, query) = link.split_once('?').unwrap_or((link, ""));
-    let pair = format!("{key}={value}");
-    let kept: Vec<&str> = query.split('&').filter(|it| *it != pair).collect();
-    format!("{path}?{}", kept.join("&"))
 }
 
 /// The parts of a client's request for a list, or for one resource, that the gate needs.
@@ -232,13 +231,13 @@ pub(super) struct PageRequest {
     /// The fields that the client asked for; None for all.
     fields: Option<Vec<String>>,
     /// Fields that the gate needs and the client did not ask for.
-    pub(super) missing: Vec<String>,
-    filter: Option<StateFilter>,
+    pub(super) missing: BTreeSet<String>,
+    pub(super) filter: Option<StateFilter>,
     pub(super) direction: Direction,
 }
 
 /// A filter by the field that shows "deleting".
-struct StateFilter {
+pub(super) struct StateFilter {
     field: String,
     wanted: Vec<String>,
     /// Whether it matches the state shown for deletions, which the service does not know: then the gate
@@ -260,32 +259,19 @@ impl PageRequest {
         let fields = Some(fields).filter(|fields| can && !fields.is_empty());
         let filter = StateFilter::of(query, kind);
         let filtered = filter.iter().filter(|filter| filter.by_gate);
-        let ids = list.map(|list| list.id.clone()).unwrap_or_default();
-        let needed = needed.iter().map(|field| (*field).to_owned());
-        let mut missing: Vec<String> = match &fields {
-            Some(fields) => ids
-                .into_iter()
-                .chain(needed)
-                .chain(filtered.map(|filter| filter.field.clone()))
-                .filter(|field| !fields.contains(field))
-                .collect(),
-            None => Vec::new(),
-        };
-        missing.sort();
-        missing.dedup();
+        let ids = list.into_iter().flat_map(|list| list.id.iter().cloned());
+        let needed = ids
+            .chain(needed.iter().map(|field| (*field).to_owned()))
+            .chain(filtered.map(|filter| filter.field.clone()));
+        let missing = fields.iter().flat_map(|fields| {
+            let needed = needed.clone();
+            needed.filter(|field| !fields.contains(field))
+        });
         Self {
+            missing: missing.collect(),
             fields,
-            missing,
             filter,
             direction: Direction::of(query),
-        }
-    }
-
-    /// Leaves the filter to the service.
-    pub(super) fn by_the_service(self) -> Self {
-        Self {
-            filter: None,
-            ..self
         }
     }
 
@@ -297,26 +283,18 @@ impl PageRequest {
     /// Returns the URI for the service: with the fields that the gate needs, and without the filter that the
     /// gate applies.
     pub(super) fn service_uri(&self, uri: &Uri) -> Uri {
-        let by_gate = self.filter.as_ref().filter(|filter| filter.by_gate);
-        if self.missing.is_empty() && by_gate.is_none() {
+        if !self.changes_the_request() {
             return uri.clone();
         }
-        let is_left_out = |pair: &&str| {
-            let mut pair = form_urlencoded::parse(pair.as_bytes());
-            let key = pair.next().map(|(key, _)| key);
-            by_gate.is_some_and(|filter| key.as_deref() == Some(filter.field.as_str()))
-        };
-        let query = uri.query().unwrap_or_default().split('&');
-        let kept = query.filter(|pair| !pair.is_empty() && !is_left_out(pair));
+        let is_left_out = |name: &str| self.left_out().any(|(field, _)| field == name);
         let added = self.missing.iter().map(|field| format!("fields={field}"));
-        let query: Vec<String> = kept.map(str::to_owned).chain(added).collect();
-        with_pairs(uri, &query)
+        edit_query(uri, is_left_out, added)
     }
 
     /// Whether the request to the service differs from the client's (added `fields`, or a filter that the gate applies
     /// itself), so that the answer must be rewritten.
     pub(super) fn changes_the_request(&self) -> bool {
-        !self.missing.is_empty() || self.filter.as_ref().is_some_and(|filter| filter.by_gate)
+        !self.missing.is_empty() || self.left_out().next().is_some()
     }
 
     /// Whether the client's filter by state matches a row: one shown as deleting, or one as the service has
@@ -335,6 +313,7 @@ impl PageRequest {
         }
     }
 
+    /// Returns the parameters of the filter that the gate applies itself.
     fn left_out(&self) -> impl Iterator<Item = (&str, &str)> {
         let by_gate = self.filter.iter().filter(|filter| filter.by_gate);
         by_gate.flat_map(|filter| {

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::Body as _;
 use serde_json::Value;
 
-use super::budget::{LargePage, Read, SMALL_BYTES_MAX, Share};
+use super::budget::{Read, SMALL_BYTES_MAX, Share};
 use super::refusal::{Refusal, Result};
 use super::{Gate, Head, Out, Response, budget, threads};
 
 /// Largest answer that the gate reads: some 50,000 ports.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
+const TOO_LONG: &str = "it is longer than 64 MiB";
 
 /// Headers that concern one connection only (RFC 9110, 7.6.1). hyper has answered `Expect` already.
 static HOP_BY_HOP: [HeaderName; 10] = [
@@ -41,12 +41,8 @@ pub(super) struct Whole {
 
 impl Whole {
     pub(super) async fn json(&self) -> Option<Value> {
-        let body = self.body.clone();
-        threads::offload_if_large(
-            body.len(),
-            async move { serde_json::from_slice(&body).ok() },
-        )
-        .await
+        let (body, bytes) = (self.body.clone(), self.body.len());
+        threads::offload_if_large(bytes, async move { serde_json::from_slice(&body).ok() }).await
     }
 
     /// Returns an answer that the gate itself makes.
@@ -71,9 +67,9 @@ impl Whole {
 
     /// Returns the same answer with another body of about the same length.
     pub(super) async fn with_json(self, body: Value) -> Response {
-        let text =
-            threads::offload_if_large(self.body.len(), async move { body.to_string() }).await;
-        self.with_text(text.into())
+        let bytes = self.body.len();
+        let text = threads::offload_if_large(bytes, async move { body.to_string() });
+        self.with_text(text.await.into())
     }
 
     /// Returns the same answer with another text.
@@ -104,10 +100,7 @@ impl Gate {
 
     async fn pass_within(&self, mut head: Head, body: Out, timeout: Duration) -> Result {
         // HTTP/2 and absolute targets name the host in the URI; services make links from the header.
-        let host = head
-            .uri
-            .authority()
-            .map(|it| HeaderValue::from_str(it.as_str()));
+        let host = head.uri.authority().map(|it| it.as_str().parse());
         if let Some(Ok(host)) = host {
             head.headers.insert(header::HOST, host);
         }
@@ -120,10 +113,9 @@ impl Gate {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.no_answer(&error)),
             Err(_) => {
-                let message = format!(
-                    "{} did not answer in time; send the request again later",
-                    self.name()
-                );
+                let name = self.name();
+                let message =
+                    format!("{name} did not answer in time; send the request again later");
                 return Err(Refusal::of(StatusCode::GATEWAY_TIMEOUT, message));
             }
         };
@@ -133,13 +125,11 @@ impl Gate {
 
     /// Sends a request without a body, for an answer that is not compressed.
     pub(super) async fn send(&self, mut head: Head) -> Result {
-        head.headers.insert(
-            header::ACCEPT_ENCODING,
-            HeaderValue::from_static("identity"),
-        );
+        let identity = HeaderValue::from_static("identity");
+        head.headers.insert(header::ACCEPT_ENCODING, identity);
         head.headers.remove(header::IF_NONE_MATCH);
         head.headers.remove(header::CONTENT_LENGTH);
-        self.pass(head, empty()).await
+        self.pass(head, Either::Right(Full::default())).await
     }
 
     /// Sends a request as [`Self::send`] does, and returns the complete answer.
@@ -153,22 +143,22 @@ impl Gate {
     pub(super) async fn read_whole(&self, response: Response, read: Read) -> Result<Whole> {
         let announced = response.body().size_hint().exact();
         let announced = announced.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        if announced.is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
-            return Err(self.not_read("it is longer than 64 MiB"));
+        if announced > Some(ANSWER_BYTES_MAX) {
+            return Err(self.not_read(TOO_LONG));
         }
         // An unknown length counts as small, until more has come.
         let mut reserved = announced.unwrap_or(SMALL_BYTES_MAX);
         let mut share = self.reserve(reserved, read).await?;
         let (head, mut body) = response.into_parts();
         // Allocated in its full length: growing would briefly take twice the memory.
-        let mut text = BytesMut::with_capacity(body.size_hint().exact().map_or(0, |_| reserved));
+        let mut text = BytesMut::with_capacity(announced.unwrap_or_default());
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| self.not_read(&error.to_string()))?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
             if text.len() + data.len() > ANSWER_BYTES_MAX {
-                return Err(self.not_read("it is longer than 64 MiB"));
+                return Err(self.not_read(TOO_LONG));
             }
             if text.len() + data.len() > reserved {
                 // Its length was not announced, and it is not small.
@@ -194,16 +184,6 @@ impl Gate {
         share.ok_or_else(too_many)
     }
 
-    /// Waits until no other large page is being read, if this page is large.
-    pub(super) async fn large_page(&self, page: &Whole) -> Result<Option<LargePage>> {
-        if page.body.len() <= SMALL_BYTES_MAX {
-            return Ok(None);
-        }
-        let within = self.settings.limits.answer_timeout;
-        let permit = self.budget.large_page(within).await;
-        permit.map(Some).ok_or_else(too_many)
-    }
-
     fn not_read(&self, why: &str) -> Refusal {
         let message = format!(
             "the answer of {} was not read: {why}; send the request again, or with a limit",
@@ -214,12 +194,10 @@ impl Gate {
 
     /// Sends the caller's request for another path of the service.
     pub(super) async fn send_to(&self, head: &Head, path_and_query: &str) -> Result {
-        let uri: Uri = path_and_query
-            .parse()
-            .map_err(|_| Refusal::bad_request("not a valid path"))?;
         let mut asked = head.clone();
         asked.method = Method::GET;
-        asked.uri = uri;
+        let uri = path_and_query.parse();
+        asked.uri = uri.map_err(|_| Refusal::bad_request("not a valid path"))?;
         asked.headers.remove(header::CONTENT_TYPE);
         self.send(asked).await
     }
@@ -259,7 +237,7 @@ impl Gate {
     }
 }
 
-fn too_many() -> Refusal {
+pub(super) fn too_many() -> Refusal {
     Refusal::unavailable(
         "the gate is reading too many large answers; send the request again, or with a limit",
     )
@@ -282,12 +260,4 @@ fn for_the_next_connection(headers: &mut HeaderMap) {
     for name in &HOP_BY_HOP {
         headers.remove(name);
     }
-}
-
-pub(super) fn empty() -> Out {
-    Either::Right(Full::default())
-}
-
-pub(super) fn streamed(body: Arriving) -> Out {
-    Either::Left(body)
 }

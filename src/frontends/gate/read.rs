@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::page::PageRequest;
 use super::pass::Whole;
@@ -12,7 +12,7 @@ use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::route::{Named, PathTarget};
 use super::rules::{Operation, RequestSource, Ruling};
 use super::{Call, Gate, Head, Out};
-use crate::cloud::openstack::{RestCalls, item_in};
+use crate::cloud::openstack::item_in;
 use crate::control::query;
 use crate::control::traffic::Treatment;
 use crate::domain::kinds::{Bond, Kind, Reference};
@@ -84,9 +84,7 @@ impl Gate {
     /// Answers a GET of a possible part: it is shown as its parent is (T20).
     async fn part(&self, call: Call, named: &Named) -> Result {
         let Call { head, asker } = call;
-        let Some(kind) = self.kinds.get(&named.kind) else {
-            return Err(self.not_found(named).await);
-        };
+        let kind = self.kind(&named.kind)?;
         let asked = PageRequest::of(&head.uri, kind, &fields_of_parts(kind));
         let is_head = head.method == Method::HEAD;
         let mut first = head;
@@ -94,38 +92,31 @@ impl Gate {
         let answered = self.fetch(first).await?;
         let json = answered.json().await;
         let mut json = json.filter(|_| answered.head.status == StatusCode::OK);
-        let item = json.as_mut().and_then(|json| item_in(kind, json));
-        let Some(mut shown) = item.map(Value::take) else {
+        let Some(row) = json.as_mut().and_then(|json| item_in(kind, json)) else {
             return self.unfiltered(answered, is_head);
         };
-        let mut json = json.unwrap_or_default();
-        let rows = std::iter::once(shown.clone());
+        let rows = std::iter::once(row.clone());
         let wholes = self.wholes_of_rows(kind, rows, Bond::Part).await?;
         let whole = wholes.into_iter().flatten().next();
-        let ruling = whole
-            .as_ref()
-            .map(|it| self.ruling(it, asker, Operation::Read));
-        let mut deletion = None;
-        match (whole, ruling) {
-            (Some(whole), Some(Ruling::NotFound)) => {
-                let deletion = self.deletion_of(&whole).await;
-                return Err(self.not_found(named).await.by(deletion));
+        let read = |whole: &Named| self.ruling(whole, asker, Operation::Read);
+        let ruling = whole.as_ref().map(read);
+        let deletion = match (&whole, ruling) {
+            (Some(whole), Some(Ruling::NotFound | Ruling::ShowDeleting)) => {
+                self.deletion_of(whole).await
             }
-            (Some(whole), Some(Ruling::ShowDeleting)) => {
+            _ => None,
+        };
+        match ruling {
+            Some(Ruling::NotFound) => return Err(self.not_found(named).await.by(deletion)),
+            Some(Ruling::ShowDeleting) => {
                 self.counter.count_treatment(Treatment::Deleting);
-                deletion = self.deletion_of(&whole).await;
-                if let Some(row) = shown.as_object_mut() {
-                    show_deleting(kind, row, &asked);
-                }
+                show_deleting(kind, row, &asked);
             }
             _ if asked.changes_the_request() => {}
             _ => return Ok(answered.relay()),
         }
-        asked.strip(&mut shown);
-        if let Some(row) = item_in(kind, &mut json) {
-            *row = shown;
-        }
-        let mut response = answered.with_json(json).await;
+        asked.strip(row);
+        let mut response = answered.with_json(json.unwrap_or_default()).await;
         name_deletion(response.headers_mut(), deletion.as_deref());
         Ok(response)
     }
@@ -143,17 +134,13 @@ impl Gate {
     }
 
     pub(super) async fn not_found(&self, named: &Named) -> Refusal {
-        let refusal = match self.kinds.get(&named.kind) {
-            Some(kind) => Refusal::not_found(kind, &named.id),
-            None => Refusal::of(StatusCode::NOT_FOUND, "not found"),
-        };
+        let kind = self.kind(&named.kind);
+        let refusal = kind.map_or_else(|no| no, |kind| Refusal::not_found(kind, &named.id));
         refusal.by(self.deletion_of(named).await)
     }
 
     async fn deleting(&self, head: Head, named: &Named) -> Result {
-        let Some(kind) = self.kinds.get(&named.kind) else {
-            return Err(self.not_found(named).await);
-        };
+        let kind = self.kind(&named.kind)?;
         let fields = PageRequest::of(&head.uri, kind, &[]);
         let mut answered = self.fetch(head.clone()).await?;
         let deletion = self.deletion_of(named).await;
@@ -166,8 +153,7 @@ impl Gate {
         let Some(mut json) = json.filter(|_| answered.head.status == StatusCode::OK) else {
             return Ok(answered.relay());
         };
-        let row = item_in(kind, &mut json).and_then(Value::as_object_mut);
-        if let Some(row) = row {
+        if let Some(row) = item_in(kind, &mut json) {
             show_deleting(kind, row, &fields);
         }
         self.counter.count_treatment(Treatment::Deleting);
@@ -200,14 +186,14 @@ impl Gate {
             let hidden = |field: &String| !admin && kind.spec.admin_fields.contains(field);
             row.retain(|field, _| fields.wants(field) && !hidden(field));
         }
-        let list = kind
-            .calls_of::<RestCalls>()
-            .and_then(|calls| calls.list.as_ref());
-        let item = list.and_then(|list| list.item.as_ref());
-        Ok(Some(Whole::json_of(&match item {
-            Some(item) => json!({ item: row }),
-            None => row,
-        })))
+        let calls = self.calls_of(&named.kind);
+        let list = calls.and_then(|calls| calls.list.as_ref());
+        Ok(Some(Whole::json_of(
+            &match list.and_then(|list| list.item.as_ref()) {
+                Some(item) => json!({ item: row }),
+                None => row,
+            },
+        )))
     }
 }
 
@@ -217,7 +203,10 @@ pub(super) fn fields_of_parts(kind: &Kind) -> Vec<&str> {
     fields.collect()
 }
 
-pub(super) fn show_deleting(kind: &Kind, row: &mut Map<String, Value>, asked: &PageRequest) {
+pub(super) fn show_deleting(kind: &Kind, row: &mut Value, asked: &PageRequest) {
+    let Some(row) = row.as_object_mut() else {
+        return;
+    };
     for (field, value) in &kind.spec.deleting {
         if asked.wants(field) {
             row.insert(field.clone(), Value::String(value.clone()));

@@ -111,17 +111,11 @@ impl Refusal {
 
     /// Returns the refusal in the shape of the service's errors, in a form that the client accepts.
     pub(super) fn into_response(self, service: &str, accept: &str) -> Response {
-        let Self {
-            status,
-            kind,
-            message,
-            deletion,
-            allow,
-        } = self;
+        let (status, message) = (self.status, self.message);
         let json = |body: Value| ("application/json", body.to_string());
         let (content_type, body) = match service {
             "network" => json(json!({
-                "NeutronError": {"type": kind, "message": message, "detail": ""},
+                "NeutronError": {"type": self.kind, "message": message, "detail": ""},
             })),
             "load-balancer" => {
                 let fault = match status.is_server_error() {
@@ -135,7 +129,7 @@ impl Refusal {
                 fault(status): {"code": status.as_u16(), "message": message},
             })),
             _ => json(json!({
-                "error": {"code": status.as_u16(), "title": kind, "message": message},
+                "error": {"code": status.as_u16(), "title": self.kind, "message": message},
             })),
         };
         let mut response = Response::new(Either::Right(Full::new(Bytes::from(body))));
@@ -145,10 +139,10 @@ impl Refusal {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
-        if let Some(Ok(allow)) = allow.as_deref().map(HeaderValue::from_str) {
+        if let Some(Ok(allow)) = self.allow.as_deref().map(HeaderValue::from_str) {
             headers.insert(header::ALLOW, allow);
         }
-        name_deletion(headers, deletion.as_deref());
+        name_deletion(headers, self.deletion.as_deref());
         response
     }
 }

@@ -88,6 +88,13 @@ pub(super) struct Caller {
     pub(super) address: Option<SocketAddr>,
 }
 
+impl Caller {
+    /// Whether a resource of this project belongs to the project of the caller's token.
+    pub(super) fn owns(&self, project_id: &str) -> bool {
+        self.project_id.as_deref() == Some(project_id)
+    }
+}
+
 impl Deref for Caller {
     type Target = Identity;
 

@@ -1,7 +1,6 @@
 //! The table of rules T as one function: what a gate does, by the phase of a tombstone.
 
 use crate::domain::model::Phase;
-use crate::system::config::GateSource;
 
 /// The operation that a request asks for on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,16 +23,6 @@ pub enum RequestSource {
     /// A user's request that carries a valid service token: a service may change and delete its own resources
     /// (N9).
     Service,
-}
-
-impl From<GateSource> for RequestSource {
-    fn from(source: GateSource) -> Self {
-        match source {
-            GateSource::User => Self::User,
-            GateSource::Local => Self::Local,
-            GateSource::Central => Self::Central,
-        }
-    }
 }
 
 /// What the gate does with a request.

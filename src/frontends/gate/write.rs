@@ -3,23 +3,22 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::cloud::openstack::{RestCalls, item_in, service_of};
-use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, Either, Full};
 use serde_json::{Map, Value};
 
 use super::budget::{Read, Share};
-use super::pass::streamed;
 use super::refusal::{Refusal, Result};
 use super::route::{Creates, Named, PathTarget};
 use super::rules::{Operation, Ruling, ruling};
 use super::{Call, Gate, Head, Out, body, text_of};
+use crate::cloud::openstack::{item_in, service_of};
 use crate::control::{Command, Request, query};
 use crate::domain::mapping::COPY_TAG;
 use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
 use crate::domain::text::escape;
+use crate::system::listener::Arriving;
 
 /// Largest body that is read: bodies that name resources are small.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -32,7 +31,7 @@ impl Gate {
         if self.is_upload(&call.head, &target) {
             // An upload refers to no resource and may take long, so no write guard waits for it.
             self.guard(&call, &touched).await?;
-            return self.pass(call.head, streamed(body)).await;
+            return self.pass(call.head, Either::Left(body)).await;
         }
         let routes = &self.upstream().await?.routes;
         let creates = routes.creates(&call.head.method, call.head.uri.path());
@@ -105,15 +104,12 @@ impl Gate {
         if keys.is_empty() {
             return Ok(response);
         }
-        let caller = self.caller(&asked).await;
-        let command = Command::Revive {
-            keys: keys.into_iter().collect(),
+        let keys = keys.into_iter().collect();
+        let revived = async {
+            let caller = self.caller(&asked).await?;
+            self.submit(&caller, Command::Revive { keys }).await
         };
-        let revived = match caller {
-            Ok(caller) => self.submit(&caller, command).await,
-            Err(refusal) => Err(refusal),
-        };
-        if let Err(refusal) = revived {
+        if let Err(refusal) = revived.await {
             // The resource exists all the same, and the gate shows it; the next create under its key records it again.
             let made = made.iter().map(|it| escape(&it.id)).collect::<Vec<_>>();
             tracing::warn!(gate = %self.address, made = made.join(" "), ?refusal, "the ledger still records re-created resources as gone");
@@ -151,13 +147,11 @@ impl Gate {
             }
             Ok((read.freeze(), shares))
         };
-        match tokio::time::timeout(BODY_TIMEOUT, read).await {
-            Ok(read) => read,
-            Err(_) => Err(Refusal::of(
-                StatusCode::REQUEST_TIMEOUT,
-                "the body of the request did not arrive within 30 seconds",
-            )),
-        }
+        let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
+        read.unwrap_or_else(|_| {
+            let message = "the body of the request did not arrive within 30 seconds";
+            Err(Refusal::of(StatusCode::REQUEST_TIMEOUT, message))
+        })
     }
 
     /// Refuses the request if one of the resources is being deleted (409) or is gone (404).
@@ -181,19 +175,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Refuses creates of resources that are being deleted, or were and are not re-created on purpose (M),
-    /// and of copies of such resources at these sites (T12, T14).
-    async fn guard_creates(&self, call: &Call, creates: Vec<Named>, sites: &[Site]) -> Result<()> {
-        for named in creates {
-            for site in sites {
-                let phase = self.tombstones.phase(site, &named.kind, &named.id);
-                self.guard_create(call, site, &named, phase).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses to create a resource, or a copy of it, that has a tombstone of this phase at a site.
+    /// Refuses to create a resource that is being deleted, or was and is not re-created on purpose (M), or a copy of such
+    /// a resource (T12, T14). `phase` is that of the resource's tombstone at this site.
     async fn guard_create(
         &self,
         call: &Call,
@@ -249,9 +232,7 @@ impl Gate {
     /// Refuses resources that would be copies by name and project alone.
     async fn guard_namesakes(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
         let mut centrals = self.named_from.iter();
-        let Some(kind) = self.kinds.get(kind) else {
-            return Ok(());
-        };
+        let kind = self.kind(kind)?;
         if !centrals.any(|central| self.tombstones.any(central, &kind.name)) {
             return Ok(());
         }
@@ -279,19 +260,15 @@ impl Gate {
     /// Whether the service shows the resource to the caller. Resources of other services count as seen, since
     /// this service cannot be asked: a balancer on a network that is being deleted is just as wrong.
     pub(super) async fn sees(&self, head: &Head, named: &Named) -> Result<bool> {
-        let theirs = self.kinds.get(&named.kind).map(|kind| &kind.service);
-        if theirs != Some(&self.service) {
-            return Ok(true);
-        }
-        Ok(self.row_for(head, named).await?.is_some())
+        let is_ours = self.kind(&named.kind)?.service == self.service;
+        Ok(!is_ours || self.row_for(head, named).await?.is_some())
     }
 
     /// Returns the resource as the service shows it to the caller; None for 403 and 404.
     pub(super) async fn row_for(&self, head: &Head, named: &Named) -> Result<Option<Value>> {
         let upstream = self.upstream().await?;
-        let kind = self.kinds.get(&named.kind);
-        let path = kind.and_then(|kind| upstream.routes.path_of(kind, &named.id));
-        let Some((kind, path)) = kind.zip(path) else {
+        let kind = self.kind(&named.kind)?;
+        let Some(path) = upstream.routes.path_of(kind, &named.id) else {
             return Ok(None);
         };
         let mut head = head.clone();
@@ -303,9 +280,8 @@ impl Gate {
         {
             head.headers.insert(name, version);
         }
-        let answered = self
-            .read_whole(self.send_to(&head, &path).await?, Read::Tree)
-            .await?;
+        let response = self.send_to(&head, &path).await?;
+        let answered = self.read_whole(response, Read::Tree).await?;
         match answered.head.status {
             StatusCode::OK => {
                 let mut json = answered.json().await;
@@ -359,14 +335,13 @@ impl Gate {
 
     /// Whether the body is data of any size, and not JSON.
     fn is_upload(&self, head: &Head, target: &PathTarget) -> bool {
-        let kind = match target {
-            PathTarget::Below(named) => self.kinds.get(&named.kind),
-            _ => None,
+        let PathTarget::Below(named) = target else {
+            return false;
         };
+        let calls = self.calls_of(&named.kind);
+        let uploads = calls.and_then(|calls| calls.service.uploads.as_deref());
         let media = text_of(head, header::CONTENT_TYPE.as_str());
-        kind.and_then(|kind| kind.calls_of::<RestCalls>())
-            .and_then(|calls| calls.service.uploads.as_deref())
-            .is_some_and(|uploads| media.starts_with(uploads))
+        uploads.is_some_and(|uploads| media.starts_with(uploads))
     }
 }
 
