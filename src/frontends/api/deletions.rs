@@ -1,4 +1,6 @@
-//! Requests deletions, and reads them and their steps.
+//! Plans and requests deletions, and reads them and their steps.
+
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -17,7 +19,8 @@ use crate::control::{
     Accepted, Command, ControlError, Envelope, NamedOptions, SiteProgress, query,
 };
 use crate::domain::model::{
-    Deletion, DeletionState, DriftPolicy, KindName, OnFailure, PlanOptions, Site, Step, StepState,
+    Deletion, DeletionState, DriftPolicy, KindName, OnFailure, Plan, PlanOptions, Site, Step,
+    StepState,
 };
 
 #[derive(Deserialize, IntoParams)]
@@ -41,6 +44,68 @@ impl ByStep {
             Problem::not_found(message)
         })
     }
+}
+
+/// The targets of a plan, and its options.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanRequest {
+    #[schema(min_items = 1)]
+    targets: Vec<TargetInput>,
+    /// Whether the resources that depend on the targets go too.
+    #[serde(default)]
+    cascade: bool,
+    #[serde(default)]
+    on_failure: OnFailure,
+    #[serde(default)]
+    drift: DriftPolicy,
+    /// Whether floating IPs of ports that go are deleted, and not only detached.
+    #[serde(default)]
+    release_floating_ips: bool,
+    /// Whether resources that other projects may use go too: public and community images, shared networks
+    /// (N19).
+    #[serde(default)]
+    include_public: bool,
+    /// Whether the project itself goes too, once everything that belongs to it is gone in each region (N19).
+    #[serde(default)]
+    with_project: bool,
+    /// Whether the servers that are plugged into ports that go are deleted too, and not only unplugged (N4).
+    #[serde(default)]
+    with_servers: bool,
+}
+
+/// Plan a deletion; only reads are sent to a cloud.
+///
+/// The answer is the plan, even if the plan lists refusals.
+#[utoipa::path(post, path = "/plans", operation_id = "plan", tag = "plans", request_body = PlanRequest,
+    responses((status = 200, body = Plan, description = "The plan.")))]
+pub(super) async fn create_plan(sent: Sent<PlanRequest>) -> Answer<Arc<Plan>> {
+    let Sent { api, caller, body } = sent;
+    let command = Command::Plan {
+        targets: api.targets(body.targets)?,
+        options: PlanOptions {
+            cascade: body.cascade,
+            on_failure: body.on_failure,
+            drift: body.drift,
+            delete_detached: body.release_floating_ips,
+            include_public: body.include_public,
+            with_project: body.with_project,
+            with_servers: body.with_servers,
+            ..PlanOptions::default()
+        },
+    };
+    let receipt = api.submit(command, caller, String::new()).await?;
+    Ok(Json(receipt.into_plan()?))
+}
+
+/// A plan. It is kept for 24 hours; then the answer is 410.
+#[utoipa::path(get, path = "/plans/{hash}", operation_id = "getPlan", tag = "plans",
+    params(("hash" = String, Path, description = "The plan's hash.")), responses((status = 200, body = Plan)))]
+pub(super) async fn one_plan(
+    State(api): State<Api>,
+    Path(hash): Path<String>,
+) -> Answer<Arc<Plan>> {
+    api.ask(query::Plan { hash }).await.map(Json)
 }
 
 /// Either targets with options, or the hash of a plan that froze both.
@@ -158,7 +223,8 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
                 ("with_servers", json!(request.with_servers)),
             ];
             if asked.iter().any(|(_, option)| !option.is_null()) {
-                let frozen = json!(api.plan(plan_hash.clone()).await?.options);
+                let hash = plan_hash.clone();
+                let frozen = json!(api.ask(query::Plan { hash }).await?.options);
                 same_options(&asked, &frozen)?;
             }
             Ok(Command::DeletePlan { plan_hash, named })

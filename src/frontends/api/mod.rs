@@ -18,9 +18,7 @@ mod events;
 mod health;
 mod input;
 mod passthrough;
-mod plans;
 mod problem;
-mod purge;
 mod report;
 mod resources;
 mod socket;
@@ -236,8 +234,8 @@ fn router(api: Api, admission: Arc<Admission>) -> Router {
 /// The paths for programs, with their description.
 fn routes() -> OpenApiRouter<Api> {
     let v1 = OpenApiRouter::default()
-        .routes(routes!(plans::create))
-        .routes(routes!(plans::one))
+        .routes(routes!(deletions::create_plan))
+        .routes(routes!(deletions::one_plan))
         .routes(routes!(deletions::list, deletions::create))
         .routes(routes!(deletions::one))
         .routes(routes!(deletions::steps))
@@ -249,14 +247,14 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(steering::pause))
         .routes(routes!(steering::resume))
         .routes(routes!(steering::drift))
-        .routes(routes!(purge::of_deletion, purge::deletion))
+        .routes(routes!(steering::ladder, steering::purge))
         .routes(routes!(deletions::step))
         .routes(routes!(steering::retry_step))
-        .routes(routes!(purge::of_step, purge::step))
+        .routes(routes!(steering::step_ladder, steering::purge_step))
         .routes(routes!(steering::retry_matching))
         .routes(routes!(views::stuck))
         .routes(routes!(views::retry_queue))
-        .routes(routes!(purge::orphans))
+        .routes(routes!(steering::orphans))
         .routes(routes!(views::causes))
         .routes(routes!(views::gates))
         .routes(routes!(views::deployments))

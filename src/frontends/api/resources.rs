@@ -16,7 +16,7 @@ use super::caller::{Caller, Sent};
 use super::deletions::{RequestedDeletion, respond};
 use super::input;
 use super::problem::Problem;
-use super::purge::PageParams;
+use super::steering::PageParams;
 use super::{Answer, Api, List};
 use crate::control::{Command, NamedOptions, SiteSpec, TargetSpec, query};
 use crate::domain::model::PlanOptions;

@@ -140,13 +140,6 @@ impl Sent<Steering> {
     }
 }
 
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(super) struct ByName {
-    /// The name of a deployment on record, percent-encoded.
-    name: String,
-}
-
 /// The release of a deployment.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Released {
@@ -158,14 +151,15 @@ pub(super) struct Released {
 ///
 /// 404 if no deployment of this name is on record.
 #[utoipa::path(post, path = "/deployments/{name}/release", operation_id = "releaseDeployment", tag = "deployments",
-    params(ByName), request_body = Option<Steering>, responses((status = 202, body = Released)))]
+    params(("name" = String, Path, description = "The name of a deployment on record, percent-encoded.")),
+    request_body = Option<Steering>, responses((status = 202, body = Released)))]
 pub(super) async fn release_importer(
-    Path(ByName { name }): Path<ByName>,
+    Path(released): Path<String>,
     sent: Sent<Steering>,
 ) -> Taken<Released> {
-    let command = Command::ReleaseImporter { name: name.clone() };
-    sent.submit(command).await?;
-    taken(Released { released: name })
+    let name = released.clone();
+    sent.submit(Command::ReleaseImporter { name }).await?;
+    taken(Released { released })
 }
 
 #[derive(Deserialize, IntoParams)]
