@@ -117,12 +117,9 @@ fn require_nullable(schema: &mut Value) {
     let null = [json!("null"), json!({"type": "null"})];
     let members = schema.get("properties").and_then(Value::as_object);
     let nullable = members.into_iter().flatten().filter(|(_, member)| {
-        let mut types = [&member["type"], &member["oneOf"]].into_iter();
-        types.any(|types| {
-            types
-                .as_array()
-                .is_some_and(|all| all.iter().any(|it| null.contains(it)))
-        })
+        let types = [&member["type"], &member["oneOf"]].into_iter();
+        let mut types = types.filter_map(|it| it.as_array()).flatten();
+        types.any(|it| null.contains(it))
     });
     let nullable: Vec<Value> = nullable.map(|(name, _)| json!(name)).collect();
     match schema.get_mut("required").and_then(Value::as_array_mut) {

@@ -54,25 +54,12 @@ pub(super) async fn stream(
             })
         })
         .transpose()?;
-    let after = match (last_seen, params.after) {
-        (Some(seen), _) => seen,
-        (None, Some(after)) => after,
-        (None, None) => api.control.snapshot().borrow().last_event,
-    };
+    let newest = || api.control.snapshot().borrow().last_event;
+    let after = last_seen.or(params.after).unwrap_or_else(newest);
     // The first page is read before the answer begins, because the answer can then still be a 410.
-    let first = api
-        .control
-        .events(after, 0)
-        .await
-        .map_err(Problem::of_query)?;
+    let first = api.control.events(after, 0).await;
+    let first = first.map_err(Problem::of_query)?;
     Ok(Sse::new(follow(api, after, first)).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
-}
-
-/// The position of a stream between two pages.
-struct Position {
-    api: Api,
-    after: i64,
-    failed: bool,
 }
 
 fn follow(
@@ -80,33 +67,26 @@ fn follow(
     after: i64,
     first: Vec<Event>,
 ) -> impl Stream<Item = Result<Sent, Infallible>> + use<> {
-    let position = Position {
-        after: first.last().map_or(after, |event| event.seq),
-        api,
-        failed: false,
-    };
-    let rest = stream::unfold(position, |mut position| async move {
-        if position.failed {
-            return None;
-        }
+    let after = first.last().map_or(after, |event| event.seq);
+    let rest = stream::unfold(Some((api, after)), |position| async move {
+        let (api, after) = position?;
         let page = tokio::select! {
-            () = position.api.shutdown.cancelled() => return None,
-            page = position.api.control.events(position.after, WAIT_MS) => page,
+            () = api.shutdown.cancelled() => return None,
+            page = api.control.events(after, WAIT_MS) => page,
         };
-        let page: Vec<Sent> = match page {
+        let page: (Vec<Sent>, _) = match page {
             Ok(events) => {
-                position.after = events.last().map_or(position.after, |event| event.seq);
-                events.iter().map(sent).collect()
+                let after = events.last().map_or(after, |event| event.seq);
+                (events.iter().map(sent).collect(), Some((api, after)))
             }
             // The client needs events that are no longer kept, or the engine failed: one message, then the end.
             // The message has no id, so the client resumes after its last event.
             Err(error) => {
-                position.failed = true;
                 let problem = Problem::from(error).document().to_string();
-                vec![Sent::default().event("problem").data(problem)]
+                (vec![Sent::default().event("problem").data(problem)], None)
             }
         };
-        Some((page, position))
+        Some(page)
     });
     let first = first.iter().map(sent).collect();
     stream::once(async move { first })

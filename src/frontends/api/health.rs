@@ -38,11 +38,10 @@ pub(super) async fn ready(State(api): State<Api>) -> Answer<Status> {
     let snapshot = api.control.snapshot().borrow().clone();
     match why_not_ready(&snapshot) {
         None => Ok(Json(Status { status: "ready" })),
-        Some(why) => Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "not-ready",
-            why,
-        )),
+        Some(why) => {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            Err(Problem::new(status, "not-ready", why))
+        }
     }
 }
 
@@ -60,14 +59,10 @@ fn why_not_ready(snapshot: &Snapshot) -> Option<String> {
     if snapshot.sites.iter().any(|site| reachable(site.state)) {
         return None;
     }
-    let why = snapshot
-        .sites
-        .iter()
-        .map(|status| format!("{} ({})", status.site, status.reason));
-    Some(format!(
-        "no cloud is reachable: {}",
-        why.collect::<Vec<_>>().join(", ")
-    ))
+    let sites = snapshot.sites.iter();
+    let why = sites.map(|site| format!("{} ({})", site.site, site.reason));
+    let why = why.collect::<Vec<_>>().join(", ");
+    Some(format!("no cloud is reachable: {why}"))
 }
 
 /// This document: the API for programs, as OpenAPI 3.1.
@@ -94,17 +89,15 @@ pub(super) async fn metrics(State(api): State<Api>) -> impl IntoResponse {
 fn exposition(snapshot: &Snapshot) -> String {
     let engine = &snapshot.engine;
     let mut text = Exposition(String::new());
-    let info = vec![
-        ("version", engine.version.clone()),
-        ("epoch", engine.epoch.to_string()),
-    ];
+    let epoch = engine.epoch.to_string();
+    let info = labels(&[("version", &engine.version), ("epoch", &epoch)]);
     text.gauge("gone_engine_info", "The version; always 1.", [(info, 1.0)]);
     let fault = f64::from(engine.fault.is_some());
     text.single("gone_engine_fault", "1 while no new work is taken.", fault);
     let read_only = f64::from(engine.read_only);
     let help = "1 if the engine sends no call that changes a cloud.";
     text.single("gone_engine_read_only", help, read_only);
-    let by_state = |state: &str, count: u64| (vec![("state", state.to_owned())], count as f64);
+    let by_state = |state: &str, count: u64| (labels(&[("state", state)]), count as f64);
     let deletions = snapshot.deletions_by_state.iter();
     let deletions = deletions.map(|(state, count)| by_state(state, *count));
     text.gauge("gone_deletions", "Deletions by state.", deletions);
@@ -117,7 +110,7 @@ fn exposition(snapshot: &Snapshot) -> String {
     text.single("gone_events_last_seq", help, newest);
     let by_site = |value: fn(&SiteStatus) -> Option<f64>| {
         snapshot.sites.iter().filter_map(move |status| {
-            let site = vec![("site", status.site.to_string())];
+            let site = labels(&[("site", &status.site.to_string())]);
             value(status).map(|value| (site, value))
         })
     };
@@ -126,47 +119,36 @@ fn exposition(snapshot: &Snapshot) -> String {
     let in_flight = by_site(|site| Some(site.in_flight as f64));
     text.gauge("gone_site_calls_in_flight", "Calls in flight.", in_flight);
     let limit = by_site(|site| Some(site.concurrency_limit as f64));
-    text.gauge(
-        "gone_site_concurrency_limit",
-        "Calls that may be in flight.",
-        limit,
-    );
+    let help = "Calls that may be in flight.";
+    text.gauge("gone_site_concurrency_limit", help, limit);
     let latency = by_site(|site| site.latency_ms.map(|ms| ms as f64 / 1000.0));
     text.gauge("gone_site_latency_seconds", "Recent latency.", latency);
     text.0
 }
-
-/// Labels and value of one sample.
-type Sample = (Vec<(&'static str, String)>, f64);
 
 /// Prometheus' text while it is written. All metrics are gauges: they may fall when the ledger is pruned.
 struct Exposition(String);
 
 impl Exposition {
     fn single(&mut self, name: &str, help: &str, value: f64) {
-        self.gauge(name, help, [(Vec::new(), value)]);
+        self.gauge(name, help, [(String::new(), value)]);
     }
 
-    fn gauge(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
+    /// Writes a metric and its samples: the labels and the value of each.
+    fn gauge(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (String, f64)>) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge");
         for (labels, value) in samples {
-            let labels: Vec<String> = labels
-                .iter()
-                .map(|(label, value)| format!("{label}=\"{}\"", escape_label(value)))
-                .collect();
-            let labels = match &labels[..] {
-                [] => String::new(),
-                labels => format!("{{{}}}", labels.join(",")),
-            };
             let _ = writeln!(self.0, "{name}{labels} {value}");
         }
     }
 }
 
-fn escape_label(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+/// `{site="prod/RegionOne"}`
+fn labels(pairs: &[(&str, &str)]) -> String {
+    let pairs = pairs.iter().map(|(label, value)| {
+        let value = value.replace('\\', r"\\").replace('"', "\\\"");
+        format!("{label}=\"{}\"", value.replace('\n', r"\n"))
+    });
+    format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }

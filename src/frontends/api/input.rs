@@ -62,10 +62,8 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         let hint = hint(&message);
         Problem::invalid(format!("{at}: {message}{hint}"))
     })?;
-    reader
-        .end()
-        .map_err(|error| Problem::invalid(format!("the body: {error}")))?;
-    Ok(value)
+    let end = reader.end().map(|()| value);
+    end.map_err(|error| Problem::invalid(format!("the body: {error}")))
 }
 
 /// Returns `; did you mean "a"?` with the expected name that is nearest to the unknown one in serde's "unknown field
@@ -75,9 +73,8 @@ fn hint(message: &str) -> String {
         return String::new();
     }
     let mut quoted = message.split('`').skip(1).step_by(2);
-    quoted
-        .next()
-        .map_or_else(String::new, |word| did_you_mean(word, quoted))
+    let word = quoted.next().unwrap_or_default();
+    did_you_mean(word, quoted)
 }
 
 /// A target as text, `network/web@prod/RegionOne`, or as an object, as plans show them.
@@ -171,10 +168,8 @@ pub(super) fn parameters<'q, T: DeserializeOwned>(
 ) -> Result<T, Problem> {
     let mut given: BTreeMap<Cow<'q, str>, Values<'q>> = BTreeMap::new();
     for (name, value) in pairs {
-        let values = given.entry(name).or_default();
-        values
-            .0
-            .extend(Some(value).filter(|value| !value.is_empty()));
+        let Values(values) = given.entry(name).or_default();
+        values.extend(Some(value).filter(|value| !value.is_empty()));
     }
     let reader = MapDeserializer::<_, de::value::Error>::new(given.into_iter());
     serde_path_to_error::deserialize(reader).map_err(|error| {
@@ -275,8 +270,8 @@ impl TryFrom<i64> for Limit {
     fn try_from(limit: i64) -> Result<Self, String> {
         let rows = usize::try_from(limit).ok();
         let rows = rows.filter(|rows| (1..=PAGE_ROWS_MAX).contains(rows));
-        let rows = rows.ok_or_else(|| format!("{limit} is not within 1 to {PAGE_ROWS_MAX}"))?;
-        Ok(Self(rows))
+        let too_many = || format!("{limit} is not within 1 to {PAGE_ROWS_MAX}");
+        rows.map(Self).ok_or_else(too_many)
     }
 }
 
@@ -331,10 +326,9 @@ impl Api {
             return Ok(None);
         };
         let kinds = self.ask(query::Kinds {}).await?;
-        match KindInfo::find(&kinds, kind.as_str()) {
-            Ok(known) => Ok(Some(known.name.clone())),
-            Err(why) => Err(Problem::invalid(format!("\"kind\": {why}"))),
-        }
+        let known = KindInfo::find(&kinds, kind.as_str());
+        let known = known.map_err(|why| Problem::invalid(format!("\"kind\": {why}")))?;
+        Ok(Some(known.name.clone()))
     }
 
     /// Checks a site. A bare word must be a deployment's name: a cloud without a region would match nothing and

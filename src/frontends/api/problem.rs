@@ -182,24 +182,22 @@ pub(super) async fn for_every_error(request: Request, next: Next) -> Response {
     let said = axum::body::to_bytes(response.into_body(), DETAIL_BYTES_MAX)
         .await
         .unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    let mut refusal = match status {
-        StatusCode::NOT_FOUND => Problem::not_found(format!(
-            "there is no path for {asked}; GET /openapi.json lists the paths"
-        )),
-        StatusCode::METHOD_NOT_ALLOWED => Problem::new(
-            status,
+    let (kind, detail) = match status {
+        StatusCode::NOT_FOUND => (
+            "not-found",
+            format!("there is no path for {asked}; GET /openapi.json lists the paths"),
+        ),
+        StatusCode::METHOD_NOT_ALLOWED => (
             "method-not-allowed",
             format!("{asked} is not supported; the header Allow lists the methods of this path"),
         ),
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
-            status,
-            "too-large",
-            format!("the body of {asked} is too large"),
+        StatusCode::PAYLOAD_TOO_LARGE => ("too-large", format!("the body of {asked} is too large")),
+        _ => (
+            "invalid-request",
+            String::from_utf8_lossy(&said).into_owned(),
         ),
-        _ => Problem::new(status, "invalid-request", said),
-    }
-    .into_response();
+    };
+    let mut refusal = Problem::new(status, kind, detail).into_response();
     if let Some(allow) = allow {
         refusal.headers_mut().insert(header::ALLOW, allow);
     }

@@ -31,8 +31,6 @@ pub enum ServeError {
 #[derive(Debug)]
 pub(super) struct SocketListener {
     path: PathBuf,
-    /// Whether uids other than our own and root may connect; [`Admission`] decides by the uid.
-    shared: bool,
     admission: Arc<Admission>,
     bound: Bound,
     check: Interval,
@@ -44,13 +42,11 @@ impl SocketListener {
         admission: Arc<Admission>,
         check_every: Duration,
     ) -> Result<Self, ServeError> {
-        let shared = admission.has_others();
-        let bound = Bound::new(&path, shared).await?;
+        let bound = Bound::new(&path, admission.has_others()).await?;
         let mut check = interval(check_every);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             path,
-            shared,
             admission,
             bound,
             check,
@@ -61,7 +57,7 @@ impl SocketListener {
         if self.bound.owns(&self.path) {
             return;
         }
-        match Bound::new(&self.path, self.shared).await {
+        match Bound::new(&self.path, self.admission.has_others()).await {
             Ok(bound) => {
                 tracing::warn!(socket = %self.path.display(), "the socket had vanished and is bound again");
                 self.bound = bound;
@@ -126,6 +122,8 @@ struct Bound {
 }
 
 impl Bound {
+    /// Binds the path. If the socket is `shared`, uids other than our own and root may connect; [`Admission`] decides by
+    /// the uid.
     async fn new(path: &Path, shared: bool) -> Result<Self, ServeError> {
         let failed = failed(path);
         make_folder(path, shared)?;
@@ -157,10 +155,8 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> ServeError + Copy {
 /// Creates a missing folder with private rights. Leaves an existing folder as it is, and refuses it if others
 /// could put a socket of their own in place of ours.
 fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
-    let folder = match socket.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = socket.parent().filter(|it| !it.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
     let failed = failed(socket);
     if !folder.exists() {
         let mode = if shared { 0o711 } else { 0o700 };
