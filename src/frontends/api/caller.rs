@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::Response;
+use axum::{Extension, RequestExt};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
@@ -76,10 +76,8 @@ pub(super) struct Sent<T> {
 impl<T: DeserializeOwned> FromRequest<Api> for Sent<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
-        let (mut parts, body) = request.into_parts();
-        let caller = Caller::from_request_parts(&mut parts, api).await?;
-        let request = Request::from_parts(parts, body);
+    async fn from_request(mut request: Request, api: &Api) -> Result<Self, Problem> {
+        let caller = request.extract_parts().await?;
         let StrictJson(body) = StrictJson::from_request(request, api).await?;
         let api = api.clone();
         Ok(Self { api, caller, body })
@@ -199,12 +197,18 @@ pub(super) async fn admit(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::domain::model::{KindName, PlanOptions, ResourceKey, Site};
+    use crate::domain::model::{KindName, PlanOptions, ResourceKey};
 
-    const ADMISSION: fn() -> Admission = || Admission {
-        own: 1000,
-        others: BTreeMap::from([(1001, Scope::Operate), (1003, Scope::View)]),
-    };
+    fn admission() -> Admission {
+        Admission {
+            own: 1000,
+            others: BTreeMap::from([(1001, Scope::Operate), (1003, Scope::View)]),
+        }
+    }
+
+    fn caller(uid: u32, headers: &HeaderMap) -> Caller {
+        admission().caller(uid, headers).unwrap()
+    }
 
     fn claims() -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -213,31 +217,29 @@ mod tests {
         headers
     }
 
+    fn actor(name: &str, origin: Origin) -> Actor {
+        let name = name.to_owned();
+        Actor { name, origin }
+    }
+
     #[test]
     fn p06_the_peers_uid_is_the_actor() {
         for uid in [0, 1000, 1001] {
-            let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();
-            assert_eq!(caller.actor.name, format!("uid:{uid}"));
-            assert_eq!(caller.actor.origin, Origin::Api);
+            let caller = caller(uid, &HeaderMap::new());
+            assert_eq!(caller.actor, actor(&format!("uid:{uid}"), Origin::Api));
         }
     }
 
     #[test]
     fn p06_only_our_own_uid_and_root_may_speak_for_a_person() {
         for uid in [0, 1000] {
-            let caller = ADMISSION().caller(uid, &claims()).unwrap();
-            assert_eq!(
-                (caller.actor.name.as_str(), caller.trusted),
-                ("Jürgen", true)
-            );
-            assert_eq!(caller.actor.origin, Origin::Console);
+            let caller = caller(uid, &claims());
+            assert_eq!(caller.actor, actor("Jürgen", Origin::Console));
+            assert!(caller.trusted);
         }
-        let caller = ADMISSION().caller(1001, &claims()).unwrap();
-        assert_eq!(
-            (caller.actor.name.as_str(), caller.trusted),
-            ("uid:1001", false)
-        );
-        assert_eq!(caller.actor.origin, Origin::Api);
+        let caller = caller(1001, &claims());
+        assert_eq!(caller.actor, actor("uid:1001", Origin::Api));
+        assert!(!caller.trusted);
     }
 
     #[test]
@@ -246,47 +248,36 @@ mod tests {
             command: Command::Cancel {
                 deletion_id: "d".to_owned(),
             },
-            actor: Actor {
-                name: "alice".to_owned(),
-                origin: Origin::Console,
-            },
+            actor: actor("alice", Origin::Console),
             reason: String::new(),
             idempotency_key: None,
             deadline: None,
         };
         let speaking = |uid| {
-            let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();
+            let caller = caller(uid, &HeaderMap::new());
             caller.authorize(claimed.clone()).unwrap().actor.name
         };
-        assert_eq!(
-            [0, 1000, 1001].map(speaking),
-            ["alice", "alice", "uid:1001"]
-        );
+        let named = [0, 1000, 1001].map(speaking);
+        assert_eq!(named, ["alice", "alice", "uid:1001"]);
     }
 
     #[test]
     fn a_uid_may_do_what_its_scope_allows() {
-        let id = || "d".to_owned();
-        let site: Site = "prod/RegionOne".parse().unwrap();
-        let key = ResourceKey {
-            site,
-            kind: KindName::new("network"),
-            id: id(),
-        };
-        let commands = || {
-            [
-                Command::Plan {
-                    targets: Vec::new(),
-                    options: PlanOptions::default(),
-                },
-                Command::Cancel { deletion_id: id() },
-                Command::Release { key: key.clone() },
-                Command::Prune { before: None },
-            ]
-        };
         let allowed = |uid| {
-            commands().map(|command| {
-                let caller = ADMISSION().caller(uid, &HeaderMap::new()).unwrap();
+            let key = ResourceKey {
+                site: "prod/RegionOne".parse().unwrap(),
+                kind: KindName::new("network"),
+                id: "d".to_owned(),
+            };
+            let plan = Command::Plan {
+                targets: Vec::new(),
+                options: PlanOptions::default(),
+            };
+            let deletion_id = "d".to_owned();
+            let cancel = Command::Cancel { deletion_id };
+            let prune = Command::Prune { before: None };
+            [plan, cancel, Command::Release { key }, prune].map(|command| {
+                let caller = caller(uid, &HeaderMap::new());
                 let authorized = caller.authorize_command(command, String::new());
                 authorized
                     .map_err(|problem| assert_eq!(problem.document()["status"], 403))
@@ -301,7 +292,7 @@ mod tests {
 
     #[test]
     fn an_unlisted_uid_is_forbidden() {
-        let problem = ADMISSION().caller(1002, &claims()).unwrap_err();
+        let problem = admission().caller(1002, &claims()).unwrap_err();
         assert_eq!(problem.document()["status"], 403);
         assert_eq!(problem.document()["type"], "urn:gone:problem:forbidden");
     }
