@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
@@ -101,10 +101,7 @@ pub(super) async fn create_plan(sent: Sent<PlanRequest>) -> Answer<Arc<Plan>> {
 /// A plan. It is kept for 24 hours; then the answer is 410.
 #[utoipa::path(get, path = "/plans/{hash}", operation_id = "getPlan", tag = "plans",
     params(("hash" = String, Path, description = "The plan's hash.")), responses((status = 200, body = Plan)))]
-pub(super) async fn one_plan(
-    State(api): State<Api>,
-    Path(hash): Path<String>,
-) -> Answer<Arc<Plan>> {
+pub(super) async fn one_plan(api: Api, Path(hash): Path<String>) -> Answer<Arc<Plan>> {
     api.ask(query::Plan { hash }).await.map(Json)
 }
 
@@ -272,10 +269,7 @@ page_params! {
 /// Deletions, newest first.
 #[utoipa::path(get, path = "/deletions", operation_id = "listDeletions", tag = "deletions", params(DeletionParams),
     responses((status = 200, body = List<Deletion>)))]
-pub(super) async fn list(
-    State(api): State<Api>,
-    Query(params): Query<DeletionParams>,
-) -> Answer<List<Deletion>> {
+pub(super) async fn list(api: Api, Query(params): Query<DeletionParams>) -> Answer<List<Deletion>> {
     let deletions = query::Deletions {
         states: params.state,
         site: api.site(params.site)?,
@@ -290,11 +284,8 @@ pub(super) async fn list(
 /// One deletion, by its id or its short id.
 #[utoipa::path(get, path = "/deletions/{id}", operation_id = "getDeletion", tag = "deletions", params(ByDeletion),
     responses((status = 200, body = Deletion)))]
-pub(super) async fn one(
-    State(api): State<Api>,
-    Path(ByDeletion { id }): Path<ByDeletion>,
-) -> Answer<Deletion> {
-    api.deletion(id).await.map(Json)
+pub(super) async fn one(api: Api, Path(it): Path<ByDeletion>) -> Answer<Deletion> {
+    api.deletion(it.id).await.map(Json)
 }
 
 page_params! {
@@ -312,12 +303,12 @@ page_params! {
 #[utoipa::path(get, path = "/deletions/{id}/steps", operation_id = "listSteps", tag = "deletions",
     params(ByDeletion, StepParams), responses((status = 200, body = List<Step>)))]
 pub(super) async fn steps(
-    State(api): State<Api>,
-    Path(ByDeletion { id }): Path<ByDeletion>,
+    api: Api,
+    Path(it): Path<ByDeletion>,
     Query(params): Query<StepParams>,
 ) -> Answer<List<Step>> {
     // A deletion that does not exist must not look like one without steps.
-    let deletion = api.deletion(id).await?;
+    let deletion = api.deletion(it.id).await?;
     let steps = query::Steps {
         deletion_id: Some(deletion.id),
         states: params.state,
@@ -333,18 +324,15 @@ pub(super) async fn steps(
 /// The progress of a deletion at each site (T19).
 #[utoipa::path(get, path = "/deletions/{id}/sites", operation_id = "listProgress", tag = "deletions",
     params(ByDeletion), responses((status = 200, body = List<SiteProgress>)))]
-pub(super) async fn sites(
-    State(api): State<Api>,
-    Path(ByDeletion { id }): Path<ByDeletion>,
-) -> Answer<List<SiteProgress>> {
-    let progress = query::Progress { deletion_id: id };
+pub(super) async fn sites(api: Api, Path(it): Path<ByDeletion>) -> Answer<List<SiteProgress>> {
+    let progress = query::Progress { deletion_id: it.id };
     api.ask(progress).await.map(List::whole)
 }
 
 /// One step.
 #[utoipa::path(get, path = "/steps/{id}", operation_id = "getStep", tag = "steps", params(ByStep),
     responses((status = 200, body = Step)))]
-pub(super) async fn step(State(api): State<Api>, Path(step): Path<ByStep>) -> Answer<Step> {
+pub(super) async fn step(api: Api, Path(step): Path<ByStep>) -> Answer<Step> {
     api.step(step.id()?).await.map(Json)
 }
 

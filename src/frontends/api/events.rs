@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::{Event as Sent, KeepAlive};
@@ -41,7 +40,7 @@ pub(super) struct EventParams {
         description = "The same, as a client sends it when it reconnects; it takes precedence over `after`.")),
     responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream")))]
 pub(super) async fn stream(
-    State(api): State<Api>,
+    api: Api,
     Query(params): Query<EventParams>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Sent, Infallible>>>, Problem> {

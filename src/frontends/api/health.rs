@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Serialize;
@@ -34,7 +33,7 @@ pub(super) async fn live() -> Json<Status> {
 /// Otherwise the answer is 503, with the reason.
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness", tag = "engine",
     responses((status = 200, body = Status)))]
-pub(super) async fn ready(State(api): State<Api>) -> Answer<Status> {
+pub(super) async fn ready(api: Api) -> Answer<Status> {
     let snapshot = api.control.snapshot().borrow().clone();
     match why_not_ready(&snapshot) {
         None => Ok(Json(Status { status: "ready" })),
@@ -78,7 +77,7 @@ pub(super) async fn description() -> impl IntoResponse {
 /// Metrics, in Prometheus' text format.
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "engine",
     responses((status = 200, body = String, content_type = "text/plain")))]
-pub(super) async fn metrics(State(api): State<Api>) -> impl IntoResponse {
+pub(super) async fn metrics(api: Api) -> impl IntoResponse {
     let snapshot = api.control.snapshot().borrow().clone();
     (
         [(header::CONTENT_TYPE, "text/plain; version=0.0.4")],

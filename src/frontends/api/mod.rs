@@ -26,12 +26,14 @@ mod steering;
 mod views;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, FromRequestParts};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
 use hyper_util::service::TowerToHyperService;
@@ -168,6 +170,15 @@ struct Api {
     clock: Clock,
     /// Ends the streams when cancelled.
     shutdown: CancellationToken,
+}
+
+/// A handler has its state as an argument.
+impl FromRequestParts<Self> for Api {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, api: &Self) -> Result<Self, Infallible> {
+        Ok(api.clone())
+    }
 }
 
 impl Api {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, stream};
@@ -35,7 +34,7 @@ pub(super) async fn hello() -> Json<Hello> {
 
 /// `POST submit`: an envelope, answered with its receipt.
 pub(super) async fn submit(
-    State(api): State<Api>,
+    api: Api,
     caller: Caller,
     StrictJson(envelope): StrictJson<Envelope>,
 ) -> Result<Response, Problem> {
@@ -44,10 +43,7 @@ pub(super) async fn submit(
 }
 
 /// `POST query`: a query, answered with its page.
-pub(super) async fn query(
-    State(api): State<Api>,
-    StrictJson(query): StrictJson<Query>,
-) -> Response {
+pub(super) async fn query(api: Api, StrictJson(query): StrictJson<Query>) -> Response {
     answer(api.control.query(query).await)
 }
 
@@ -59,10 +55,7 @@ pub(super) struct EventParams {
 }
 
 /// `GET events?after=&wait_ms=`: at most 500 events, after a wait for the first.
-pub(super) async fn events(
-    State(api): State<Api>,
-    Params(params): Params<EventParams>,
-) -> Response {
+pub(super) async fn events(api: Api, Params(params): Params<EventParams>) -> Response {
     let after = params.after.unwrap_or_default();
     let wait_ms = u64::try_from(params.wait_ms.unwrap_or_default())
         .unwrap_or_default()
@@ -77,7 +70,7 @@ pub(super) async fn events(
 
 /// `GET snapshots`: one JSON line for the current snapshot and for each later one; a slow client
 /// gets the newest only. An empty line is a keep-alive.
-pub(super) async fn snapshots(State(api): State<Api>) -> impl IntoResponse {
+pub(super) async fn snapshots(api: Api) -> impl IntoResponse {
     let lines = lines(api.control.snapshot(), api.shutdown);
     (
         [(header::CONTENT_TYPE, "application/jsonl")],

@@ -2,11 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
@@ -21,8 +20,8 @@ use super::problem::Problem;
 use super::{Answer, Api};
 use crate::control::{ControlError, Pages as _, query};
 use crate::domain::model::{
-    Action, Blocker, DeletionState, Paged, Plan, PlanStep, Step, StepError, StepResource,
-    StepState, Target,
+    Action, Blocker, DeletionState, Paged, PlanStep, Step, StepError, StepResource, StepState,
+    Target,
 };
 use crate::domain::report::Line;
 
@@ -87,11 +86,8 @@ struct NodeHead {
 /// Steps deeper than 32 levels are roots of their own.
 #[utoipa::path(get, path = "/deletions/{id}/tree", operation_id = "getTree", tag = "deletions", params(ByDeletion),
     responses((status = 200, body = Tree)))]
-pub(super) async fn tree(
-    State(api): State<Api>,
-    Path(ByDeletion { id }): Path<ByDeletion>,
-) -> Answer<Tree> {
-    let deletion = api.deletion(id).await?;
+pub(super) async fn tree(api: Api, Path(it): Path<ByDeletion>) -> Answer<Tree> {
+    let deletion = api.deletion(it.id).await?;
     let mut steps = Vec::new();
     let mut pages = pin!(api.control.pages(steps_of(&deletion.id)));
     while let Some(page) = pages.try_next().await? {
@@ -107,7 +103,8 @@ pub(super) async fn tree(
         }
     }
     api.control.complete_dependencies(&mut steps).await?;
-    let frozen = api.frozen(&deletion.id).await?;
+    let frozen = query::FrozenPlan::of(&deletion.id);
+    let frozen = api.control.find(frozen).await?;
     let (automatic, unset) = frozen
         .map(|plan| (plan.automatic.clone(), plan.unset.clone()))
         .unwrap_or_default();
@@ -188,12 +185,10 @@ struct ReportDocument {
 /// The outcome for each resource, at any time (N10).
 #[utoipa::path(get, path = "/deletions/{id}/report", operation_id = "getReport", tag = "deletions",
     params(ByDeletion), responses((status = 200, body = ReportDocument)))]
-pub(super) async fn report(
-    State(api): State<Api>,
-    Path(ByDeletion { id }): Path<ByDeletion>,
-) -> Result<Response, Problem> {
-    let deletion = api.deletion(id).await?;
-    let frozen = api.frozen(&deletion.id).await?;
+pub(super) async fn report(api: Api, Path(it): Path<ByDeletion>) -> Result<Response, Problem> {
+    let deletion = api.deletion(it.id).await?;
+    let frozen = query::FrozenPlan::of(&deletion.id);
+    let frozen = api.control.find(frozen).await?;
     let lines = Line::without_a_step(&deletion, frozen.as_deref());
     let start = ("{\"data\":[", lines, Some(steps_of(&deletion.id)));
     // Each piece of the text has the lines that precede a page of steps, and those of the steps.
@@ -217,14 +212,6 @@ pub(super) async fn report(
     let body = stream::iter(first.map(Ok)).chain(pieces);
     let json = [(header::CONTENT_TYPE, "application/json")];
     Ok((json, Body::from_stream(body)).into_response())
-}
-
-impl Api {
-    /// Returns the frozen plan; None until it exists.
-    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, Problem> {
-        let plan = query::FrozenPlan::of(deletion_id);
-        Ok(self.control.find(plan).await?)
-    }
 }
 
 fn steps_of(deletion_id: &str) -> query::Steps {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, RawQuery};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
@@ -67,7 +67,7 @@ const PAGE_PARAMS: [&str; 2] = ["cursor", "limit"];
         description = "A field and its value, as `network=ID@prod/RegionOne`; also `id` and `name`.")),
     responses((status = 200, body = List<Native>)))]
 pub(super) async fn list(
-    State(api): State<Api>,
+    api: Api,
     Path(ByKind { kind }): Path<ByKind>,
     RawQuery(query): RawQuery,
 ) -> Answer<List<Value>> {
@@ -77,11 +77,10 @@ pub(super) async fn list(
         pairs.partition(|(name, _)| PAGE_PARAMS.contains(&&**name));
     let page: PageParams = input::parameters(page.into_iter())?;
     let fields = fields.into_iter();
+    let by = fields.map(|(name, value)| (name.into_owned(), value.into_owned()));
     let resources = query::Native {
         kind,
-        by: fields
-            .map(|(name, value)| (name.into_owned(), value.into_owned()))
-            .collect(),
+        by: by.collect(),
         cursor: page.cursor,
         limit: page.limit.0,
     };
@@ -91,22 +90,17 @@ pub(super) async fn list(
 /// One resource.
 #[utoipa::path(get, path = "/resources/{kind}/{id}", operation_id = "getResource", tag = "resources",
     params(ByResource), responses((status = 200, body = Native)))]
-pub(super) async fn one(
-    State(api): State<Api>,
-    Path(ByResource { kind, id }): Path<ByResource>,
-) -> Answer<Value> {
+pub(super) async fn one(api: Api, Path(it): Path<ByResource>) -> Answer<Value> {
+    let ByResource { kind, id } = it;
     let resource = query::Native {
         kind: kind.clone(),
         by: vec![("id".to_owned(), id.clone())],
         limit: 1,
         ..query::Native::default()
     };
-    let found = api.ask(resource).await?.rows;
-    found
-        .into_iter()
-        .next()
-        .map(Json)
-        .ok_or_else(|| Problem::not_found(format!("there is no {kind} {id}")))
+    let found = api.ask(resource).await?.rows.into_iter().next();
+    let missing = || Problem::not_found(format!("there is no {kind} {id}"));
+    found.map(Json).ok_or_else(missing)
 }
 
 const BODY: &str = "`id`, `name`, `project_id`, `tags` and the fields of its kind. A reference is an id, or `ID@SITE`.";
@@ -138,11 +132,9 @@ pub(super) async fn create(
 #[utoipa::path(patch, path = "/resources/{kind}/{id}", operation_id = "updateResource", tag = "resources",
     params(ByResource), request_body(content = Object, description = BODY),
     responses((status = 200, body = Native)))]
-pub(super) async fn update(
-    Path(ByResource { kind, id }): Path<ByResource>,
-    sent: Sent<Value>,
-) -> Answer<Value> {
+pub(super) async fn update(Path(it): Path<ByResource>, sent: Sent<Value>) -> Answer<Value> {
     let Sent { api, caller, body } = sent;
+    let ByResource { kind, id } = it;
     let command = Command::Update { kind, id, body };
     let receipt = api.submit(command, caller, String::new()).await?;
     Ok(Json(receipt.into_resource()?))
@@ -156,16 +148,17 @@ pub(super) async fn update(
     params(ByResource), responses((status = 202, body = RequestedDeletion,
         headers(("Location", description = "The deletion's path.")))))]
 pub(super) async fn delete(
-    State(api): State<Api>,
+    api: Api,
     caller: Caller,
-    Path(ByResource { kind, id }): Path<ByResource>,
+    Path(it): Path<ByResource>,
 ) -> Result<Response, Problem> {
+    let target = TargetSpec {
+        kind: it.kind,
+        id_or_name: it.id,
+        site: SiteSpec::All,
+    };
     let command = Command::Delete {
-        targets: vec![TargetSpec {
-            kind,
-            id_or_name: id,
-            site: SiteSpec::All,
-        }],
+        targets: vec![target],
         options: PlanOptions {
             cascade: true,
             ..PlanOptions::default()

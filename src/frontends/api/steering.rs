@@ -2,7 +2,7 @@
 //! steps (P3), and the orphans that its rungs leave behind.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -192,20 +192,14 @@ pub(super) struct PurgedStep {
 /// The answer says what each rung does, and why others are not offered.
 #[utoipa::path(get, path = "/deletions/{id}/purge", operation_id = "getLadder", tag = "purge", params(ByDeletion),
     responses((status = 200, body = Ladder)))]
-pub(super) async fn ladder(
-    State(api): State<Api>,
-    Path(ByDeletion { id }): Path<ByDeletion>,
-) -> Answer<Ladder> {
-    api.ladder(PurgeScope::Deletion(id)).await
+pub(super) async fn ladder(api: Api, Path(it): Path<ByDeletion>) -> Answer<Ladder> {
+    api.ladder(PurgeScope::Deletion(it.id)).await
 }
 
 /// The rungs that are offered for a step (P3).
 #[utoipa::path(get, path = "/steps/{id}/purge", operation_id = "getStepLadder", tag = "purge", params(ByStep),
     responses((status = 200, body = Ladder)))]
-pub(super) async fn step_ladder(
-    State(api): State<Api>,
-    Path(step): Path<ByStep>,
-) -> Answer<Ladder> {
+pub(super) async fn step_ladder(api: Api, Path(step): Path<ByStep>) -> Answer<Ladder> {
     api.ladder(PurgeScope::Step(step.id()?)).await
 }
 
@@ -213,11 +207,11 @@ pub(super) async fn step_ladder(
 #[utoipa::path(post, path = "/deletions/{id}/purge", operation_id = "purge", tag = "purge", params(ByDeletion),
     request_body = PurgeRequest, responses((status = 202, body = PurgedDeletion)))]
 pub(super) async fn purge(
-    Path(ByDeletion { id }): Path<ByDeletion>,
+    Path(it): Path<ByDeletion>,
     sent: Sent<PurgeRequest>,
 ) -> Taken<PurgedDeletion> {
     let Sent { api, caller, body } = sent;
-    let id = api.deletion(id).await?.id;
+    let id = api.deletion(it.id).await?.id;
     let what = PurgeScope::Deletion(id.clone());
     let purge = api.purge(what, caller, body).await?;
     let deletion = api.deletion(id).await?;
@@ -243,10 +237,7 @@ page_params! { PageParams {} }
 /// The resources that abandoned steps left behind; each is read from its cloud now.
 #[utoipa::path(get, path = "/orphans", operation_id = "listOrphans", tag = "views", params(PageParams),
     responses((status = 200, body = List<Orphan>)))]
-pub(super) async fn orphans(
-    State(api): State<Api>,
-    Query(params): Query<PageParams>,
-) -> Answer<List<Orphan>> {
+pub(super) async fn orphans(api: Api, Query(params): Query<PageParams>) -> Answer<List<Orphan>> {
     let orphans = query::Orphans {
         cursor: params.cursor,
         limit: params.limit.0,

@@ -2,7 +2,7 @@
 //! the engine's reconcilers, the audit, tombstones. Pauses sites, and releases deployments and tombstones.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,10 +37,7 @@ page_params! {
 /// They were requested at least 24 h ago, unless `older_than` says otherwise; `0s` lists all.
 #[utoipa::path(get, path = "/stuck", operation_id = "listStuck", tag = "views", params(ViewParams),
     responses((status = 200, body = List<Deletion>)))]
-pub(super) async fn stuck(
-    State(api): State<Api>,
-    Query(params): Query<ViewParams>,
-) -> Answer<List<Deletion>> {
+pub(super) async fn stuck(api: Api, Query(params): Query<ViewParams>) -> Answer<List<Deletion>> {
     let deletions = query::Deletions {
         states: vec![DeletionState::Stuck],
         site: api.site(params.site)?,
@@ -55,10 +52,7 @@ pub(super) async fn stuck(
 /// The retry queue: blocked steps, with their attempts, blockers and next attempt (I2).
 #[utoipa::path(get, path = "/gc", operation_id = "listRetryQueue", tag = "views", params(ViewParams),
     responses((status = 200, body = List<Step>)))]
-pub(super) async fn retry_queue(
-    State(api): State<Api>,
-    Query(params): Query<ViewParams>,
-) -> Answer<List<Step>> {
+pub(super) async fn retry_queue(api: Api, Query(params): Query<ViewParams>) -> Answer<List<Step>> {
     let steps = query::Steps {
         states: vec![StepState::Blocked],
         site: api.site(params.site)?,
@@ -82,7 +76,7 @@ macro_rules! whole_lists {
         $(#[$words])*
         #[utoipa::path(get, path = $path, operation_id = $id, tag = $tag, responses((status = 200, body = List<$row>)))]
         pub(super) async fn $name(
-            State(api): State<Api>,
+            api: Api,
             Query(NoParams {}): Query<NoParams>,
         ) -> Answer<List<$row>> {
             api.ask($query).await.map(List::whole)
@@ -192,10 +186,7 @@ struct AuditRow {
 /// `next` is null only on an empty page.
 #[utoipa::path(get, path = "/audit", operation_id = "listAudit", tag = "views", params(AuditParams),
     responses((status = 200, body = List<AuditRow>)))]
-pub(super) async fn audit(
-    State(api): State<Api>,
-    Query(params): Query<AuditParams>,
-) -> Answer<List<Value>> {
+pub(super) async fn audit(api: Api, Query(params): Query<AuditParams>) -> Answer<List<Value>> {
     let after = params.cursor.unwrap_or_default();
     let items = api.ask(query::Audit { after }).await?;
     let next = items.last().and_then(|row| row["seq"].as_i64());
@@ -220,7 +211,7 @@ page_params! {
 #[utoipa::path(get, path = "/tombstones", operation_id = "listTombstones", tag = "tombstones",
     params(TombstoneParams), responses((status = 200, body = List<Tombstone>)))]
 pub(super) async fn tombstones(
-    State(api): State<Api>,
+    api: Api,
     Query(params): Query<TombstoneParams>,
 ) -> Answer<List<Tombstone>> {
     let tombstones = query::Tombstones {
@@ -250,7 +241,7 @@ pub(super) struct ByKey {
 /// One tombstone.
 #[utoipa::path(get, path = "/tombstones/{site}/{kind}/{id}", operation_id = "getTombstone", tag = "tombstones",
     params(ByKey), responses((status = 200, body = Tombstone)))]
-pub(super) async fn tombstone(State(api): State<Api>, Path(by): Path<ByKey>) -> Answer<Tombstone> {
+pub(super) async fn tombstone(api: Api, Path(by): Path<ByKey>) -> Answer<Tombstone> {
     let key = api.key(by)?;
     api.tombstone(key).await.map(Json)
 }
