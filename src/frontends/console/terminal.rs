@@ -8,7 +8,6 @@
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Instant;
 
@@ -23,15 +22,13 @@ use crate::system::config::Alert;
 
 /// The modes in which the shell left the terminal; `None` until the console takes it over.
 static SHELL_MODES: Mutex<Option<Termios>> = Mutex::new(None);
-/// Whether the terminal reports clicks and the wheel.
-static MOUSE: AtomicBool = AtomicBool::new(false);
 
 /// Enables reports of presses and the wheel, in decimals, but not of each move, which would fill the line.
-const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
-const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
+const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
 /// Enables the alternate screen and bracketed paste, and hides the cursor.
-const SCREEN_ON: &[u8] = b"\x1b[?1049h\x1b[?2004h\x1b[?25l";
-const SCREEN_OFF: &[u8] = b"\x1b[?2004l\x1b[?1049l\x1b[?25h";
+const SCREEN_ON: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l";
+/// Resets the colours and undoes both of the above.
+const ALL_OFF: &str = "\x1b[0m\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[?1049l\x1b[?25h";
 /// The size that is assumed for a terminal that reports none, such as a serial line.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
@@ -59,6 +56,8 @@ pub(crate) struct Terminal {
     spare: Buffer,
     cursor: Option<Position>,
     colour: bool,
+    /// Whether the terminal reports clicks and the wheel.
+    mouse: bool,
     slow: Option<SlowLine>,
 }
 
@@ -84,9 +83,9 @@ impl Terminal {
             return Err(io::Error::other("the console needs a terminal to draw on"));
         }
         hook_panics();
-        MOUSE.store(mouse, Ordering::SeqCst);
-        enter()?;
+        enter(mouse)?;
         Ok(Self {
+            mouse,
             shown: Buffer::empty(Rect::ZERO),
             spare: Buffer::empty(Rect::ZERO),
             cursor: None,
@@ -104,7 +103,7 @@ impl Terminal {
     }
 
     pub(crate) fn resume(&mut self) -> io::Result<()> {
-        enter()?;
+        enter(self.mouse)?;
         self.forget();
         Ok(())
     }
@@ -131,47 +130,43 @@ impl Terminal {
         cursor: Option<Position>,
         wanted: bool,
     ) -> io::Result<bool> {
-        let mut out = Vec::new();
+        let mut painter = Painter {
+            out: String::new(),
+            colour: self.colour,
+        };
         let anew = self.shown.area != frame.area;
         if anew {
             self.shown = Buffer::empty(frame.area);
-            out.extend_from_slice(b"\x1b[0m\x1b[2J");
+            painter.out.push_str("\x1b[0m\x1b[2J");
         }
         let mut is_whole = true;
         if let Some(slow) = &mut self.slow {
             let carried = slow.refill();
             let room = if wanted { f64::INFINITY } else { carried };
-            is_whole = write_rows_within_budget(
-                &mut out,
-                &mut self.shown,
-                &frame,
-                cursor,
-                self.colour,
-                room,
-            );
+            is_whole = painter.paint_within(room, &mut self.shown, &frame, cursor);
             self.spare = frame;
         } else {
-            paint(&mut out, self.shown.diff_iter(&frame), self.colour);
+            painter.paint(self.shown.diff_iter(&frame));
             self.spare = std::mem::replace(&mut self.shown, frame);
         }
-        if out.is_empty() && cursor == self.cursor {
+        if painter.out.is_empty() && cursor == self.cursor {
             return Ok(is_whole);
         }
         let turns = anew || cursor.is_some() != self.cursor.is_some();
-        match cursor {
-            Some(at) => write!(out, "\x1b[{};{}H", at.y + 1, at.x + 1)?,
-            None if turns => out.extend_from_slice(b"\x1b[?25l"),
-            None => {}
+        if let Some(at) = cursor {
+            painter.place(at.x, at.y);
         }
-        if cursor.is_some() && turns {
-            out.extend_from_slice(b"\x1b[?25h");
+        if turns {
+            let switch = if cursor.is_some() { 'h' } else { 'l' };
+            painter.out.push_str(&format!("\x1b[?25{switch}"));
         }
+        let out = painter.out;
         self.cursor = cursor;
         if let Some(slow) = &mut self.slow {
             slow.credit -= f64::from(u32::try_from(out.len()).unwrap_or(u32::MAX));
             write_out(&out)?;
         } else {
-            write_out(&[b"\x1b[?2026h", out.as_slice(), b"\x1b[?2026l"].concat())?;
+            write_out(&format!("\x1b[?2026h{out}\x1b[?2026l"))?;
         }
         Ok(is_whole)
     }
@@ -179,12 +174,12 @@ impl Terminal {
     /// Copies to the clipboard of the person's terminal, also through SSH (OSC 52).
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
-        write_out(format!("\x1b]52;c;{encoded}\x07").as_bytes())
+        write_out(&format!("\x1b]52;c;{encoded}\x07"))
     }
 
     /// Rings the bell, or has the terminal show a notification.
     pub(crate) fn alert(&mut self, how: Alert, text: &str) -> io::Result<()> {
-        write_out(alert_bytes(how, text).as_bytes())
+        write_out(&alert_bytes(how, text))
     }
 }
 
@@ -200,9 +195,9 @@ fn alert_bytes(how: Alert, text: &str) -> String {
     }
 }
 
-fn write_out(bytes: &[u8]) -> io::Result<()> {
+fn write_out(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(bytes)?;
+    stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
@@ -233,7 +228,7 @@ fn shell_modes() -> MutexGuard<'static, Option<Termios>> {
     SHELL_MODES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn enter() -> io::Result<()> {
+fn enter(mouse: bool) -> io::Result<()> {
     let mut shell_modes = shell_modes();
     if shell_modes.is_some() {
         return Ok(());
@@ -244,11 +239,7 @@ fn enter() -> io::Result<()> {
     tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
     *shell_modes = Some(modes);
     drop(shell_modes);
-    let mut out = SCREEN_ON.to_vec();
-    if MOUSE.load(Ordering::SeqCst) {
-        out.extend_from_slice(MOUSE_ON);
-    }
-    write_out(&out)
+    write_out(&[SCREEN_ON, if mouse { MOUSE_ON } else { "" }].concat())
 }
 
 /// Restores the terminal. Errors are ignored, because the terminal may be gone.
@@ -256,12 +247,7 @@ fn leave() {
     let Some(modes) = shell_modes().take() else {
         return;
     };
-    let mut out = b"\x1b[0m".to_vec();
-    if MOUSE.load(Ordering::SeqCst) {
-        out.extend_from_slice(MOUSE_OFF);
-    }
-    out.extend_from_slice(SCREEN_OFF);
-    let _ = write_out(&out);
+    let _ = write_out(ALL_OFF);
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
 }
 
@@ -283,87 +269,95 @@ fn hook_panics() {
     });
 }
 
-/// Writes as many rows as fit in `room` bytes, but at least one if `room` is positive: first the row where the
-/// person types, then rows whose first cell changes, as it does when the cursor moves. Returns true if no row is
-/// left.
-fn write_rows_within_budget(
-    out: &mut Vec<u8>,
-    shown: &mut Buffer,
-    frame: &Buffer,
-    cursor: Option<Position>,
-    colour: bool,
-    room: f64,
-) -> bool {
-    let area = frame.area;
-    let differs = |shown: &Buffer, x: u16, y: u16| shown[(x, y)] != frame[(x, y)];
-    let changed = |y: &u16| (area.left()..area.right()).any(|x| differs(shown, x, *y));
-    let mut rows: Vec<u16> = (area.top()..area.bottom()).filter(changed).collect();
-    rows.sort_by_key(|y| {
-        let is_typed = cursor.is_some_and(|cursor| cursor.y == *y);
-        (!is_typed, !differs(shown, area.left(), *y))
-    });
-    for y in rows {
-        let mut row = Vec::new();
-        paint_row(&mut row, shown, frame, y, colour);
-        let is_first = out.is_empty() && room > 0.0;
-        let long = f64::from(u32::try_from(out.len() + row.len()).unwrap_or(u32::MAX));
-        if !is_first && long > room {
-            return false;
-        }
-        out.extend_from_slice(&row);
-        for x in area.left()..area.right() {
-            shown[(x, y)] = frame[(x, y)].clone();
-        }
-    }
-    true
-}
-
-/// Paints one row; blanks at its end take one sequence.
-fn paint_row(out: &mut Vec<u8>, shown: &Buffer, frame: &Buffer, y: u16, colour: bool) {
-    let area = frame.area;
-    let columns = area.left()..area.right();
-    let blank = ScreenCell::default();
-    let end = columns.clone().rev().find(|x| frame[(*x, y)] != blank);
-    let end = end.map_or(area.left(), |x| x + 1);
-    let changed = columns.filter(|x| shown[(*x, y)] != frame[(*x, y)]);
-    let (changed, cleared): (Vec<u16>, Vec<u16>) = changed.partition(|x| *x < end);
-    let mut kept: Vec<u16> = Vec::new();
-    for x in changed {
-        // Repeating a few cells costs less than positioning the cursor.
-        if let Some(last) = kept.last().filter(|last| x - **last <= PLACE_BYTES) {
-            kept.extend(last + 1..x);
-        }
-        kept.push(x);
-    }
-    paint(out, kept.iter().map(|x| (*x, y, &frame[(*x, y)])), colour);
-    if !cleared.is_empty() {
-        out.extend_from_slice(format!("\x1b[{};{}H\x1b[K", y + 1, end + 1).as_bytes());
-    }
-}
-
 /// Writes cells as bytes for a terminal.
-fn paint<'a>(
-    out: &mut Vec<u8>,
-    cells: impl Iterator<Item = (u16, u16, &'a ScreenCell)>,
+struct Painter {
+    out: String,
     colour: bool,
-) {
-    let mut style = None;
-    let mut next = None;
-    for (x, y, cell) in cells {
-        if next != Some((x, y)) {
-            out.extend_from_slice(format!("\x1b[{};{}H", y + 1, x + 1).as_bytes());
+}
+
+impl Painter {
+    /// Paints as many rows as fit in `room` bytes, but at least one if `room` is positive: first the row where the
+    /// person types, then rows whose first cell changes, as it does when the cursor moves. Returns true if no row is
+    /// left.
+    fn paint_within(
+        &mut self,
+        room: f64,
+        shown: &mut Buffer,
+        frame: &Buffer,
+        cursor: Option<Position>,
+    ) -> bool {
+        let area = frame.area;
+        let differs = |shown: &Buffer, x: u16, y: u16| shown[(x, y)] != frame[(x, y)];
+        let changed = |y: &u16| (area.left()..area.right()).any(|x| differs(shown, x, *y));
+        let mut rows: Vec<u16> = (area.top()..area.bottom()).filter(changed).collect();
+        rows.sort_by_key(|y| {
+            let is_typed = cursor.is_some_and(|cursor| cursor.y == *y);
+            (!is_typed, !differs(shown, area.left(), *y))
+        });
+        for y in rows {
+            let before = self.out.len();
+            self.paint_row(shown, frame, y);
+            let is_first = before == 0 && room > 0.0;
+            let long = f64::from(u32::try_from(self.out.len()).unwrap_or(u32::MAX));
+            if !is_first && long > room {
+                self.out.truncate(before);
+                return false;
+            }
+            for x in area.left()..area.right() {
+                shown[(x, y)] = frame[(x, y)].clone();
+            }
         }
-        let wanted = (cell.fg, cell.modifier);
-        if style != Some(wanted) {
-            out.extend_from_slice(sgr(cell.fg, cell.modifier, colour).as_bytes());
-            style = Some(wanted);
-        }
-        let symbol = cell.symbol();
-        out.extend_from_slice(symbol.as_bytes());
-        next = symbol.is_ascii().then_some((x + 1, y));
+        true
     }
-    if style.is_some() {
-        out.extend_from_slice(b"\x1b[0m");
+
+    /// Paints one row; blanks at its end take one sequence.
+    fn paint_row(&mut self, shown: &Buffer, frame: &Buffer, y: u16) {
+        let area = frame.area;
+        let columns = area.left()..area.right();
+        let blank = ScreenCell::default();
+        let end = columns.clone().rev().find(|x| frame[(*x, y)] != blank);
+        let end = end.map_or(area.left(), |x| x + 1);
+        let changed = columns.filter(|x| shown[(*x, y)] != frame[(*x, y)]);
+        let (changed, cleared): (Vec<u16>, Vec<u16>) = changed.partition(|x| *x < end);
+        let mut kept: Vec<u16> = Vec::new();
+        for x in changed {
+            // Repeating a few cells costs less than positioning the cursor.
+            if let Some(last) = kept.last().filter(|last| x - **last <= PLACE_BYTES) {
+                kept.extend(last + 1..x);
+            }
+            kept.push(x);
+        }
+        self.paint(kept.iter().map(|x| (*x, y, &frame[(*x, y)])));
+        if !cleared.is_empty() {
+            self.place(end, y);
+            self.out.push_str("\x1b[K");
+        }
+    }
+
+    fn paint<'a>(&mut self, cells: impl Iterator<Item = (u16, u16, &'a ScreenCell)>) {
+        let mut style = None;
+        let mut next = None;
+        for (x, y, cell) in cells {
+            if next != Some((x, y)) {
+                self.place(x, y);
+            }
+            let wanted = (cell.fg, cell.modifier);
+            if style != Some(wanted) {
+                self.out.push_str(&sgr(cell.fg, cell.modifier, self.colour));
+                style = Some(wanted);
+            }
+            let symbol = cell.symbol();
+            self.out.push_str(symbol);
+            next = symbol.is_ascii().then_some((x + 1, y));
+        }
+        if style.is_some() {
+            self.out.push_str("\x1b[0m");
+        }
+    }
+
+    /// Positions the cursor.
+    fn place(&mut self, x: u16, y: u16) {
+        self.out.push_str(&format!("\x1b[{};{}H", y + 1, x + 1));
     }
 }
 
@@ -378,11 +372,12 @@ const SLOTS: &[(Color, &str)] = &[
 /// Returns the sequence that sets a style, such as `ESC[0;1;31m`; without colours it names none.
 fn sgr(colour: Color, modifier: Modifier, coloured: bool) -> String {
     let mut sgr = "\x1b[0".to_owned();
-    for (flag, code) in [
+    let flags = [
         (Modifier::BOLD, ";1"),
         (Modifier::DIM, ";2"),
         (Modifier::REVERSED, ";7"),
-    ] {
+    ];
+    for (flag, code) in flags {
         if modifier.contains(flag) {
             sgr.push_str(code);
         }
@@ -417,9 +412,10 @@ mod tests {
     }
 
     fn painted(before: &Buffer, after: &Buffer, colour: bool) -> String {
-        let mut out = Vec::new();
-        paint(&mut out, before.diff_iter(after), colour);
-        String::from_utf8_lossy(&out).into_owned()
+        let out = String::new();
+        let mut painter = Painter { out, colour };
+        painter.paint(before.diff_iter(after));
+        painter.out
     }
 
     #[test]
@@ -435,14 +431,10 @@ mod tests {
         let mut after = before.clone();
         let style = Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED);
         after.set_string(0, 0, "web", style);
-        assert_eq!(
-            painted(&before, &after, false),
-            "\x1b[1;1H\x1b[0;7mweb\x1b[0m"
-        );
-        assert_eq!(
-            painted(&before, &after, true),
-            "\x1b[1;1H\x1b[0;7;31mweb\x1b[0m"
-        );
+        for (colour, codes) in [(false, "0;7"), (true, "0;7;31")] {
+            let expected = format!("\x1b[1;1H\x1b[{codes}mweb\x1b[0m");
+            assert_eq!(painted(&before, &after, colour), expected);
+        }
     }
 
     #[test]
@@ -463,31 +455,30 @@ mod tests {
             frame.set_string(1, y, format!("row {y} with some words"), Style::new());
         }
         frame.set_string(0, 4, ">", Style::new());
+        let paint_within = |room, shown: &mut Buffer, frame: &Buffer| {
+            let (out, colour) = (String::new(), false);
+            let mut painter = Painter { out, colour };
+            let is_whole = painter.paint_within(room, shown, frame, None);
+            (is_whole, painter.out)
+        };
         let mut parts = Vec::new();
-        loop {
-            let mut out = Vec::new();
-            let is_whole =
-                write_rows_within_budget(&mut out, &mut shown, &frame, None, false, 80.0);
-            assert!(out.len() <= 80, "{}", out.len());
-            parts.push(String::from_utf8_lossy(&out).into_owned());
-            if is_whole {
-                break;
-            }
+        let mut is_whole = false;
+        while !is_whole {
+            let (whole, part) = paint_within(80.0, &mut shown, &frame);
+            assert!(part.len() <= 80, "{}", part.len());
+            parts.push(part);
+            is_whole = whole;
         }
         assert_eq!(shown, frame);
         assert!(parts[0].contains(">row 4"), "{parts:?}");
         assert_eq!(parts.len(), 3, "{parts:?}");
         // Without credit nothing is written.
-        let mut out = Vec::new();
         let empty = Buffer::empty(area);
-        assert!(!write_rows_within_budget(
-            &mut out, &mut shown, &empty, None, false, -5.0
-        ));
-        assert!(out.is_empty());
+        let unpaid = paint_within(-5.0, &mut shown, &empty);
+        assert_eq!(unpaid, (false, String::new()));
         // A row that becomes blank takes one sequence.
-        assert!(write_rows_within_budget(
-            &mut out, &mut shown, &empty, None, false, 80.0
-        ));
+        let (is_whole, out) = paint_within(80.0, &mut shown, &empty);
+        assert!(is_whole);
         assert_eq!(out.len(), 6 * "\x1b[1;1H\x1b[K".len());
         assert_eq!(shown, empty);
     }
