@@ -25,7 +25,8 @@ pub(crate) enum Destination {
     Unknown(String),
 }
 
-/// Finds the pane or the kind that a word names. As on the command line, case does not matter, and a kind may be written with `-` for `_`.
+/// Finds the pane or the kind that a word names. As on the command line, case does not matter, and a kind may be
+/// written with `-` for `_`.
 pub(crate) fn find_destination(typed: &str, kinds: &[KindInfo]) -> Destination {
     let lower = typed.trim().to_lowercase();
     let word = match lower.as_str() {
@@ -49,15 +50,14 @@ pub(crate) fn find_destination(typed: &str, kinds: &[KindInfo]) -> Destination {
     Destination::Unknown(format!("there is no pane or kind \"{typed}\"{hint}"))
 }
 
-fn words(kinds: &[KindInfo]) -> impl Iterator<Item = &str> {
+fn words<'k>(kinds: &'k [KindInfo]) -> impl Iterator<Item = &'k str> {
     let panes = NAMED_PANES.iter().map(|pane| pane.word);
-    panes
-        .chain([QUIT])
-        .chain(BEFORE_NAMES)
-        .chain(kinds.iter().flat_map(|kind| {
-            let aliases = kind.aliases.iter().map(String::as_str);
-            std::iter::once(kind.name.as_str()).chain(aliases)
-        }))
+    let of_kind = |kind: &'k KindInfo| {
+        let aliases = kind.aliases.iter().map(String::as_str);
+        [kind.name.as_str()].into_iter().chain(aliases)
+    };
+    let kinds = kinds.iter().flat_map(of_kind);
+    panes.chain([QUIT]).chain(BEFORE_NAMES).chain(kinds)
 }
 
 /// The names from which the console completes words.
@@ -88,42 +88,43 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
         let found = filter_completions(filter, &columns).into_iter();
         return found.map(|filter| format!("{words} /{filter}")).collect();
     }
-    let (before, last) = match typed.rfind(' ') {
-        Some(at) => typed.split_at(at + 1),
-        None => ("", typed),
-    };
-    let named = |name: &str| format!("{before}{name}");
-    let found: Vec<String> = match (before.trim(), last) {
-        ("", _) => words(known.kinds).map(named).collect(),
-        ("cloud", _) => clouds(known.sites).iter().map(|name| named(name)).collect(),
-        ("region", _) => regions(known.sites)
-            .iter()
-            .map(|name| named(name))
-            .collect(),
-        ("project", _) => known.projects.values().map(|name| named(name)).collect(),
-        ("view", _) => known.views.keys().map(|name| named(name)).collect(),
+    let (before, last) = split_before_last_word(typed, &[' ']);
+    let projects = || known.projects.values().cloned().collect();
+    // The text between `before` and the name, and the names.
+    let (sign, names): (&str, Vec<String>) = match (before.trim(), last) {
+        ("", _) => ("", words(known.kinds).map(str::to_owned).collect()),
+        ("cloud", _) => ("", clouds(known.sites).into_iter().collect()),
+        ("region", _) => ("", regions(known.sites).into_iter().collect()),
+        ("project", _) => ("", projects()),
+        ("view", _) => ("", known.views.keys().cloned().collect()),
         (COLUMNS, last) => {
             // The names before the last comma stay.
             let first = last.rfind(',').map_or("", |at| &last[..=at]);
-            let names = known.columns.iter().map(String::as_str).chain([DEFAULT]);
-            names.map(|name| named(&format!("{first}{name}"))).collect()
+            (
+                first,
+                [known.columns.as_slice(), &[DEFAULT.to_owned()]].concat(),
+            )
         }
-        (_, last) if last.starts_with('@') => {
-            let names = site_names(known.sites).into_iter();
-            names.map(|name| named(&format!("@{name}"))).collect()
-        }
-        (_, last) if last.starts_with("project=") => {
-            let names = known.projects.values();
-            names
-                .map(|name| named(&format!("project={name}")))
-                .collect()
-        }
-        _ => Vec::new(),
+        (_, last) if last.starts_with('@') => ("@", site_names(known.sites).into_iter().collect()),
+        (_, last) if last.starts_with("project=") => ("project=", projects()),
+        _ => ("", Vec::new()),
     };
-    let mut seen = HashSet::new();
     let typed = typed.to_lowercase();
-    let fits = |line: &String| line.to_lowercase().starts_with(&typed) && seen.insert(line.clone());
-    found.into_iter().filter(fits).collect()
+    let found = names
+        .into_iter()
+        .map(|name| format!("{before}{sign}{name}"));
+    unique(found.filter(|line| line.to_lowercase().starts_with(&typed)))
+}
+
+/// Splits a text before its last word, which begins after one of these characters.
+fn split_before_last_word<'t>(typed: &'t str, signs: &[char]) -> (&'t str, &'t str) {
+    typed.split_at(typed.rfind(signs).map_or(0, |at| at + 1))
+}
+
+/// Drops lines that were there before.
+fn unique(lines: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    lines.filter(|line| seen.insert(line.clone())).collect()
 }
 
 /// Whether the name of a project is being typed, for which the projects must be known.
@@ -138,19 +139,14 @@ const FACTS: [&str; 6] = ["state=", "kind=", "site=", "project=", "age>", "age<"
 /// Returns the completions of a filter, in which its last word becomes the name of a column or of a fact that every
 /// row has. Returns none before the first letter of that word is typed, because most filters are names of resources.
 pub(crate) fn filter_completions(typed: &str, columns: &[String]) -> Vec<String> {
-    let (before, last) = match typed.rfind([' ', '!']) {
-        Some(at) => typed.split_at(at + 1),
-        None => ("", typed),
-    };
+    let (before, last) = split_before_last_word(typed, &[' ', '!']);
     if last.is_empty() {
         return Vec::new();
     }
     let columns = columns.iter().map(|name| format!("{name}:"));
     let facts = FACTS.into_iter().map(str::to_owned);
-    let mut seen = HashSet::new();
-    let all = facts.chain(columns).filter(|name| name.starts_with(last));
-    let all = all.filter(|name| seen.insert(name.clone()));
-    all.map(|name| format!("{before}{name}")).collect()
+    let found = facts.chain(columns).filter(|name| name.starts_with(last));
+    unique(found.map(|name| format!("{before}{name}")))
 }
 
 #[cfg(test)]
@@ -172,55 +168,52 @@ mod tests {
         vec![kind("network", "net"), kind("floating_ip", "fip")]
     }
 
+    /// Words, and what they lead to.
+    #[rustfmt::skip]
+    const WORDS: &[(&[&str], &str)] = &[
+        (&["stuck", "Stuck"], "pane stuck"),
+        (&["gc"], "pane retrying"),
+        (&["q", "quit", "QUIT"], "quit"),
+        (&["network", "networks", "net", " network ", "Network", "NET"], "kind network"),
+        (&["Floating_IP", "floating-ip", "Floating-IPs", "FIP"], "kind floating_ip"),
+        (&["netwrok"], "there is no pane or kind \"netwrok\"; did you mean \"network\"?"),
+        (&["NETWROK"], "there is no pane or kind \"NETWROK\"; did you mean \"network\"?"),
+    ];
+
     #[test]
-    fn a_word_means_a_pane_a_kind_or_its_alias() {
-        for (word, meant) in [("stuck", "stuck"), ("gc", "retrying")] {
-            assert!(
-                matches!(find_destination(word, &kinds()), Destination::Pane(pane) if pane.word == meant)
-            );
-        }
-        for word in ["q", "quit"] {
-            assert!(matches!(
-                find_destination(word, &kinds()),
-                Destination::Quit
-            ));
-        }
-        for word in ["network", "networks", "net", " network ", "Network", "NET"] {
-            assert!(
-                matches!(find_destination(word, &kinds()), Destination::Kind(k) if k.name.as_str() == "network")
-            );
+    fn a_word_means_a_pane_a_kind_or_its_alias_regardless_of_case_hyphens_and_plural() {
+        for (words, meaning) in WORDS {
+            for word in *words {
+                let found = match find_destination(word, &kinds()) {
+                    Destination::Pane(pane) => format!("pane {}", pane.word),
+                    Destination::Kind(kind) => format!("kind {}", kind.name),
+                    Destination::Quit => "quit".to_owned(),
+                    Destination::Unknown(text) => text,
+                };
+                assert_eq!(found, *meaning, "{word}");
+            }
         }
     }
 
-    #[test]
-    fn words_match_regardless_of_case_hyphens_and_plural() {
-        for word in ["Floating_IP", "floating-ip", "Floating-IPs", "FIP"] {
-            let found = find_destination(word, &kinds());
-            assert!(
-                matches!(found, Destination::Kind(kind) if kind.name.as_str() == "floating_ip")
-            );
-        }
-        assert!(
-            matches!(find_destination("Stuck", &kinds()), Destination::Pane(pane) if pane.word == "stuck")
-        );
-        assert!(matches!(
-            find_destination("QUIT", &kinds()),
-            Destination::Quit
-        ));
-    }
-
-    #[test]
-    fn an_unknown_word_gets_a_suggestion() {
-        for typed in ["netwrok", "NETWROK"] {
-            let Destination::Unknown(text) = find_destination(typed, &kinds()) else {
-                panic!("{typed} is known");
-            };
-            assert_eq!(
-                text,
-                format!("there is no pane or kind \"{typed}\"; did you mean \"network\"?")
-            );
-        }
-    }
+    /// Typed text, and its completions.
+    #[rustfmt::skip]
+    const COMPLETIONS: &[(&str, &[&str])] = &[
+        ("s", &["stuck", "sites"]),
+        ("f", &["floating_ip", "fip"]),
+        ("F", &["floating_ip", "fip"]),
+        ("cloud ", &["cloud lab", "cloud prod"]),
+        ("region w", &["region west"]),
+        ("project d", &["project demo"]),
+        ("view ", &["view night"]),
+        ("columns n", &["columns name"]),
+        ("columns name,", &["columns name,name", "columns name,status", "columns name,default"]),
+        ("network @pr", &["network @prod", "network @prod/east", "network @prod/west"]),
+        ("network project=s", &["network project=shop"]),
+        ("network /sta", &["network /state=", "network /status:"]),
+        ("network /web !sta", &["network /web !state=", "network /web !status:"]),
+        ("network w", &[]),
+        ("network /", &[]),
+    ];
 
     #[test]
     fn completions_begin_with_what_is_typed() {
@@ -239,50 +232,18 @@ mod tests {
         };
         let mut kinds = kinds();
         kinds[0].columns = vec![("STATUS".to_owned(), "status".to_owned())];
-        let sites = [
-            site("prod", "west"),
-            site("prod", "east"),
-            site("lab", "west"),
-        ];
-        let names = |names: &[&str]| -> BTreeMap<String, String> {
-            let pairs = names
-                .iter()
-                .map(|name| (format!("id-{name}"), (*name).to_owned()));
-            pairs.collect()
-        };
-        let views = BTreeMap::from([("night".to_owned(), "stuck".to_owned())]);
+        let sites = [("prod", "west"), ("prod", "east"), ("lab", "west")];
+        let sites = sites.map(|(cloud, region)| site(cloud, region));
+        let projects = ["demo", "shop"].map(|name| (format!("id-{name}"), name.to_owned()));
         let known = Known {
             kinds: &kinds,
             sites: &sites,
-            projects: &names(&["demo", "shop"]),
-            views: &views,
+            projects: &projects.into(),
+            views: &[("night".to_owned(), "stuck".to_owned())].into(),
             columns: vec!["name".to_owned(), "status".to_owned()],
         };
-        let found = |typed: &str| completions(typed, &known);
-        assert_eq!(found("s"), ["stuck", "sites"]);
-        assert_eq!(found("f"), ["floating_ip", "fip"]);
-        assert_eq!(found("F"), ["floating_ip", "fip"]);
-        assert_eq!(found("cloud "), ["cloud lab", "cloud prod"]);
-        assert_eq!(found("region w"), ["region west"]);
-        assert_eq!(found("project d"), ["project demo"]);
-        assert_eq!(found("view "), ["view night"]);
-        assert_eq!(found("columns n"), ["columns name"]);
-        let after = ["name", "status", "default"].map(|it| format!("columns name,{it}"));
-        assert_eq!(found("columns name,"), after);
-        assert_eq!(
-            found("network @pr"),
-            ["network @prod", "network @prod/east", "network @prod/west"]
-        );
-        assert_eq!(found("network project=s"), ["network project=shop"]);
-        assert_eq!(
-            found("network /sta"),
-            ["network /state=", "network /status:"]
-        );
-        assert_eq!(
-            found("network /web !sta"),
-            ["network /web !state=", "network /web !status:"]
-        );
-        assert!(found("network w").is_empty());
-        assert!(found("network /").is_empty());
+        for (typed, expected) in COMPLETIONS {
+            assert_eq!(completions(typed, &known), *expected, "{typed}");
+        }
     }
 }
