@@ -72,18 +72,13 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<C
     }
     if counts.total > 0 {
         let steps = count(counts.total, "step");
-        let pace =
-            pace_words(deletion, |at| look.time(at)).map(|pace| format!("{}{pace}", look.dot()));
-        let (words, pace) = (
-            counts_words(counts, StepState::ALL),
-            pace.unwrap_or_default(),
-        );
-        lines.push(Cell::plain(format!("{steps}: {words}{pace}")));
+        let words = counts_words(counts, StepState::ALL);
+        let mut facts = vec![format!("{steps}: {words}")];
+        facts.extend(pace_words(deletion, |at| look.time(at)));
+        lines.push(Cell::plain(facts.join(look.dot())));
     }
-    let (who, at) = (
-        &deletion.requested_by.name,
-        look.time(deletion.requested_at),
-    );
+    let who = &deletion.requested_by.name;
+    let at = look.time(deletion.requested_at);
     let reason = match deletion.reason.as_str() {
         "" => String::new(),
         reason => format!(": {reason}"),
@@ -197,11 +192,11 @@ pub(crate) fn message_lines(
     look: &RenderContext,
 ) -> Vec<Cell> {
     let at = at.format("%Y-%m-%d %H:%M:%S UTC");
-    let request = (!request.is_empty()).then(|| format!("request {request}{}{at}", look.dot()));
-    let message = Cell::plain(message);
-    std::iter::once(message)
-        .chain(request.map(Cell::dim))
-        .collect()
+    let mut lines = vec![Cell::plain(message)];
+    if !request.is_empty() {
+        lines.push(Cell::dim(format!("request {request}{}{at}", look.dot())));
+    }
+    lines
 }
 
 pub(crate) fn event_tone(kind: EventKind) -> Tone {

@@ -2,7 +2,7 @@
 
 use super::about::deletions_in;
 use crate::control::Snapshot;
-use crate::domain::model::{Deletion, DeletionState, StepState};
+use crate::domain::model::{Deletion, DeletionState, StepResource, StepState};
 use crate::present::{count, resource_words, target_words, thousands};
 
 /// The snapshot has at most this many deletions, so one that is missing from a full list may still be under way.
@@ -30,21 +30,16 @@ fn needs_person(before: &Snapshot, now: &Snapshot) -> Option<String> {
     let is_new = |id: i64| before.attention.iter().all(|step| step.id != id);
     let mut stuck = now.attention.iter();
     let stuck = stuck.find(|step| step.state == StepState::Stuck && is_new(step.id));
-    let Some(step) = stuck else {
-        return Some(match more {
-            1 => "1 deletion or step needs you".to_owned(),
-            more => format!("{more} deletions or steps need you"),
-        });
-    };
-    let (key, name) = (&step.resource.key, &step.resource.name);
-    let first = resource_words(&key.kind, name, &key.id);
-    Some(match more {
-        1 => format!("{first} is stuck"),
-        2 => format!("{first} is stuck, and 1 other needs you"),
-        more => format!(
-            "{first} is stuck, and {} others need you",
-            thousands(more - 1)
-        ),
+    let stuck = stuck.map(|step| {
+        let StepResource { key, name } = &step.resource;
+        format!("{} is stuck", resource_words(&key.kind, name, &key.id))
+    });
+    Some(match (stuck, more) {
+        (None, 1) => "1 deletion or step needs you".to_owned(),
+        (None, more) => format!("{more} deletions or steps need you"),
+        (Some(stuck), 1) => stuck,
+        (Some(stuck), 2) => format!("{stuck}, and 1 other needs you"),
+        (Some(stuck), more) => format!("{stuck}, and {} others need you", thousands(more - 1)),
     })
 }
 

@@ -85,9 +85,8 @@ impl BulkCommands {
             (refused, "refused"),
         ];
         let numbers = numbers.into_iter().filter(|(n, _)| *n > 0);
-        let numbers: Vec<String> = numbers
-            .map(|(n, word)| format!("{} {word}", thousands(n)))
-            .collect();
+        let numbers = numbers.map(|(n, word)| format!("{} {word}", thousands(n)));
+        let numbers: Vec<String> = numbers.collect();
         let summary = format!("{}: {}", self.what, numbers.join(", "));
         let mut reasons = self.refused.iter().take(REASONS_MAX);
         let last = match reasons.next() {

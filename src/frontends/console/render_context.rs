@@ -91,21 +91,20 @@ impl RenderContext<'_> {
     /// Picks one of the terminal's own 16 colours, so that its theme decides; or no colour at all, since
     /// with `NO_COLOR` even a reset of colours would clear the reversed selection on some terminals.
     pub(crate) fn style(&self, tone: Tone) -> Style {
-        let bright = matches!(self.theme, Theme::Dark | Theme::HighContrast);
-        let colour = match (tone, self.theme) {
-            (_, Theme::Mono) | (Tone::Plain | Tone::Strong, _) => None,
-            (Tone::Dim, Theme::Light) => Some(Color::DarkGray),
-            (Tone::Dim, _) => None,
-            (Tone::Good, _) if bright => Some(Color::LightGreen),
-            (Tone::Good, _) => Some(Color::Green),
-            (Tone::Busy, Theme::Light) => Some(Color::Blue),
-            (Tone::Busy, _) if bright => Some(Color::LightCyan),
-            (Tone::Busy, _) => Some(Color::Cyan),
-            (Tone::Warn, Theme::Light) => Some(Color::Magenta),
-            (Tone::Warn, _) if bright => Some(Color::LightYellow),
-            (Tone::Warn, _) => Some(Color::Yellow),
-            (Tone::Bad, _) if bright => Some(Color::LightRed),
-            (Tone::Bad, _) => Some(Color::Red),
+        // Plain, bright, and on a light background.
+        let colours = match tone {
+            Tone::Plain | Tone::Strong => [None; 3],
+            Tone::Dim => [None, None, Some(Color::DarkGray)],
+            Tone::Good => [Color::Green, Color::LightGreen, Color::Green].map(Some),
+            Tone::Busy => [Color::Cyan, Color::LightCyan, Color::Blue].map(Some),
+            Tone::Warn => [Color::Yellow, Color::LightYellow, Color::Magenta].map(Some),
+            Tone::Bad => [Color::Red, Color::LightRed, Color::Red].map(Some),
+        };
+        let colour = match self.theme {
+            Theme::Terminal => colours[0],
+            Theme::Dark | Theme::HighContrast => colours[1],
+            Theme::Light => colours[2],
+            Theme::Mono => None,
         };
         let modifier = match (tone, self.theme) {
             (Tone::Strong | Tone::Bad, _) => Modifier::BOLD,
@@ -207,17 +206,18 @@ impl RenderContext<'_> {
         if is_blocked(deletion) {
             return self.step_state(StepState::Blocked);
         }
-        let (glyph, word, tone) = match deletion.state {
-            DeletionState::Planning => (self.pick("◌", "?"), "planning", Tone::Busy),
-            DeletionState::Refused => (self.pick("✖", "x"), "refused", Tone::Bad),
-            DeletionState::AwaitingApproval => (self.pick("‖", "|"), "approval", Tone::Warn),
-            DeletionState::Running => (self.pick("▶", ">"), "running", Tone::Busy),
-            DeletionState::Paused => (self.pick("‖", "|"), "paused", Tone::Warn),
-            DeletionState::Stuck => (self.pick("✖", "x"), "stuck", Tone::Bad),
-            DeletionState::Gone => (self.pick("✓", "+"), "gone", Tone::Good),
-            DeletionState::Cancelled => (self.pick("–", "-"), "cancelled", Tone::Dim),
-            DeletionState::Purged => ("!", "purged", Tone::Warn),
+        let (like, word) = match deletion.state {
+            DeletionState::AwaitingApproval => (StepState::Blocked, "approval"),
+            DeletionState::Planning => (StepState::Verifying, "planning"),
+            DeletionState::Refused => (StepState::Stuck, "refused"),
+            DeletionState::Running => (StepState::Running, "running"),
+            DeletionState::Paused => (StepState::Blocked, "paused"),
+            DeletionState::Stuck => (StepState::Stuck, "stuck"),
+            DeletionState::Gone => (StepState::Gone, "gone"),
+            DeletionState::Cancelled => (StepState::Skipped, "cancelled"),
+            DeletionState::Purged => (StepState::Purged, "purged"),
         };
+        let (glyph, tone) = self.step_glyph(like);
         Cell::new(format!("{glyph} {word}"), tone)
     }
 
@@ -271,14 +271,10 @@ impl RenderContext<'_> {
         let gone = columns(counts.gone);
         let accepted = columns(counts.gone + counts.verifying) - gone;
         let rest = width - gone - accepted;
-        let signs = [
-            self.pick("█", "#"),
-            self.pick("▓", "+"),
-            self.pick("░", "."),
-        ];
-        let columns = [gone, accepted, rest].into_iter();
-        let parts = signs.into_iter().zip(columns);
-        parts.map(|(sign, columns)| sign.repeat(columns)).collect()
+        let gone = self.pick("█", "#").repeat(gone);
+        let accepted = self.pick("▓", "+").repeat(accepted);
+        let rest = self.pick("░", ".").repeat(rest);
+        format!("{gone}{accepted}{rest}")
     }
 
     /// Sparkline such as `▁▃▇█`: each value relative to the highest.
@@ -461,12 +457,13 @@ mod tests {
     fn each_theme_has_distinct_tones_that_are_readable_on_its_background() {
         let tones = [Tone::Good, Tone::Busy, Tone::Warn, Tone::Bad];
         let keys = keys();
-        for theme in [
+        let themes = [
             Theme::Terminal,
             Theme::Dark,
             Theme::Light,
             Theme::HighContrast,
-        ] {
+        ];
+        for theme in themes {
             let look = RenderContext {
                 theme,
                 ..look(&keys, false)

@@ -66,10 +66,8 @@ impl<'l> Line<'l> {
 
 /// The names of all clouds.
 pub(crate) fn clouds(sites: &[SiteStatus]) -> BTreeSet<String> {
-    sites
-        .iter()
-        .map(|it| it.site.parts().0.to_owned())
-        .collect()
+    let clouds = sites.iter().map(|it| it.site.parts().0);
+    clouds.map(str::to_owned).collect()
 }
 
 /// The names of all regions.
@@ -88,22 +86,17 @@ pub(crate) fn site_names(sites: &[SiteStatus]) -> BTreeSet<String> {
 }
 
 fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.collect();
+    let known: BTreeSet<&str> = known.collect();
     let near = did_you_mean(name, known.iter().copied());
-    match (near.as_str(), known.as_slice()) {
-        ("", []) => format!("there is no {what} \"{name}\": none is known"),
-        ("", known) => {
-            let mut names = known.to_vec();
-            names.sort_unstable();
-            names.dedup();
-            names.truncate(NAMED_MAX);
-            format!(
-                "there is no {what} \"{name}\"; there is {}",
-                names.join(", ")
-            )
+    let hint = match near.is_empty() {
+        true if known.is_empty() => ": none is known".to_owned(),
+        true => {
+            let first: Vec<&str> = known.into_iter().take(NAMED_MAX).collect();
+            format!("; there is {}", first.join(", "))
         }
-        (near, _) => format!("there is no {what} \"{name}\"{near}"),
-    }
+        false => near,
+    };
+    format!("there is no {what} \"{name}\"{hint}")
 }
 
 /// Maximum number of names that are listed for one that is unknown.
@@ -200,10 +193,7 @@ impl EstateScope {
     ) -> AppliedScope {
         let mut words = Vec::new();
         if self.cloud.is_some() || self.region.is_some() {
-            let within = sites
-                .iter()
-                .map(|it| &it.site)
-                .filter(|site| self.has(site));
+            let within = sites.iter().map(|it| &it.site).filter(|it| self.has(it));
             let mut within: Vec<String> = within.map(ToString::to_string).collect();
             if within.is_empty() {
                 // The engine no longer serves any site of the scope, so no row may match.
