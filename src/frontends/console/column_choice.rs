@@ -15,8 +15,7 @@ use crate::system::config::{Choice, ChoiceTable};
 /// or commas.
 pub(super) fn entered(state: &mut State, names: &[&str]) {
     let Some((kept_as, offers)) = offered(state) else {
-        let message = "the columns of this pane are fixed: the width of the screen decides";
-        return state.say(Tone::Warn, message);
+        return state.warn("the columns of this pane are fixed: the width of the screen decides");
     };
     let names = names.iter().flat_map(|names| names.split(','));
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
@@ -26,20 +25,16 @@ pub(super) fn entered(state: &mut State, names: &[&str]) {
         [DEFAULT] => choose(state, &kept_as, &[]),
         names => match names.iter().find(|name| !known().any(|it| it == **name)) {
             Some(name) => {
-                let near = did_you_mean(name, known().chain([DEFAULT]));
-                let hint = match near.is_empty() {
-                    true => format!(
-                        "; the columns are {}",
-                        known().collect::<Vec<_>>().join(", ")
-                    ),
-                    false => near,
+                let hint = match did_you_mean(name, known().chain([DEFAULT])) {
+                    near if near.is_empty() => {
+                        let known: Vec<&str> = known().collect();
+                        format!("; the columns are {}", known.join(", "))
+                    }
+                    near => near,
                 };
-                state.say(Tone::Warn, format!("there is no column \"{name}\"{hint}"));
+                state.warn(format!("there is no column \"{name}\"{hint}"));
             }
-            None => {
-                let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-                choose(state, &kept_as, &names);
-            }
+            None => choose(state, &kept_as, names),
         },
     }
 }
@@ -67,7 +62,7 @@ fn offered(state: &State) -> Option<(String, Vec<ColumnOffer>)> {
 }
 
 /// Shows these columns from now on, or without names as many as fit on the screen, and saves the choice.
-fn choose(state: &mut State, kept_as: &str, names: &[String]) {
+fn choose(state: &mut State, kept_as: &str, names: &[&str]) {
     let value = Some(names.join(" ")).filter(|names| !names.is_empty());
     match value.clone() {
         Some(names) => _ = state.options.columns.insert(kept_as.to_owned(), names),
@@ -75,11 +70,8 @@ fn choose(state: &mut State, kept_as: &str, names: &[String]) {
     }
     state.show_chosen_columns();
     let Some(file) = state.options.settings_file.clone() else {
-        let message = format!(
-            "{}; start with --config FILE to keep it",
-            words(state, kept_as)
-        );
-        return state.say(Tone::Dim, message);
+        let shown = words(state, kept_as);
+        return state.hint(format!("{shown}; start with --config FILE to keep it"));
     };
     let choice = Choice {
         table: ChoiceTable::Columns,
@@ -104,8 +96,7 @@ pub(super) fn saved(state: &mut State, kept_as: &str, result: Result<(), String>
         Ok(()) => state.say(Tone::Good, format!("saved: {}", words(state, kept_as))),
         Err(why) => {
             let owner = columns_owner(kept_as);
-            let message = format!("the columns of {owner} could not be saved: {why}");
-            state.say(Tone::Bad, message);
+            state.fail(format!("the columns of {owner} could not be saved: {why}"));
         }
     }
 }

@@ -461,7 +461,7 @@ impl Keymap {
             .or_else(|| find(Scope::Everywhere))
     }
 
-    /// Returns the panes in which a key has a meaning, for a person who presses it where it has none: `only in :home`.
+    /// Returns the panes in which a key has a meaning, for a person who presses it where it has none: `, only in :home`.
     /// If there are more than two, names the first and counts the others.
     pub(crate) fn elsewhere(&self, pressed: KeyEvent) -> Option<String> {
         let pressed = (pressed.code, pressed.modifiers - Modifiers::SHIFT);
@@ -470,9 +470,11 @@ impl Keymap {
         let places: Vec<&str> = bindings.map(|b| b.scope.title()).collect();
         match places.as_slice() {
             [] => None,
-            [place] => Some(format!("only {place}")),
-            [first, second] => Some(format!("only {first} and {second}")),
-            [first, others @ ..] => Some(format!("but {first} and {} other places", others.len())),
+            [place] => Some(format!(", only {place}")),
+            [first, second] => Some(format!(", only {first} and {second}")),
+            [first, others @ ..] => {
+                Some(format!(", but {first} and {} other places", others.len()))
+            }
         }
     }
 

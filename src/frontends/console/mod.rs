@@ -42,7 +42,6 @@ mod replaying;
 mod reporting;
 mod runtime;
 mod scope;
-mod searching;
 mod state;
 mod terminal;
 mod update;

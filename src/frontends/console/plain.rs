@@ -19,7 +19,6 @@ use super::keys::{self, Keymap};
 use super::prompt::Prompt;
 use super::question;
 use super::render::{news, render_lines};
-use super::render_context::Tone;
 use super::runtime::{Asker, TICK};
 use super::state::State;
 use super::update::update;
@@ -130,7 +129,7 @@ impl Plain {
         };
         match events {
             Ok(events) => events.into_iter().for_each(|event| self.take(event, asker)),
-            Err(complaint) => self.state.say(Tone::Warn, complaint),
+            Err(complaint) => self.state.warn(complaint),
         }
         self.owed = Some(Instant::now());
     }
@@ -316,7 +315,10 @@ mod tests {
 
     #[test]
     fn a_prompt_takes_the_whole_line_and_an_empty_line_cancels_it() {
-        let filter = Prompt::Command(tui_input::Input::default());
+        let filter = Prompt::Filter {
+            input: tui_input::Input::default(),
+            before: String::new(),
+        };
         let text = |line: &str| format!("{:?}", read(line, Some(&filter)));
         assert!(text("12").contains("Paste(\"12\")"));
         assert!(text("").contains("Esc") && !text("").contains("Enter"));

@@ -15,8 +15,11 @@ const INPUT_CHARS_MAX: usize = 512;
 
 #[derive(Debug)]
 pub(crate) enum Prompt {
-    /// The command line after `:`.
-    Command(Input),
+    /// The command line after `:`, and how many lines back the person has recalled.
+    Command {
+        input: Input,
+        recalled: usize,
+    },
     /// The filter after `/`. Esc restores the filter of `before`.
     Filter {
         input: Input,
@@ -28,14 +31,17 @@ pub(crate) enum Prompt {
         deletion_id: String,
         input: Input,
     },
-    /// The question whether to replace an existing file with the report of a deletion.
-    Replace {
-        deletion_id: String,
-        file: PathBuf,
-    },
-    /// The question whether an engine in this process that has work is left running or stopped.
+    Question(Asked),
+}
+
+/// A question that one key answers.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    /// Whether to replace an existing file with the report of a deletion.
+    Replace { deletion_id: String, file: PathBuf },
+    /// Whether an engine in this process that has work is left running or stopped.
     Quit,
-    /// The question whether to drop commands that were confirmed together and have not been sent yet.
+    /// Whether to drop commands that were confirmed together and have not been sent yet.
     Unsent,
 }
 

@@ -6,7 +6,7 @@ use termina::event::KeyCode;
 use super::about::deletions_in;
 use super::bulk::BulkCommands;
 use super::event::Effect;
-use super::prompt::Prompt;
+use super::prompt::{Asked, Prompt};
 use super::state::State;
 use super::{Exit, reporting};
 use crate::domain::model::DeletionState;
@@ -25,10 +25,8 @@ pub(super) struct Question {
 impl Question {
     /// The keys, each with what it does; `none` is the word for choosing none of the options.
     pub(super) fn keys(&self, none: &str) -> Vec<(String, OptionWords)> {
-        let options = self
-            .options
-            .iter()
-            .map(|(key, words)| (key.to_string(), *words));
+        let options = self.options.iter();
+        let options = options.map(|(key, words)| (key.to_string(), *words));
         options.chain([(none.to_owned(), self.stay)]).collect()
     }
 }
@@ -39,9 +37,10 @@ type OptionWords = (&'static str, &'static str);
 /// Returns the question that is open, if one is.
 #[rustfmt::skip]
 pub(super) fn open(state: &State) -> Option<Question> {
-    let (title, head, options, stay) = match (state.prompt.as_ref()?, state.options.practice) {
+    let Some(Prompt::Question(asked)) = &state.prompt else { return None };
+    let (title, head, options, stay) = match (asked, state.options.practice) {
         // A practice cloud ends with this process, so nothing can be left running.
-        (Prompt::Quit, Some(practice)) => {
+        (Asked::Quit, Some(practice)) => {
             let ends = match practice.keeps_ledger {
                 true => "The practice cloud ends with this console; its deletions stay in the ledger.",
                 false => "The practice cloud ends with this console, and its deletions are forgotten.",
@@ -49,40 +48,41 @@ pub(super) fn open(state: &State) -> Option<Question> {
             let options = vec![('s', ("stop it", ", and quit"))];
             ("quit", vec![work_words(state), ends.to_owned()], options, ("stay", ""))
         }
-        (Prompt::Quit, None) => {
+        (Asked::Quit, None) => {
             let options = vec![
                 ('l', ("leave it running", " in the background, and quit")),
                 ('s', ("stop it", "; the ledger keeps all, and the next start continues")),
             ];
             ("quit", vec![work_words(state)], options, ("stay", ""))
         }
-        (Prompt::Unsent, _) => {
+        (Asked::Unsent, _) => {
             let options = vec![('d', ("drop them", ", and quit: nothing more is sent for these rows"))];
             ("quit", vec![unsent_words(state)], options, ("stay", "; they are sent meanwhile"))
         }
-        (Prompt::Replace { file, .. }, _) => {
+        (Asked::Replace { file, .. }, _) => {
             let exists = format!("{} exists already.", file.display());
             let options = vec![('y', ("replace it", ""))];
             ("report", vec![exists], options, ("keep it", "; no report is written"))
         }
-        (Prompt::Command(_) | Prompt::Filter { .. } | Prompt::Confirm(_) | Prompt::Report { .. }, _) => return None,
     };
     Some(Question { title, head, options, stay })
 }
 
-/// Answers the question that is open; a key that it does not offer does nothing.
-pub(super) fn answer(state: &mut State, pressed: KeyCode) {
+/// Answers the question; it stays open after a key that it does not offer.
+pub(super) fn answer(state: &mut State, asked: Asked, pressed: KeyCode) {
+    state.prompt = Some(Prompt::Question(asked.clone()));
     let mut options = open(state).into_iter().flat_map(|it| it.options);
     let Some((key, _)) = options.find(|(key, _)| KeyCode::Char(*key) == pressed) else {
         return;
     };
-    match (state.prompt.take(), key) {
-        (Some(Prompt::Quit), 'l') => state.outbox.push(Effect::Quit(Exit::LeaveRunning)),
-        (Some(Prompt::Quit), _) => state.outbox.push(Effect::Quit(Exit::Stop)),
-        (Some(Prompt::Replace { deletion_id, file }), _) => {
-            reporting::write(state, deletion_id, file, true);
+    state.prompt = None;
+    match (asked, key) {
+        (Asked::Quit, 'l') => state.outbox.push(Effect::Quit(Exit::LeaveRunning)),
+        (Asked::Quit, _) => state.outbox.push(Effect::Quit(Exit::Stop)),
+        (Asked::Replace { deletion_id, file }, _) => {
+            reporting::write(state, deletion_id, file, true)
         }
-        _ => {
+        (Asked::Unsent, _) => {
             state.bulks.clear();
             state.quit();
         }
@@ -116,10 +116,6 @@ fn work_words(state: &State) -> String {
 /// Says which commands were confirmed and would not be sent.
 fn unsent_words(state: &State) -> String {
     let unsent = count(state.unsent(), "command");
-    let what = state
-        .bulks
-        .iter()
-        .map(BulkCommands::what)
-        .collect::<Vec<_>>();
+    let what: Vec<&str> = state.bulks.iter().map(BulkCommands::what).collect();
     format!("{unsent} not sent yet: {}.", what.join("; "))
 }

@@ -1,15 +1,13 @@
 //! Moves the console to another time of a replay.
 
-use super::panes::kit::Arrived;
-use crate::frontends::console::replay_cursor::UnderWay;
-
 use crate::control::{Command, ControlError, Moment, Receipt, query};
 use crate::domain::model::Event as LedgerEvent;
 use crate::domain::moment;
 
 use super::Replayed;
 use super::keys::Action;
-use super::render_context::Tone;
+use super::panes::kit::Arrived;
+use super::replay_cursor::UnderWay;
 use super::state::State;
 
 /// Number of jumps from the first time of a replay to the last.
@@ -32,8 +30,8 @@ pub(super) fn act(state: &mut State, action: Action) -> bool {
         _ => return false,
     };
     match (is_back, state.replay_cursor.under_way.is_some()) {
-        (true, false) if at <= replay.first => state.say(Tone::Dim, "this is the first event"),
-        (false, false) if at >= replay.last => state.say(Tone::Dim, "this is the end"),
+        (true, false) if at <= replay.first => state.hint("this is the first event"),
+        (false, false) if at >= replay.last => state.hint("this is the end"),
         _ => go(state, to),
     }
     true
@@ -46,7 +44,7 @@ pub(super) fn typed(state: &mut State, text: &str) {
     };
     let to = match moment::parse(text, at) {
         Ok(to) => to,
-        Err(why) => return state.say(Tone::Warn, why),
+        Err(why) => return state.warn(why),
     };
     let Replayed { first, last, .. } = replay;
     let (end, words) = match to < first {
@@ -54,11 +52,8 @@ pub(super) fn typed(state: &mut State, text: &str) {
         false => (last, "after the end"),
     };
     if !(first..=last).contains(&to) {
-        let message = format!(
-            "that time is {words}; the replay goes to {}",
-            end.format("%F %T")
-        );
-        state.say(Tone::Warn, message);
+        let end = end.format("%F %T");
+        state.warn(format!("that time is {words}; the replay goes to {end}"));
     }
     go(state, Moment::At(to.clamp(first, last)));
 }
@@ -97,7 +92,7 @@ pub(super) fn received(
     if let Err(error) = receipt {
         state.replay_cursor.under_way = None;
         state.replay_cursor.next = None;
-        state.say(Tone::Bad, format!("the time could not be shown: {error}"));
+        state.fail(format!("the time could not be shown: {error}"));
     }
     arrive(state);
     true

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use chrono::Utc;
 
 use super::event::{Effect, NotWritten};
-use super::prompt::Prompt;
+use super::prompt::{Asked, Prompt};
 use super::render_context::Tone;
 use super::state::State;
 use crate::control::{Control, query};
@@ -18,10 +18,7 @@ use crate::system::private;
 pub(super) fn typed(state: &mut State, deletion_id: String, file: &str) {
     let file = file.trim();
     if file.is_empty() {
-        return state.say(
-            Tone::Dim,
-            "no report was written: it needs the name of a file",
-        );
+        return state.hint("no report was written: it needs the name of a file");
     }
     let file = match (file.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
@@ -33,10 +30,7 @@ pub(super) fn typed(state: &mut State, deletion_id: String, file: &str) {
 /// Asks the loop to write the report. With `replaces`, the person agreed to replace a file that exists.
 pub(super) fn write(state: &mut State, deletion_id: String, file: PathBuf, replaces: bool) {
     state.reports_under_way += 1;
-    state.say(
-        Tone::Dim,
-        format!("writing the report to {}", file.display()),
-    );
+    state.hint(format!("writing the report to {}", file.display()));
     state.outbox.push(Effect::WriteReport {
         deletion_id,
         file,
@@ -56,17 +50,17 @@ pub(super) fn written(
     match result {
         Ok(()) => state.say(Tone::Good, format!("the report is in {shown}")),
         Err(NotWritten::Failed(why)) => {
-            let message = format!("the report could not be written to {shown}: {why}");
-            state.say(Tone::Bad, message);
+            state.fail(format!("the report could not be written to {shown}: {why}"));
         }
         // The person is typing something else meanwhile, which the question must not interrupt.
         Err(NotWritten::Exists) if state.prompt.is_some() => {
-            let message = format!("the report was not written: {shown} exists already");
-            state.say(Tone::Warn, message);
+            state.warn(format!(
+                "the report was not written: {shown} exists already"
+            ));
         }
         Err(NotWritten::Exists) => {
             state.message = None;
-            state.prompt = Some(Prompt::Replace { deletion_id, file });
+            state.prompt = Some(Prompt::Question(Asked::Replace { deletion_id, file }));
         }
     }
 }

@@ -15,7 +15,7 @@ use super::event::{Effect, Outbox};
 use super::keys::Scope;
 use super::panes::kit::{Choosable, Context, Pane, PaneRequest, columns_owner};
 use super::panes::{Around, Route, open};
-use super::prompt::{CommandWords, Prompt};
+use super::prompt::{Asked, CommandWords, Prompt};
 use super::render_context::{Notice, RenderContext, Tone};
 use super::replay_cursor::ReplayCursor;
 use super::scope::{AppliedScope, EstateScope};
@@ -58,9 +58,7 @@ pub struct State {
     /// Number of open panes; the last of them is on top.
     open: usize,
     /// The words typed after `:`, the newest last.
-    words: VecDeque<String>,
-    /// How many words back the person has recalled.
-    words_back: usize,
+    pub(super) words: VecDeque<String>,
     /// The text that tab completes, and the index of the completion that is shown.
     pub(super) completing: Option<(String, usize)>,
     pub(super) prompt: Option<Prompt>,
@@ -121,7 +119,6 @@ impl State {
             panes: Vec::new(),
             open: 0,
             words: VecDeque::new(),
-            words_back: 0,
             completing: None,
             prompt: None,
             message: None,
@@ -308,7 +305,21 @@ impl State {
         self.message = Some(notice.clone());
         self.says_empty = false;
         push_bounded(&mut self.notices, notice, NOTICES_MAX);
-        self.dirty = true;
+    }
+
+    /// Says in what state something is, or what can be done.
+    pub(super) fn hint(&mut self, text: impl Into<String>) {
+        self.say(Tone::Dim, text);
+    }
+
+    /// Says why what the person asked for was not done.
+    pub(super) fn warn(&mut self, text: impl Into<String>) {
+        self.say(Tone::Warn, text);
+    }
+
+    /// Says that something failed.
+    pub(super) fn fail(&mut self, text: impl Into<String>) {
+        self.say(Tone::Bad, text);
     }
 
     /// Says why a key did nothing. `:events` does not show this message.
@@ -327,7 +338,6 @@ impl State {
         if self.says_empty && has_rows {
             self.message = None;
             self.says_empty = false;
-            self.dirty = true;
         }
     }
 
@@ -377,6 +387,8 @@ impl State {
     fn grant(&mut self, request: PaneRequest, asker: usize) {
         let is_top = asker + 1 == self.open;
         match request {
+            // Only the pane on top may ask the person, or be left.
+            PaneRequest::Back | PaneRequest::Ask(_) | PaneRequest::Report(_) if !is_top => {}
             PaneRequest::Push(route) => self.push(open(route)),
             PaneRequest::Go(word) => self.go(word),
             PaneRequest::Replace(route) => {
@@ -389,34 +401,29 @@ impl State {
                     *place = pane;
                 }
             }
-            PaneRequest::Back if is_top => self.back(),
-            PaneRequest::Back => {}
+            PaneRequest::Back => self.back(),
             PaneRequest::Enter(line) => self.entering = Some(line),
             PaneRequest::Say(tone, text) => self.say(tone, text),
             PaneRequest::SayEmpty(text) => {
-                self.say(Tone::Warn, text);
+                self.warn(text);
                 self.says_empty = true;
             }
-            // A confirmation appears only if its pane is on top.
-            PaneRequest::Ask(confirm) if is_top && self.prompt.is_some() => {
+            PaneRequest::Ask(confirm) if self.prompt.is_some() => {
                 // It must not replace what the person types meanwhile.
                 let what = confirm.words.what;
-                let message = format!("{what}: not asked while you type; press its key again");
-                self.say(Tone::Warn, message);
+                self.warn(format!(
+                    "{what}: not asked while you type; press its key again"
+                ));
             }
-            PaneRequest::Ask(confirm) if is_top => {
+            PaneRequest::Ask(confirm) => {
                 self.prompt = Some(Prompt::Confirm(confirm));
                 self.guarded = true;
             }
-            PaneRequest::Ask(_) => {}
             PaneRequest::Submit { words, command } => {
                 let ticket = self.outbox.submit(command, "");
                 self.submitted.insert(ticket, words);
             }
-            PaneRequest::Report(deletion_id) if is_top => {
-                self.prompt = Some(Prompt::report(deletion_id));
-            }
-            PaneRequest::Report(_) => {}
+            PaneRequest::Report(deletion_id) => self.prompt = Some(Prompt::report(deletion_id)),
             PaneRequest::Guard => self.guarded |= is_top,
         }
     }
@@ -455,9 +462,9 @@ impl State {
         if let Some(name) = unknown.first() {
             let near = did_you_mean(name, names.iter().map(String::as_str));
             let owner = columns_owner(&kept_as);
-            let message =
-                format!("the settings name a column that {owner} does not have: \"{name}\"{near}");
-            self.say(Tone::Warn, message);
+            self.warn(format!(
+                "the settings name a column that {owner} does not have: \"{name}\"{near}"
+            ));
             self.options.columns.insert(kept_as, known.join(" "));
         }
         if let Some(pane) = self.open_panes().last() {
@@ -485,22 +492,6 @@ impl State {
     pub(super) fn remember(&mut self, word: &str) {
         self.words.retain(|known| known != word);
         push_bounded(&mut self.words, word.to_owned(), WORDS_MAX);
-        self.words_back = 0;
-    }
-
-    /// Starts recalling from the newest word again.
-    pub(super) fn forget_recalled(&mut self) {
-        self.words_back = 0;
-    }
-
-    /// Returns the next older or the next newer line; empty after the newest.
-    pub(super) fn recall(&mut self, back: bool) -> String {
-        self.words_back = match back {
-            true => (self.words_back + 1).min(self.words.len()),
-            false => self.words_back.saturating_sub(1),
-        };
-        let at = self.words.len() - self.words_back;
-        self.words.get(at).cloned().unwrap_or_default()
     }
 
     /// Requests the next events if the pane on top shows them.
@@ -551,10 +542,10 @@ impl State {
             Destination::Quit => return self.quit(),
             Destination::Pane(named) => match (named.open)(&self.around()) {
                 Ok(pane) => pane,
-                Err(why) => return self.say(Tone::Warn, why),
+                Err(why) => return self.warn(why),
             },
             Destination::Unknown(text) => {
-                self.say(Tone::Warn, text);
+                self.warn(text);
                 return self.ask_kinds();
             }
         };
@@ -597,11 +588,11 @@ impl State {
     /// Quits, or asks first what happens to unsent commands and to the work of an engine in this process.
     pub(super) fn quit(&mut self) {
         if self.unsent() > 0 {
-            self.prompt = Some(Prompt::Unsent);
+            self.prompt = Some(Prompt::Question(Asked::Unsent));
             return;
         }
         if self.options.engine == EngineMode::Embedded && self.has_work() {
-            self.prompt = Some(Prompt::Quit);
+            self.prompt = Some(Prompt::Question(Asked::Quit));
         } else {
             self.outbox.push(Effect::Quit(Exit::Quit));
         }

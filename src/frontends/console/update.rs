@@ -13,10 +13,10 @@ use super::bulk::BulkCommands;
 use super::event::{Effect, Event};
 use super::keys::{Action, Scope, key_name};
 use super::panes::kit::Arrived;
-use super::prompt::{self, CommandWords, Prompt};
+use super::prompt::{self, Asked, CommandWords, Prompt};
 use super::render_context::Tone;
-use super::searching::{set_filter, show_fitting};
 use super::state::State;
+use super::views::{set_filter, show_fitting};
 use super::{alert, column_choice, command, layout, question, replaying, reporting, views};
 use crate::present::count;
 use crate::system::config::{Alert, ChoiceTable};
@@ -26,6 +26,7 @@ const WHEEL_ROWS: usize = 3;
 
 /// Handles one event, and returns the effects that the loop performs.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
+    state.dirty = true;
     handle(state, event);
     if let Some(line) = state.entering.take() {
         views::entered(state, &line);
@@ -37,11 +38,9 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
 
 /// Turns a line feed into enter, which arrives as a line feed if it was typed before the terminal was in raw mode.
 fn enter_typed_ahead(pressed: KeyEvent) -> KeyEvent {
-    let is_line_feed =
-        pressed.code == KeyCode::Char('j') && pressed.modifiers == Modifiers::CONTROL;
-    match is_line_feed {
-        true => KeyEvent::new(KeyCode::Enter, Modifiers::NONE),
-        false => pressed,
+    match (pressed.code, pressed.modifiers) {
+        (KeyCode::Char('j'), Modifiers::CONTROL) => KeyEvent::new(KeyCode::Enter, Modifiers::NONE),
+        _ => pressed,
     }
 }
 
@@ -50,21 +49,16 @@ fn handle(state: &mut State, event: Event) {
         Event::Key(pressed) => {
             // Releases of keys are ignored, and so are keys before a guarded screen is painted.
             if pressed.kind != KeyEventKind::Release && !state.guarded {
-                state.dirty = true;
                 key(state, enter_typed_ahead(pressed));
             }
         }
         Event::Row(row) => go_to_row(state, row),
         Event::Wheel { down } => wheel(state, down),
         Event::Click(line) => click(state, line),
-        Event::Paste(text) => {
-            if !state.guarded {
-                paste(state, &text);
-            }
-        }
+        Event::Paste(_) if state.guarded => {}
+        Event::Paste(text) => paste(state, &text),
         Event::Resize(columns, rows) => {
             state.size = (columns, rows);
-            state.dirty = true;
             // A screen that shrinks and grows back at once has the same size, but has lost its edges.
             state.outbox.push(Effect::Repaint);
         }
@@ -73,7 +67,6 @@ fn handle(state: &mut State, event: Event) {
             let moved = state.snapshot.last_event != snapshot.last_event
                 || state.snapshot.steps != snapshot.steps
                 || state.snapshot.deletions != snapshot.deletions;
-            state.dirty = true;
             let alert = alert::words(&state.snapshot, &snapshot);
             state.snapshot = snapshot;
             if state.replays() {
@@ -84,7 +77,7 @@ fn handle(state: &mut State, event: Event) {
             }
             state.sample_rate();
             // If the work that the question is about has ended, there is nothing left to ask.
-            if matches!(state.prompt, Some(Prompt::Quit)) {
+            if matches!(state.prompt, Some(Prompt::Question(Asked::Quit))) {
                 state.quit();
             }
             if !state.scope.is_empty() {
@@ -95,8 +88,7 @@ fn handle(state: &mut State, event: Event) {
         }
         Event::EngineGone => {
             state.engine_gone = true;
-            let gone = "the engine has gone; the screen shows what it published last";
-            state.say(Tone::Bad, gone);
+            state.fail("the engine has gone; the screen shows what it published last");
         }
         Event::Answer {
             ticket,
@@ -104,7 +96,6 @@ fn handle(state: &mut State, event: Event) {
             now,
         } => {
             state.now = now;
-            state.dirty = true;
             answered(state, ticket, answer);
         }
         Event::Receipt {
@@ -113,14 +104,12 @@ fn handle(state: &mut State, event: Event) {
             now,
         } => {
             state.now = now;
-            state.dirty = true;
             received(state, ticket, &receipt);
         }
-        Event::Followed { ticket, events } => {
-            if state.following == Some(ticket) {
-                followed(state, events);
-            }
+        Event::Followed { ticket, events } if state.following == Some(ticket) => {
+            followed(state, events);
         }
+        Event::Followed { .. } => {}
         Event::Saved { choice, result } => match choice.table {
             ChoiceTable::Views => views::saved(state, choice, result),
             ChoiceTable::Columns => column_choice::saved(state, &choice.name, result),
@@ -129,20 +118,13 @@ fn handle(state: &mut State, event: Event) {
             deletion_id,
             file,
             result,
-        } => {
-            state.dirty = true;
-            reporting::written(state, deletion_id, file, result);
-        }
+        } => reporting::written(state, deletion_id, file, result),
         Event::Tick(now) => {
             state.now = now;
             state.ticks = state.ticks.wrapping_add(1);
-            state.dirty = true;
             state.with_top(|pane, context| pane.wake(false, context));
         }
-        Event::GuardPainted => {
-            state.guarded = false;
-            state.dirty = true;
-        }
+        Event::GuardPainted => state.guarded = false,
     }
 }
 
@@ -167,18 +149,15 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
     let Some(pane) = state.top() else { return };
     let (keys, replays) = (&state.options.keys, state.replays());
     let Some(action) = keys.action(pane.scope(), replays, pressed) else {
-        let (key, help) = (
-            key_name((pressed.code, pressed.modifiers)),
-            keys.key(Action::Help),
-        );
-        let message = match keys.elsewhere(pressed) {
-            Some(places) => format!("{key} does nothing here, {places}; {help} shows the keys"),
-            None => format!("{key} does nothing here; {help} shows the keys"),
-        };
-        return state.say_once(message);
+        let key = key_name((pressed.code, pressed.modifiers));
+        let help = keys.key(Action::Help);
+        let places = keys.elsewhere(pressed).unwrap_or_default();
+        return state.say_once(format!(
+            "{key} does nothing here{places}; {help} shows the keys"
+        ));
     };
     if replays && action.changes_a_cloud() {
-        return state.say(Tone::Warn, "this is a replay: nothing is changed");
+        return state.warn("this is a replay: nothing is changed");
     }
     let (is_modal, filter) = (pane.is_modal(), pane.list().filter.text().to_owned());
     if action != Action::Copy {
@@ -194,8 +173,10 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
         Action::Next => state.next(),
         Action::CommandLine => {
             state.ask_kinds();
-            state.forget_recalled();
-            state.prompt = Some(Prompt::Command(Input::default()));
+            state.prompt = Some(Prompt::Command {
+                input: Input::default(),
+                recalled: 0,
+            });
         }
         Action::Filter => {
             state.prompt = Some(Prompt::Filter {
@@ -208,10 +189,9 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
         Action::NotADelete => {
             let pressed = key_name((pressed.code, pressed.modifiers));
             let plans = state.options.keys.key(Action::PlanDeletion);
-            let hint = format!(
+            state.hint(format!(
                 "{pressed} deletes nothing here; {plans} on a row plans a deletion and asks"
-            );
-            state.say(Tone::Dim, hint);
+            ));
         }
         action if replaying::act(state, action) => {}
         action => move_or_act(state, action),
@@ -233,7 +213,6 @@ fn move_or_act(state: &mut State, action: Action) {
 
 fn go_to_row(state: &mut State, row: usize) {
     state.message = None;
-    state.dirty = true;
     state.with_top(|pane, context| {
         pane.list_mut().cursor = row.min(pane.len().saturating_sub(1));
         pane.wake(false, context);
@@ -248,7 +227,6 @@ fn takes_mouse(state: &State) -> bool {
 fn wheel(state: &mut State, down: bool) {
     if takes_mouse(state) {
         let action = if down { Action::Down } else { Action::Up };
-        state.dirty = true;
         for _ in 0..WHEEL_ROWS {
             move_or_act(state, action);
         }
@@ -257,20 +235,15 @@ fn wheel(state: &mut State, down: bool) {
 
 /// Moves the cursor to the row, or opens the row if the cursor is on it already. No click sends a command.
 fn click(state: &mut State, line: u16) {
-    if !takes_mouse(state) {
-        return;
-    }
-    let Some(row) = state.row_at(line) else {
+    let row = state.row_at(line).filter(|_| takes_mouse(state));
+    let (Some(row), Some(pane)) = (row, state.top()) else {
         return;
     };
-    let Some(pane) = state.top() else { return };
-    let is_there = pane.list().cursor == row;
-    if is_there && !pane.is_modal() {
-        state.message = None;
-        state.dirty = true;
-        move_or_act(state, Action::Open);
-    } else if !is_there {
+    if pane.list().cursor != row {
         go_to_row(state, row);
+    } else if !pane.is_modal() {
+        state.message = None;
+        move_or_act(state, Action::Open);
     }
 }
 
@@ -301,7 +274,7 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
                         "project= takes only ids at {}, because its projects could not be listed: {error}",
                         listing.site
                     );
-                    state.say(Tone::Warn, why);
+                    state.warn(why);
                 }
                 let named = listing.rows.into_iter().map(|row| (row.key.id, row.name));
                 Arc::make_mut(&mut state.projects).extend(named);
@@ -309,7 +282,7 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
         }
         Err(error) => {
             let why = "project= takes only ids, because the projects could not be listed";
-            state.say(Tone::Warn, format!("{why}: {error}"));
+            state.warn(format!("{why}: {error}"));
         }
     }
     if state.projects_tickets.is_empty() && !state.projects.is_empty() {
@@ -334,11 +307,11 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
     if pressed.code == KeyCode::Escape || (control && pressed.code == KeyCode::Char('c')) {
         match prompt {
             Prompt::Filter { before, .. } => set_filter(state, before),
-            Prompt::Confirm(_) => state.say(Tone::Dim, "nothing was sent"),
-            Prompt::Report { .. } | Prompt::Replace { .. } => {
-                state.say(Tone::Dim, "no report was written");
+            Prompt::Confirm(_) => state.hint("nothing was sent"),
+            Prompt::Report { .. } | Prompt::Question(Asked::Replace { .. }) => {
+                state.hint("no report was written");
             }
-            Prompt::Command(_) | Prompt::Quit | Prompt::Unsent => {}
+            Prompt::Command { .. } | Prompt::Question(Asked::Quit | Asked::Unsent) => {}
         }
         return;
     }
@@ -347,13 +320,13 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
         state.completing = None;
     }
     match prompt {
-        Prompt::Command(input) if is_enter => command_entered(state, input.value().trim()),
-        Prompt::Command(input) => edit_command(state, input, pressed),
+        Prompt::Command { input, .. } if is_enter => command_entered(state, input.value().trim()),
+        Prompt::Command { input, recalled } => edit_command(state, input, recalled, pressed),
         Prompt::Filter { input, .. } if is_enter => {
             set_filter(state, input.value().to_owned());
             let filter = state.top().map(|pane| &pane.list().filter);
             if let Some(complaint) = filter.and_then(SearchQuery::complaint) {
-                state.say(Tone::Warn, complaint);
+                state.warn(complaint);
             }
         }
         Prompt::Filter { input, before } => edit_filter(state, input, before, pressed),
@@ -374,21 +347,23 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             prompt::edit(&mut input, pressed);
             state.prompt = Some(Prompt::Report { deletion_id, input });
         }
-        Prompt::Quit | Prompt::Unsent | Prompt::Replace { .. } => {
-            state.prompt = Some(prompt);
-            question::answer(state, pressed.code);
-        }
+        Prompt::Question(asked) => question::answer(state, asked, pressed.code),
     }
 }
 
-fn edit_command(state: &mut State, mut input: Input, pressed: KeyEvent) {
+fn edit_command(state: &mut State, mut input: Input, mut recalled: usize, pressed: KeyEvent) {
     let at_end = input.cursor() == input.value().chars().count();
     let completes = pressed.code == KeyCode::Tab || (pressed.code == KeyCode::Right && at_end);
     if completes {
         let find = |state: &State, typed: &str| command::completions(typed, &state.known());
         input = complete(state, input, find);
     } else if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
-        input = Input::new(state.recall(pressed.code == KeyCode::Up));
+        recalled = match pressed.code {
+            KeyCode::Up => (recalled + 1).min(state.words.len()),
+            _ => recalled.saturating_sub(1),
+        };
+        let line = state.words.iter().rev().take(recalled).last();
+        input = Input::new(line.cloned().unwrap_or_default());
     } else if pressed.code == KeyCode::Backspace && input.value().is_empty() {
         return;
     } else {
@@ -397,7 +372,7 @@ fn edit_command(state: &mut State, mut input: Input, pressed: KeyEvent) {
     if command::names_project(input.value()) {
         state.list_projects();
     }
-    state.prompt = Some(Prompt::Command(input));
+    state.prompt = Some(Prompt::Command { input, recalled });
 }
 
 fn edit_filter(state: &mut State, mut input: Input, before: String, pressed: KeyEvent) {
@@ -467,9 +442,10 @@ fn command_entered(state: &mut State, word: &str) {
 
 /// Pastes only into a line that is being typed: pasted text is never read as keys, and confirms nothing by itself.
 fn paste(state: &mut State, text: &str) {
-    state.dirty = true;
     match &mut state.prompt {
-        Some(Prompt::Command(input)) => prompt::paste(input, text),
+        Some(Prompt::Command { input, .. } | Prompt::Report { input, .. }) => {
+            prompt::paste(input, text);
+        }
         Some(Prompt::Filter { input, .. }) => {
             prompt::paste(input, text);
             let input = input.clone();
@@ -479,12 +455,8 @@ fn paste(state: &mut State, text: &str) {
             prompt::paste(&mut confirm.input, text);
             confirm.wrong = false;
         }
-        Some(Prompt::Report { input, .. }) => prompt::paste(input, text),
-        Some(Prompt::Replace { .. } | Prompt::Quit | Prompt::Unsent) => {}
-        None => {
-            let hint = "pasted text does nothing here; / filters, : opens a pane or a kind";
-            state.say(Tone::Dim, hint);
-        }
+        Some(Prompt::Question(_)) => {}
+        None => state.hint("pasted text does nothing here; / filters, : opens a pane or a kind"),
     }
 }
 
@@ -493,7 +465,7 @@ fn answered(state: &mut State, ticket: u64, answer: Result<Page, ControlError>) 
         state.kinds_ticket = None;
         match answer.and_then(query::Kinds::answer) {
             Ok(rows) => state.kinds = rows,
-            Err(error) => state.say(Tone::Bad, format!("the kinds could not be read: {error}")),
+            Err(error) => state.fail(format!("the kinds could not be read: {error}")),
         }
         if let Some(word) = state.start.take() {
             go(state, &word);
@@ -522,7 +494,7 @@ fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlErr
     // The receipt of a plan whose pane was left is reported only if it is an error.
     let Some(CommandWords { what, done }) = state.submitted.remove(&ticket) else {
         if let Err(error) = receipt {
-            state.say(Tone::Bad, error.to_string());
+            state.fail(error.to_string());
         }
         return;
     };
@@ -551,7 +523,7 @@ fn bulk_received(state: &mut State, ticket: u64, receipt: &Result<Receipt, Contr
         state.say(tone, message);
         state.with_top(|pane, context| pane.wake(true, context));
     }
-    if matches!(state.prompt, Some(Prompt::Unsent)) && state.unsent() == 0 {
+    if matches!(state.prompt, Some(Prompt::Question(Asked::Unsent))) && state.unsent() == 0 {
         // All were sent, so there is nothing left to ask.
         state.prompt = None;
         state.quit();
@@ -565,7 +537,6 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
         Ok(events) => {
             let last = events.last().map(|last| last.seq);
             state.followed = Some(last.unwrap_or_else(|| state.followed_until()));
-            state.dirty = true;
             for pane in state.open_panes() {
                 pane.followed(&events);
             }
@@ -574,7 +545,7 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
         Err(error) => {
             // The request is repeated only when the pane is opened again, so that an engine that is gone is not
             // called again and again.
-            state.say(Tone::Bad, format!("events could not be read: {error}"));
+            state.fail(format!("events could not be read: {error}"));
             let now = state.now;
             for pane in state.open_panes() {
                 pane.lost(&error.to_string(), now);

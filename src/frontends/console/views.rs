@@ -1,12 +1,16 @@
-//! Handles a line that was typed after `:`: opens its pane, sets the scope, or opens or saves a view.
+//! Handles a line that was typed after `:`: opens its pane, sets the scope or the filter, or opens or saves a view.
+
+use chrono::{DateTime, Utc};
 
 use super::column_choice;
 use super::command::{self, COLUMNS, Destination};
 use super::event::Effect;
+use super::panes::kit::{Context, Pane};
 use super::render_context::Tone;
 use super::scope::{EstateScope, Line};
-use super::searching::set_filter;
 use super::state::State;
+use crate::control::SiteStatus;
+use crate::domain::filter::SearchQuery;
 use crate::domain::text::did_you_mean;
 use crate::system::config::{Choice, ChoiceTable};
 use crate::system::private;
@@ -17,31 +21,25 @@ pub(super) fn entered(state: &mut State, text: &str) {
     let line = Line::parse(text);
     let word = line.word.to_lowercase();
     match (word.as_str(), line.rest.as_slice()) {
-        ("cloud", [name]) => narrow(state, |scope, state| {
-            scope.set_cloud(name, &state.snapshot.sites)
-        }),
-        ("region", [name]) => narrow(state, |scope, state| {
-            scope.set_region(name, &state.snapshot.sites)
-        }),
+        ("cloud", [name]) => narrow(state, |scope, sites| scope.set_cloud(name, sites)),
+        ("region", [name]) => narrow(state, |scope, sites| scope.set_region(name, sites)),
         ("project", [name]) => narrow(state, |scope, _| {
             scope.project = Some((*name).to_owned());
             Ok(())
         }),
         ("cloud" | "region", _) => {
-            let hint = format!("write the name of a {word} after :{word}");
-            state.say(Tone::Warn, hint);
+            state.warn(format!("write the name of a {word} after :{word}"));
         }
-        ("view", ["save"]) => state.say(Tone::Warn, "write a name after :view save"),
+        ("view", ["save"]) => state.warn("write a name after :view save"),
         ("view", ["save", name]) => save(state, name),
         ("view", ["save", ..]) => {
-            let hint = "write one name after :view save, without spaces";
-            state.say(Tone::Warn, hint);
+            state.warn("write one name after :view save, without spaces");
         }
-        ("view", []) => state.say(Tone::Dim, saved_words(state)),
+        ("view", []) => state.hint(saved_words(state)),
         ("view", [name]) => open_saved(state, name),
         ("view", _) => {
             let hint = "write one name after :view, without spaces";
-            state.say(Tone::Warn, format!("{hint}; {}", saved_words(state)));
+            state.warn(format!("{hint}; {}", saved_words(state)));
         }
         (COLUMNS, names) => column_choice::entered(state, names),
         _ => open(state, &line, state.scope.clone()),
@@ -58,13 +56,13 @@ fn open(state: &mut State, line: &Line<'_>, mut scope: EstateScope) {
     if !word.is_empty()
         && let Destination::Unknown(why) = command::find_destination(&word, &state.kinds)
     {
-        state.say(Tone::Warn, why);
+        state.warn(why);
         return state.ask_kinds();
     }
     if let Some(site) = line.site
         && let Err(why) = scope.set_site(site, &state.snapshot.sites)
     {
-        return state.say(Tone::Warn, why);
+        return state.warn(why);
     }
     if let Some(project) = line.project {
         scope.project = Some(project.to_owned());
@@ -80,11 +78,14 @@ fn open(state: &mut State, line: &Line<'_>, mut scope: EstateScope) {
     }
 }
 
-fn narrow(state: &mut State, change: impl FnOnce(&mut EstateScope, &State) -> Result<(), String>) {
+fn narrow(
+    state: &mut State,
+    change: impl FnOnce(&mut EstateScope, &[SiteStatus]) -> Result<(), String>,
+) {
     let mut scope = state.scope.clone();
-    match change(&mut scope, state) {
+    match change(&mut scope, &state.snapshot.sites) {
         Ok(()) => set_scope(state, scope),
-        Err(why) => state.say(Tone::Warn, why),
+        Err(why) => state.warn(why),
     }
 }
 
@@ -101,9 +102,33 @@ fn set_scope(state: &mut State, scope: EstateScope) {
 pub(super) fn check_project(state: &mut State) {
     if let Some(why) = state.scope.unknown_project(&state.projects) {
         state.scope.project = None;
-        state.say(Tone::Warn, why);
+        state.warn(why);
     }
     apply(state);
+}
+
+pub(super) fn set_filter(state: &mut State, filter: String) {
+    let projects = state.projects.clone();
+    let now = state.ages_as_of();
+    state.with_top(|pane, context| {
+        if pane.list().filter.text() != filter {
+            let query = SearchQuery::parse_with_names(&filter, &projects, &pane.columns());
+            show_fitting(pane, query, now, context);
+        }
+    });
+    state.ask_projects();
+}
+
+pub(super) fn show_fitting(
+    pane: &mut dyn Pane,
+    mut filter: SearchQuery,
+    now: DateTime<Utc>,
+    context: &mut Context,
+) {
+    filter.set_now(now);
+    pane.list_mut().filter = filter;
+    pane.filter_changed();
+    pane.wake(false, context);
 }
 
 /// Clears the scope, so that all clouds, regions and projects are shown.
@@ -114,7 +139,7 @@ pub(super) fn clear(state: &mut State) {
     };
     state.scope = EstateScope::default();
     apply(state);
-    state.say(Tone::Dim, message);
+    state.hint(message);
 }
 
 /// Applies the scope to the pane on top; the others get it when they are on top again.
@@ -140,12 +165,11 @@ fn open_saved(state: &mut State, name: &str) {
         Some(view) => open_view(state, &view),
         None => {
             let names = state.options.views.keys().map(String::as_str);
-            let near = did_you_mean(name, names);
-            let hint = match near.is_empty() {
-                true => format!("; {}", saved_words(state)),
-                false => near,
+            let hint = match did_you_mean(name, names) {
+                near if near.is_empty() => format!("; {}", saved_words(state)),
+                near => near,
             };
-            state.say(Tone::Warn, format!("there is no view \"{name}\"{hint}"));
+            state.warn(format!("there is no view \"{name}\"{hint}"));
         }
     }
 }
@@ -153,16 +177,13 @@ fn open_saved(state: &mut State, name: &str) {
 fn save(state: &mut State, name: &str) {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name == "save" {
-        let why = "\"save\" is reserved; write another name after :view save";
-        return state.say(Tone::Warn, why);
+        return state.warn("\"save\" is reserved; write another name after :view save");
     }
     if !name.chars().all(is_plain) {
-        let why = "a view's name has letters, digits, - and _ only";
-        return state.say(Tone::Warn, why);
+        return state.warn("a view's name has letters, digits, - and _ only");
     }
     let Some(file) = state.options.settings_file.clone() else {
-        let why = "views are saved in a settings file: start with --config FILE";
-        return state.say(Tone::Warn, why);
+        return state.warn("views are saved in a settings file: start with --config FILE");
     };
     let choice = Choice {
         table: ChoiceTable::Views,
@@ -180,12 +201,7 @@ pub(super) fn saved(state: &mut State, choice: Choice, result: Result<(), String
             state.say(Tone::Good, format!("saved as :view {name}: {view}"));
             state.options.views.insert(name, view);
         }
-        Err(why) => {
-            state.say(
-                Tone::Bad,
-                format!("the view {name} could not be saved: {why}"),
-            );
-        }
+        Err(why) => state.fail(format!("the view {name} could not be saved: {why}")),
     }
 }
 

@@ -218,7 +218,7 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Areas) -> Option<Posi
     let look = canvas.look;
     let area = areas.message;
     match &state.prompt {
-        Some(Prompt::Command(input)) => {
+        Some(Prompt::Command { input, .. }) => {
             canvas.clear(area);
             let cursor = canvas.input(":", input, area);
             let (room, hint) = (area.width - cursor.x, hint(state, input.value()));
@@ -234,7 +234,7 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Areas) -> Option<Posi
             Some(canvas.input("report to: ", input, area))
         }
         Some(Prompt::Confirm(confirm)) => overlay::confirm(state, confirm, canvas),
-        Some(Prompt::Quit | Prompt::Unsent | Prompt::Replace { .. }) => {
+        Some(Prompt::Question(_)) => {
             if let Some(question) = question::open(state) {
                 overlay::question(&question, canvas);
             }

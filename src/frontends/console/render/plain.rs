@@ -24,7 +24,7 @@ pub fn render_lines(state: &State) -> Vec<String> {
     }
     match &state.prompt {
         Some(Prompt::Confirm(confirm)) => confirm_lines(confirm).iter().for_each(|line| say(line)),
-        Some(Prompt::Quit | Prompt::Unsent | Prompt::Replace { .. }) => {
+        Some(Prompt::Question(_)) => {
             let question = question::open(state);
             let lines = question.iter().flat_map(question_lines);
             lines.for_each(|line| say(&line));
@@ -36,7 +36,7 @@ pub fn render_lines(state: &State) -> Vec<String> {
             ));
         }
         // A typed line opens such a prompt and answers it at once, so it is never shown.
-        Some(Prompt::Command(_) | Prompt::Filter { .. }) | None => {
+        Some(Prompt::Command { .. } | Prompt::Filter { .. }) | None => {
             header_lines(state, &look).iter().for_each(|line| say(line));
             let pane = state.top();
             let lines = pane.map(|pane| pane_lines(state, pane, &look));
