@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use chrono::Utc;
 use termina::event::{KeyCode, KeyEvent, Modifiers};
 use tokio::signal::unix::{SignalKind, signal};
@@ -42,14 +41,11 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
     let mut hangup = signal(SignalKind::hangup())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut snapshots = control.snapshot();
-    let snapshot = snapshots.borrow_and_update().clone();
     let mut lines = lines()?;
     let mut asker = Asker::new(control, options.actor.clone());
-    let (state, effects) = State::new(options, snapshot, Utc::now(), SIZE);
+    let (state, effects) = State::new(options, asker.snapshot(), Utc::now(), SIZE);
     let mut console = Plain::new(state);
     console.exit = asker.perform(effects);
-    let mut engine_lives = true;
     loop {
         if let Some(exit) = console.exit.take() {
             return Ok(exit);
@@ -63,17 +59,10 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
             _ = hangup.recv() => return Ok(Exit::HangUp),
             _ = terminate.recv() => return Ok(Exit::Terminated),
             _ = interrupt.recv() => Event::Key(key(KeyCode::Char('q'))),
-            Some(event) = asker.answered() => event.context("a query of the console failed")?,
+            event = asker.next() => event?,
             line = lines.recv() => match line {
                 Some(line) => { console.typed(&line, &mut asker); continue; }
                 None => return Ok(Exit::HangUp),
-            },
-            changed = snapshots.changed(), if engine_lives => match changed {
-                Ok(()) => Event::Snapshot {
-                    snapshot: snapshots.borrow_and_update().clone(),
-                    now: Utc::now(),
-                },
-                Err(_) => { engine_lives = false; Event::EngineGone }
             },
             () = sleep_until(tick_at), if console.ticks() => Event::Tick(Utc::now()),
         };
@@ -205,14 +194,12 @@ fn key(code: KeyCode) -> KeyEvent {
 /// The line is none of the keys; the message says what to type.
 fn read_answer(line: &str, offered: impl Iterator<Item = char>) -> Result<Vec<Event>, String> {
     let line = line.trim();
-    let offered: Vec<char> = offered.collect();
-    let mut codes = offered.iter().filter(|key| line == key.to_string());
-    let code = match codes.next() {
-        Some(key) => KeyCode::Char(*key),
-        None if line.is_empty() => KeyCode::Escape,
-        None => {
-            let keys: Vec<String> = offered.iter().map(char::to_string).collect();
-            let keys = keys.join(" or ");
+    let offered: Vec<String> = offered.map(String::from).collect();
+    let code = match line.chars().next() {
+        None => KeyCode::Escape,
+        Some(first) if offered.iter().any(|key| key == line) => KeyCode::Char(first),
+        Some(_) => {
+            let keys = offered.join(" or ");
             return Err(format!(
                 "\"{line}\" is no answer; type {keys}, or an empty line"
             ));

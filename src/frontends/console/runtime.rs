@@ -1,5 +1,6 @@
 //! The loop, which takes one event at a time and performs the effects that [`update`] returns.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,11 @@ use rustix::process::{Signal, getpid, kill_process};
 use termina::Event as TerminalEvent;
 use termina::event::{MouseButton, MouseEventKind};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::control::{Control, Envelope};
+use crate::control::{Control, Envelope, Snapshot};
 use crate::domain::model::Actor;
 use crate::system::config::save_choice;
 
@@ -54,7 +56,6 @@ async fn run_on_terminal(
     control: Arc<dyn Control>,
     options: ConsoleOptions,
 ) -> anyhow::Result<Exit> {
-    let mut snapshots = control.snapshot();
     let mut hangup = signal(SignalKind::hangup())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut stop = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
@@ -63,15 +64,15 @@ async fn run_on_terminal(
     let size = terminal::size().context("cannot read the terminal's size")?;
     let terminal = Terminal::take(!options.no_color, options.low_bandwidth, options.mouse);
     let terminal = terminal.context("cannot take the terminal")?;
-    let snapshot = snapshots.borrow_and_update().clone();
-    let actor = options.actor.clone();
-    let frame = match options.low_bandwidth {
-        true => SLOW_FRAME,
-        false => FRAME,
+    let frame = if options.low_bandwidth {
+        SLOW_FRAME
+    } else {
+        FRAME
     };
-    let (state, effects) = State::new(options, snapshot, Utc::now(), size);
+    let mut asker = Asker::new(control, options.actor.clone());
+    let (state, effects) = State::new(options, asker.snapshot(), Utc::now(), size);
     let mut console = Console {
-        asker: Asker::new(control, actor),
+        asker,
         state,
         terminal,
         frame,
@@ -84,7 +85,6 @@ async fn run_on_terminal(
     console.perform(effects)?;
     let mut input = TerminalInput::open().context("cannot read the terminal")?;
     let mut next_tick = Instant::now() + TICK;
-    let mut engine_lives = true;
     loop {
         console.paint_if_due(&mut input)?;
         if let Some(exit) = console.exit.take() {
@@ -105,14 +105,7 @@ async fn run_on_terminal(
                 // The terminal has gone; its SIGHUP may still be on the way.
                 Err(_) => return Ok(Exit::HangUp),
             },
-            Some(event) = console.asker.answered() => Some(event?),
-            changed = snapshots.changed(), if engine_lives => match changed {
-                Ok(()) => Some(Event::Snapshot {
-                    snapshot: snapshots.borrow_and_update().clone(),
-                    now: Utc::now(),
-                }),
-                Err(_) => { engine_lives = false; Some(Event::EngineGone) }
-            },
+            event = console.asker.next() => Some(event?),
             () = sleep_until(next_tick), if ticks => {
                 next_tick = Instant::now() + TICK;
                 Some(Event::Tick(Utc::now()))
@@ -125,10 +118,12 @@ async fn run_on_terminal(
     }
 }
 
-/// Sends queries and commands to the engine, and turns its answers into events.
+/// Sends queries and commands to the engine, and turns its answers and snapshots into events.
 pub(super) struct Asker {
     control: Arc<dyn Control>,
     actor: Actor,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    engine_lives: bool,
     /// Queries and commands under way; dropping the set cancels them.
     tasks: JoinSet<Event>,
 }
@@ -136,16 +131,32 @@ pub(super) struct Asker {
 impl Asker {
     pub(super) fn new(control: Arc<dyn Control>, actor: Actor) -> Self {
         Self {
+            snapshots: control.snapshot(),
+            engine_lives: true,
             control,
             actor,
             tasks: JoinSet::new(),
         }
     }
 
-    /// Waits for the next answer; returns `None` if nothing is under way.
-    pub(super) async fn answered(&mut self) -> Option<anyhow::Result<Event>> {
-        let event = self.tasks.join_next().await?;
-        Some(event.context("a query of the console failed"))
+    pub(super) fn snapshot(&mut self) -> Arc<Snapshot> {
+        self.snapshots.borrow_and_update().clone()
+    }
+
+    /// Waits for the next answer or snapshot.
+    pub(super) async fn next(&mut self) -> anyhow::Result<Event> {
+        tokio::select! {
+            biased;
+            Some(event) = self.tasks.join_next() => event.context("a query of the console failed"),
+            changed = self.snapshots.changed(), if self.engine_lives => {
+                self.engine_lives = changed.is_ok();
+                Ok(match changed {
+                    Ok(()) => Event::Snapshot { snapshot: self.snapshot(), now: Utc::now() },
+                    Err(_) => Event::EngineGone,
+                })
+            }
+            else => pending().await,
+        }
     }
 
     /// Performs effects for a console without a screen; returns how the console ends, if it does.
@@ -244,12 +255,7 @@ fn terminal_event(event: TerminalEvent) -> Option<Event> {
             _ => None,
         },
         // SIGWINCH reports a resize. Focus and the terminal's answers are not asked for.
-        TerminalEvent::WindowResized(_)
-        | TerminalEvent::FocusIn
-        | TerminalEvent::FocusOut
-        | TerminalEvent::Csi(_)
-        | TerminalEvent::Osc(_)
-        | TerminalEvent::Dcs(_) => None,
+        _ => None,
     }
 }
 
