@@ -13,8 +13,9 @@ const SIDE_FROM: u16 = 160;
 /// Maximum number of rows for one sentence of the pinned lines.
 pub(super) const HEAD_ROWS_MAX: usize = 4;
 
-/// The areas of a screen.
-pub(super) struct Areas {
+/// The areas of a screen, and the lines pinned above its rows.
+pub(super) struct Layout {
+    pub(super) head_lines: Vec<Cell>,
     pub(super) header: Rect,
     pub(super) title: Rect,
     pub(super) head: Rect,
@@ -31,26 +32,21 @@ pub(super) fn is_too_small((columns, rows): (u16, u16)) -> bool {
     columns < COLUMNS_MIN || rows < ROWS_MIN
 }
 
-/// The area of this pane's table with its headings; `None` if the screen is too small.
-pub(super) fn table_area(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)) -> Option<Rect> {
+/// The layout of a screen of this size that shows the pane; `None` if the screen is too small.
+pub(super) fn of(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)) -> Option<Layout> {
     if is_too_small(size) {
         return None;
     }
     let area = Rect::new(0, 0, size.0, size.1);
-    let head = head_lines(pane, look, area);
-    Some(
-        areas(
-            area,
-            head.len(),
-            detail_rows(pane, look),
-            is_beside(pane, look, area),
-        )
-        .table,
-    )
+    let head_lines = head_lines(pane, look, area);
+    // Over a slow line the detail is below the table, because it is written again whenever the cursor moves.
+    let is_beside =
+        area.width >= SIDE_FROM && pane.len() > 0 && !pane.is_full_width() && !look.sparing;
+    Some(areas(area, head_lines, detail_rows(pane, look), is_beside))
 }
 
 /// Number of rows of the detail. It is the same for all rows of a pane, so that nothing jumps while the cursor moves.
-pub(super) fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
+fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
     match pane.len() {
         0 => 0,
         // Over a slow line it is short, because it is written again whenever the cursor moves.
@@ -59,7 +55,7 @@ pub(super) fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
     }
 }
 
-pub(super) fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> Vec<Cell> {
+fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> Vec<Cell> {
     let rows_max = usize::from(area.height / 3);
     let width = area.width.saturating_sub(2);
     let mut lines = look.wrap_all(&pane.head(look), width, HEAD_ROWS_MAX);
@@ -71,13 +67,7 @@ pub(super) fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> V
     lines
 }
 
-/// Whether the detail is beside the table. Over a slow line it is not, because it is written again whenever the
-/// cursor moves.
-pub(super) fn is_beside(pane: &dyn Pane, look: &RenderContext, area: Rect) -> bool {
-    area.width >= SIDE_FROM && pane.len() > 0 && !pane.is_full_width() && !look.sparing
-}
-
-pub(super) fn areas(area: Rect, head: usize, detail_rows: u16, is_beside: bool) -> Areas {
+fn areas(area: Rect, head_lines: Vec<Cell>, detail_rows: u16, is_beside: bool) -> Layout {
     let header = match area.height {
         16.. => 3,
         12.. => 2,
@@ -104,7 +94,7 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16, is_beside: bool) 
     };
     let header = take(header);
     let title = take(1);
-    let head = take(u16::try_from(head).unwrap_or(u16::MAX));
+    let head = take(u16::try_from(head_lines.len()).unwrap_or(u16::MAX));
     let used = header.height + title.height + head.height + detail + bottom;
     let mut table = take(area.height.saturating_sub(used));
     let mut detail = take(detail);
@@ -115,7 +105,8 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16, is_beside: bool) 
         detail.width -= table.width;
     }
     let message = take(1);
-    Areas {
+    Layout {
+        head_lines,
         header,
         title,
         head,

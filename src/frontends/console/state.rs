@@ -615,7 +615,7 @@ impl State {
 
     fn table_area(&self) -> Option<(&dyn Pane, Rect)> {
         let pane = self.top()?;
-        Some((pane, layout::table_area(pane, &self.look(), self.size)?))
+        Some((pane, layout::of(pane, &self.look(), self.size)?.table))
     }
 
     /// Adjusts the cursor and its window to the current rows and size.

@@ -27,9 +27,9 @@ pub(super) fn draw(state: &State, canvas: &mut Canvas, area: Rect) {
         engine(state, canvas, y);
         y += 1;
     }
-    line(canvas, y, counts(state, &look));
+    line_from(canvas, 1, y, counts(state, &look));
     if area.height > 2 {
-        line(canvas, y + 1, sites(state, &look));
+        line_from(canvas, 1, y + 1, sites(state, &look));
     }
 }
 
@@ -43,33 +43,30 @@ fn draw_replay(
     at: DateTime<Utc>,
 ) {
     let look = canvas.look;
-    let loud = |canvas: &mut Canvas, text: &str| {
-        let style = look.style(Tone::Warn).add_modifier(Modifier::REVERSED);
-        canvas.put(1, area.y, area.width - 1, &format!(" {text} "), style) + 1
-    };
+    let bar = |width| Cell::plain(bar(replay, at, &look, width));
     let mut facts = counts(state, &look);
+    let (time, width) = match area.height {
+        1 => (at.format(" REPLAY %T "), 8),
+        _ => (at.format(" REPLAY %F %T%.3f UTC "), 20),
+    };
+    if area.height < 3 {
+        facts.insert(0, bar(width));
+    }
+    let style = look.style(Tone::Warn).add_modifier(Modifier::REVERSED);
+    let x = canvas.put_styled(1, area.y, area.width - 1, &time.to_string(), style) + 1;
     if area.height == 1 {
-        let x = loud(canvas, &format!("REPLAY {}", at.format("%T")));
-        facts.insert(0, Cell::plain(bar(replay, at, &look, 8)));
         return line_from(canvas, x, area.y, facts);
     }
-    let x = loud(canvas, &format!("REPLAY {}", at.format("%F %T%.3f UTC")));
     let message = format!("nothing is changed{}of {}", look.dot(), replay.ledger);
     let room = area.width.saturating_sub(x + 1);
-    canvas.put(x, area.y, room, &message, look.style(Tone::Dim));
-    if area.height == 2 {
-        facts.insert(0, Cell::plain(bar(replay, at, &look, 20)));
-        return line(canvas, area.y + 1, facts);
+    canvas.put(x, area.y, room, &message, Tone::Dim);
+    line_from(canvas, 1, area.y + 1, facts);
+    if area.height > 2 {
+        let (first, last) = ends(replay);
+        let room = usize::from(area.width).saturating_sub(first.len() + last.len() + 6);
+        let times = vec![Cell::dim(first), bar(room), Cell::dim(last)];
+        line_from(canvas, 1, area.y + 2, times);
     }
-    line(canvas, area.y + 1, facts);
-    let (first, last) = ends(replay);
-    let room = usize::from(area.width).saturating_sub(first.len() + last.len() + 6);
-    let times = [
-        Cell::dim(first),
-        Cell::plain(bar(replay, at, &look, room)),
-        Cell::dim(last),
-    ];
-    line(canvas, area.y + 2, times.to_vec());
 }
 
 /// The first and the last time of a replay, with their days if these differ.
@@ -95,20 +92,15 @@ fn bar(replay: &Replayed, at: DateTime<Utc>, look: &RenderContext, width: usize)
 }
 
 /// Draws facts side by side. A fact that does not fit is left out whole, because a part of a number would mislead.
-fn line(canvas: &mut Canvas, y: u16, facts: Vec<Cell>) {
-    line_from(canvas, 1, y, facts);
-}
-
-fn line_from(canvas: &mut Canvas, from: u16, y: u16, facts: Vec<Cell>) {
+fn line_from(canvas: &mut Canvas, mut x: u16, y: u16, facts: Vec<Cell>) {
     let look = canvas.look;
-    let mut x = from;
     for fact in facts {
         let room = look.width.saturating_sub(x + 1);
         if x > 1 && width(&fact, &look) > usize::from(room) {
-            canvas.own(x, y, look.pick("…", "~"), look.style(Tone::Dim));
+            canvas.own(x, y, look.pick("…", "~"), Tone::Dim);
             return;
         }
-        x = canvas.put(x, y, room, &fact.text, look.style(fact.tone)) + 2;
+        x = canvas.put(x, y, room, &fact.text, fact.tone) + 2;
     }
 }
 
@@ -119,10 +111,10 @@ fn width(cell: &Cell, look: &RenderContext) -> usize {
 fn engine(state: &State, canvas: &mut Canvas, y: u16) {
     let look = canvas.look;
     let engine = &state.snapshot.engine;
-    let mut end = canvas.put(1, y, look.width - 1, "gone", look.style(Tone::Strong)) + 2;
+    let mut end = canvas.put(1, y, look.width - 1, "gone", Tone::Strong) + 2;
     for (cloud, accent) in accents(state) {
         let room = look.width.saturating_sub(end + 1);
-        end = canvas.put(end, y, room, &format!(" {cloud} "), look.accent(accent)) + 1;
+        end = canvas.put_styled(end, y, room, &format!(" {cloud} "), look.accent(accent)) + 1;
     }
     let mut right = vec![Cell::dim(state.options.actor.name.clone())];
     if engine.read_only {
@@ -133,10 +125,10 @@ fn engine(state: &State, canvas: &mut Canvas, y: u16) {
     let mut x = look.width - wide.min(look.width / 2);
     let room = x.saturating_sub(end + 1);
     let words = engine_words(state, &look);
-    canvas.put(end, y, room, &words.text, look.style(words.tone));
+    canvas.put(end, y, room, &words.text, words.tone);
     for cell in right {
         let room = look.width.saturating_sub(x + 1);
-        x = canvas.put(x, y, room, &cell.text, look.style(cell.tone)) + 2;
+        x = canvas.put(x, y, room, &cell.text, cell.tone) + 2;
     }
 }
 
@@ -172,8 +164,8 @@ pub(super) fn accents_of<'s>(
     state: &'s State,
     confirm: &'s Confirm,
 ) -> impl Iterator<Item = (&'s str, Accent)> {
-    let affects = |cloud: &str| confirm.sites.iter().any(|it| it.cloud() == Some(cloud));
-    accents(state).filter(move |(cloud, _)| affects(cloud))
+    accents(state)
+        .filter(move |(cloud, _)| confirm.sites.iter().any(|it| it.cloud() == Some(cloud)))
 }
 
 /// The counts of steps and deletions: first those that need a person, then those under way, then those that are gone.
@@ -210,20 +202,20 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     }
     let is_recent = |at| state.ages_as_of() - at < RATE_WINDOW;
     if snapshot.rate_per_second >= 0.05 && snapshot.at.is_none_or(is_recent) {
-        let mut rate = format!("{:.1}/s", snapshot.rate_per_second);
-        if state.rates.len() > 1 && !look.sparing {
-            rate.push(' ');
-            rate.push_str(&look.spark(state.rates.iter().map(|(_, rate)| *rate)));
-        }
-        facts.push(Cell::dim(rate));
+        let now = snapshot.rate_per_second;
+        let spark = || look.spark(state.rates.iter().map(|(_, rate)| *rate));
+        facts.push(Cell::dim(match state.rates.len() {
+            2.. if !look.sparing => format!("{now:.1}/s {}", spark()),
+            _ => format!("{now:.1}/s"),
+        }));
     }
-    let scope = &state.applied_scope.words;
     if facts.is_empty() {
         facts.push(Cell::dim(match look.replays {
             true => "nothing was under way, nothing needed anyone",
             false => "nothing under way, nothing needs you",
         }));
     }
+    let scope = &state.applied_scope.words;
     if !scope.is_empty() {
         facts.insert(0, Cell::new(format!("in {scope}"), Tone::Warn));
     }
@@ -239,9 +231,8 @@ const CALLS_FROM: u16 = 100;
 pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
     let sites = &state.snapshot.sites;
     if sites.is_empty() {
-        return vec![Cell::dim(
-            "no cloud is configured; gone doctor says what was found",
-        )];
+        let hint = "no cloud is configured; gone doctor says what was found";
+        return vec![Cell::dim(hint)];
     }
     let answer = sites.iter().filter(|it| it.state == SiteState::Reachable);
     let (answer, all) = (answer.count(), sites.len());
@@ -250,12 +241,11 @@ pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
     } else {
         Tone::Warn
     };
-    let reachable = format!("{answer} of {all} sites reachable");
-    let mut facts = vec![Cell::new(reachable, tone)];
+    let reachable = Cell::new(format!("{answer} of {all} sites reachable"), tone);
     let mut sorted: Vec<_> = sites.iter().collect();
     sorted.sort_by_key(|site| urgency(site));
-    facts.extend(sorted.into_iter().map(|site| site_fact(site, look)));
-    facts
+    let sites = sorted.into_iter().map(|site| site_fact(site, look));
+    [reachable].into_iter().chain(sites).collect()
 }
 
 /// A site with its latency, calls and errors, such as `✓ prod/RegionOne 34 ms 16 at a time`.
@@ -266,15 +256,14 @@ fn site_fact(site: &SiteStatus, look: &RenderContext) -> Cell {
     let is_wide = look.width >= CALLS_FROM;
     let errors = site.error_percent.filter(|percent| *percent > 0);
     // If there is room for only one of latency and errors, it shows the errors.
-    let latency = site.latency_ms.filter(|_| is_wide || errors.is_none());
-    let calls = is_reachable && is_wide;
+    let shows_latency = is_reachable && (is_wide || errors.is_none());
+    let latency = site.latency_ms.filter(|_| shows_latency);
+    let shows_calls = is_reachable && is_wide;
     let facts = [
         Some(site.site.to_string()),
         (!is_reachable).then(|| word.to_owned()),
-        latency
-            .filter(|_| is_reachable)
-            .map(|ms| format!("{ms} ms")),
-        calls.then(|| format!("{} at a time", site.concurrency_limit)),
+        latency.map(|ms| format!("{ms} ms")),
+        shows_calls.then(|| format!("{} at a time", site.concurrency_limit)),
         errors.map(|percent| format!("{percent}% errors")),
         site.read_only.then(|| "read-only".to_owned()),
     ];

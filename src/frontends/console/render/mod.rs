@@ -14,10 +14,11 @@ use ratatui::buffer::{Buffer, Cell as ScreenCell};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Clear, Widget as _};
+use unicode_truncate::UnicodeTruncateStr as _;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::keys::{self, Action, Binding};
-use super::layout::{Areas, areas, detail_rows, head_lines, is_beside, is_too_small};
+use super::layout::{self, Layout};
 use super::panes::kit::Pane;
 use super::prompt::Prompt;
 use super::question;
@@ -36,17 +37,14 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     };
     let canvas = &mut Canvas { buffer, look };
     let area = canvas.buffer.area;
-    if is_too_small((area.width, area.height)) {
+    let pane = state.top()?;
+    let Some(areas) = layout::of(pane, &look, (area.width, area.height)) else {
         overlay::too_small(state, canvas);
         return None;
-    }
-    let pane = state.top()?;
-    let head = head_lines(pane, &look, area);
-    let is_beside = is_beside(pane, &look, area);
-    let areas = areas(area, head.len(), detail_rows(pane, &look), is_beside);
+    };
     header::draw(state, canvas, areas.header);
     draw_title(state, pane, canvas, areas.title);
-    canvas.lines(areas.head, &head);
+    canvas.lines(areas.head, &areas.head_lines);
     table::draw(pane, canvas, areas.table);
     draw_detail(pane, canvas, &areas);
     // Keys are offered only once they have an effect.
@@ -81,36 +79,23 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     canvas.rule(area);
     let title = format!(" {} ", pane.title(&look));
-    let end = canvas.put(2, area.y, area.width - 12, &title, look.style(Tone::Strong));
+    let mut end = canvas.put(2, area.y, area.width - 12, &title, Tone::Strong);
     let filter = &pane.list().filter;
-    let mut end = end;
     if !filter.is_empty() {
         let text = format!(" filter: {} ", filter.text());
         let room = area.width.saturating_sub(end + 6);
-        end = canvas.put(end + 1, area.y, room, &text, look.style(Tone::Warn));
+        end = canvas.put(end + 1, area.y, room, &text, Tone::Warn);
     }
     if area.width >= BREADCRUMB_FROM {
         let room = (area.width - FRESHNESS_WIDTH).saturating_sub(end);
-        end = canvas.put(
-            end,
-            area.y,
-            room,
-            &breadcrumb(state, &look),
-            look.style(Tone::Dim),
-        );
+        end = canvas.put(end, area.y, room, &breadcrumb(state, &look), Tone::Dim);
     }
     if let Some(words) = freshness(state, pane, &look) {
         let wide = u16::try_from(look.safe(&words.text).width() + 2).unwrap_or(u16::MAX);
         let x = area.width.saturating_sub(wide.saturating_add(6));
         // A title that is too long leaves no room for the age.
         if x > end {
-            canvas.put(
-                x,
-                area.y,
-                wide,
-                &format!(" {} ", words.text),
-                look.style(words.tone),
-            );
+            canvas.put(x, area.y, wide, &format!(" {} ", words.text), words.tone);
         }
     }
     if state.is_waiting() {
@@ -120,7 +105,7 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
         };
         let tick = if look.sparing { 0 } else { state.ticks };
         let sign = format!(" {} ", signs[tick % signs.len()]);
-        canvas.own(area.width - 5, area.y, &sign, look.style(Tone::Busy));
+        canvas.own(area.width - 5, area.y, &sign, Tone::Busy);
     }
 }
 
@@ -132,31 +117,23 @@ fn freshness(state: &State, pane: &dyn Pane, look: &RenderContext) -> Option<Cel
 }
 
 /// Draws the detail, below a rule or beside one.
-fn draw_detail(pane: &dyn Pane, canvas: &mut Canvas, areas: &Areas) {
+fn draw_detail(pane: &dyn Pane, canvas: &mut Canvas, areas: &Layout) {
     let area = areas.detail;
     if area.height < 2 {
         return;
     }
     let look = canvas.look;
-    let inner = match areas.is_beside {
-        true => {
-            let bar = look.pick("│", "|");
-            (area.y..area.bottom()).for_each(|y| canvas.own(area.x, y, bar, look.style(Tone::Dim)));
-            Rect {
-                x: area.x + 1,
-                width: area.width - 1,
-                ..area
-            }
+    let mut inner = area;
+    if areas.is_beside {
+        let bar = look.pick("│", "|");
+        for y in area.y..area.bottom() {
+            canvas.own(area.x, y, bar, Tone::Dim);
         }
-        false => {
-            canvas.rule(Rect { height: 1, ..area });
-            Rect {
-                y: area.y + 1,
-                height: area.height - 1,
-                ..area
-            }
-        }
-    };
+        (inner.x, inner.width) = (area.x + 1, area.width - 1);
+    } else {
+        canvas.rule(area);
+        (inner.y, inner.height) = (area.y + 1, area.height - 1);
+    }
     let room = usize::from(inner.height);
     let cells = pane.detail(&look);
     let mut lines = Vec::new();
@@ -188,10 +165,8 @@ fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     });
     let mut x = 1;
     for (key, footer, _) in shown.chain(musts) {
-        let left = area.width.saturating_sub(x);
-        x = canvas.put(x, area.y, left, &key, look.style(Tone::Strong)) + 1;
-        let left = area.width.saturating_sub(x);
-        x = canvas.put(x, area.y, left, &footer, look.style(Tone::Dim)) + 2;
+        x = canvas.put(x, area.y, area.width.saturating_sub(x), &key, Tone::Strong) + 1;
+        x = canvas.put(x, area.y, area.width.saturating_sub(x), &footer, Tone::Dim) + 2;
     }
 }
 
@@ -214,15 +189,14 @@ fn hint(state: &State, typed: &str) -> String {
 }
 
 /// Draws the message or the prompt; returns the cursor's position in the prompt.
-fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Areas) -> Option<Position> {
-    let look = canvas.look;
+fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Layout) -> Option<Position> {
     let area = areas.message;
     match &state.prompt {
         Some(Prompt::Command { input, .. }) => {
             canvas.clear(area);
             let cursor = canvas.input(":", input, area);
             let (room, hint) = (area.width - cursor.x, hint(state, input.value()));
-            canvas.put(cursor.x, area.y, room, &hint, look.style(Tone::Dim));
+            canvas.put(cursor.x, area.y, room, &hint, Tone::Dim);
             Some(cursor)
         }
         Some(Prompt::Filter { input, .. }) => {
@@ -243,16 +217,14 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Areas) -> Option<Posi
         None => {
             if let Some(message) = &state.message {
                 canvas.clear(area);
-                let style = look.style(message.tone);
-                let room = area.width - 1;
-                let end = canvas.put(1, area.y, room, &message.text, style);
+                let end = canvas.put(1, area.y, area.width - 1, &message.text, message.tone);
                 // `:events` shows the whole message.
                 if end >= area.width {
-                    canvas.own(area.width - 9, area.y, " :events ", look.style(Tone::Dim));
+                    canvas.own(area.width - 9, area.y, " :events ", Tone::Dim);
                 }
             } else if state.replays() && areas.footer != area {
                 let happened = &state.replay_cursor.happened;
-                canvas.put(1, area.y, area.width - 1, happened, look.style(Tone::Dim));
+                canvas.put(1, area.y, area.width - 1, happened, Tone::Dim);
             }
             None
         }
@@ -267,14 +239,18 @@ struct Canvas<'a> {
 
 impl Canvas<'_> {
     /// Draws any text, escaped and cut to the width; returns the column after it.
-    fn put(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) -> u16 {
+    fn put(&mut self, x: u16, y: u16, width: u16, text: &str, tone: Tone) -> u16 {
+        self.put_styled(x, y, width, text, self.look.style(tone))
+    }
+
+    fn put_styled(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) -> u16 {
         let text = self.look.fit(text, usize::from(width));
         self.set(x, y, width, &text, style)
     }
 
     /// Draws signs of the console's own, which the caller has already chosen as ASCII where that is required.
-    fn own(&mut self, x: u16, y: u16, text: &str, style: Style) {
-        self.set(x, y, u16::MAX, text, style);
+    fn own(&mut self, x: u16, y: u16, text: &str, tone: Tone) -> u16 {
+        self.set(x, y, u16::MAX, text, self.look.style(tone))
     }
 
     fn set(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) -> u16 {
@@ -318,8 +294,7 @@ impl Canvas<'_> {
     /// Draws lines below each other, as far as there is room, with a blank column on each side.
     fn lines(&mut self, area: Rect, lines: &[Cell]) {
         for (y, line) in (area.y..area.bottom()).zip(lines) {
-            let style = self.look.style(line.tone);
-            self.put(area.x + 1, y, area.width - 1, &line.text, style);
+            self.put(area.x + 1, y, area.width - 1, &line.text, line.tone);
             self.tint(area.x + 1, y, area.width - 1, &line.tones);
         }
     }
@@ -345,20 +320,16 @@ impl Canvas<'_> {
 
     /// Draws an input line, scrolled so that the cursor is visible; returns the cursor's position.
     fn input(&mut self, sign: &str, input: &tui_input::Input, area: Rect) -> Position {
-        let strong = self.look.style(Tone::Strong);
-        let x = self.set(area.x + 1, area.y, u16::MAX, sign, strong);
+        let x = self.own(area.x + 1, area.y, sign, Tone::Strong);
         let room = usize::from(area.right().saturating_sub(x + 1));
-        let before: String = input.value().chars().take(input.cursor()).collect();
-        let safe = self.look.safe(&before);
-        let mut start = 0;
-        while unicode_width::UnicodeWidthStr::width(&safe[start..]) >= room.max(1) {
-            start += safe[start..].chars().next().map_or(1, char::len_utf8);
-        }
-        let after: String = input.value().chars().skip(input.cursor()).collect();
-        let width = area.right() - x;
-        let cursor = self.set(x, area.y, width, &safe[start..], Style::new());
+        let text = input.value();
+        let cursor = text.char_indices().nth(input.cursor());
+        let (before, after) = text.split_at(cursor.map_or(text.len(), |(at, _)| at));
+        let safe = self.look.safe(before);
+        let (shown, _) = safe.unicode_truncate_start(room.max(1) - 1);
+        let cursor = self.set(x, area.y, area.right() - x, shown, Style::new());
         let room = area.right().saturating_sub(cursor);
-        self.put(cursor, area.y, room, &after, Style::new());
+        self.put(cursor, area.y, room, after, Tone::Plain);
         Position::new(cursor.min(area.right() - 1), area.y)
     }
 }
@@ -374,8 +345,7 @@ pub fn render_to_text(state: &State, columns: u16, rows: u16) -> String {
         while x < columns {
             let symbol = buffer[(x, y)].symbol();
             line.push_str(symbol);
-            let wide = unicode_width::UnicodeWidthStr::width(symbol);
-            x += u16::try_from(wide.max(1)).unwrap_or(1);
+            x += u16::try_from(symbol.width().max(1)).unwrap_or(1);
         }
         text.push_str(line.trim_end());
         text.push('\n');

@@ -39,7 +39,7 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas) {
     };
     let rows = usize::from(area.height.max(1));
     for (y, line) in (area.y..).zip(look.wrap(&text, usize::from(area.width.max(1)), rows)) {
-        canvas.put(0, y, area.width, &line, look.style(Tone::Plain));
+        canvas.put(0, y, area.width, &line, Tone::Plain);
     }
 }
 
@@ -63,16 +63,10 @@ fn headed(lines: &[String]) -> Vec<Cell> {
 
 /// Draws the typed confirmation; returns the cursor's position once keys have an effect.
 pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> Option<Position> {
-    let ask = confirm.ask();
+    let type_it = format!("Type {}, then enter.", confirm.ask());
     let ask = match confirm.wrong {
-        true => Cell::new(
-            format!("That is not it. Type {ask}, then enter."),
-            Tone::Bad,
-        ),
-        false => Cell::new(
-            format!("Type {ask}, then enter. Esc sends nothing."),
-            Tone::Warn,
-        ),
+        true => Cell::new(format!("That is not it. {type_it}"), Tone::Bad),
+        false => Cell::new(format!("{type_it} Esc sends nothing."), Tone::Warn),
     };
     let inner = frame(canvas, "confirm", &headed(&confirm.lines), &[ask], 1);
     // The colours mark the clouds where the command takes effect.
@@ -80,7 +74,7 @@ pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> 
     for (cloud, accent) in header::accents_of(state, confirm) {
         let style = canvas.look.accent(accent);
         let room = inner.right().saturating_sub(x + 1);
-        x = canvas.put(x, inner.y - 1, room, &format!(" {cloud} "), style) + 1;
+        x = canvas.put_styled(x, inner.y - 1, room, &format!(" {cloud} "), style) + 1;
     }
     let line = Rect::new(inner.x, inner.bottom().saturating_sub(1), inner.width, 1);
     (!state.is_guarded()).then(|| canvas.input(">", &confirm.input, line))

@@ -23,17 +23,16 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
         return;
     }
     let list = pane.list();
-    let last = pane
-        .len()
-        .min(list.top + usize::from(area.height.saturating_sub(1)));
+    let rows_max = usize::from(area.height.saturating_sub(1));
+    let last = pane.len().min(list.top + rows_max);
     let Shown { columns, rows } = pane.shown(list.top..last, &look);
     let room = area.width.saturating_sub(GUTTER + 1);
     let mut widths = widths(&columns, room, gap(area.width));
     give_way(&mut widths, &columns, &rows);
-    let headings = columns.iter();
-    let headings: Vec<_> = headings
-        .map(|c| (c.heading.as_ref(), Tone::Dim, [].as_slice()))
-        .collect();
+    let headings = columns
+        .iter()
+        .map(|it| (it.heading.as_ref(), Tone::Dim, [].as_slice()));
+    let headings: Vec<_> = headings.collect();
     draw_row(canvas, (area.y, area.right()), &columns, &widths, &headings);
     for ((row, cells), y) in (list.top..).zip(rows).zip(area.y + 1..) {
         let is_cursor = row == list.cursor;
@@ -46,10 +45,10 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
         let cells: Vec<_> = cells.collect();
         draw_row(canvas, (y, area.right()), &columns, &widths, &cells);
         if pane.is_marked(row) {
-            canvas.own(1, y, "*", look.style(Tone::Warn));
+            canvas.own(1, y, "*", Tone::Warn);
         }
         if is_cursor {
-            canvas.own(0, y, ">", look.style(Tone::Strong));
+            canvas.own(0, y, ">", Tone::Strong);
             let width = if reversed { area.width } else { 1 };
             canvas.reverse(Rect::new(area.x, y, width, 1));
         }
@@ -75,13 +74,12 @@ fn draw_row(
         if *width == 0 {
             continue;
         }
-        let style = look.style(*tone);
         if column.tail || column.right {
             let text = look.fit_end(text, usize::from(*width), column.tail);
             let wide = text.width();
             let spare = width.saturating_sub(u16::try_from(wide).unwrap_or(*width));
             let blank = if column.right { spare } else { 0 };
-            canvas.set(x + blank, y, *width - blank, &text, style);
+            canvas.set(x + blank, y, *width - blank, &text, look.style(*tone));
         } else {
             // A cell with only empty cells to its right may extend over them.
             let is_last = cells.iter().skip(at + 1).all(|(text, ..)| text.is_empty());
@@ -89,7 +87,7 @@ fn draw_row(
                 true => right.saturating_sub(x + 1),
                 false => *width,
             };
-            canvas.put(x, y, room, text, style);
+            canvas.put(x, y, room, text, *tone);
             canvas.tint(x, y, room, tones);
         }
         x += width + gap(look.width);
@@ -172,20 +170,17 @@ fn give_way(widths: &mut [u16], columns: &[Column], rows: &[Vec<Cell>]) {
 
 /// Draws a pane without rows: what would be here, and how it gets here.
 fn draw_empty(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
-    let lines = emptiness::lines(pane, &canvas.look);
-    let lines = canvas
-        .look
-        .wrap_all(&lines, area.width.saturating_sub(4), 3);
+    let look = canvas.look;
+    let lines = emptiness::lines(pane, &look);
+    let lines = look.wrap_all(&lines, area.width.saturating_sub(4), 3);
     let above = u16::from(area.height > 4);
-    canvas.lines(
-        Rect {
-            x: area.x + 2,
-            y: area.y + above,
-            width: area.width - 2,
-            height: area.height.saturating_sub(above),
-        },
-        &lines,
-    );
+    let inner = Rect {
+        x: area.x + 2,
+        y: area.y + above,
+        width: area.width - 2,
+        height: area.height.saturating_sub(above),
+    };
+    canvas.lines(inner, &lines);
 }
 
 #[cfg(test)]
