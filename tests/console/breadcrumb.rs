@@ -13,8 +13,8 @@ fn title(console: &TestConsole) -> String {
 
 #[test]
 fn the_title_lists_up_to_three_panes_that_esc_leads_back_to_on_120_columns() {
-    let mut console = TestConsole::new(World::busy(), (120, 30));
-    console.press(":home enter :stuck enter enter");
+    let mut console =
+        TestConsole::new(World::busy(), (120, 30)).after(":home enter :stuck enter enter");
     let of_step = "load balancer lb-shop in deletion 00000001";
     assert_eq!(
         title(&console),
@@ -35,7 +35,6 @@ fn the_title_lists_up_to_three_panes_that_esc_leads_back_to_on_120_columns() {
 
 #[test]
 fn a_screen_below_120_columns_shows_no_breadcrumb() {
-    let mut console = TestConsole::new(World::busy(), (119, 30));
-    console.press(":stuck enter");
+    let console = TestConsole::new(World::busy(), (119, 30)).after(":stuck enter");
     assert_eq!(title(&console), "stuck 3");
 }

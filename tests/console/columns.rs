@@ -3,7 +3,6 @@
 use gone::frontends::console::ConsoleOptions;
 
 use super::fake::{TestConsole, World, options};
-use super::pictures::{assert_screens, pictures};
 
 /// A console that can save its settings, which name the columns of `:deletions`.
 fn console(size: (u16, u16)) -> TestConsole {
@@ -32,14 +31,6 @@ fn headings(console: &TestConsole) -> Vec<String> {
 }
 
 #[test]
-fn columns() {
-    assert_screens(
-        "columns",
-        &pictures(World::busy, ":stuck enter :columns enter down space"),
-    );
-}
-
-#[test]
 fn marked_columns_are_shown_on_a_narrow_screen_and_saved() {
     let mut console = console((120, 30));
     console.press(":stuck enter");
@@ -47,7 +38,7 @@ fn marked_columns_are_shown_on_a_narrow_screen_and_saved() {
     assert_eq!(headings(&console), all);
     console.press(":columns enter");
     let text = console.text();
-    assert!(text.contains("columns of :stuck"), "{text}");
+    console.assert_shows(["columns of :stuck"]);
     let marked = text.lines().filter(|line| line.get(1..2) == Some("*"));
     assert_eq!(
         marked.count(),
@@ -60,13 +51,7 @@ fn marked_columns_are_shown_on_a_narrow_screen_and_saved() {
     assert_eq!(headings(&console), chosen);
     let saved = ("stuck".to_owned(), "state what since next site".to_owned());
     assert_eq!(console.saved, [saved]);
-    assert!(
-        console
-            .text()
-            .contains("saved: :stuck shows state, what, since, next, site"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["saved: :stuck shows state, what, since, next, site"]);
     // The choice still applies after the list is opened again, and does not affect another list.
     console.press(":network enter");
     assert_eq!(headings(&console)[..2], ["NAME", "ID"]);
@@ -99,10 +84,10 @@ fn an_unknown_column_in_the_settings_is_reported_once() {
     let mut console = console((120, 30));
     let expected = "the settings name a column that :deletions does not have: \"nonsense\"";
     // The console starts with this list.
-    assert!(console.text().contains(expected), "{}", console.text());
+    console.assert_shows([expected]);
     assert_eq!(headings(&console), ["WHAT", "STATE"]);
     console.press(":stuck enter :deletions enter");
-    assert!(!console.text().contains(expected), "{}", console.text());
+    console.assert_hides([expected]);
     assert_eq!(headings(&console), ["WHAT", "STATE"]);
 }
 
@@ -142,8 +127,7 @@ fn no_heading_has_a_comma() {
         ":network enter Y",
         ":network enter D",
     ] {
-        let mut console = TestConsole::with(World::busy(), (160, 30), options.clone());
-        console.press(keys);
+        let console = TestConsole::with(World::busy(), (160, 30), options.clone()).after(keys);
         let text = console.text();
         let is_heading = |line: &&str| {
             line.starts_with("   ")
@@ -185,11 +169,7 @@ fn an_unknown_column_name_is_answered_with_the_nearest_name() {
         ),
     ] {
         console.type_line(line);
-        assert!(
-            console.text().contains(expected),
-            "{line}\n{}",
-            console.text()
-        );
+        console.assert_shows([expected]);
     }
     assert_eq!(headings(&console)[..2], ["NAME", "ID"]);
     assert!(console.saved.is_empty());
@@ -199,11 +179,7 @@ fn an_unknown_column_name_is_answered_with_the_nearest_name() {
 fn at_least_one_column_must_be_marked_and_esc_changes_nothing() {
     let mut console = console((120, 30));
     console.press(":network enter :columns enter u enter");
-    assert!(
-        console.text().contains("mark at least one column"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["mark at least one column"]);
     console.press("space esc");
     assert_eq!(headings(&console)[..2], ["NAME", "ID"]);
     assert!(console.saved.is_empty());
@@ -222,11 +198,7 @@ fn the_columns_of_all_trees_are_chosen_together() {
     console.press("enter");
     assert_eq!(headings(&console), all);
     console.press(":columns enter");
-    assert!(
-        console.text().contains("columns of the tree"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["columns of the tree"]);
     // Unmarks the action, and marks the reason, for which this screen is too narrow.
     console.press("down down space end space enter");
     let chosen = ["WHAT", "STATE", "ID", "ATTEMPTS", "NEXT (UTC)", "WHY"];
@@ -236,11 +208,9 @@ fn the_columns_of_all_trees_are_chosen_together() {
         "what state id attempts next why".to_owned(),
     );
     assert_eq!(console.saved, [saved]);
-    let text = console.text();
-    let expected = "saved: the tree shows what, state, id, attempts, next, why";
-    assert!(text.contains(expected), "{text}");
+    console.assert_shows(["saved: the tree shows what, state, id, attempts, next, why"]);
     // Rows below others are still indented, and another tree has these columns too.
-    assert!(text.contains("└ "), "{text}");
+    console.assert_shows(["└ "]);
     console.press("esc down enter");
     assert_eq!(headings(&console), chosen);
     console.type_line(":columns next,what");
@@ -253,13 +223,9 @@ fn the_columns_of_all_trees_are_chosen_together() {
 fn column_names_of_a_tree_are_completed_after_columns_but_not_in_its_filter() {
     let mut console = console((80, 24));
     console.press("enter :columns space wha tab");
-    assert!(
-        console.text().contains(":columns what"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows([":columns what"]);
     console.press("esc /wha tab");
-    assert!(!console.text().contains("what:"), "{}", console.text());
+    console.assert_hides(["what:"]);
 }
 
 #[test]
@@ -267,32 +233,19 @@ fn the_columns_command_says_that_the_columns_of_a_plan_are_fixed() {
     let mut console = console((80, 24));
     console.press(":net enter D");
     console.type_line(":columns");
-    let text = console.text();
-    assert!(
-        text.contains("the columns of this pane are fixed"),
-        "{text}"
-    );
+    console.assert_shows(["the columns of this pane are fixed"]);
 }
 
 #[test]
 fn a_choice_of_columns_that_cannot_be_saved_still_applies_and_says_why() {
-    let mut unnamed = TestConsole::new(World::busy(), (120, 30));
-    unnamed.press(":network enter");
+    let mut unnamed = TestConsole::new(World::busy(), (120, 30)).after(":network enter");
     unnamed.type_line(":columns name");
-    let text = unnamed.text();
-    assert!(
-        text.contains("start with --config FILE to keep it"),
-        "{text}"
-    );
+    unnamed.assert_shows(["start with --config FILE to keep it"]);
     assert_eq!(headings(&unnamed), ["NAME"]);
     let mut full = console((120, 30));
     full.save_result = Err("the disk is full".to_owned());
     full.press(":network enter");
     full.type_line(":columns name");
-    let text = full.text();
-    assert!(
-        text.contains("the columns of :network could not be saved: the disk is full"),
-        "{text}"
-    );
+    full.assert_shows(["the columns of :network could not be saved: the disk is full"]);
     assert_eq!(headings(&full), ["NAME"]);
 }

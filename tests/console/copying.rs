@@ -9,26 +9,19 @@ use super::fake::{TestConsole, World, id, resource};
 const REQUEST: &str = "req-3f1a0c52-5a64-4d0e-9f6e-0a4b2f8d9c11";
 
 fn console(keys: &str) -> TestConsole {
-    let mut console = TestConsole::new(World::busy(), (120, 30));
-    console.press(keys);
-    console
+    TestConsole::new(World::busy(), (120, 30)).after(keys)
 }
 
 #[test]
 fn repeated_copying_takes_a_steps_id_then_its_error_then_its_row_then_its_id() {
     let mut console = console(":stuck enter y");
-    let text = console.text();
     let expected = format!(
         "copied the id (y again: the error with its request): {}",
         id(590)
     );
-    assert!(text.contains(&expected), "{text}");
+    console.assert_shows([&expected]);
     console.press("y");
-    assert!(
-        console.text().contains("(y again: the row)"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["(y again: the row)"]);
     console.press("y y");
     let [first, error, row, again] = &console.copied[..] else {
         panic!("{:?}", console.copied);
@@ -76,8 +69,7 @@ fn a_steps_error_is_copied_from_its_timeline_and_from_a_tree_too() {
     let mut world = World::busy();
     let failed = world.steps.iter().find(|step| step.id == 90).cloned();
     world.steps[0].last_error = failed.and_then(|step| step.last_error);
-    let mut console = TestConsole::new(world, (120, 30));
-    console.press("enter /server-1 enter y y");
+    let console = TestConsole::new(world, (120, 30)).after("enter /server-1 enter y y");
     assert!(console.copied[1].contains(REQUEST), "{:?}", console.copied);
 }
 
@@ -107,12 +99,7 @@ fn a_whole_runbook_is_copied_as_it_is_written() {
         deletion_id: None,
         runbook: Some(runbook.to_owned()),
     }));
-    let now = console.now;
-    console.handle(Event::Receipt {
-        ticket,
-        receipt,
-        now,
-    });
+    console.receive(ticket, receipt);
     console.press("y y");
     assert_eq!(console.copied, ["1. Look at the log.", runbook.trim_end()]);
 }
@@ -122,8 +109,7 @@ fn a_whole_runbook_is_copied_as_it_is_written() {
 fn hostile_names_are_copied_as_escapes() {
     let mut world = World::busy();
     world.listings[0].rows = vec![resource("network", 1, "a\nrm -rf ~\n\u{1b}[2J")];
-    let mut console = TestConsole::new(world, (120, 30));
-    console.press(":network enter y y");
+    let mut console = TestConsole::new(world, (120, 30)).after(":network enter y y");
     let row = &console.copied[1];
     assert!(row.starts_with("a\\nrm -rf ~\\n\\u{1b}[2J\t"), "{row:?}");
     assert!(!row.contains(['\n', '\u{1b}']), "{row:?}");

@@ -78,6 +78,45 @@ pub fn resource(kind: &str, n: u32, name: &str) -> Resource {
     }
 }
 
+pub fn project(id: &str, name: &str) -> Resource {
+    let mut project = resource("project", 1, name);
+    id.clone_into(&mut project.key.id);
+    project
+}
+
+/// The complete list of a region, made now.
+pub fn listing(region: &str, rows: Vec<Resource>) -> SiteListing {
+    SiteListing {
+        site: site(region),
+        rows,
+        error: None,
+        class: None,
+        names: BTreeMap::new(),
+        at: now(),
+    }
+}
+
+/// An explanation that says nothing.
+pub fn explanation(target: Target) -> Explanation {
+    Explanation {
+        target,
+        deletion: None,
+        step: None,
+        tombstone: None,
+        lines: Vec::new(),
+        blockers: Vec::new(),
+        refused: Vec::new(),
+        next_action: String::new(),
+        relations: Vec::new(),
+    }
+}
+
+pub fn unreachable(message: &str) -> ControlError {
+    ControlError::Unreachable {
+        message: message.to_owned(),
+    }
+}
+
 pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanStep {
     PlanStep {
         name: name.to_owned(),
@@ -475,35 +514,43 @@ pub fn pending_clearances() -> World {
     world
 }
 
-/// The field meanings of all kinds in these tests.
-pub fn fields() -> FieldMeanings {
-    FieldMeanings {
-        project: Some("project_id".to_owned()),
-        state: Some("status".to_owned()),
-        created: Some("created_at".to_owned()),
-        refers_to: [("network_id".to_owned(), KindName::new("network"))].into(),
+/// A kind with these headings and paths of columns.
+pub fn kind(name: &str, columns: &[(&str, &str)]) -> KindInfo {
+    let columns = columns
+        .iter()
+        .map(|(heading, path)| ((*heading).to_owned(), (*path).to_owned()));
+    KindInfo {
+        name: KindName::new(name),
+        aliases: Vec::new(),
+        columns: columns.collect(),
+        fields: FieldMeanings {
+            project: Some("project_id".to_owned()),
+            state: Some("status".to_owned()),
+            created: Some("created_at".to_owned()),
+            refers_to: [("network_id".to_owned(), KindName::new("network"))].into(),
+        },
+        has_dependents: true,
+        is_counted: true,
     }
 }
 
 impl World {
     pub fn empty() -> Self {
-        let kind = |name: &str, alias: &str, columns: &[(&str, &str)]| KindInfo {
-            name: KindName::new(name),
-            aliases: vec![alias.to_owned()],
-            columns: columns
-                .iter()
-                .map(|(h, p)| ((*h).to_owned(), (*p).to_owned()))
-                .collect(),
-            fields: fields(),
-            has_dependents: true,
-            is_counted: true,
-        };
         let common = [
             ("name", "name"),
             ("id", "id"),
             ("status", "status"),
             ("project", "project_id"),
         ];
+        let kinds = [
+            ("network", "net"),
+            ("floating_ip", "fip"),
+            ("load_balancer", "lb"),
+        ];
+        let kinds = kinds.map(|(name, alias)| KindInfo {
+            aliases: vec![alias.to_owned()],
+            ..kind(name, &common)
+        });
         Self {
             snapshot: Snapshot {
                 version: 1,
@@ -515,11 +562,7 @@ impl World {
                 },
                 ..Snapshot::default()
             },
-            kinds: vec![
-                kind("network", "net", &common),
-                kind("floating_ip", "fip", &common),
-                kind("load_balancer", "lb", &common),
-            ],
+            kinds: kinds.to_vec(),
             listings: Vec::new(),
             projects: Vec::new(),
             plan: Ok(plan(vec![target("network", 1, "web")], 2)),
@@ -564,22 +607,12 @@ impl World {
         ];
         let names = ["web", "db", "storage", "edge", "lab"];
         let rows = (1u32..).zip(names);
+        let rows = rows.map(|(n, name)| resource("network", n, name));
         world.listings = vec![
+            listing("RegionOne", rows.collect()),
             SiteListing {
-                site: site("RegionOne"),
-                rows: rows.map(|(n, name)| resource("network", n, name)).collect(),
-                error: None,
-                class: None,
-                names: Default::default(),
-                at: now(),
-            },
-            SiteListing {
-                site: site("RegionTwo"),
-                rows: Vec::new(),
                 error: Some(refused_connection.to_owned()),
-                class: None,
-                names: Default::default(),
-                at: now(),
+                ..listing("RegionTwo", Vec::new())
             },
         ];
         let mut refused = deletion(4, DeletionState::Refused, 0, 0);
@@ -796,21 +829,16 @@ impl World {
                     .collect(),
             ),
             Query::Explain(query::Explain { target }) => Page::Explain(Box::new(Explanation {
-                target: Target {
-                    key: key(&target.kind, &target.id_or_name),
-                    name: "web".to_owned(),
-                },
-                deletion: None,
-                step: None,
-                tombstone: None,
                 lines: vec![
                     "no deletion is at it".to_owned(),
                     "a deletion with its cascade would take 6 steps".to_owned(),
                 ],
                 blockers: vec![blocker()],
-                refused: Vec::new(),
                 next_action: "free the floating IP, or ask its owner".to_owned(),
-                relations: Vec::new(),
+                ..explanation(Target {
+                    key: key(&target.kind, &target.id_or_name),
+                    name: "web".to_owned(),
+                })
             })),
             Query::Ladder(_) => Page::Ladder(Box::new(ladder())),
             Query::Orphans(_) => Page::Orphans(Paged {
@@ -1058,7 +1086,7 @@ fn last_hour() -> LastHour {
 }
 
 /// The chart of a deletion: the ports are gone, the router interface was refused twice, and the network waits.
-fn gantt() -> Gantt {
+pub fn gantt() -> Gantt {
     let cell = |column, sent, refused, ended| GanttCell {
         column,
         sent,
@@ -1215,7 +1243,26 @@ pub fn options() -> ConsoleOptions {
     }
 }
 
+/// The options of a console that runs the engine in its own process.
+pub fn embedded() -> ConsoleOptions {
+    ConsoleOptions {
+        engine: EngineMode::Embedded,
+        ..options()
+    }
+}
+
 impl TestConsole {
+    /// A console of 80x24 with some of everything, after these keys.
+    pub fn busy(keys: &str) -> Self {
+        Self::new(World::busy(), (80, 24)).after(keys)
+    }
+
+    /// Presses these keys, as [`Self::press`] does.
+    pub fn after(mut self, keys: &str) -> Self {
+        self.press(keys);
+        self
+    }
+
     pub fn new(world: World, size: (u16, u16)) -> Self {
         Self::with(world, size, options())
     }
@@ -1278,11 +1325,10 @@ impl TestConsole {
                         self.withheld_answers.push((ticket, answer));
                         continue;
                     }
-                    let now = self.now;
                     self.handle(Event::Answer {
                         ticket,
                         answer,
-                        now,
+                        now: self.now,
                     });
                 }
                 Effect::Submit {
@@ -1333,12 +1379,21 @@ impl TestConsole {
 
     /// Answers a command.
     pub fn answer_command(&mut self, ticket: u64, command: &Command) {
-        let receipt = self.world.receipt(command);
-        let now = self.now;
+        self.receive(ticket, self.world.receipt(command));
+    }
+
+    /// Answers the command that was sent last.
+    pub fn answer_last_command(&mut self) {
+        let (ticket, command) = self.unanswered_commands.pop().unwrap();
+        self.answer_command(ticket, &command);
+    }
+
+    /// Delivers the receipt of a command.
+    pub fn receive(&mut self, ticket: u64, receipt: Result<Receipt, ControlError>) {
         self.handle(Event::Receipt {
             ticket,
             receipt,
-            now,
+            now: self.now,
         });
     }
 
@@ -1363,12 +1418,11 @@ impl TestConsole {
     /// Delivers the withheld answers after this many seconds.
     pub fn answer_withheld(&mut self, seconds: i64) {
         self.now += TimeDelta::seconds(seconds);
-        let now = self.now;
         for (ticket, answer) in std::mem::take(&mut self.withheld_answers) {
             self.handle(Event::Answer {
                 ticket,
                 answer,
-                now,
+                now: self.now,
             });
         }
     }
@@ -1388,8 +1442,10 @@ impl TestConsole {
         self.now += TimeDelta::seconds(6);
         self.world.snapshot.version += 1;
         let snapshot = Arc::new(self.world.snapshot.clone());
-        let now = self.now;
-        self.handle(Event::Snapshot { snapshot, now });
+        self.handle(Event::Snapshot {
+            snapshot,
+            now: self.now,
+        });
     }
 
     /// Presses keys, separated by spaces: each word is the name of a key, or is typed letter by letter.
@@ -1413,6 +1469,49 @@ impl TestConsole {
     /// Returns the screen as text.
     pub fn text(&self) -> String {
         render_to_text(&self.state, self.size.0, self.size.1)
+    }
+
+    /// Returns the first line of the screen that has this text.
+    #[track_caller]
+    pub fn line(&self, text: &str) -> String {
+        let screen = self.text();
+        let line = screen.lines().find(|line| line.contains(text));
+        line.unwrap_or_else(|| panic!("no {text:?} in\n{screen}"))
+            .to_owned()
+    }
+
+    /// Returns the row under the cursor.
+    #[track_caller]
+    pub fn row(&self) -> String {
+        let screen = self.text();
+        let row = screen.lines().find(|line| line.starts_with('>'));
+        row.unwrap_or_else(|| panic!("no cursor in\n{screen}"))
+            .to_owned()
+    }
+
+    /// Number of the sent queries for which this is true.
+    pub fn count(&self, is_counted: impl Fn(&Query) -> bool) -> usize {
+        self.queries.iter().filter(|it| is_counted(it)).count()
+    }
+
+    /// Panics unless the screen shows each of these texts.
+    #[track_caller]
+    pub fn assert_shows(&self, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+        let screen = self.text();
+        for text in texts {
+            let text = text.as_ref();
+            assert!(screen.contains(text), "no {text:?} in\n{screen}");
+        }
+    }
+
+    /// Panics if the screen shows one of these texts.
+    #[track_caller]
+    pub fn assert_hides(&self, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+        let screen = self.text();
+        for text in texts {
+            let text = text.as_ref();
+            assert!(!screen.contains(text), "{text:?} in\n{screen}");
+        }
     }
 
     /// Returns the sent commands that change anything.

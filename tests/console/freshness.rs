@@ -1,53 +1,38 @@
 //! The rows on the screen are current, or the pane shows how old they are.
 
 use chrono::TimeDelta;
-use gone::control::{ControlError, Query, query};
+use gone::control::{Query, query};
 use gone::domain::model::{Phase, Tombstone};
 use gone::frontends::console::Event;
 
-use super::fake::{TestConsole, World, id, key, now};
+use super::fake::{TestConsole, World, now, tombstone, unreachable};
 
 fn is_list(query: &Query) -> bool {
     matches!(query, Query::Resources(query::Resources { kind, .. }) if kind == "network")
 }
 
 fn lists(console: &TestConsole) -> usize {
-    console
-        .queries
-        .iter()
-        .filter(|query| is_list(query))
-        .count()
+    console.count(is_list)
 }
 
 fn console() -> TestConsole {
-    let mut console = TestConsole::new(World::busy(), (100, 24));
-    console.press(":network enter");
-    console
+    TestConsole::new(World::busy(), (100, 24)).after(":network enter")
 }
 
 /// Ends the deletion of network `storage`: the engine confirms that it is gone, and publishes a snapshot.
 fn end_deletion(console: &mut TestConsole) {
     let gone = console.now + TimeDelta::seconds(1);
     console.world.tombstones = vec![Tombstone {
-        record_id: 1,
-        key: key("network", &id(3)),
-        phase: Phase::Gone,
         deleted_at: Some(now()),
         gone_at: Some(gone),
-        incarnation: 1,
-        recreated: 0,
-        deletion_id: "d".to_owned(),
+        ..tombstone(3, "network", Phase::Gone)
     }];
     console.world.listings[0].rows.remove(2);
     console.world.listings[0].at = gone + TimeDelta::seconds(1);
     console.world.snapshot.steps.gone += 1;
     console.world.snapshot.last_event += 1;
-    *console
-        .world
-        .snapshot
-        .deletions_by_state
-        .entry("gone".to_owned())
-        .or_default() += 1;
+    let by_state = &mut console.world.snapshot.deletions_by_state;
+    *by_state.entry("gone".to_owned()).or_default() += 1;
     console.publish();
 }
 
@@ -76,11 +61,7 @@ fn a_list_drops_a_deleted_resource_at_once_even_if_the_cloud_answers_slowly() {
             if before.starts_with('/') {
                 console.press("esc");
             }
-            assert!(
-                console.text().contains("edge"),
-                "{name}\n{}",
-                console.text()
-            );
+            console.assert_shows(["edge"]);
         }
     }
 }
@@ -125,43 +106,29 @@ fn a_list_that_takes_longer_is_refreshed_less_often() {
 
 #[test]
 fn a_list_says_how_old_it_is() {
-    let title = |console: &TestConsole| {
-        let text = console.text();
-        let title = text.lines().find(|line| line.starts_with("── network"));
-        title.unwrap_or_else(|| panic!("{text}")).to_owned()
+    let assert_titled = |console: &TestConsole, age: &str| {
+        let title = console.line("── network");
+        assert!(title.contains(age), "{title}");
     };
     let mut console = TestConsole::new(World::busy(), (100, 24));
     console.withholds = is_list;
     console.press(":network enter");
-    assert!(title(&console).contains("asking…"), "{}", title(&console));
+    assert_titled(&console, "asking…");
     console.answer_withheld(4);
-    assert!(
-        title(&console).contains(" just now "),
-        "{}",
-        title(&console)
-    );
+    assert_titled(&console, " just now ");
     console.advance(23);
     // The age counts from the query, not from its answer.
-    assert!(
-        title(&console).contains(" 20 s ago "),
-        "{}",
-        title(&console)
-    );
+    assert_titled(&console, " 20 s ago ");
     console.advance(15);
-    assert!(title(&console).contains("asking…"), "{}", title(&console));
+    assert_titled(&console, "asking…");
     console.world.override_answer = Some(Box::new(|query| {
-        is_list(query).then(|| {
-            Err(ControlError::Unreachable {
-                message: "the socket was closed".to_owned(),
-            })
-        })
+        is_list(query).then(|| Err(unreachable("the socket was closed")))
     }));
     console.answer_withheld(1);
     console.withholds = |_| false;
     console.press("ctrl-r");
     console.advance(3);
-    let failed = title(&console);
-    assert!(failed.contains("failed just now, retrying"), "{failed}");
+    assert_titled(&console, "failed just now, retrying");
     let before = lists(&console);
     console.advance(180);
     let retries = lists(&console) - before;
@@ -171,11 +138,7 @@ fn a_list_says_how_old_it_is() {
     );
     console.world.override_answer = None;
     console.advance(61);
-    assert!(
-        title(&console).contains(" just now "),
-        "{}",
-        title(&console)
-    );
+    assert_titled(&console, " just now ");
 }
 
 #[test]
@@ -186,37 +149,28 @@ fn a_pane_that_follows_the_engine_is_marked_live_until_the_engine_ends() {
         if console.event_request.is_some() {
             console.deliver_events();
         }
-        assert!(
-            console.text().contains(" live ─"),
-            "{pane}\n{}",
-            console.text()
-        );
+        console.assert_shows([" live ─"]);
     }
     console.handle(Event::EngineGone);
-    let text = console.text();
-    assert!(text.contains(" as of 09:30:00 ─"), "{text}");
-    assert!(!text.contains(" live ─"), "{text}");
+    console.assert_shows([" as of 09:30:00 ─"]);
+    console.assert_hides([" live ─"]);
 }
 
 #[test]
 fn no_pane_is_live_while_the_engine_of_an_attached_console_cannot_be_reached() {
-    let mut console = TestConsole::new(World::busy(), (80, 24));
+    let mut console = TestConsole::busy("");
     for pane in ["", ":stuck enter", ":sites enter", ":home enter"] {
         console.press(pane);
-        assert!(
-            console.text().contains(" live ─"),
-            "{pane}\n{}",
-            console.text()
-        );
+        console.assert_shows([" live ─"]);
         let engine = &mut console.world.snapshot.engine;
         engine.fault = Some("engine not reachable, since 09:30:07 UTC: it has ended".to_owned());
         engine.unreachable_since = Some(super::fake::now() + chrono::TimeDelta::seconds(7));
         console.publish();
-        let text = console.text();
-        assert!(text.contains(" as of 09:30:00 ─"), "{pane}\n{text}");
-        assert!(!text.contains(" live ─"), "{pane}\n{text}");
-        let expected = "✖ engine not reachable since 09:30:07: start gone --engine";
-        assert!(text.contains(expected), "{pane}\n{text}");
+        console.assert_shows([
+            " as of 09:30:00 ─",
+            "✖ engine not reachable since 09:30:07: start gone --engine",
+        ]);
+        console.assert_hides([" live ─"]);
         let engine = &mut console.world.snapshot.engine;
         engine.fault = None;
         engine.unreachable_since = None;
@@ -229,7 +183,6 @@ fn a_pane_that_is_read_once_shows_the_time_of_its_data() {
     let mut console = console();
     for pane in ["enter", "esc e", "esc D"] {
         console.press(pane);
-        let text = console.text();
-        assert!(text.contains(" as of 09:30:00 ─"), "{pane}\n{text}");
+        console.assert_shows([" as of 09:30:00 ─"]);
     }
 }

@@ -1,13 +1,13 @@
 //! The first screen, `:home`.
 
 use chrono::TimeDelta;
-use gone::control::{Command, ControlError, Page, Query, query};
+use gone::control::{Command, Page, Query, query};
 use gone::domain::last_day::LastDay;
 use gone::domain::last_hour::{LastHour, minute_end};
 use gone::domain::model::DeletionState;
 use gone::frontends::console::ConsoleOptions;
 
-use super::fake::{TestConsole, World, deletion, now, options, resource};
+use super::fake::{TestConsole, World, deletion, now, options, resource, unreachable};
 use super::pictures::{assert_screens, styles};
 
 /// One deletion is running, and another has only blocked and waiting steps left. One step is stuck, and one site is
@@ -109,11 +109,11 @@ fn rows_of_the_first_screen_take_the_keys_retry_and_enter() {
         console.sent
     );
     console.press("enter");
-    assert!(console.text().contains("in deletion"), "{}", console.text());
+    console.assert_shows(["in deletion"]);
     console.press("esc home enter");
-    assert!(console.text().contains("── stuck"), "{}", console.text());
+    console.assert_shows(["── stuck"]);
     console.press("esc esc esc");
-    assert!(console.text().contains("── home"), "{}", console.text());
+    console.assert_shows(["── home"]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn the_first_screen_queries_only_what_the_snapshot_lacks() {
     let at_start = console.queries.len();
     console.world.snapshot.deletions.remove(1);
     console.publish();
-    assert!(!console.text().contains("‖ blocked"), "{}", console.text());
+    console.assert_hides(["‖ blocked"]);
     let before = console.queries.len();
     assert!(
         before - at_start <= 5,
@@ -140,11 +140,7 @@ fn the_detail_is_beside_the_table_from_160_columns_on() {
     let detail = |size| {
         let mut console = first(busy(), size);
         console.press("down");
-        let text = console.text();
-        let line = text
-            .lines()
-            .find(|line| line.contains("Load Balancer is immutable"));
-        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+        console.line("Load Balancer is immutable")
     };
     assert!(detail((200, 60)).contains('│'));
     assert!(!detail((159, 60)).contains('│'));
@@ -180,49 +176,28 @@ fn counts(console: &TestConsole) -> Vec<&str> {
 #[test]
 fn an_idle_first_screen_counts_the_resources_of_each_kind_and_site() {
     let mut console = first(idle(), (120, 40));
-    assert!(console.text().contains("resources"), "{}", console.text());
-    assert!(
-        console.text().contains("not counted yet"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["resources", "not counted yet"]);
     console.advance(1);
-    let text = console.text();
-    assert!(text.contains("1 of 3 kinds counted"), "{text}");
+    console.assert_shows(["1 of 3 kinds counted"]);
     console.advance(4);
     assert_eq!(
         counts(&console),
         ["network", "floating_ip", "load_balancer"]
     );
-    for words in [
+    console.assert_shows([
         "1,208 resources of all kinds",
         "no complete counts from prod/RegionTwo",
         "≥ 1,203",
         "load balancer",
         "prod/RegionOne 1,203 · prod/RegionTwo failed",
         "≥ 5",
-    ] {
-        assert!(
-            console.text().contains(words),
-            "no {words:?} in\n{}",
-            console.text()
-        );
-    }
+    ]);
     // No floating IP exists, so that kind has no row.
-    assert!(
-        !console.text().contains("floating IP"),
-        "{}",
-        console.text()
-    );
+    console.assert_hides(["floating IP"]);
     console.press("end up");
-    let why = "prod/RegionTwo: connection refused";
-    assert!(console.text().contains(why), "{}", console.text());
+    console.assert_shows(["prod/RegionTwo: connection refused"]);
     console.press("enter");
-    assert!(
-        console.text().contains("── load balancer"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["── load balancer"]);
 }
 
 #[test]
@@ -252,23 +227,19 @@ fn a_failed_count_shows_its_error_and_is_repeated() {
     world.listings.remove(1);
     world.override_answer = Some(Box::new(|query| match query {
         Query::ResourceCounts(counts) if counts.kind == "network" => {
-            let message = "the engine is busy".to_owned();
-            Some(Err(ControlError::Unreachable { message }))
+            Some(Err(unreachable("the engine is busy")))
         }
         _ => None,
     }));
     let mut console = first(world, (120, 40));
     console.advance(5);
-    let text = console.text();
-    let line = text.lines().find(|line| line.contains(" network "));
-    let line = line.unwrap_or_else(|| panic!("{text}"));
+    let line = console.line(" network ");
     assert!(line.contains("failed"), "{line}");
     assert!(line.contains("the engine is busy"), "{line}");
     console.world.override_answer = None;
     console.advance(20);
-    let text = console.text();
-    assert!(!text.contains("failed") && !text.contains("busy"), "{text}");
-    assert!(text.contains("1,208 resources of all kinds"), "{text}");
+    console.assert_hides(["failed", "busy"]);
+    console.assert_shows(["1,208 resources of all kinds"]);
 }
 
 #[test]
@@ -276,11 +247,7 @@ fn resources_are_not_counted_while_a_deletion_is_under_way() {
     let mut console = first(busy(), (120, 40));
     console.advance(30);
     assert!(counts(&console).is_empty());
-    assert!(
-        !console.text().contains("resources  "),
-        "{}",
-        console.text()
-    );
+    console.assert_hides(["resources  "]);
 }
 
 #[test]
@@ -298,13 +265,10 @@ fn the_first_screen_shows_the_engines_count_of_the_last_day_or_that_none_came_ye
             (Query::LastDay(_), Some((deletions, gone))) => {
                 Some(Ok(Page::LastDay(LastDay { deletions, gone })))
             }
-            (Query::LastDay(_), None) => {
-                let message = "the engine is busy".to_owned();
-                Some(Err(ControlError::Unreachable { message }))
-            }
+            (Query::LastDay(_), None) => Some(Err(unreachable("the engine is busy"))),
             _ => None,
         }));
         let console = first(world, (120, 40));
-        assert!(console.text().contains(words), "{}", console.text());
+        console.assert_shows([words]);
     }
 }

@@ -109,8 +109,7 @@ fn hostile_names_put_no_control_or_invisible_character_on_the_screen() {
 
 #[test]
 fn columns_stay_aligned_beside_wide_and_hostile_names() {
-    let mut console = TestConsole::new(hostile_world(), (120, 40));
-    console.press(":network enter");
+    let console = TestConsole::new(hostile_world(), (120, 40)).after(":network enter");
     let text = console.text();
     let rows: Vec<&str> = text.lines().filter(|l| l.contains("ACTIVE")).collect();
     assert_eq!(rows.len(), 9);
@@ -122,15 +121,13 @@ fn columns_stay_aligned_beside_wide_and_hostile_names() {
         columns.iter().all(|c| *c == columns[0]),
         "{columns:?}\n{text}"
     );
-    assert!(text.contains("\\u{1b}]2;owned"), "{text}");
+    console.assert_shows(["\\u{1b}]2;owned"]);
 }
 
 #[test]
 fn a_name_that_cannot_be_typed_is_confirmed_by_its_short_id_alone() {
-    let mut console = TestConsole::new(hostile_world(), (80, 24));
-    console.press(":network enter D enter");
-    let text = console.text();
-    assert!(text.contains("Type the short id 00000001"), "{text}");
+    let console = TestConsole::new(hostile_world(), (80, 24)).after(":network enter D enter");
+    console.assert_shows(["Type the short id 00000001"]);
 }
 
 #[test]

@@ -8,7 +8,10 @@ use gone::frontends::console::{ConsoleOptions, Event, Keymap};
 use serde_json::json;
 use termina::event::{KeyCode, KeyEvent, Modifiers};
 
-use super::fake::{self, TestConsole, World, deletion, drifted, id, key, now, options, resource};
+use super::fake::{
+    self, TestConsole, World, deletion, drifted, explanation, id, key, listing, now, options,
+    project, resource,
+};
 
 fn console(networks: &[(&str, &str)]) -> TestConsole {
     let mut world = World::busy();
@@ -18,24 +21,18 @@ fn console(networks: &[(&str, &str)]) -> TestConsole {
         row
     });
     world.listings[0].rows = rows.collect();
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press(":network enter");
-    console
+    TestConsole::new(world, (80, 24)).after(":network enter")
 }
 
 fn names(console: &TestConsole, all: &[&str]) -> Vec<String> {
     let text = console.text();
-    let rows = text
-        .lines()
-        .filter(|line| line.contains("ACTIVE") || line.contains("DOWN"));
-    let words = rows.map(|row| {
+    let is_row = |line: &&str| line.contains("ACTIVE") || line.contains("DOWN");
+    let named = |row: &str| {
         row.split_whitespace()
+            .find(|word| all.contains(word))
             .map(str::to_owned)
-            .collect::<Vec<_>>()
-    });
-    words
-        .filter_map(|words| words.into_iter().find(|word| all.contains(&word.as_str())))
-        .collect()
+    };
+    text.lines().filter(is_row).filter_map(named).collect()
 }
 
 #[test]
@@ -47,28 +44,19 @@ fn rows_are_sorted_by_column_and_the_cursor_stays_on_its_row() {
         ("10", "DOWN"),
         ("9", "ACTIVE"),
     ]);
-    let assert_cursor_on = |console: &TestConsole, name: &str| {
-        let text = console.text();
-        let row = text
-            .lines()
-            .find(|line| line.starts_with('>'))
-            .unwrap()
-            .to_owned();
-        assert!(row.contains(name), "{text}");
-    };
-    assert_cursor_on(&console, "web");
+    assert!(console.row().contains("web"));
     console.press("s");
-    assert!(console.text().contains("NAME▲"), "{}", console.text());
+    console.assert_shows(["NAME▲"]);
     assert_eq!(names(&console, &all), ["9", "10", "Archive", "web"]);
-    assert_cursor_on(&console, "web");
+    assert!(console.row().contains("web"));
     console.press("S");
-    assert!(console.text().contains("NAME▼"), "{}", console.text());
+    console.assert_shows(["NAME▼"]);
     assert_eq!(names(&console, &all), ["web", "Archive", "10", "9"]);
     // Another column keeps the chosen direction; rows with equal cells are in reverse order too.
     console.press("s s");
-    assert!(console.text().contains("STATUS▼"), "{}", console.text());
+    console.assert_shows(["STATUS▼"]);
     assert_eq!(names(&console, &all), ["10", "web", "9", "Archive"]);
-    assert_cursor_on(&console, "web");
+    assert!(console.row().contains("web"));
     // A refresh keeps the order.
     console.press("ctrl-r");
     assert_eq!(names(&console, &all), ["10", "web", "9", "Archive"]);
@@ -90,11 +78,7 @@ fn rows_are_sorted_by_column_and_the_cursor_stays_on_its_row() {
 fn a_line_feed_counts_as_enter() {
     let mut console = console(&[("web", "DOWN")]);
     console.press(":network ctrl-j");
-    assert!(
-        console.text().contains("── network 1"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["── network 1"]);
 }
 
 #[test]
@@ -111,25 +95,12 @@ fn changed_keys_work_and_are_named_in_the_help_the_footer_and_the_texts() {
         keys: Keymap::with(&keys.into()).unwrap(),
         ..options()
     };
-    let mut console = TestConsole::with(World::busy(), (80, 24), options);
-    console.press(":network enter");
-    assert!(
-        console.text().contains("P plan deletion"),
-        "{}",
-        console.text()
-    );
+    let mut console = TestConsole::with(World::busy(), (80, 24), options).after(":network enter");
+    console.assert_shows(["P plan deletion"]);
     console.press("delete");
-    assert!(
-        console.text().contains("P on a row plans a deletion"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["P on a row plans a deletion"]);
     console.press("/nowhere enter");
-    assert!(
-        console.text().contains("f2 shows all again"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["f2 shows all again"]);
     console.handle(Event::Key(KeyEvent::new(
         KeyCode::Function(2),
         Modifiers::NONE,
@@ -143,14 +114,9 @@ fn changed_keys_work_and_are_named_in_the_help_the_footer_and_the_texts() {
         console.sent
     );
     console.press(":stuck enter");
-    let text = console.text();
-    assert!(
-        text.contains("R retries it, once the reason is gone; L shows"),
-        "{text}"
-    );
+    console.assert_shows(["R retries it, once the reason is gone; L shows"]);
     console.press("?");
-    let text = console.text();
-    assert!(text.contains("R                  retry now"), "{text}");
+    console.assert_shows(["R                  retry now"]);
 }
 
 #[test]
@@ -192,12 +158,10 @@ fn n19_keys_add_public_resources_the_project_and_the_servers_to_a_new_plan() {
 #[test]
 fn the_cursor_starts_at_the_first_row_whichever_answer_comes_first() {
     for last_first in [false, true] {
-        let mut console = TestConsole::new(World::busy(), (80, 24));
+        let mut console = TestConsole::busy("");
         console.answers_last_first = last_first;
         console.press(":stuck enter");
-        let text = console.text();
-        assert!(text.contains(">  ✖ stuck"), "{text}");
-        assert!(text.contains("✖ refused"), "{text}");
+        console.assert_shows([">  ✖ stuck", "✖ refused"]);
     }
 }
 
@@ -208,7 +172,7 @@ fn the_header_draws_the_recent_rates() {
         console.world.snapshot.rate_per_second = rate;
         console.publish();
     }
-    assert!(console.text().contains("4.0/s ▂█▅"), "{}", console.text());
+    console.assert_shows(["4.0/s ▂█▅"]);
 }
 
 #[test]
@@ -219,14 +183,10 @@ fn p02_any_row_is_explained_and_the_id_of_its_blocker_is_copied() {
         ("enter e", "why network web"),
         (":orphans enter e", "why port old-1"),
     ] {
-        let mut console = TestConsole::new(World::busy(), (80, 24));
-        console.press(keys);
+        let mut console = TestConsole::busy(keys);
         let text = console.text();
         assert!(text.contains(words), "{keys}: {text}");
-        assert!(
-            text.contains("free the floating IP, or ask its owner"),
-            "{text}"
-        );
+        console.assert_shows(["free the floating IP, or ask its owner"]);
         console.press("end y");
         assert_eq!(console.copied, ["7d444840-9dc0-11d1-b245-00000000b10c"]);
         assert!(console.sent.is_empty());
@@ -237,20 +197,11 @@ fn p02_any_row_is_explained_and_the_id_of_its_blocker_is_copied() {
 fn help_explains_the_signs_and_shows_the_name_of_a_key_in_the_settings() {
     let mut console = console(&[("web", "ACTIVE")]);
     console.press("? down down");
-    assert!(
-        console
-            .text()
-            .contains("\"plan_deletion\" in [console] keys"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["\"plan_deletion\" in [console] keys"]);
     console.press("esc");
     console.press("? / a c c e p t e d enter");
-    let text = console.text();
-    for line in ["◌ verifying", "██▓▓░░", "the cloud has accepted it"] {
-        assert!(text.contains(line), "{text}");
-    }
-    assert!(!text.contains("stuck, see"), "{text}");
+    console.assert_shows(["◌ verifying", "██▓▓░░", "the cloud has accepted it"]);
+    console.assert_hides(["stuck, see"]);
 }
 
 #[test]
@@ -261,29 +212,20 @@ fn a_click_selects_a_row_and_a_second_click_opens_it() {
         let line = text.lines().position(|line| line.contains(word));
         u16::try_from(line.unwrap_or_else(|| panic!("no {word} in\n{text}"))).unwrap()
     };
-    let under_cursor = |console: &TestConsole| {
-        let text = console.text();
-        let row = text.lines().find(|line| line.starts_with('>'));
-        row.unwrap_or_default().to_owned()
-    };
     let lab = line(&console, "lab");
     console.handle(Event::Click(lab));
-    assert!(under_cursor(&console).contains("lab"));
+    assert!(console.row().contains("lab"));
     console.handle(Event::Wheel { down: false });
-    assert!(under_cursor(&console).contains("web"));
+    assert!(console.row().contains("web"));
     console.handle(Event::Wheel { down: true });
-    assert!(under_cursor(&console).contains("10"));
+    assert!(console.row().contains("10"));
     for no_row in [0, line(&console, "NAME"), lab + 2, 23, 99] {
         console.handle(Event::Click(no_row));
-        assert!(under_cursor(&console).contains("10"), "line {no_row}");
+        assert!(console.row().contains("10"), "line {no_row}");
     }
     console.handle(Event::Click(lab));
     console.handle(Event::Click(lab));
-    assert!(
-        console.text().contains("── network lab ──"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["── network lab ──"]);
 }
 
 #[test]
@@ -298,8 +240,7 @@ fn the_error_rate_of_a_site_is_shown_in_the_header_and_in_sites() {
         header(&console)
     );
     console.press(":sites enter");
-    let text = console.text();
-    assert!(text.contains("7% of the last calls failed"), "{text}");
+    console.assert_shows(["7% of the last calls failed"]);
     console.handle(Event::Resize(90, 24));
     console.size = (90, 24);
     let header = header(&console);
@@ -315,20 +256,12 @@ fn p01_no_click_starts_a_deletion() {
         console.handle(Event::Click(line));
         console.handle(Event::Click(line));
     }
-    assert!(
-        console.text().contains("plan: delete"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["plan: delete"]);
     console.press("enter");
     for line in 0..24 {
         console.handle(Event::Click(line));
     }
-    assert!(
-        console.text().contains("Type the name"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["Type the name"]);
     assert_eq!(console.changes().len(), changes);
 }
 
@@ -350,42 +283,27 @@ fn a_filter_accepts_project_names_and_queries_them_once() {
             site: Some(at),
             ..
         }) if kind == "project" => {
-            let project = |id: &str, name: &str| {
-                let mut row = resource("project", 1, name);
-                row.key.id = id.to_owned();
-                row
-            };
-            let listing = SiteListing {
+            let projects = vec![project("a1", "shop"), project("b2", "Lab")];
+            Some(Ok(Page::Resources(vec![SiteListing {
                 site: at.clone(),
-                rows: vec![project("a1", "shop"), project("b2", "Lab")],
-                error: None,
-                class: None,
-                names: Default::default(),
-                at: super::fake::now(),
-            };
-            Some(Ok(Page::Resources(vec![listing])))
+                ..listing("", projects)
+            }])))
         }
         _ => None,
     }));
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press(":network enter /");
-    console.press("project=lab enter");
-    let text = console.text();
-    assert!(text.contains("net-b2"), "{text}");
-    assert!(
-        !text.contains("net-a1") && !text.contains("net-c3"),
-        "{text}"
-    );
+    let mut console = TestConsole::new(world, (80, 24)).after(":network enter /project=lab enter");
+    console.assert_shows(["net-b2"]);
+    console.assert_hides(["net-a1", "net-c3"]);
     // The filter is shown as typed, with the name and not the id of the project.
-    assert!(text.contains("filter: project=lab "), "{text}");
+    console.assert_shows(["filter: project=lab "]);
     console.press("esc / project=a1,lab enter");
-    let text = console.text();
-    assert!(text.contains("net-a1") && text.contains("net-b2"), "{text}");
-    let queries = console.queries.iter();
-    let queries = queries.filter(
-        |it| matches!(it, Query::Resources(query::Resources { kind, .. }) if kind == "project"),
+    console.assert_shows(["net-a1", "net-b2"]);
+    let is_of_projects = |it: &Query| matches!(it, Query::Resources(it) if it.kind == "project");
+    assert_eq!(
+        console.count(is_of_projects),
+        1,
+        "each cloud is queried once"
     );
-    assert_eq!(queries.count(), 1, "each cloud is queried once");
 }
 
 /// Returns these texts in the order in which they are on the screen.
@@ -413,15 +331,10 @@ fn every_list_can_be_sorted_and_numbers_in_names_are_compared_by_value() {
     let mut console = TestConsole::new(world, (120, 40));
     assert_eq!(order(&console, &["net-9", "net-10"]), ["net-10", "net-9"]);
     console.press("s s s");
-    assert!(console.text().contains("WHAT▲"), "{}", console.text());
-    assert!(
-        console.text().contains("sorted by WHAT"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["WHAT▲", "sorted by WHAT"]);
     assert_eq!(order(&console, &["net-9", "net-10"]), ["net-9", "net-10"]);
     console.press("S");
-    assert!(console.text().contains("WHAT▼"), "{}", console.text());
+    console.assert_shows(["WHAT▼"]);
     assert_eq!(order(&console, &["net-9", "net-10"]), ["net-10", "net-9"]);
     for word in [
         "stuck",
@@ -464,13 +377,7 @@ fn rows_are_filtered_by_column_and_by_regular_expression() {
         console.press("esc");
     }
     console.type_line("/~^web-[");
-    assert!(
-        console
-            .text()
-            .contains("this regular expression is not complete"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["this regular expression is not complete"]);
 }
 
 #[test]
@@ -491,62 +398,35 @@ fn relations_open_the_related_resource_or_deletion_and_lead_back() {
             deletion_id: None,
             note: note.to_owned(),
         };
-        let is_port = target.kind == "port";
-        let relations = match is_port {
-            true => Vec::new(),
-            false => vec![
+        let relations = match target.kind.as_str() {
+            "port" => Vec::new(),
+            _ => vec![
                 relation(RelationKind::UsedBy, Some(used), "port on network web"),
                 Relation::deleted_by(&deletion),
                 relation(RelationKind::ProtectedBy, None, "the rule tag keep"),
             ],
         };
         Some(Ok(Page::Explain(Box::new(Explanation {
-            target: fake::target(&target.kind, 1, "web"),
-            deletion: None,
-            step: None,
-            tombstone: None,
             lines: vec![format!("this is a {}", target.kind)],
-            blockers: Vec::new(),
-            refused: Vec::new(),
-            next_action: String::new(),
             relations,
+            ..explanation(fake::target(&target.kind, 1, "web"))
         }))))
     }));
-    let mut console = TestConsole::new(world, (120, 40));
-    console.press(":network enter e");
-    for words in [
+    let mut console = TestConsole::new(world, (120, 40)).after(":network enter e");
+    console.assert_shows([
         "used by port server-42 (port on network web)",
         "in deletion 00000001, which is running",
         "protected: the rule tag keep",
-    ] {
-        assert!(console.text().contains(words), "{}", console.text());
-    }
+    ]);
     console.press("enter");
-    assert!(
-        console.text().contains("leads to no resource"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["leads to no resource"]);
     console.press("down y enter");
     assert_eq!(console.copied, [id(42)]);
-    assert!(
-        console.text().contains("why port server-42"),
-        "{}",
-        console.text()
-    );
-    assert!(
-        console.text().contains("this is a port"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["why port server-42", "this is a port"]);
     console.press("[ down enter");
-    assert!(
-        console.text().contains("── deletion 00000001"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["── deletion 00000001"]);
     console.press("[ [");
-    assert!(console.text().contains("── network"), "{}", console.text());
+    console.assert_shows(["── network"]);
     assert!(console.changes().is_empty());
 }
 
@@ -561,51 +441,37 @@ fn a_key_that_does_nothing_here_says_so() {
     ] {
         console.press(key);
         let expected = format!("{key} does nothing here, {expected}; ? shows the keys");
-        assert!(console.text().contains(&expected), "{}", console.text());
+        console.assert_shows([&expected]);
     }
     console.press("Z");
-    assert!(
-        console
-            .text()
-            .contains("Z does nothing here; ? shows the keys"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["Z does nothing here; ? shows the keys"]);
     console.handle(Event::Key(KeyEvent::new(
         KeyCode::Char('e'),
         Modifiers::ALT,
     )));
-    let text = console.text();
-    assert!(text.contains("alt-e does nothing here; ?"), "{text}");
+    console.assert_shows(["alt-e does nothing here; ?"]);
     // `:events` does not keep this message.
     console.press(":events enter");
-    assert!(
-        !console.text().contains("does nothing"),
-        "{}",
-        console.text()
-    );
+    console.assert_hides(["does nothing"]);
 }
 
 #[test]
 fn columns_of_ages_are_sorted_by_their_time_and_filtered_by_what_the_screen_shows() {
-    let mut console = TestConsole::new(World::busy(), (120, 40));
-    console.press(":engine enter");
+    let mut console = TestConsole::new(World::busy(), (120, 40)).after(":engine enter");
     let all = ["planning", "retry", "dispatch", "sweep", "prune"];
-    assert!(console.text().contains("12s ago"), "{}", console.text());
+    console.assert_shows(["12s ago"]);
     console.press("s s s");
-    assert!(console.text().contains("LAST RUN▲"), "{}", console.text());
+    console.assert_shows(["LAST RUN▲"]);
     // Prune has not run; planning ran five minutes ago, the others seconds ago.
     let longest_ago_first = ["prune", "planning", "sweep", "retry", "dispatch"];
     assert_eq!(order(&console, &all), longest_ago_first);
     console.press("s");
-    assert!(console.text().contains("NEXT RUN▲"), "{}", console.text());
+    console.assert_shows(["NEXT RUN▲"]);
     assert_eq!(order(&console, &["retry", "sweep"]), ["sweep", "retry"]);
     console.type_line("/last_run:12s");
-    let text = console.text();
-    assert!(text.contains("engine 1 of 5"), "{text}");
-    assert!(text.contains("sweep"), "{text}");
+    console.assert_shows(["engine 1 of 5", "sweep"]);
     console.press(":deployments enter s s s s");
-    assert!(console.text().contains("IT WATCHES▲"), "{}", console.text());
+    console.assert_shows(["IT WATCHES▲"]);
     let last_seen_last = ["dns-1", "billing-1"];
     assert_eq!(order(&console, &["billing-1", "dns-1"]), last_seen_last);
 }
@@ -620,13 +486,8 @@ fn a_column_of_dates_is_sorted_by_year() {
             ..drifted(n, name)
         });
     }
-    let mut console = TestConsole::new(world, (120, 40));
-    console.press(":drift enter s s s s s");
-    assert!(
-        console.text().contains("SINCE (UTC)▲"),
-        "{}",
-        console.text()
-    );
+    let console = TestConsole::new(world, (120, 40)).after(":drift enter s s s s s");
+    console.assert_shows(["SINCE (UTC)▲"]);
     let all = ["network new", "network old"];
     assert_eq!(order(&console, &all), ["network old", "network new"]);
 }

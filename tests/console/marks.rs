@@ -13,9 +13,7 @@ fn networks(names: &[&str]) -> TestConsole {
     let rows = (1..).zip(names);
     world.listings[0].rows = rows.map(|(n, name)| resource("network", n, name)).collect();
     world.listings.truncate(1);
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press(":network enter");
-    console
+    TestConsole::new(world, (80, 24)).after(":network enter")
 }
 
 /// Returns the first word of each row that is marked on the screen.
@@ -47,11 +45,7 @@ fn a_range_goes_from_the_last_mark_to_the_cursor_in_either_direction() {
     let all = ["a", "b", "c", "d", "e", "f"];
     let mut console = networks(&all);
     console.press("v");
-    assert!(
-        console.text().contains("mark a row first"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["mark a row first"]);
     assert_eq!(marked(&console), [""; 0]);
     console.press("down space down down v");
     assert_eq!(marked(&console), ["b", "c", "d", "e"]);
@@ -78,11 +72,7 @@ fn marking_inverting_and_clearing_apply_to_the_shown_rows() {
     let mut console = networks(&["web-1", "db-1", "web-2", "db-2"]);
     console.press("/web enter *");
     assert_eq!(marked(&console), ["web-1", "web-2"]);
-    assert!(
-        console.text().contains("2 rows marked"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["2 rows marked"]);
     console.press("esc i");
     assert_eq!(marked(&console), ["db-1", "db-2"]);
     // Only shown rows are inverted; hidden rows keep their marks.
@@ -92,25 +82,17 @@ fn marking_inverting_and_clearing_apply_to_the_shown_rows() {
     assert_eq!(marked(&console), ["web-1", "db-2"]);
     console.press("u");
     assert_eq!(marked(&console), [""; 0]);
-    assert!(!console.text().contains(" marked ─"), "{}", console.text());
+    console.assert_hides([" marked ─"]);
 }
 
 #[test]
 fn a_plan_key_first_warns_about_marked_rows_that_a_filter_hides() {
     let mut console = networks(&["web-1", "db-1", "web-2"]);
     console.press("space space /web enter");
-    let text = console.text();
-    assert!(
-        text.contains("network 2 of 3 · 2 marked, 1 hidden"),
-        "{text}"
-    );
+    console.assert_shows(["network 2 of 3 · 2 marked, 1 hidden"]);
     console.press("D");
     assert_eq!(console.sent.len(), 0, "the person is warned first");
-    let text = console.text();
-    assert!(
-        text.contains("1 of 2 marked rows hidden: D again takes all"),
-        "{text}"
-    );
+    console.assert_shows(["1 of 2 marked rows hidden: D again takes all"]);
     // After another key in between, D warns again.
     console.press("space D");
     assert_eq!(console.sent.len(), 0);
@@ -123,11 +105,9 @@ fn a_plan_key_first_warns_about_marked_rows_that_a_filter_hides() {
 
 #[test]
 fn marked_steps_are_retried_only_after_their_number_was_typed() {
-    let mut console = TestConsole::new(stuck(4), (80, 24));
-    console.press(":stuck enter space space space r");
-    let text = console.text();
-    assert!(text.contains("Retry 3 steps"), "{text}");
-    assert!(text.contains("Type how many: 3"), "{text}");
+    let mut console =
+        TestConsole::new(stuck(4), (80, 24)).after(":stuck enter space space space r");
+    console.assert_shows(["Retry 3 steps", "Type how many: 3"]);
     console.press("4 enter");
     assert_eq!(console.changes().len(), 0);
     console.press("ctrl-u 3 enter");
@@ -138,21 +118,15 @@ fn marked_steps_are_retried_only_after_their_number_was_typed() {
         })
         .collect();
     assert_eq!(ids, [200, 201, 202]);
-    let text = console.text();
-    assert!(text.contains("retry 3 steps: 3 done"), "{text}");
-    assert!(
-        !text.contains("marked"),
-        "the confirmed rows are unmarked\n{text}"
-    );
+    console.assert_shows(["retry 3 steps: 3 done"]);
+    // The confirmed rows are unmarked.
+    console.assert_hides(["marked"]);
 }
 
 #[test]
 fn p03_marked_steps_are_abandoned_only_after_the_word_and_their_number_were_typed() {
-    let mut console = TestConsole::new(stuck(3), (80, 24));
-    console.press(":stuck enter * F");
-    let text = console.text();
-    assert!(text.contains("Abandon 3 steps"), "{text}");
-    assert!(text.contains("This cannot be undone"), "{text}");
+    let mut console = TestConsole::new(stuck(3), (80, 24)).after(":stuck enter * F");
+    console.assert_shows(["Abandon 3 steps", "This cannot be undone"]);
     console.press("3 enter ctrl-u abandon");
     assert_eq!(console.changes().len(), 0);
     console.press("space 3 enter");
@@ -182,14 +156,8 @@ fn marked_deletions_are_paused_resumed_and_cancelled_together() {
         deletion(4, DeletionState::Stuck, 1, 9),
     ];
     world.snapshot.deletions.clear();
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press("* p");
-    let text = console.text();
-    assert!(text.contains("Pause 2 deletions"), "{text}");
-    assert!(
-        text.contains("2 left out: it has nothing to pause"),
-        "{text}"
-    );
+    let mut console = TestConsole::new(world, (80, 24)).after("* p");
+    console.assert_shows(["Pause 2 deletions", "2 left out: it has nothing to pause"]);
     console.press("2 enter");
     assert!(matches!(
         console.changes()[..],
@@ -209,12 +177,7 @@ fn marked_deletions_are_paused_resumed_and_cancelled_together() {
     console.sent.clear();
     // A stuck deletion can be cancelled; one that has ended cannot.
     console.press("* c");
-    let text = console.text();
-    assert!(text.contains("Cancel 3 deletions"), "{text}");
-    assert!(
-        text.contains("1 left out: the deletion has ended"),
-        "{text}"
-    );
+    console.assert_shows(["Cancel 3 deletions", "1 left out: the deletion has ended"]);
     console.press("3 enter");
     assert_eq!(console.changes().len(), 3);
 }
@@ -224,55 +187,41 @@ fn a_command_that_applies_to_no_marked_row_says_so_and_sends_nothing() {
     let mut world = World::busy();
     world.deletions = vec![deletion(3, DeletionState::Gone, 9, 9)];
     world.snapshot.deletions.clear();
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press("space c");
+    let console = TestConsole::new(world, (80, 24)).after("space c");
     assert_eq!(console.sent.len(), 0);
-    let text = console.text();
-    assert!(
-        text.contains("there is nothing to cancel: the deletion has ended"),
-        "{text}"
-    );
+    console.assert_shows(["there is nothing to cancel: the deletion has ended"]);
 }
 
 /// The engine applies the filter, so the console no longer has the other rows, but keeps their marks.
 #[test]
 fn marks_in_stuck_survive_a_filter_that_the_engine_applies() {
-    let mut console = TestConsole::new(stuck(4), (80, 24));
-    console.press(":stuck enter space /server-3 enter");
-    let text = console.text();
-    assert!(text.contains("1 marked, 1 hidden"), "{text}");
+    let mut console =
+        TestConsole::new(stuck(4), (80, 24)).after(":stuck enter space /server-3 enter");
+    console.assert_shows(["1 marked, 1 hidden"]);
     console.press("space r");
     assert_eq!(console.sent.len(), 0);
     console.press("r 2 enter");
     assert_eq!(console.changes().len(), 2, "{:?}", console.changes());
     // A step that is in no list any more has no mark either.
     console.press("esc space");
-    assert!(console.text().contains("1 marked"), "{}", console.text());
+    console.assert_shows(["1 marked"]);
     console.world.steps.retain(|step| step.id != 200);
     console.press("ctrl-r");
     console.advance(2);
-    assert!(!console.text().contains("marked"), "{}", console.text());
+    console.assert_hides(["marked"]);
 }
 
 /// There are more rows than one page has.
 #[test]
 fn marking_all_rows_includes_rows_that_were_not_read_yet() {
-    let mut console = TestConsole::new(stuck(1_234), (80, 24));
-    console.press(":stuck enter *");
-    let text = console.text();
-    assert!(text.contains("1,234 rows marked"), "{text}");
-    assert!(text.contains("stuck 1,234 · 1,234 marked"), "{text}");
-    let pages = console
-        .queries
-        .iter()
-        .filter(|query| matches!(query, Query::Steps(_)));
-    assert!(pages.count() >= 3);
+    let console = TestConsole::new(stuck(1_234), (80, 24)).after(":stuck enter *");
+    console.assert_shows(["1,234 rows marked", "stuck 1,234 · 1,234 marked"]);
+    assert!(console.count(|query| matches!(query, Query::Steps(_))) >= 3);
 }
 
 #[test]
 fn commands_for_marked_rows_are_sent_eight_at_a_time_and_refusals_are_summed_up() {
-    let mut console = TestConsole::new(stuck(20), (80, 24));
-    console.press(":stuck enter * r");
+    let mut console = TestConsole::new(stuck(20), (80, 24)).after(":stuck enter * r");
     console.answers_commands = false;
     console.press("2 0 enter");
     assert_eq!(console.sent.len(), 8, "eight commands at a time");
@@ -285,21 +234,11 @@ fn commands_for_marked_rows_are_sent_eight_at_a_time_and_refusals_are_summed_up(
             }),
             _ => console.world.receipt(&command),
         };
-        let now = console.now;
-        console.handle(Event::Receipt {
-            ticket,
-            receipt,
-            now,
-        });
+        console.receive(ticket, receipt);
         assert!(console.unanswered_commands.len() <= 8);
     }
     assert_eq!(nth, 20);
-    let text = console.text();
-    assert!(
-        text.contains("retry 20 steps: 15 done, 5 refused"),
-        "{text}"
-    );
-    assert!(text.contains("the disk is full"), "{text}");
+    console.assert_shows(["retry 20 steps: 15 done, 5 refused", "the disk is full"]);
 }
 
 #[test]
@@ -309,8 +248,7 @@ fn the_text_to_type_is_shown_on_the_smallest_screen() {
             ascii: true,
             ..options()
         };
-        let mut console = TestConsole::with(stuck(3), (40, 10), options);
-        console.press(":stuck enter");
+        let mut console = TestConsole::with(stuck(3), (40, 10), options).after(":stuck enter");
         console.press(keys);
         let flat = console.text().replace(['|', '\n'], " ");
         let flat = flat.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -319,6 +257,6 @@ fn the_text_to_type_is_shown_on_the_smallest_screen() {
             "{}",
             console.text()
         );
-        assert!(console.text().contains("| >"), "{}", console.text());
+        console.assert_shows(["| >"]);
     }
 }

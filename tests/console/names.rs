@@ -2,10 +2,18 @@
 
 use gone::control::{ControlError, KindInfo, Page, Query, SiteListing, query};
 use gone::domain::kinds::FieldMeanings;
-use gone::domain::model::KindName;
+use gone::domain::model::{KindName, Resource};
 use serde_json::json;
 
-use super::fake::{TestConsole, World, fields, id, now, resource, site};
+use super::fake::{TestConsole, World, id, kind, listing, project, resource};
+
+/// A page of these rows, in which the project has a name.
+fn named(rows: Vec<Resource>) -> Page {
+    Page::Resources(vec![SiteListing {
+        names: [("demo".to_owned(), "the shop".to_owned())].into(),
+        ..listing("RegionOne", rows)
+    }])
+}
 
 /// Two ports on a network that has a name, and one port on a network without one.
 fn ports(may_list_networks: bool) -> World {
@@ -16,17 +24,7 @@ fn ports(may_list_networks: bool) -> World {
         ("network", "network_id"),
         ("project", "project_id"),
     ];
-    world.kinds.push(KindInfo {
-        name: KindName::new("port"),
-        aliases: Vec::new(),
-        columns: columns
-            .iter()
-            .map(|(heading, path)| ((*heading).to_owned(), (*path).to_owned()))
-            .collect(),
-        fields: fields(),
-        has_dependents: true,
-        is_counted: true,
-    });
+    world.kinds.push(kind("port", &columns));
     world.override_answer = Some(Box::new(move |query| match query {
         Query::Resources(query::Resources { kind, .. }) => {
             let rows = match kind.as_str() {
@@ -47,14 +45,7 @@ fn ports(may_list_networks: bool) -> World {
                     }));
                 }
             };
-            Some(Ok(Page::Resources(vec![SiteListing {
-                site: site("RegionOne"),
-                rows,
-                error: None,
-                class: None,
-                names: [("demo".to_owned(), "the shop".to_owned())].into(),
-                at: now(),
-            }])))
+            Some(Ok(named(rows)))
         }
         _ => None,
     }));
@@ -64,31 +55,22 @@ fn ports(may_list_networks: bool) -> World {
 #[test]
 fn networks_and_projects_are_named_and_w_shows_their_ids() {
     for size in [(80, 24), (140, 40)] {
-        let mut console = TestConsole::new(ports(true), size);
-        console.press(":port enter");
-        let text = console.text();
-        let row = |text: &str, name: &str| {
-            let row = text.lines().find(|line| line.contains(name));
-            row.unwrap_or_else(|| panic!("{text}")).to_owned()
-        };
-        assert!(row(&text, "port-11").contains(" web "), "{text}");
-        assert!(row(&text, "port-11").contains("the shop"), "{text}");
-        assert!(row(&text, "port-11").contains("10.0.0.5"), "{text}");
+        let mut console = TestConsole::new(ports(true), size).after(":port enter");
+        let row = console.line("port-11");
+        for words in [" web ", "the shop", "10.0.0.5"] {
+            assert!(row.contains(words), "{row}");
+        }
         // The network of port-13 is not listed, so its id is shown.
-        assert!(row(&text, "port-13").contains("0009"), "{text}");
+        assert!(console.line("port-13").contains("0009"));
         // The detail also has the project's id.
-        assert!(text.contains("project the shop (demo)"), "{text}");
+        console.assert_shows(["project the shop (demo)"]);
         console.press("w");
-        let text = console.text();
-        assert!(!row(&text, "port-11").contains(" web "), "{text}");
-        assert!(row(&text, "port-11").contains("0001"), "{text}");
+        let row = console.line("port-11");
+        assert!(!row.contains(" web ") && row.contains("0001"), "{row}");
         console.press("w /web enter");
-        let text = console.text();
-        assert!(text.contains("port-12"), "{text}");
-        assert!(
-            !text.contains("port-13"),
-            "the filter matches the network's name: {text}"
-        );
+        console.assert_shows(["port-12"]);
+        // The filter matches the network's name.
+        console.assert_hides(["port-13"]);
     }
 }
 
@@ -96,13 +78,9 @@ fn networks_and_projects_are_named_and_w_shows_their_ids() {
 fn a_plan_names_the_projects_of_its_steps_from_one_bare_list() {
     for size in [(80, 24), (140, 40)] {
         let mut world = World::busy();
-        let mut demo = resource("project", 1, "the shop");
-        demo.key.id = "demo".to_owned();
-        world.projects = vec![demo];
-        let mut console = TestConsole::new(world, size);
-        console.press(":network enter D");
-        let text = console.text();
-        assert!(text.contains("project the shop"), "{text}");
+        world.projects = vec![project("demo", "the shop")];
+        let console = TestConsole::new(world, size).after(":network enter D");
+        console.assert_shows(["project the shop"]);
         let is_of_projects =
             |query: &&Query| matches!(query, Query::Resources(of) if of.kind == "project");
         let queries: Vec<_> = console.queries.iter().filter(is_of_projects).collect();
@@ -118,11 +96,6 @@ fn orders() -> World {
     let mut world = World::empty();
     let columns = [("name", "name"), ("for", "buyer.ref"), ("team", "team")];
     world.kinds.push(KindInfo {
-        name: KindName::new("order"),
-        aliases: Vec::new(),
-        columns: columns
-            .map(|(heading, path)| (heading.to_owned(), path.to_owned()))
-            .to_vec(),
         fields: FieldMeanings {
             project: Some("team".to_owned()),
             state: Some("phase".to_owned()),
@@ -130,7 +103,7 @@ fn orders() -> World {
             refers_to: [("buyer.ref".to_owned(), KindName::new("customer"))].into(),
         },
         has_dependents: false,
-        is_counted: true,
+        ..kind("order", &columns)
     });
     world.override_answer = Some(Box::new(|query| match query {
         Query::Resources(query::Resources { kind, .. }) => {
@@ -142,14 +115,7 @@ fn orders() -> World {
                 }
                 _ => resource("customer", 1, "Smith & Sons"),
             };
-            Some(Ok(Page::Resources(vec![SiteListing {
-                site: site("RegionOne"),
-                rows: vec![row],
-                error: None,
-                class: None,
-                names: [("demo".to_owned(), "the shop".to_owned())].into(),
-                at: now(),
-            }])))
+            Some(Ok(named(vec![row])))
         }
         _ => None,
     }));
@@ -159,55 +125,37 @@ fn orders() -> World {
 #[test]
 fn names_are_found_by_the_field_meanings_of_the_kind() {
     for size in [(80, 24), (200, 60)] {
-        let mut console = TestConsole::new(orders(), size);
-        console.press(":order enter");
-        let text = console.text();
-        assert!(text.contains("Smith & Sons"), "{text}");
-        assert!(text.contains("the shop"), "{text}");
+        let mut console = TestConsole::new(orders(), size).after(":order enter");
+        console.assert_shows(["Smith & Sons", "the shop"]);
         console.press("/state=shipped enter");
-        assert!(console.text().contains("order-11"), "{}", console.text());
+        console.assert_shows(["order-11"]);
         console.press("/state=new enter");
-        assert!(!console.text().contains("order-11"), "{}", console.text());
+        console.assert_hides(["order-11"]);
     }
 }
 
 #[test]
 fn ports_are_listed_without_an_error_for_a_user_who_may_not_list_networks() {
-    let mut console = TestConsole::new(ports(false), (80, 24));
-    console.press(":port enter");
-    let text = console.text();
-    assert!(text.contains("port-11"), "{text}");
-    assert!(!text.contains("not yours"), "{text}");
-    assert!(
-        !console.state.wants_tick() || text.contains("just now"),
-        "{text}"
-    );
+    let console = TestConsole::new(ports(false), (80, 24)).after(":port enter");
+    console.assert_shows(["port-11"]);
+    console.assert_hides(["not yours"]);
+    if console.state.wants_tick() {
+        console.assert_shows(["just now"]);
+    }
 }
 
 #[test]
 fn network_names_are_queried_once() {
-    let mut console = TestConsole::new(ports(true), (80, 24));
-    console.press(":port enter");
+    let mut console = TestConsole::new(ports(true), (80, 24)).after(":port enter");
     console.advance(60);
-    let networks = console.queries.iter().filter(
-        |query| matches!(query, Query::Resources(query::Resources { kind, .. }) if kind == "network"),
-    );
-    assert_eq!(networks.count(), 1);
+    let is_of_networks = |it: &Query| matches!(it, Query::Resources(it) if it.kind == "network");
+    assert_eq!(console.count(is_of_networks), 1);
 }
 
 #[test]
 fn a_narrow_screen_shows_regions_before_clouds() {
-    let mut console = TestConsole::new(World::busy(), (40, 10));
-    console.press(":sites enter");
-    let text = console.text();
-    for region in ["RegionOne", "RegionTwo"] {
-        assert!(text.contains(region), "{text}");
-    }
-    let mut console = TestConsole::new(World::busy(), (120, 24));
-    console.press(":sites enter");
-    assert!(
-        console.text().contains("prod/RegionOne  "),
-        "{}",
-        console.text()
-    );
+    let console = TestConsole::new(World::busy(), (40, 10)).after(":sites enter");
+    console.assert_shows(["RegionOne", "RegionTwo"]);
+    let console = TestConsole::new(World::busy(), (120, 24)).after(":sites enter");
+    console.assert_shows(["prod/RegionOne  "]);
 }

@@ -1,26 +1,23 @@
 //! Snapshots of each pane: at two sizes, its styles with and without colours. Each pane is also drawn on a screen that
 //! is too small.
 
-use gone::control::ControlError;
 use gone::domain::model::DeletionState;
 use gone::frontends::console::{ConsoleOptions, render};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
-use super::fake::{TestConsole, World, deletion, options, refusal};
+use super::fake::{TestConsole, World, deletion, options, refusal, unreachable};
 
 /// Returns the screen after these keys, at 80x24 and at 120x40, then its styles at 80x24 in colour and without.
-pub fn pictures(world: impl Fn() -> World, keys: &str) -> String {
-    pictures_with(world, keys, &options())
-}
-
-fn pictures_with(world: impl Fn() -> World, keys: &str, options: &ConsoleOptions) -> String {
+fn pictures(world: impl Fn() -> World, keys: &str, options: &ConsoleOptions) -> String {
     let mut all = String::new();
     for size in [(80, 24), (120, 40)] {
-        let mut console = TestConsole::with(world(), size, options.clone());
-        console.press(keys);
-        all.push_str(&console.text());
+        all.push_str(
+            &TestConsole::with(world(), size, options.clone())
+                .after(keys)
+                .text(),
+        );
         all.push('\n');
     }
     for no_color in [false, true] {
@@ -28,19 +25,13 @@ fn pictures_with(world: impl Fn() -> World, keys: &str, options: &ConsoleOptions
             no_color,
             ..options.clone()
         };
-        let mut console = TestConsole::with(world(), (80, 24), options);
-        console.press(keys);
+        let console = TestConsole::with(world(), (80, 24), options).after(keys);
         all.push_str(if no_color { "mono\n" } else { "colours\n" });
         all.push_str(&styles(&console));
     }
-    let mut console = TestConsole::with(world(), (80, 24), options.clone());
-    console.press(keys);
+    let mut console = TestConsole::with(world(), (80, 24), options.clone()).after(keys);
     console.handle(gone::frontends::console::Event::Resize(39, 9));
-    assert!(
-        console.text().contains("gone needs 40x10"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["gone needs 40x10"]);
     all
 }
 
@@ -84,69 +75,72 @@ pub fn assert_screens(name: &str, text: &str) {
     });
 }
 
+/// The name of each pane, and the keys that lead to it.
+#[rustfmt::skip]
+const PANES: &[(&str, &str)] = &[
+    ("deletions", ""),
+    ("browse", ":network enter down space"),
+    ("details", ":network enter enter"),
+    ("yaml", ":network enter enter Y"),
+    ("plan", ":net enter D"),
+    ("plan_confirm", ":net enter D enter we"),
+    ("chart", "enter t"),
+    ("tree", "enter"),
+    ("timeline", ":stuck enter down enter"),
+    ("explain", ":network enter e down down"),
+    ("blockers", ":stuck enter down b y"),
+    ("stuck", ":stuck enter"),
+    ("columns", ":stuck enter :columns enter down space"),
+    ("ladder", ":stuck enter F down down"),
+    ("gc", ":gc enter"),
+    ("orphans", ":orphans enter"),
+    ("sites", ":sites enter"),
+    ("causes", ":stuck enter g space down space r"),
+    ("gates", ":gates enter"),
+    ("deployments", ":deployments enter down"),
+    ("engine", ":engine enter down down"),
+    ("engines", ":engines enter down"),
+    ("report", "W"),
+    ("help", "?"),
+    ("command_line", ":s"),
+    ("unknown_word", ":netwrok enter"),
+];
+
 #[test]
-fn no_deletions() {
-    assert_screens("no_deletions", &pictures(World::empty, ""));
+fn each_pane_is_drawn_as_its_snapshot() {
+    for (name, keys) in PANES {
+        assert_screens(name, &pictures(World::busy, keys, &options()));
+    }
 }
 
 #[test]
-fn deletions() {
-    assert_screens("deletions", &pictures(World::busy, ""));
-}
-
-#[test]
-fn browse() {
-    assert_screens(
-        "browse",
-        &pictures(World::busy, ":network enter down space"),
-    );
-}
-
-#[test]
-fn details() {
-    assert_screens("details", &pictures(World::busy, ":network enter enter"));
-}
-
-#[test]
-fn plan() {
-    assert_screens("plan", &pictures(World::busy, ":net enter D"));
-}
-
-#[test]
-fn plan_confirm() {
-    assert_screens(
-        "plan_confirm",
-        &pictures(World::busy, ":net enter D enter we"),
-    );
+fn panes_without_rows_are_drawn_as_their_snapshots() {
+    for (name, keys) in [
+        ("no_deletions", ""),
+        ("no_deployments", ":deployments enter"),
+    ] {
+        assert_screens(name, &pictures(World::empty, keys, &options()));
+    }
 }
 
 #[test]
 fn plan_refused() {
     let world = || {
         let mut world = World::busy();
-        if let Ok(plan) = &mut world.plan {
-            plan.refused = vec![refusal()];
-        }
+        world.plan.as_mut().unwrap().refused = vec![refusal()];
         world
     };
-    assert_screens("plan_refused", &pictures(world, ":net enter D"));
+    assert_screens("plan_refused", &pictures(world, ":net enter D", &options()));
 }
 
 #[test]
 fn plan_failed() {
-    let world = || {
-        let mut world = World::busy();
-        world.plan = Err(ControlError::Unreachable {
-            message: "prod/RegionTwo could not be listed: connection refused".to_owned(),
-        });
-        world
+    let failure = "prod/RegionTwo could not be listed: connection refused";
+    let world = || World {
+        plan: Err(unreachable(failure)),
+        ..World::busy()
     };
-    assert_screens("plan_failed", &pictures(world, ":net enter D"));
-}
-
-#[test]
-fn chart() {
-    assert_screens("chart", &pictures(World::busy, "enter t"));
+    assert_screens("plan_failed", &pictures(world, ":net enter D", &options()));
 }
 
 #[test]
@@ -155,13 +149,7 @@ fn tour() {
         tour: true,
         ..options()
     };
-    let pictures = pictures_with(World::busy, ":tour enter down", &options);
-    assert_screens("tour", &pictures);
-}
-
-#[test]
-fn tree() {
-    assert_screens("tree", &pictures(World::busy, "enter"));
+    assert_screens("tour", &pictures(World::busy, ":tour enter down", &options));
 }
 
 #[test]
@@ -172,100 +160,21 @@ fn tree_of_ten_thousand_equal_ports() {
         world.deletions[0] = deletion(1, DeletionState::Running, 3_333, 10_002);
         world
     };
-    assert_screens("tree_folded", &pictures(world, "enter down down"));
-}
-
-#[test]
-fn timeline() {
     assert_screens(
-        "timeline",
-        &pictures(World::busy, ":stuck enter down enter"),
+        "tree_folded",
+        &pictures(world, "enter down down", &options()),
     );
-}
-
-#[test]
-fn explain() {
-    assert_screens(
-        "explain",
-        &pictures(World::busy, ":network enter e down down"),
-    );
-}
-
-#[test]
-fn blockers() {
-    assert_screens("blockers", &pictures(World::busy, ":stuck enter down b y"));
-}
-
-#[test]
-fn stuck() {
-    assert_screens("stuck", &pictures(World::busy, ":stuck enter"));
-}
-
-#[test]
-fn ladder() {
-    assert_screens("ladder", &pictures(World::busy, ":stuck enter F down down"));
-}
-
-#[test]
-fn gc() {
-    assert_screens("gc", &pictures(World::busy, ":gc enter"));
-}
-
-#[test]
-fn orphans() {
-    assert_screens("orphans", &pictures(World::busy, ":orphans enter"));
 }
 
 #[test]
 fn events() {
     let mut all = String::new();
     for size in [(80, 24), (120, 40)] {
-        let mut console = TestConsole::new(World::busy(), size);
-        console.press(":events enter");
+        let mut console = TestConsole::new(World::busy(), size).after(":events enter");
         console.deliver_events();
         all.push_str(&console.text());
     }
     assert_screens("events", &all);
-}
-
-#[test]
-fn sites() {
-    assert_screens("sites", &pictures(World::busy, ":sites enter"));
-}
-
-#[test]
-fn causes() {
-    assert_screens(
-        "causes",
-        &pictures(World::busy, ":stuck enter g space down space r"),
-    );
-}
-
-#[test]
-fn gates() {
-    assert_screens("gates", &pictures(World::busy, ":gates enter"));
-}
-
-#[test]
-fn deployments() {
-    assert_screens(
-        "deployments",
-        &pictures(World::busy, ":deployments enter down"),
-    );
-}
-
-#[test]
-fn engine() {
-    assert_screens("engine", &pictures(World::busy, ":engine enter down down"));
-    assert_screens("engines", &pictures(World::busy, ":engines enter down"));
-}
-
-#[test]
-fn no_deployments() {
-    assert_screens(
-        "no_deployments",
-        &pictures(World::empty, ":deployments enter"),
-    );
 }
 
 /// The pending clearances of a step, in each pane that shows the step.
@@ -280,27 +189,14 @@ fn pending_clearances() {
         "enter down down down",
         "enter left",
     ] {
-        let mut console = TestConsole::new(super::fake::pending_clearances(), (80, 24));
-        console.press(keys);
-        all.push_str(&console.text());
+        all.push_str(
+            &TestConsole::new(super::fake::pending_clearances(), (80, 24))
+                .after(keys)
+                .text(),
+        );
         all.push('\n');
     }
     assert_screens("held_elsewhere", &all);
-}
-
-#[test]
-fn help() {
-    assert_screens("help", &pictures(World::busy, "?"));
-}
-
-#[test]
-fn command_line() {
-    assert_screens("command_line", &pictures(World::busy, ":s"));
-}
-
-#[test]
-fn unknown_word() {
-    assert_screens("unknown_word", &pictures(World::busy, ":netwrok enter"));
 }
 
 #[test]
@@ -313,9 +209,7 @@ fn smallest_and_too_small() {
         ((39, 10), ""),
         ((20, 3), ""),
     ] {
-        let mut console = TestConsole::new(World::busy(), size);
-        console.press(keys);
-        all.push_str(&console.text());
+        all.push_str(&TestConsole::new(World::busy(), size).after(keys).text());
         all.push_str("----\n");
     }
     assert_screens("smallest_and_too_small", &all);
@@ -331,15 +225,15 @@ fn ascii_only() {
         ":net enter D enter",
         ":stuck enter",
     ] {
-        let mut console = TestConsole::with(
+        let console = TestConsole::with(
             World::busy(),
             (80, 24),
             gone::frontends::console::ConsoleOptions {
                 ascii: true,
                 ..super::fake::options()
             },
-        );
-        console.press(keys);
+        )
+        .after(keys);
         let text = console.text();
         assert!(text.is_ascii(), "{text}");
         all.push_str(&text);

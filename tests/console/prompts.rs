@@ -15,8 +15,7 @@ fn typed(console: &TestConsole, sign: char) -> String {
 
 #[test]
 fn tab_goes_from_one_completion_to_the_next() {
-    let mut console = TestConsole::new(World::busy(), (120, 40));
-    console.press(": s tab");
+    let mut console = TestConsole::new(World::busy(), (120, 40)).after(": s tab");
     assert!(
         typed(&console, ':').starts_with(":stuck"),
         "{}",
@@ -35,7 +34,7 @@ fn tab_goes_from_one_completion_to_the_next() {
         console.text()
     );
     console.press("tab enter");
-    assert!(console.text().contains("── sites"), "{}", console.text());
+    console.assert_shows(["── sites"]);
     // After another key, tab starts with the first completion again.
     console.press(": s t tab tab");
     assert!(
@@ -47,8 +46,7 @@ fn tab_goes_from_one_completion_to_the_next() {
 
 #[test]
 fn clouds_regions_and_filter_keys_are_completed_after_their_word() {
-    let mut console = TestConsole::new(World::busy(), (120, 40));
-    console.press(": c l o u d space p tab");
+    let mut console = TestConsole::new(World::busy(), (120, 40)).after(": c l o u d space p tab");
     assert!(
         typed(&console, ':').starts_with(":cloud prod"),
         "{}",
@@ -96,27 +94,14 @@ fn projects_are_listed_only_when_a_project_name_is_typed_and_once_per_cloud() {
         console.press("s tab");
         assert!(typed(&console, ':').contains("shop"), "{}", console.text());
         console.press("enter");
-        assert!(
-            console.text().contains("project shop"),
-            "{}",
-            console.text()
-        );
+        console.assert_shows(["project shop"]);
         assert_eq!(lists(&console), 1, "each cloud is queried once");
     }
 }
 
 #[test]
 fn columns_are_completed_in_a_filter() {
-    let mut console = TestConsole::new(World::busy(), (120, 40));
-    console.press(":network enter / w e b space s t a tab tab A C T I V E enter");
-    assert!(
-        console.text().contains("filter: web status:ACTIVE"),
-        "{}",
-        console.text()
-    );
-    assert!(
-        console.text().contains("network 1 of 5"),
-        "{}",
-        console.text()
-    );
+    let console = TestConsole::new(World::busy(), (120, 40))
+        .after(":network enter / w e b space s t a tab tab A C T I V E enter");
+    console.assert_shows(["filter: web status:ACTIVE", "network 1 of 5"]);
 }

@@ -33,13 +33,10 @@ struct Fake {
 #[async_trait]
 impl Control for Fake {
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
-        let mut file = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(&self.command_log)
-            .unwrap();
+        let mut file = std::fs::File::options();
+        let file = file.create(true).append(true).open(&self.command_log);
         let command = serde_json::to_value(&envelope.command).unwrap();
-        writeln!(file, "{}", command["do"]).unwrap();
+        writeln!(file.unwrap(), "{}", command["do"]).unwrap();
         // Long enough for keys to be typed before the receipt.
         tokio::time::sleep(Duration::from_millis(200)).await;
         self.world.receipt(&envelope.command)
@@ -101,6 +98,7 @@ struct ConsoleProcess {
 }
 
 impl ConsoleProcess {
+    /// Starts a console, and waits for its first screen.
     fn start(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let command_log = folder.path().join("commands");
@@ -112,15 +110,23 @@ impl ConsoleProcess {
         for (name, value) in environment {
             command.env(name, value);
         }
-        Self {
+        let console = Self {
             terminal: Terminal::start(command, 80, 24),
             _folder: folder,
             command_log,
-        }
+        };
+        console.wait_for_text("network web-1");
+        console
     }
 
     fn press(&mut self, keys: &str) {
         self.terminal.press(keys);
+    }
+
+    /// Presses keys, and waits until the screen has this text.
+    fn press_until(&mut self, keys: &str, text: &str) {
+        self.press(keys);
+        self.wait_for_text(text);
     }
 
     fn contents(&self) -> String {
@@ -176,6 +182,11 @@ impl ConsoleProcess {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
+    fn quit(&mut self) {
+        self.press("q");
+        self.assert_ended("Quit");
+    }
+
     /// Checks that the console has ended, and that the terminal is as before: its screen, cursor, paste mode, title and
     /// line discipline.
     fn assert_ended(&mut self, exit: &str) {
@@ -189,23 +200,17 @@ impl ConsoleProcess {
 #[test]
 fn quitting_restores_the_terminal() {
     let mut console = ConsoleProcess::start(&[]);
-    console.wait_for_text("network web-1");
     assert!(console.screen().alternate_screen());
-    console.press("?");
-    console.wait_for_text("keys on rows that can be marked");
-    console.press("\x1b");
-    console.wait_for_text("network web-1");
-    console.press(":stuck\r");
-    console.wait_for_text("lb-shop");
-    console.press("q");
-    console.assert_ended("Quit");
+    console.press_until("?", "keys on rows that can be marked");
+    console.press_until("\x1b", "network web-1");
+    console.press_until(":stuck\r", "lb-shop");
+    console.quit();
 }
 
 #[test]
 fn sigterm_and_sighup_restore_the_terminal() {
     for (signal, exit) in [(Signal::TERM, "Terminated"), (Signal::HUP, "HangUp")] {
         let mut console = ConsoleProcess::start(&[]);
-        console.wait_for_text("network web-1");
         console.signal(signal);
         console.assert_ended(exit);
     }
@@ -215,17 +220,13 @@ fn sigterm_and_sighup_restore_the_terminal() {
 fn mouse_reports_are_requested_only_if_configured_and_switched_off_at_the_end() {
     let mode = |console: &ConsoleProcess| console.screen().mouse_protocol_mode();
     let mut console = ConsoleProcess::start(&[]);
-    console.wait_for_text("network web-1");
     assert_eq!(mode(&console), vt100::MouseProtocolMode::None);
-    console.press("q");
-    console.assert_ended("Quit");
+    console.quit();
 
     let mut console = ConsoleProcess::start(&[("GONE_TEST_MOUSE", "1")]);
-    console.wait_for_text("network web-1");
     // Moves without a button are not requested, because they would fill a slow line.
     assert_eq!(mode(&console), vt100::MouseProtocolMode::PressRelease);
-    console.press(":net\r");
-    console.wait_for_text("storage");
+    console.press_until(":net\r", "storage");
     let contents = console.contents();
     let line = contents.lines().position(|line| line.contains("storage"));
     let click = format!("\x1b[<0;10;{0}M\x1b[<0;10;{0}m", line.unwrap() + 1);
@@ -237,26 +238,21 @@ fn mouse_reports_are_requested_only_if_configured_and_switched_off_at_the_end() 
     });
     console.press(&click);
     console.wait_for_text("── network storage ──");
-    console.press("q");
-    console.assert_ended("Quit");
+    console.quit();
 }
 
 /// A serial line reports no size.
 #[test]
 fn a_terminal_that_reports_no_size_is_drawn_as_80_by_24() {
     let mut console = ConsoleProcess::start(&[]);
-    console.wait_for_text("network web-1");
     console.terminal.report_size(0, 0);
-    console.press(":net\r");
-    console.wait_for_text("storage");
-    console.press("q");
-    console.assert_ended("Quit");
+    console.press_until(":net\r", "storage");
+    console.quit();
 }
 
 #[test]
 fn an_idle_console_and_a_key_that_moves_nothing_write_no_byte() {
     let mut console = ConsoleProcess::start(&[]);
-    console.wait_for_text("network web-1");
     for (keys, text) in [
         ("", "web-1"),
         (":stuck\r", "lb-shop"),
@@ -277,32 +273,22 @@ fn an_idle_console_and_a_key_that_moves_nothing_write_no_byte() {
 #[test]
 fn keys_typed_ahead_on_a_real_terminal_delete_nothing() {
     let mut console = ConsoleProcess::start(&[]);
-    console.wait_for_text("network web-1");
-    console.press(":network\r");
-    console.wait_for_text("storage");
-    console.press("D\rweb\r\x1b[200~web\nweb\n\x1b[201~");
-    console.wait_for_text("6 steps");
+    console.press_until(":network\r", "storage");
+    console.press_until("D\rweb\r\x1b[200~web\nweb\n\x1b[201~", "6 steps");
     console.wait_until_idle();
-    assert!(
-        !console.contents().contains("confirm ─"),
-        "{}",
-        console.contents()
-    );
-    console.press("\rweb\r");
-    console.wait_for_text("Type the name");
+    let contents = console.contents();
+    assert!(!contents.contains("confirm ─"), "{contents}");
+    console.press_until("\rweb\r", "Type the name");
     console.wait_for_text("│ >");
     assert_eq!(console.commands(), "\"plan\"\n");
-    console.press("web");
-    console.wait_for_text(">web");
-    console.press("\r");
-    console.wait_for_text("accepted as deletion");
+    console.press_until("web", ">web");
+    console.press_until("\r", "accepted as deletion");
     assert_eq!(console.commands(), "\"plan\"\n\"delete_plan\"\n");
 }
 
 #[test]
 fn a_suspended_console_gives_the_terminal_to_the_shell_and_resumes() {
     let mut console = ConsoleProcess::start(&[]);
-    console.wait_for_text("network web-1");
     console.press("\x1a");
     console.wait("shell's screen", |console| {
         !console.screen().alternate_screen()
@@ -317,30 +303,22 @@ fn a_suspended_console_gives_the_terminal_to_the_shell_and_resumes() {
         console.screen().alternate_screen()
     });
     console.wait_for_text("network web-1");
-    console.press("q");
-    console.assert_ended("Quit");
+    console.quit();
 }
 
 #[test]
 fn no_color_writes_no_colour_codes() {
     let mut console = ConsoleProcess::start(&[("NO_COLOR", "1")]);
-    console.wait_for_text("network web-1");
-    console.press(":stuck\r");
-    console.wait_for_text("lb-shop");
-    console.press("q");
-    console.assert_ended("Quit");
+    console.press_until(":stuck\r", "lb-shop");
+    console.quit();
     let raw = console
         .terminal
         .read(|drawn| String::from_utf8_lossy(&drawn.raw).into_owned());
     for sequence in raw.split("\x1b[").skip(1) {
-        let Some((codes, _)) = sequence
-            .split_once('m')
-            .filter(|(codes, _)| codes.chars().all(|c| c.is_ascii_digit() || c == ';'))
-        else {
-            continue;
-        };
-        for code in codes.split(';') {
-            assert!(["0", "1", "2", "7"].contains(&code), "ESC[{codes}m");
+        let is_code = |codes: &&str| codes.chars().all(|c| c.is_ascii_digit() || c == ';');
+        let codes = sequence.split_once('m').map(|(codes, _)| codes);
+        for code in codes.filter(is_code).iter().flat_map(|it| it.split(';')) {
+            assert!(["0", "1", "2", "7"].contains(&code), "ESC[{code}m");
         }
     }
     assert!(raw.contains(";7m"), "the selection is reversed");
@@ -349,17 +327,11 @@ fn no_color_writes_no_colour_codes() {
 #[test]
 fn a_panic_in_another_task_does_not_write_over_the_screen() {
     let mut console = ConsoleProcess::start(&[("GONE_TEST_PANIC", "1")]);
-    console.wait_for_text("network web-1");
-    console.press(":events\r");
-    console.wait_for_text("events");
+    console.press_until(":events\r", "events");
     std::thread::sleep(IDLE);
-    assert!(
-        !console.contents().contains("a worker fails"),
-        "{}",
-        console.contents()
-    );
-    console.press("q");
-    console.assert_ended("Quit");
+    let contents = console.contents();
+    assert!(!contents.contains("a worker fails"), "{contents}");
+    console.quit();
 }
 
 /// The cost of a key includes everything that it redraws: the row of the cursor, the detail, and the typed text.
@@ -367,7 +339,6 @@ fn a_panic_in_another_task_does_not_write_over_the_screen() {
 fn a_key_costs_less_than_300_bytes_on_a_slow_line() {
     const ECHO_MAX: usize = 300;
     let mut console = ConsoleProcess::start(&[("GONE_TEST_SLOW", "1")]);
-    console.wait_for_text("network web-1");
     let mut most = (0, String::new());
     for (route, text, keys) in [
         ("", "web-1", "jk:s"),
@@ -405,8 +376,6 @@ fn a_slow_line_ends_with_the_same_screen_as_a_fast_one() {
     let walk = [":stuck\r", "b", "\x1b", ":net\r", "?"];
     let mut fast = ConsoleProcess::start(&[("GONE_TEST_ASCII", "1")]);
     let mut slow = ConsoleProcess::start(&[("GONE_TEST_SLOW", "1")]);
-    fast.wait_for_text("network web-1");
-    slow.wait_for_text("network web-1");
     // The detail is shorter on a slow line, so only the lines above it are compared.
     let top = |console: &ConsoleProcess| {
         let text = console.contents();

@@ -13,8 +13,7 @@ fn with_unsent_commands() -> TestConsole {
     world.steps = (1..=20)
         .map(|n| step(n, "port", "p", StepState::Stuck, &[]))
         .collect();
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press(":stuck enter * r");
+    let mut console = TestConsole::new(world, (80, 24)).after(":stuck enter * r");
     console.answers_commands = false;
     console.press("2 0 enter q");
     console
@@ -24,18 +23,10 @@ fn with_unsent_commands() -> TestConsole {
 fn quitting_asks_about_commands_that_were_not_sent() {
     let mut console = with_unsent_commands();
     assert!(console.exits.is_empty());
-    let text = console.text();
-    assert!(
-        text.contains("12 commands not sent yet: retry 20 steps."),
-        "{text}"
-    );
+    console.assert_shows(["12 commands not sent yet: retry 20 steps."]);
     console.press("esc");
     assert!(console.exits.is_empty());
-    assert!(
-        !console.text().contains("not sent yet"),
-        "{}",
-        console.text()
-    );
+    console.assert_hides(["not sent yet"]);
     console.press("q q x enter");
     assert!(console.exits.is_empty(), "no other key answers");
     console.press("d");

@@ -15,8 +15,7 @@ fn picture() -> String {
 
 #[test]
 fn the_readmes_picture_is_drawn_by_the_renderer() {
-    let mut console = TestConsole::new(World::busy(), (80, 24));
-    console.press(":net enter D");
+    let console = TestConsole::busy(":net enter D");
     let drawn: String = console
         .text()
         .lines()

@@ -5,17 +5,9 @@ use std::path::PathBuf;
 use gone::frontends::console::render_lines;
 
 use super::fake::{TestConsole, World};
-use super::pictures::{assert_screens, pictures};
 
 fn console(keys: &str) -> TestConsole {
-    let mut console = TestConsole::new(World::busy(), (100, 24));
-    console.press(keys);
-    console
-}
-
-#[test]
-fn report() {
-    assert_screens("report", &pictures(World::busy, "W"));
+    TestConsole::new(World::busy(), (100, 24)).after(keys)
 }
 
 #[test]
@@ -29,15 +21,12 @@ fn a_report_is_written_to_the_file_that_is_named() {
     ] {
         let mut console = console(keys);
         console.press("W");
-        let text = console.text();
-        let prompt = text.lines().find(|line| line.starts_with(" report to: "));
-        let prompt = prompt.unwrap_or_else(|| panic!("{keys}\n{text}"));
-        assert!(prompt.contains("deletion-0000000"), "{keys}\n{text}");
+        let prompt = console.line(" report to: ");
+        assert!(prompt.contains("deletion-0000000"), "{keys}\n{prompt}");
         assert!(console.reports.is_empty());
         console.press("ctrl-u /tmp/a.html enter");
         assert_eq!(console.reports, [(PathBuf::from("/tmp/a.html"), false)]);
-        let text = console.text();
-        assert!(text.contains("the report is in /tmp/a.html"), "{text}");
+        console.assert_shows(["the report is in /tmp/a.html"]);
     }
 }
 
@@ -47,53 +36,28 @@ fn a_file_that_exists_is_replaced_only_after_a_question() {
     let file = PathBuf::from("deletion-00000001.html");
     console.existing_files.push(file.clone());
     console.press("W enter");
-    let text = console.text();
-    assert!(
-        text.contains("deletion-00000001.html exists already."),
-        "{text}"
-    );
-    assert!(text.contains("esc  keep it"), "{text}");
+    console.assert_shows(["deletion-00000001.html exists already.", "esc  keep it"]);
     // Enter, which people press out of habit, is no answer.
     console.press("enter n space");
     assert_eq!(console.reports, [(file.clone(), false)]);
     console.press("esc");
-    assert!(
-        console.text().contains("no report was written"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["no report was written"]);
     console.press("W enter y");
     let requested = [(file.clone(), false), (file.clone(), false), (file, true)];
     assert_eq!(console.reports, requested);
-    assert!(
-        console.text().contains("the report is in "),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["the report is in "]);
 }
 
 #[test]
 fn esc_and_an_empty_name_write_no_report_and_a_failed_write_is_shown() {
     let mut console = console("W esc");
-    assert!(
-        console.text().contains("no report was written"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["no report was written"]);
     console.press("W ctrl-u enter");
-    assert!(
-        console.text().contains("it needs the name of a file"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["it needs the name of a file"]);
     assert!(console.reports.is_empty());
     console.write_result = Err("the disk is full".to_owned());
     console.press("W enter");
-    let text = console.text();
-    assert!(
-        text.contains("could not be written to deletion-00000001.html: the disk is full"),
-        "{text}"
-    );
+    console.assert_shows(["could not be written to deletion-00000001.html: the disk is full"]);
 }
 
 #[test]

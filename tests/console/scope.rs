@@ -1,23 +1,19 @@
 //! The scope, which applies to all panes, and views, which are opened and saved by name.
 
 use gone::control::{Command, Query};
-use gone::domain::model::{Resource, StepState};
+use gone::domain::model::StepState;
 use gone::frontends::console::ConsoleOptions;
 
-use super::fake::{TestConsole, World, options, resource, site, step};
+use super::fake::{TestConsole, World, options, project, resource, site, step};
 
 /// Networks and stuck ports at each of two sites.
 fn world() -> World {
     let mut world = World::busy();
     let network = |n: u32, name: &str, region: &str, project: &str| {
-        let row = resource("network", n, name);
-        let mut key = row.key.clone();
-        key.site = site(region);
-        Resource {
-            key,
-            project_id: project.to_owned(),
-            ..row
-        }
+        let mut row = resource("network", n, name);
+        row.key.site = site(region);
+        project.clone_into(&mut row.project_id);
+        row
     };
     world.listings.truncate(1);
     world.listings[0].rows = vec![
@@ -53,47 +49,32 @@ fn console() -> TestConsole {
 fn a_scope_is_shown_in_the_header_and_kept_over_panes_until_it_is_cleared() {
     let mut console = console();
     console.type_line(":region RegionTwo");
-    assert!(
-        console.text().contains(" in RegionTwo  "),
-        "{}",
-        console.text()
-    );
+    console.assert_shows([" in RegionTwo  "]);
     console.press(":network enter");
-    let text = console.text();
-    assert!(text.contains("network 1 of 3"), "{text}");
-    assert!(text.contains("web-far") && !text.contains(" db "), "{text}");
+    console.assert_shows(["network 1 of 3", "web-far"]);
+    console.assert_hides([" db "]);
     console.press(":stuck enter");
-    let text = console.text();
-    assert!(
-        text.contains("at-RegionTwo") && !text.contains("at-RegionOne"),
-        "{text}"
-    );
+    console.assert_shows(["at-RegionTwo"]);
+    console.assert_hides(["at-RegionOne"]);
     // The query to the engine has the scope as a filter.
-    let queries = console.queries.iter().rev();
-    let filter = queries.filter_map(|query| match query {
-        Query::Steps(steps) => Some(steps.filter.clone()),
+    let filter = console.queries.iter().rev().find_map(|query| match query {
+        Query::Steps(steps) => Some(steps.filter.as_str()),
         _ => None,
     });
-    assert_eq!(filter.take(1).collect::<Vec<_>>(), ["site==prod/RegionTwo"]);
+    assert_eq!(filter, Some("site==prod/RegionTwo"));
     console.press("0");
-    let text = console.text();
-    assert!(
-        text.contains("at-RegionOne") && !text.contains(" in RegionTwo"),
-        "{text}"
-    );
+    console.assert_shows(["at-RegionOne"]);
+    console.assert_hides([" in RegionTwo"]);
     // The list that was opened earlier has no scope any more either.
     console.press("esc");
-    assert!(console.text().contains("network 3 "), "{}", console.text());
+    console.assert_shows(["network 3 "]);
 }
 
 #[test]
 fn one_command_line_may_contain_a_kind_a_region_and_a_filter() {
     let mut console = console();
     console.type_line(":Network @RegionOne /web");
-    let text = console.text();
-    assert!(text.contains("network 1 of 3"), "{text}");
-    assert!(text.contains("filter: web"), "{text}");
-    assert!(text.contains(" in RegionOne  "), "{text}");
+    console.assert_shows(["network 1 of 3", "filter: web", " in RegionOne  "]);
     console.press("D");
     let Some(Command::Plan { targets, .. }) = console.sent.last() else {
         panic!("no plan");
@@ -108,38 +89,19 @@ fn a_plan_key_first_warns_about_marked_rows_outside_the_scope() {
     console.type_line(":region RegionTwo");
     console.press("D");
     assert_eq!(console.sent.len(), 0);
-    let text = console.text();
-    assert!(
-        text.contains("2 of 3 marked rows hidden: D again"),
-        "{text}"
-    );
+    console.assert_shows(["2 of 3 marked rows hidden: D again"]);
 }
 
 #[test]
 fn a_known_project_becomes_the_scope_and_an_unknown_one_gets_the_nearest_name() {
     let mut world = world();
-    let project = |id: &str, name: &str| {
-        let mut row = resource("project", 1, name);
-        row.key.id = id.to_owned();
-        row
-    };
     world.projects = vec![project("p1", "shop"), project("p2", "demo")];
-    let mut console = TestConsole::new(world, (100, 24));
-    console.press(":network enter");
+    let mut console = TestConsole::new(world, (100, 24)).after(":network enter");
     console.type_line(":project demo");
-    let text = console.text();
-    assert!(
-        text.contains("network 1 of 3") && text.contains(" db "),
-        "{text}"
-    );
-    assert!(text.contains(" in project demo"), "{text}");
+    console.assert_shows(["network 1 of 3", " db ", " in project demo"]);
     console.type_line(":project shpo");
-    let text = console.text();
-    assert!(
-        text.contains("there is no project \"shpo\"; did you mean \"shop\"?"),
-        "{text}"
-    );
-    assert!(!text.contains("in project"), "{text}");
+    console.assert_shows(["there is no project \"shpo\"; did you mean \"shop\"?"]);
+    console.assert_hides(["in project"]);
 }
 
 #[test]
@@ -165,16 +127,8 @@ fn unknown_clouds_regions_kinds_and_views_are_answered_with_the_nearest_name() {
         (":Region", "write the name of a region after :region"),
     ] {
         console.type_line(line);
-        assert!(
-            console.text().contains(expected),
-            "{line}\n{}",
-            console.text()
-        );
-        assert!(
-            !console.text().contains(" in prod"),
-            "{line}\n{}",
-            console.text()
-        );
+        console.assert_shows([expected]);
+        console.assert_hides([" in prod"]);
     }
 }
 
@@ -187,20 +141,11 @@ fn a_saved_view_restores_the_pane_its_scope_and_its_filter() {
         console.saved,
         [("mine".to_owned(), "network @prod/RegionOne /web".to_owned())]
     );
-    assert!(
-        console.text().contains("saved as :view mine"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["saved as :view mine"]);
     console.press("0 esc");
     console.type_line(":sites");
     console.type_line(":view mine");
-    let text = console.text();
-    assert!(
-        text.contains("network 1 of 3") && text.contains("filter: web"),
-        "{text}"
-    );
-    assert!(text.contains(" in prod/RegionOne"), "{text}");
+    console.assert_shows(["network 1 of 3", "filter: web", " in prod/RegionOne"]);
     for (line, expected) in [
         (":view save a/b", "letters, digits"),
         (":view save", "write a name after :view save"),
@@ -215,11 +160,7 @@ fn a_saved_view_restores_the_pane_its_scope_and_its_filter() {
         (":view x y", "write one name after :view, without spaces"),
     ] {
         console.type_line(line);
-        assert!(
-            console.text().contains(expected),
-            "{line}\n{}",
-            console.text()
-        );
+        console.assert_shows([expected]);
     }
     assert_eq!(console.saved.len(), 1);
 }
@@ -229,7 +170,7 @@ fn a_view_without_a_scope_clears_the_current_scope() {
     let mut console = console();
     console.type_line(":region RegionTwo");
     console.type_line(":view all");
-    assert!(console.text().contains("network 3 "), "{}", console.text());
+    console.assert_shows(["network 3 "]);
 }
 
 #[test]
@@ -237,11 +178,7 @@ fn a_view_cannot_be_saved_without_a_settings_file() {
     let mut console = TestConsole::new(world(), (100, 24));
     console.type_line(":view save mine");
     assert!(console.saved.is_empty());
-    assert!(
-        console.text().contains("start with --config FILE"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["start with --config FILE"]);
 }
 
 #[test]
@@ -251,15 +188,10 @@ fn the_console_starts_with_a_view_its_scope_and_its_filter() {
         ..options()
     };
     let mut console = TestConsole::with(world(), (100, 24), options);
-    let text = console.text();
-    assert!(
-        text.contains("network 1 of 3") && text.contains("filter: far"),
-        "{text}"
-    );
-    assert!(text.contains(" in prod/RegionTwo"), "{text}");
+    console.assert_shows(["network 1 of 3", "filter: far", " in prod/RegionTwo"]);
     // Esc leads back to the first screen.
     console.press("esc esc");
-    assert!(console.text().contains("── home"), "{}", console.text());
+    console.assert_shows(["── home"]);
 }
 
 #[test]
@@ -267,12 +199,10 @@ fn an_empty_list_says_that_the_scope_hides_its_rows() {
     let mut console = console();
     console.type_line(":region RegionTwo");
     console.type_line(":network /db");
-    let text = console.text();
-    assert!(
-        text.contains("No network matches \"db\" and is in RegionTwo"),
-        "{text}"
-    );
-    assert!(text.contains("0 shows all clouds and projects"), "{text}");
+    console.assert_shows([
+        "No network matches \"db\" and is in RegionTwo",
+        "0 shows all clouds and projects",
+    ]);
 }
 
 #[test]
@@ -281,11 +211,7 @@ fn home_and_causes_say_that_they_cover_all_clouds_and_projects() {
     console.type_line(":region RegionTwo");
     for word in ["home", "causes"] {
         console.type_line(&format!(":{word}"));
-        assert!(
-            console.text().contains("all clouds and projects"),
-            "{}",
-            console.text()
-        );
+        console.assert_shows(["all clouds and projects"]);
     }
 }
 
@@ -297,9 +223,7 @@ fn a_view_that_cannot_be_saved_leaves_the_saved_view_of_its_name() {
     console.save_result = Err("the disk is full".to_owned());
     console.type_line(":sites");
     console.type_line(":view save mine");
-    let text = console.text();
-    assert!(text.contains("could not be saved"), "{text}");
+    console.assert_shows(["could not be saved"]);
     console.type_line(":view mine");
-    let text = console.text();
-    assert!(text.contains("network 1 of 3"), "{text}");
+    console.assert_shows(["network 1 of 3"]);
 }

@@ -35,9 +35,7 @@ fn tombstones_and_drift_at_all_sizes() {
     ] {
         let mut all = String::new();
         for size in [(40, 10), (80, 24), (120, 40), (200, 60)] {
-            let mut console = TestConsole::new(world(), size);
-            console.press(command);
-            all.push_str(&console.text());
+            all.push_str(&TestConsole::new(world(), size).after(command).text());
             all.push('\n');
         }
         assert_screens(name, &all);
@@ -46,20 +44,12 @@ fn tombstones_and_drift_at_all_sizes() {
 
 #[test]
 fn a_tombstone_is_released_only_after_its_short_id_was_typed() {
-    let mut console = TestConsole::new(with_tombstones(), (120, 40));
-    console.press(":tombstones enter /port enter");
-    assert!(
-        console.text().contains("tombstones 2 of 4"),
-        "{}",
-        console.text()
-    );
+    let mut console =
+        TestConsole::new(with_tombstones(), (120, 40)).after(":tombstones enter /port enter");
+    console.assert_shows(["tombstones 2 of 4"]);
     console.press("x");
     assert!(console.changes().is_empty());
-    assert!(
-        console.text().contains("Release the tombstone of"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["Release the tombstone of"]);
     console.type_line("0000000d");
     assert!(
         console.changes().is_empty(),
@@ -74,25 +64,15 @@ fn a_tombstone_is_released_only_after_its_short_id_was_typed() {
         console.sent
     );
     console.press("down x");
-    assert!(
-        console
-            .text()
-            .contains("this tombstone is released already"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["this tombstone is released already"]);
     assert_eq!(console.sent.len(), 1);
 }
 
 #[test]
 fn a_tombstone_leads_to_its_deletion() {
-    let mut console = TestConsole::new(with_tombstones(), (120, 40));
-    console.press(":tombstones enter enter");
-    assert!(
-        console.text().contains("deletion 00000001: network web-1"),
-        "{}",
-        console.text()
-    );
+    let mut console =
+        TestConsole::new(with_tombstones(), (120, 40)).after(":tombstones enter enter");
+    console.assert_shows(["deletion 00000001: network web-1"]);
     console.press("[ y");
     assert_eq!(console.copied, [id(11)]);
 }
@@ -103,43 +83,24 @@ fn more_tombstones_than_a_page_are_read_on_demand() {
     world.tombstones = (1..=1_200)
         .map(|n| tombstone(n, "port", Phase::Gone))
         .collect();
-    let mut console = TestConsole::new(world, (120, 40));
-    console.press(":tombstones enter");
-    assert!(
-        console.text().contains("tombstones 500+"),
-        "{}",
-        console.text()
-    );
+    let mut console = TestConsole::new(world, (120, 40)).after(":tombstones enter");
+    console.assert_shows(["tombstones 500+"]);
     for _ in 0..3 {
         console.press("end");
         console.advance(2);
     }
-    assert!(
-        console.text().contains("tombstones 1,200 "),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["tombstones 1,200 "]);
 }
 
 #[test]
 fn p11_newcomers_are_accepted_or_refused_after_the_short_id_was_typed() {
     for (key, typed, accepts) in [("a", "accept", true), ("n", "refuse", false)] {
-        let mut console = TestConsole::new(with_drift(), (120, 40));
-        console.press(":drift enter");
+        let mut console = TestConsole::new(with_drift(), (120, 40)).after(":drift enter");
         // Steps that are stuck for other reasons are not in this pane.
-        assert!(console.text().contains("drift 1 "), "{}", console.text());
-        for words in ["network web", "port late-1 and 1 more"] {
-            assert!(console.text().contains(words), "{}", console.text());
-        }
+        console.assert_shows(["drift 1 ", "network web", "port late-1 and 1 more"]);
         console.press(key);
         assert!(console.changes().is_empty(), "{typed}");
-        assert!(
-            console
-                .text()
-                .contains("2 resources appeared after the plan"),
-            "{}",
-            console.text()
-        );
+        console.assert_shows(["2 resources appeared after the plan"]);
         console.type_line("y");
         assert!(console.changes().is_empty(), "{typed}");
         console.press("esc");
@@ -161,7 +122,6 @@ fn drift_is_found_behind_many_steps_that_are_stuck_for_other_reasons() {
     let others = (1_000..2_600).map(|n| step(n, "port", "p", StepState::Stuck, &[]));
     world.steps.extend(others);
     world.steps.push(drifted(95, "web"));
-    let mut console = TestConsole::new(world, (120, 40));
-    console.press(":drift enter");
-    assert!(console.text().contains("network web"), "{}", console.text());
+    let console = TestConsole::new(world, (120, 40)).after(":drift enter");
+    console.assert_shows(["network web"]);
 }

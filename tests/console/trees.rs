@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use gone::control::{ControlError, Page, Query, SiteListing, query};
+use gone::control::{ControlError, Page, Query, query};
 use gone::domain::model::{Counts, DeletionState, EventKind, PlanStep, Step, StepState};
 use gone::frontends::console::{ConsoleOptions, Event};
 
-use super::fake::{TestConsole, World, deletion, options, plan_step, resource, step};
+use super::fake::{TestConsole, World, deletion, listing, options, plan_step, project, step};
 
 /// Returns the screen of a plan with these steps.
 fn planned(steps: Vec<PlanStep>) -> String {
@@ -14,9 +14,9 @@ fn planned(steps: Vec<PlanStep>) -> String {
     if let Ok(plan) = &mut world.plan {
         plan.steps = steps;
     }
-    let mut console = TestConsole::new(world, (80, 40));
-    console.press(":network enter D");
-    console.text()
+    TestConsole::new(world, (80, 40))
+        .after(":network enter D")
+        .text()
 }
 
 #[test]
@@ -68,16 +68,11 @@ fn a_folded_row_counts_its_stuck_and_blocked_steps_and_lists_them_first() {
         .collect();
     world.steps[13].state = StepState::Stuck;
     world.steps[17].state = StepState::Blocked;
-    let mut console = TestConsole::new(world, (80, 40));
-    console.press("enter home");
-    assert!(console.text().contains("✖ 1 ‖ 1"), "{}", console.text());
+    let mut console = TestConsole::new(world, (80, 40)).after("enter home");
+    console.assert_shows(["✖ 1 ‖ 1"]);
     console.press("enter");
     let text = console.text();
-    let rows: Vec<&str> = text
-        .lines()
-        .filter(|l| l.contains("─") || l.contains("port p"))
-        .collect();
-    let ports: Vec<&&str> = rows.iter().filter(|l| l.contains("port p")).collect();
+    let ports: Vec<&str> = text.lines().filter(|l| l.contains("port p")).collect();
     assert!(
         ports[0].contains("p14") && ports[1].contains("p18"),
         "{text}"
@@ -116,30 +111,15 @@ fn networks(count: i64) -> Vec<Step> {
 fn a_long_branch_is_read_only_around_the_shown_rows() {
     let mut world = World::busy();
     world.steps = super::fake::steps(5_000);
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press("enter home down down enter");
-    assert!(
-        console.text().contains("▾ port ×4,990"),
-        "{}",
-        console.text()
-    );
-    let first: Vec<&str> = vec!["├ port server-1 ", "├ port server-4 "];
-    assert!(
-        first.iter().all(|row| console.text().contains(row)),
-        "{}",
-        console.text()
-    );
+    let mut console = TestConsole::new(world, (80, 24)).after("enter home down down enter");
+    console.assert_shows(["▾ port ×4,990", "├ port server-1 ", "├ port server-4 "]);
     console.queries.clear();
     console.press("end up up up up");
     // Steps that have ended are last, ordered by their ids.
-    assert!(
-        console.text().contains("└ port server-4998"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["└ port server-4998"]);
     for _ in 0..30 {
         console.press("pgup");
-        assert!(!console.text().contains("├ …"), "{}", console.text());
+        console.assert_hides(["├ …"]);
     }
     let limits = console.queries.iter().map(|query| match query {
         Query::BranchSteps(query::BranchSteps { limit, .. }) => *limit,
@@ -156,28 +136,18 @@ fn a_long_branch_is_read_only_around_the_shown_rows() {
 fn a_row_of_a_branch_opens_in_place_and_stays_open_after_it_moves() {
     let mut world = World::busy();
     world.steps = networks(8);
-    let mut console = TestConsole::new(world, (80, 30));
-    console.press("enter");
-    assert!(
-        console.text().contains("> ▸ network ×8") || console.text().contains(">  ▸ network ×8"),
-        "{}",
-        console.text()
-    );
+    let mut console = TestConsole::new(world, (80, 30)).after("enter");
+    assert!(console.row().contains("▸ network ×8"));
     console.press("enter down down down right");
     let rows = |console: &TestConsole| -> Vec<String> {
         let text = console.text();
         let rows = text.lines().filter(|line| {
             line.contains(['├', '└']) && (line.contains("-0 ") || line.contains("-2 "))
         });
-        rows.map(|line| {
-            line.trim_start_matches([' ', '>'])
-                .chars()
-                .take(24)
-                .collect::<String>()
-                .trim()
-                .to_owned()
-        })
-        .collect()
+        let texts = rows.map(|line| line.trim_start_matches([' ', '>']).chars().take(24));
+        texts
+            .map(|text| text.collect::<String>().trim().to_owned())
+            .collect()
     };
     assert_eq!(
         rows(&console),
@@ -202,30 +172,22 @@ fn a_row_of_a_branch_opens_in_place_and_stays_open_after_it_moves() {
             "└ port port-2"
         ]
     );
-    assert!(
-        console.text().contains(">  └ network network-2"),
-        "the cursor is on its row\n{}",
-        console.text()
-    );
+    // The cursor is on its row.
+    console.assert_shows([">  └ network network-2"]);
     console.press("left");
     assert_eq!(
         rows(&console),
         ["├ ▸ network network-0", "└ ▸ network network-2"]
     );
     console.press("left");
-    assert!(
-        console.text().contains(">  ▸ network ×8"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows([">  ▸ network ×8"]);
 }
 
 #[test]
 fn a_due_refresh_still_happens_while_a_branch_is_opened() {
     let mut world = World::busy();
     world.steps = networks(8);
-    let mut console = TestConsole::new(world, (80, 30));
-    console.press("enter enter down");
+    let mut console = TestConsole::new(world, (80, 30)).after("enter enter down");
     console.world.steps[23].state = StepState::Gone;
     let gone = serde_json::json!({"state": "gone"});
     let mut event = super::fake::event(6, EventKind::StepState, "network-7 is gone", gone);
@@ -234,9 +196,8 @@ fn a_due_refresh_still_happens_while_a_branch_is_opened() {
     console.deliver_events();
     // The steps of the opened branch and the counts of the folded rows are due at the same time.
     console.now += chrono::TimeDelta::seconds(6);
-    let now = console.now;
-    console.handle(Event::Tick(now));
-    assert!(console.text().contains("· 1/8"), "{}", console.text());
+    console.handle(Event::Tick(console.now));
+    console.assert_shows(["· 1/8"]);
     console.world.steps[20].state = StepState::Gone;
     let mut event = console.world.events.pop().unwrap();
     event.seq = 7;
@@ -251,50 +212,30 @@ fn a_due_refresh_still_happens_while_a_branch_is_opened() {
         now: console.now,
     });
     console.press("right");
-    assert!(
-        console.text().contains("└ subnet subnet-0"),
-        "{}",
-        console.text()
-    );
-    let now = console.now;
-    console.handle(Event::Tick(now));
-    assert!(console.text().contains("· 2/8"), "{}", console.text());
+    console.assert_shows(["└ subnet subnet-0"]);
+    console.handle(Event::Tick(console.now));
+    console.assert_shows(["· 2/8"]);
 }
 
 #[test]
 fn a_filter_of_a_tree_is_sent_to_the_engine_and_shows_how_many_steps_match() {
     let mut world = World::busy();
     world.steps = super::fake::steps(5_000);
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press("enter /server-499 enter");
-    let text = console.text();
-    assert!(text.contains("11 of 536 steps fit"), "{text}");
-    assert!(
-        text.contains("port server-499 ") && text.contains("port server-4990"),
-        "{text}"
-    );
+    let mut console = TestConsole::new(world, (80, 24)).after("enter /server-499 enter");
+    console.assert_shows([
+        "11 of 536 steps fit",
+        "port server-499 ",
+        "port server-4990",
+    ]);
     console.press("/ ctrl-u port enter");
-    let text = console.text();
-    assert!(text.contains("4,990 of 536 steps fit"), "{text}");
+    console.assert_shows(["4,990 of 536 steps fit"]);
     // At the end of the rows that were read, the console reads more.
     console.press("end down down down");
-    assert!(
-        console.text().contains("port server-501 "),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["port server-501 "]);
     console.press("esc");
-    assert!(
-        console.text().contains("▸ port ×4,990"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["▸ port ×4,990"]);
     console.press("/nowhere enter");
-    assert!(
-        console.text().contains("No step matches \"nowhere\"."),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["No step matches \"nowhere\"."]);
 }
 
 #[test]
@@ -325,33 +266,18 @@ fn the_stuck_pane_sends_no_count_query() {
     world.steps = (1..=700)
         .map(|n| step(n, "port", &format!("p{n}"), StepState::Stuck, &[]))
         .collect();
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press(":stuck enter");
+    let mut console = TestConsole::new(world, (80, 24)).after(":stuck enter");
     // One refused deletion is counted too.
-    assert!(
-        console.text().contains("── stuck 501+"),
-        "{}",
-        console.text()
-    );
-    let counts = |query: &&Query| matches!(query, Query::StepCount(_));
-    assert_eq!(console.queries.iter().filter(counts).count(), 0);
+    console.assert_shows(["── stuck 501+"]);
+    let counts = |query: &Query| matches!(query, Query::StepCount(_));
+    assert_eq!(console.count(counts), 0);
     console.press("end");
     console.publish();
-    assert!(
-        console.text().contains("── stuck 701"),
-        "{}",
-        console.text()
-    );
+    console.assert_shows(["── stuck 701"]);
 }
 
 #[test]
 fn a_chart_draws_the_activity_of_each_row_and_says_what_it_waited_for() {
-    let row = |console: &TestConsole, word: &str| {
-        let text = console.text();
-        let row = text.lines().find(|line| line.contains(word));
-        row.unwrap_or_else(|| panic!("no {word} in\n{text}"))
-            .to_owned()
-    };
     for (width, ascii) in [
         (40, false),
         (80, false),
@@ -360,36 +286,30 @@ fn a_chart_draws_the_activity_of_each_row_and_says_what_it_waited_for() {
         (300, false),
     ] {
         let options = ConsoleOptions { ascii, ..options() };
-        let mut console = TestConsole::with(World::busy(), (width, 24), options);
-        console.press(":deletions enter t");
+        let console =
+            TestConsole::with(World::busy(), (width, 24), options).after(":deletions enter t");
         let signs = match ascii {
             true => ['-', '+', '#', 'x', '.'],
             false => ['·', '▓', '█', '✖', '░'],
         };
         let [waiting, sent, gone, refused, nothing_new] = signs;
-        let port = row(&console, ">  port");
+        let port = console.line(">  port");
         // On a narrow screen, the sign for gone hides the sign for sent.
         assert!(port.contains(gone), "{port}");
         assert!(port.contains(sent) || width == 40, "{port}");
-        let interface = row(&console, "detach rout");
+        let interface = console.line("detach rout");
         for sign in [waiting, refused, nothing_new] {
             assert!(interface.contains(sign), "{sign} in {interface}");
         }
         // The chart reaches the last column of the screen but one.
-        let network = row(&console, "   network");
+        let network = console.line("   network");
         let end = network.chars().count();
         assert_eq!(end, usize::from(width) - 1, "{network}");
     }
-    let mut console = TestConsole::new(World::busy(), (80, 24));
-    console.press(":deletions enter t down");
-    let text = console.text();
-    assert!(
-        text.contains("the last that it waited for, port web-p119"),
-        "{text}"
-    );
+    let mut console = TestConsole::busy(":deletions enter t down");
+    console.assert_shows(["the last that it waited for, port web-p119"]);
     console.press("down");
-    let text = console.text();
-    assert!(text.contains("it waits for router interface r1"), "{text}");
+    console.assert_shows(["it waits for router interface r1"]);
 }
 
 #[test]
@@ -397,22 +317,13 @@ fn a_project_filter_is_sent_to_the_engine_with_the_projects_id() {
     let mut world = World::busy();
     world.override_answer = Some(Box::new(|query| match query {
         Query::Resources(query::Resources { kind, .. }) if kind == "project" => {
-            let mut row = resource("project", 1, "shop");
-            row.key.id = "a1".to_owned();
-            let listing = SiteListing {
-                site: row.key.site.clone(),
-                rows: vec![row],
-                error: None,
-                class: None,
-                names: Default::default(),
-                at: super::fake::now(),
-            };
-            Some(Ok(Page::Resources(vec![listing])))
+            let projects = vec![project("a1", "shop")];
+            Some(Ok(Page::Resources(vec![listing("RegionOne", projects)])))
         }
         _ => None,
     }));
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press(":deletions enter / project=shop enter");
+    let mut console =
+        TestConsole::new(world, (80, 24)).after(":deletions enter / project=shop enter");
     console.press("esc enter / project=shop enter");
     let last = console.queries.iter().rev().find_map(|query| match query {
         Query::Steps(query::Steps { filter, .. }) => Some(filter.as_str()),
@@ -425,16 +336,14 @@ fn a_project_filter_is_sent_to_the_engine_with_the_projects_id() {
 fn the_retry_schedule_is_drawn_on_its_time_axis() {
     for ascii in [false, true] {
         let options = ConsoleOptions { ascii, ..options() };
-        let mut console = TestConsole::with(World::busy(), (80, 24), options);
-        console.press(":gc enter");
+        let console = TestConsole::with(World::busy(), (80, 24), options).after(":gc enter");
         let text = console.text();
-        let (low, high) = if ascii { ('_', '#') } else { ('▁', '█') };
-        let plot = text.lines().find(|line| line.contains(high)).unwrap();
-        let axis = text.lines().find(|line| line.contains("10s  30s")).unwrap();
+        let (low, high) = if ascii { ("_", "#") } else { ("▁", "█") };
+        let (plot, axis) = (console.line(high), console.line("10s  30s"));
         let at = |line: &str, column: &str| line[..line.find(column).unwrap()].chars().count();
-        assert_eq!(at(plot, &high.to_string()), at(axis, "2m"), "{text}");
-        assert_eq!(at(plot, &low.to_string()), at(axis, "30m"), "{text}");
-        assert!(text.contains("1 now"), "{text}");
+        assert_eq!(at(&plot, high), at(&axis, "2m"), "{text}");
+        assert_eq!(at(&plot, low), at(&axis, "30m"), "{text}");
+        console.assert_shows(["1 now"]);
     }
 }
 
@@ -449,12 +358,9 @@ fn cancelled() -> World {
         ..Counts::default()
     };
     world.snapshot.deletions.clear();
-    let state = |n| {
-        if n <= 22 {
-            StepState::Gone
-        } else {
-            StepState::Skipped
-        }
+    let state = |n| match n {
+        ..=22 => StepState::Gone,
+        _ => StepState::Skipped,
     };
     let ids = (1..=89).chain(100..=611);
     let steps = ids.zip(1..);
@@ -469,8 +375,8 @@ fn p09_steps_cancelled_before_they_were_sent_are_not_shown_as_deleted() {
     let mut console = TestConsole::new(cancelled(), (80, 24));
     for (keys, lines_expected) in [("", 1), ("enter", 2)] {
         console.press(keys);
+        console.assert_hides(["601/601"]);
         let text = console.text();
-        assert!(!text.contains("601/601"), "{text}");
         let lines = text.lines().filter(|line| line.contains("22/601"));
         let lines: Vec<&str> = lines.collect();
         assert_eq!(lines.len(), lines_expected, "{text}");
@@ -486,18 +392,14 @@ fn the_tree_of_a_cancelled_deletion_shows_how_its_last_call_ends() {
     world.deletions[0].counts.gone = 21;
     world.deletions[0].counts.verifying = 1;
     world.snapshot.steps = world.deletions[0].counts;
-    let mut console = TestConsole::new(world, (80, 24));
-    console.press("enter");
-    assert!(console.text().contains("21/601"), "{}", console.text());
+    let mut console = TestConsole::new(world, (80, 24)).after("enter");
+    console.assert_shows(["21/601"]);
     // The last call ends, so nothing is under way any more.
     console.world.steps[0] = last;
     console.world.deletions[0].counts.gone = 22;
     console.world.deletions[0].counts.verifying = 0;
     console.world.snapshot.steps = console.world.deletions[0].counts;
     console.publish();
-    let text = console.text();
-    assert!(
-        text.contains("22/601") && !text.contains("21/601"),
-        "{text}"
-    );
+    console.assert_shows(["22/601"]);
+    console.assert_hides(["21/601"]);
 }
