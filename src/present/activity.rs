@@ -1,7 +1,10 @@
-//! Words for what the engine's reconcilers do.
+//! Words for the engines that share a ledger, and for what their reconcilers do.
+
+use chrono::{DateTime, Utc};
 
 use super::words::{duration, thousands};
 use crate::domain::activity::{Reconciler, ReconcilerStatus};
+use crate::domain::engines::{EngineRole, EngineRow};
 
 /// Returns the purpose of a reconciler, in words.
 pub fn reconciler_words(name: Reconciler) -> &'static str {
@@ -43,5 +46,34 @@ pub fn run_time(milliseconds: u64) -> String {
         0..1_000 => format!("{milliseconds} ms"),
         1_000..60_000 => format!("{:.1} s", milliseconds as f64 / 1_000.0),
         _ => duration(milliseconds / 1_000),
+    }
+}
+
+/// Returns what an engine does for its ledger, in words.
+pub fn role_words(role: EngineRole) -> &'static str {
+    match role {
+        EngineRole::Leads => {
+            "plans, observes, retries, sweeps, prunes and notifies, and sends calls"
+        }
+        EngineRole::Works => "sends calls; it leads when the engines before it have ended",
+        EngineRole::Drained => "ends what it has in flight, and claims nothing more",
+        EngineRole::Idle => "only answers the questions of a verb",
+        EngineRole::Lost => "its lease has ended; others take over what it had in flight",
+    }
+}
+
+/// Returns the state of an engine's lease in words: `renewed 3s ago`, `renewed 3s ago, 12 behind`, `ended`, or
+/// `alone` for an engine without a lease.
+pub fn lease_words(engine: &EngineRow, now: DateTime<Utc>) -> String {
+    let Some(at) = engine.renewed_at else {
+        return "alone".to_owned();
+    };
+    if engine.role == EngineRole::Lost {
+        return "ended".to_owned();
+    }
+    let ago = duration((now - at).num_seconds().max(0).unsigned_abs());
+    match engine.behind {
+        0 => format!("renewed {ago} ago"),
+        n => format!("renewed {ago} ago, {n} behind"),
     }
 }

@@ -1,15 +1,18 @@
-//! Short sentences about deletions, steps, blockers and events.
+//! Short sentences about deletions, steps, blockers, events and the rows of a chart.
 
 use chrono::{DateTime, Utc};
 
-use super::words::{count, kind_words, range_words, resource_words, thousands, time};
+use super::words::{
+    count, duration, joined, kind_words, range_words, resource_words, thousands, time,
+};
 use crate::domain::attention::Cause;
 use crate::domain::awaiting::{deployment_of, fate_words, silent_deployment};
 use crate::domain::estimate::{Outlook, is_blocked, outlook};
+use crate::domain::gantt::GanttRow;
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
-    Blocker, Counts, Deletion, EventKind, Mapped, OnFailure, Plan, PlanOptions, RefusalRule,
-    ResourceKey, Step, StepError, StepState, Target, short_id,
+    Action, Blocker, Counts, Deletion, EventKind, Mapped, OnFailure, Plan, PlanOptions,
+    RefusalRule, ResourceKey, Step, StepError, StepState, Target, short_id,
 };
 use crate::domain::relations::{Relation, RelationKind};
 
@@ -21,9 +24,10 @@ pub fn blocker_words(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
         return format!("pending clearance of deployment {name}");
     }
-    let name = match blocker.name.as_str() {
-        "" => &blocker.id,
-        name => name,
+    let name = if blocker.name.is_empty() {
+        &blocker.id
+    } else {
+        &blocker.name
     };
     let words = format!("{} {name}", kind_words(&blocker.kind));
     if let (Some(at), Some(fate)) = (deployment_of(blocker), fate_words(blocker)) {
@@ -50,23 +54,22 @@ pub fn blocker_words_in_full(blocker: &Blocker) -> String {
         "" => String::new(),
         name => format!(" \"{name}\""),
     };
-    let owner = (!blocker.owner.is_empty()).then(|| blocker.owner_shown());
-    let owner = owner.map(|owner| format!("project {owner}"));
+    let has_owner = !blocker.owner.is_empty();
+    let owner = has_owner.then(|| format!("project {}", blocker.owner_shown()));
     let since = blocker.since.map(|at| format!("since {}", time(at)));
     let fate = fate_words(blocker).unwrap_or(match blocker.in_plan {
         true => "in this plan",
         false => "not in this plan",
     });
     let facts = owner.into_iter().chain(since).chain([fate.to_owned()]);
-    let facts: Vec<String> = facts.collect();
+    let facts = joined(facts, ", ");
     let Blocker { kind, id, site, .. } = blocker;
-    format!("{kind}{name} {id} at {site} ({})", facts.join(", "))
+    format!("{kind}{name} {id} at {site} ({facts})")
 }
 
 /// Describes all blockers of a step in full; empty if there are none.
 pub fn blocked_by_words(step: &Step) -> String {
-    let blockers: Vec<String> = step.blockers.iter().map(blocker_words_in_full).collect();
-    blockers.join("; ")
+    joined(step.blockers.iter().map(blocker_words_in_full), "; ")
 }
 
 /// `network web (4fdb…@prod/RegionOne)`, or without the name if there is none.
@@ -80,18 +83,14 @@ pub fn target_in_full(target: &Target) -> String {
 
 /// All targets, each as [`target_in_full`].
 pub fn targets_in_full(targets: &[Target]) -> String {
-    let targets: Vec<String> = targets.iter().map(target_in_full).collect();
-    targets.join("; ")
+    joined(targets.iter().map(target_in_full), "; ")
 }
 
 /// `409 NetworkInUse: … (req-1)`, as the cloud said it.
 pub fn answer_words(error: &StepError) -> String {
-    let status = error.status.map(|status| status.to_string());
-    let kind = (!error.kind.is_empty()).then(|| error.kind.clone());
-    let head: Vec<String> = status.into_iter().chain(kind).collect();
-    let head = match head.is_empty() {
-        true => error.class.as_str().to_owned(),
-        false => head.join(" "),
+    let head = match status_and_type(error.status, &error.kind) {
+        head if head.is_empty() => error.class.as_str().to_owned(),
+        head => head,
     };
     let request = match error.request_id.as_str() {
         "" => String::new(),
@@ -105,40 +104,44 @@ pub fn cause_words(cause: &Cause) -> String {
     let Some(class) = cause.class else {
         return "without an answer".to_owned();
     };
-    let status = cause.status.map(|status| status.to_string());
-    let kind = cause.error_type.clone().filter(|kind| !kind.is_empty());
-    let words: Vec<String> = status.into_iter().chain(kind).collect();
-    match words.is_empty() {
-        true => class.as_str().replace('_', " "),
-        false => format!("{} ({})", words.join(" "), class.as_str().replace('_', " ")),
+    let class = class.as_str().replace('_', " ");
+    let error_type = cause.error_type.as_deref().unwrap_or_default();
+    match status_and_type(cause.status, error_type) {
+        words if words.is_empty() => class,
+        words => format!("{words} ({class})"),
     }
 }
 
-/// Returns how a resource is related to another: `used by`.
-fn relation_word(how: RelationKind) -> &'static str {
-    match how {
+/// `409 PortInUse`; empty if neither is known.
+fn status_and_type(status: Option<u16>, error_type: &str) -> String {
+    let error_type = Some(error_type).filter(|it| !it.is_empty());
+    let words = [
+        status.map(|it| it.to_string()),
+        error_type.map(str::to_owned),
+    ];
+    joined(words.into_iter().flatten(), " ")
+}
+
+/// `used by port web-1 (port on network web)`
+pub fn relation_words(relation: &Relation) -> String {
+    let how = match relation.how {
         RelationKind::Uses => "uses",
         RelationKind::UsedBy => "used by",
         RelationKind::OwnedBy => "belongs to",
         RelationKind::DeletedBy => "in",
         RelationKind::ProtectedBy => "protected",
-    }
-}
-
-/// `used by port web-1 (port on network web)`
-pub fn relation_words(relation: &Relation) -> String {
-    let how = relation_word(relation.how);
+    };
     let note = relation.note.as_str();
-    match &relation.resource {
-        None if relation.how == RelationKind::ProtectedBy => format!("{how}: {note}"),
-        None => format!("{how} {note}"),
-        Some(Target { key, name }) => {
-            let words = resource_words(&key.kind, name, &key.id);
-            match note {
-                "" => format!("{how} {words}"),
-                note => format!("{how} {words} ({note})"),
-            }
-        }
+    let Some(Target { key, name }) = &relation.resource else {
+        return match relation.how {
+            RelationKind::ProtectedBy => format!("{how}: {note}"),
+            _ => format!("{how} {note}"),
+        };
+    };
+    let words = resource_words(&key.kind, name, &key.id);
+    match note {
+        "" => format!("{how} {words}"),
+        note => format!("{how} {words} ({note})"),
     }
 }
 
@@ -183,9 +186,14 @@ pub fn target_words(deletion: &Deletion) -> String {
         return String::new();
     };
     let words = resource_words(&first.key.kind, &first.name, &first.key.id);
-    match deletion.targets.len() {
-        1 => words,
-        n => format!("{words} and {} more", n - 1),
+    words + &and_more(deletion.targets.len() - 1)
+}
+
+/// ` and 2 more`, as the end of a list; empty if nothing is left out.
+pub fn and_more(left_out: usize) -> String {
+    match left_out {
+        0 => String::new(),
+        more => format!(" and {more} more"),
     }
 }
 
@@ -221,8 +229,8 @@ pub fn pace_words(deletion: &Deletion, at: impl Fn(DateTime<Utc>) -> String) -> 
         Outlook::Within { least, most } => format!("{} left", range_words(least, most)),
         Outlook::NextAttempt(next) => format!("next attempt at {}", at(next)),
     });
-    let words: Vec<String> = rate.into_iter().chain(outlook).collect();
-    (!words.is_empty()).then(|| words.join(", "))
+    let words = joined(rate.into_iter().chain(outlook), ", ");
+    (!words.is_empty()).then_some(words)
 }
 
 /// Returns the state of a deletion for people: `blocked` if it runs, but all steps that are left wait.
@@ -263,11 +271,7 @@ pub fn attempts_words(step: &Step) -> String {
 /// Returns in one line why a step does not go: the blocker if it is known, else the cloud's own words.
 pub fn step_reason(step: &Step) -> String {
     if let Some(blocker) = step.blockers.first() {
-        let more = match step.blockers.len() {
-            1 => String::new(),
-            n => format!(" and {} more", n - 1),
-        };
-        return blocker_words(blocker) + &more;
+        return blocker_words(blocker) + &and_more(step.blockers.len() - 1);
     }
     step.last_error.as_ref().map_or_else(String::new, |error| {
         let status = error.status.map(|s| format!("{s} ")).unwrap_or_default();
@@ -288,8 +292,7 @@ pub fn unfinished_reason(step: &Step) -> String {
 pub fn blocked_reason(step: &Step, answer: Option<String>) -> String {
     let blockers = blocked_by_words(step);
     let blocked = (!blockers.is_empty()).then(|| format!("blocked by {blockers}"));
-    let parts: Vec<String> = blocked.into_iter().chain(answer).collect();
-    parts.join(": ")
+    joined(blocked.into_iter().chain(answer), ": ")
 }
 
 /// Returns in one line why a deletion was refused.
@@ -307,7 +310,7 @@ pub fn refusal_reason(deletion: &Deletion) -> String {
 pub fn counts_words(counts: &Counts, states: [StepState; 9]) -> String {
     let some = states.into_iter().filter(|state| counts.of(*state) > 0);
     let words = some.map(|state| format!("{} {}", thousands(counts.of(state)), state.as_str()));
-    words.collect::<Vec<_>>().join(", ")
+    joined(words, ", ")
 }
 
 /// `12 steps, 3 automatic, 1 unset, 0 refused, at most 14 calls`, and the copies if there are any.
@@ -346,8 +349,50 @@ pub fn plan_options_words(options: &PlanOptions) -> Vec<&'static str> {
         (options.with_project, "also the Keystone project", ""),
         (options.with_servers, "also the servers on the networks", ""),
     ];
-    let choices = choices
-        .into_iter()
-        .map(|(is_on, on, off)| if is_on { on } else { off });
-    choices.filter(|choice| !choice.is_empty()).collect()
+    let choices = choices.map(|(is_on, on, off)| if is_on { on } else { off });
+    choices.into_iter().filter(|it| !it.is_empty()).collect()
+}
+
+/// Returns the kind of a row of the chart, with the action if that is not a delete: `detach router interface`.
+pub fn chart_words(row: &GanttRow) -> String {
+    let kind = kind_words(&row.kind);
+    match row.action {
+        Action::Delete => kind,
+        other => format!("{} {kind}", other.as_str()),
+    }
+}
+
+/// Returns the progress of a row, such as `port at prod/RegionOne: 12 of 600 ended`.
+pub fn chart_facts(row: &GanttRow) -> String {
+    let (ended, steps) = (thousands(row.ended), thousands(row.steps));
+    format!(
+        "{} at {}: {ended} of {steps} ended",
+        chart_words(row),
+        row.site
+    )
+}
+
+/// Describes which of a row's steps ended last, and what it had waited for.
+pub fn chart_last_words(row: &GanttRow, time: impl Fn(DateTime<Utc>) -> String) -> String {
+    let last = &row.last;
+    let name = &last.name;
+    let waited = last.waited_for.as_ref();
+    let other = waited.map(|it| format!("{} {}", kind_words(&it.kind), it.name));
+    match (last.ended_at, other, waited.and_then(|it| it.ended_at)) {
+        (Some(at), Some(other), Some(before)) => {
+            let seconds = (at - before).num_seconds().unsigned_abs();
+            let (at, took) = (time(at), duration(seconds));
+            format!("the last was {name} at {at}: {took} after {other}, for which it waited")
+        }
+        (Some(at), ..) => {
+            let at = time(at);
+            format!("the last was {name} at {at}; it waited for no other step")
+        }
+        (None, Some(other), None) => format!("{name} has not ended: it waits for {other}"),
+        (None, Some(other), Some(before)) => {
+            let before = time(before);
+            format!("{name} has not ended; the last that it waited for, {other}, ended at {before}")
+        }
+        (None, None, _) => format!("{name} has not ended; it waits for no other step"),
+    }
 }

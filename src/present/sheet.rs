@@ -4,14 +4,14 @@
 /// is too narrow, the columns with the lowest weight are left out first.
 pub type Column<R> = (&'static str, u8, fn(&R) -> String);
 
-/// Declares the columns of a list: the heading, the weight and the cell of each.
+/// Declares the columns of lists: the heading, the weight and the cell of each.
 macro_rules! columns {
-    ($(#[$doc:meta])* $vis:vis $name:ident: $row:ty, |$it:ident|
-     $($heading:literal $weight:literal => $cell:expr;)*) => {
+    ($($(#[$doc:meta])* $vis:vis $name:ident: $row:ty, |$it:ident|
+     $($heading:literal $weight:literal => $cell:expr;)*)*) => {$(
         $(#[$doc])*
         $vis const $name: &[$crate::present::Column<$row>] =
             &[$(($heading, $weight, |$it| ($cell).to_string())),*];
-    };
+    )*};
 }
 pub(crate) use columns;
 

@@ -6,27 +6,29 @@ use serde_json::Value;
 use crate::domain::kinds::values;
 use crate::domain::model::{KindName, short_id};
 
+/// Joins the texts of these items, with `between` in each gap.
+pub fn joined<T: ToString>(items: impl IntoIterator<Item = T>, between: &str) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    texts.join(between)
+}
+
 /// `floating IP` for `floating_ip`.
 pub fn kind_words(kind: &KindName) -> String {
-    let words: Vec<&str> = kind
-        .as_str()
-        .split('_')
-        .map(|word| match word {
-            "bgp" => "BGP",
-            "bgpvpn" => "BGP VPN",
-            "ike" => "IKE",
-            "ip" => "IP",
-            "ips" => "IPs",
-            "ipsec" => "IPsec",
-            "l7" => "L7",
-            "ndp" => "NDP",
-            "qos" => "QoS",
-            "rbac" => "RBAC",
-            "vpn" => "VPN",
-            word => word,
-        })
-        .collect();
-    words.join(" ")
+    let words = kind.as_str().split('_').map(|word| match word {
+        "bgp" => "BGP",
+        "bgpvpn" => "BGP VPN",
+        "ike" => "IKE",
+        "ip" => "IP",
+        "ips" => "IPs",
+        "ipsec" => "IPsec",
+        "l7" => "L7",
+        "ndp" => "NDP",
+        "qos" => "QoS",
+        "rbac" => "RBAC",
+        "vpn" => "VPN",
+        word => word,
+    });
+    joined(words, " ")
 }
 
 /// Returns the name, or the short id of a resource without a name.
@@ -56,13 +58,9 @@ pub fn waiting_words(steps: u64) -> String {
 
 /// `12,000`
 pub fn thousands(n: impl TryInto<u64>) -> String {
-    let digits = n.try_into().unwrap_or(u64::MAX).to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(c);
+    let mut text = n.try_into().unwrap_or(u64::MAX).to_string();
+    for place in (1..text.len()).rev().skip(2).step_by(3) {
+        text.insert(place, ',');
     }
     text
 }
@@ -124,8 +122,7 @@ pub fn ago_words(age: TimeDelta) -> String {
 /// element of an array.
 pub fn at_path<'v>(row: &'v Value, path: &str) -> String {
     if path.contains("[]") {
-        let values: Vec<String> = values(row, path).into_iter().map(json_words).collect();
-        return values.join(", ");
+        return joined(values(row, path).into_iter().map(json_words), ", ");
     }
     let inner = |value: &'v Value, part: &str| match value {
         Value::Array(items) => items.get(part.parse::<usize>().ok()?),
@@ -140,10 +137,7 @@ pub fn json_words(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(json_words).collect();
-            items.join(", ")
-        }
+        Value::Array(items) => joined(items.iter().map(json_words), ", "),
         other => other.to_string(),
     }
 }
