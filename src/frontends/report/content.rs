@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::gantt::{Gantt, GanttRow};
 use crate::domain::model::{
-    Actor, Deletion, DeletionState, Event, EventKind, KindName, Left, Origin, Plan, PlanStep,
-    Refusal, Site, Step, StepState, Target, short_id,
+    Actor, Deletion, DeletionState, Event, EventKind, KindName, Origin, Plan, PlanStep, Refusal,
+    Site, Step, StepState, Target, short_id,
 };
 use crate::present::{
     Column, Sheet, answer_words, blocked_by_words, blocker_words_in_full, chart_last_words,
@@ -36,36 +36,22 @@ pub(super) struct History {
     /// When each step ended, by its number.
     ended: BTreeMap<i64, DateTime<Utc>>,
     /// The clouds' answers to attempts that they did not carry out, oldest first.
-    refused: Bounded<Event>,
+    refused: FirstEvents,
     /// The events of the deletion as a whole.
-    story: Bounded<Event>,
+    story: FirstEvents,
 }
 
-/// The first rows of many, and the number of the others.
-struct Bounded<T> {
-    rows: Vec<T>,
+/// The first of many events, and the number of the others.
+#[derive(Default)]
+struct FirstEvents {
+    events: Vec<Event>,
     left_out: usize,
 }
 
-impl<T> Default for Bounded<T> {
-    fn default() -> Self {
-        Self {
-            rows: Vec::new(),
-            left_out: 0,
-        }
-    }
-}
-
-impl<T> Bounded<T> {
-    fn of(mut rows: Vec<T>) -> Self {
-        let left_out = rows.len().saturating_sub(ROWS_MAX);
-        rows.truncate(ROWS_MAX);
-        Self { rows, left_out }
-    }
-
-    fn push(&mut self, row: T) {
-        match self.rows.len() < ROWS_MAX {
-            true => self.rows.push(row),
+impl FirstEvents {
+    fn push(&mut self, event: Event) {
+        match self.events.len() < ROWS_MAX {
+            true => self.events.push(event),
             false => self.left_out += 1,
         }
     }
@@ -111,16 +97,27 @@ pub struct Section {
 impl Section {
     fn new<R>(
         title: &'static str,
-        about: &'static str,
         columns: &[Column<R>],
-        rows: Bounded<R>,
+        rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>,
     ) -> Self {
+        let rows = rows.into_iter();
+        let left_out = rows.len().saturating_sub(ROWS_MAX);
+        let rows: Vec<R> = rows.take(ROWS_MAX).collect();
         Self {
             title,
-            about,
-            sheet: Sheet::of(columns, &rows.rows),
-            left_out: rows.left_out,
+            about: "",
+            sheet: Sheet::of(columns, &rows),
+            left_out,
         }
+    }
+
+    fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
+    /// Counts rows that were left out before.
+    fn leaving_out(self, left_out: usize) -> Self {
+        Self { left_out, ..self }
     }
 
     /// The number of rows that it leaves out, in words.
@@ -150,52 +147,37 @@ columns! {
     "GONE" 9 => thousands(row.gone);
     "BLOCKED, STUCK" 6 => thousands(row.waiting);
     "LAST ENDED" 5 => time_or_empty(row.last);
-}
 
-columns! {
     CHART: GanttRow, |row|
     "WHAT" 9 => chart_words(row);
     "SITE" 6 => row.site;
     "ENDED" 8 => format!("{} of {}", thousands(row.ended), thousands(row.steps));
     "THE LAST" 7 => chart_last_words(row, time);
-}
 
-columns! {
     /// Blocked and stuck steps.
     WAITING: Step, |row|
     "STATE" 9 => row.state.as_str();
-    "RESOURCE" 9 => resource_words(&row.resource.key.kind, &row.resource.name, &row.resource.key.id);
+    "RESOURCE" 9 => step_name(row);
     "SITE" 4 => row.resource.key.site;
     "SINCE" 5 => time_or_empty(row.blocked_since);
     "ATTEMPTS" 3 => format!("{} of {}", row.attempts, row.max_attempts);
     "NEXT" 3 => time_or_empty(row.next_attempt_at);
     "BLOCKED BY" 8 => blocked_by_words(row);
     "ANSWER" 7 => or_empty(row.last_error.as_ref().map(answer_words));
-}
 
-columns! {
     REFUSALS: Refusal, |row|
     "RESOURCE" 9 => target_name(&row.resource);
     "SITE" 5 => row.resource.key.site;
     "WHY" 8 => row.reason;
     "BLOCKED BY" 7 => or_empty(row.blocker.as_ref().map(blocker_words_in_full));
-}
 
-/// A resource that is not deleted, and why.
-struct Stays {
-    resource: Target,
-    why: String,
-}
+    /// Resources that are not deleted, each with the reason.
+    STAYS: (Target, String), |row|
+    "RESOURCE" 9 => target_name(&row.0);
+    "ID" 5 => row.0.key.id;
+    "SITE" 6 => row.0.key.site;
+    "WHY" 8 => row.1;
 
-columns! {
-    STAYS: Stays, |row|
-    "RESOURCE" 9 => target_name(&row.resource);
-    "ID" 5 => row.resource.key.id;
-    "SITE" 6 => row.resource.key.site;
-    "WHY" 8 => row.why;
-}
-
-columns! {
     /// Steps, each with the time at which it ended, if it has.
     RESOURCES: (Step, Option<DateTime<Utc>>), |row|
     "STATE" 9 => row.0.state.as_str();
@@ -207,18 +189,14 @@ columns! {
     "SITE" 4 => row.0.resource.key.site;
     "PLANNED BECAUSE" 4 => row.0.why;
     "WHY NOT" 6 => unfinished_reason(&row.0);
-}
 
-columns! {
     AUTOMATIC: PlanStep, |row|
     "KIND" 9 => kind_words(&row.kind);
     "NAME" 8 => row.name;
     "ID" 7 => row.resource_id;
     "SITE" 6 => row.site;
     "WHY" 5 => row.why;
-}
 
-columns! {
     /// Refused attempts, each with the resource of its step.
     ATTEMPTS: (Event, String), |row|
     "TIME" 9 => time(row.0.at);
@@ -226,16 +204,12 @@ columns! {
     "STATUS" 8 => or_empty(row.0.data.get("status").and_then(|status| status.as_u64()));
     "ANSWER" 9 => row.0.message;
     "REQUEST" 4 => or_empty(row.0.data.get("request_id").and_then(|id| id.as_str()));
-}
 
-columns! {
     STORY: Event, |row|
     "TIME" 9 => time(row.at);
     "EVENT" 8 => event_word(row.kind);
     "MESSAGE" 9 => row.message;
-}
 
-columns! {
     WARNINGS: String, |row|
     "WARNING" 9 => row;
 }
@@ -281,12 +255,9 @@ fn facts(parts: &ReportRecords<'_>) -> Vec<(&'static str, String)> {
         ("asked for by", actor_words(&deletion.requested_by)),
         ("asked for at", time(deletion.requested_at)),
         ("reason", deletion.reason.clone()),
-        ("caused by", deletion.cause.clone().unwrap_or_default()),
+        ("caused by", or_empty(deletion.cause.as_ref())),
         ("plan", plan.unwrap_or_default()),
-        (
-            "plan's hash",
-            deletion.plan_hash.clone().unwrap_or_default(),
-        ),
+        ("plan's hash", or_empty(deletion.plan_hash.as_ref())),
         ("options", plan_options_words(&deletion.options).join(", ")),
         (end, stopped.unwrap_or_default()),
         ("note", deletion.note.clone()),
@@ -312,88 +283,42 @@ fn actor_words(actor: &Actor) -> String {
 fn sections(parts: ReportRecords<'_>) -> Vec<Section> {
     let steps = parts.steps;
     let (kinds, stays, resources) = (kinds(&parts), stays(&parts), resources(&parts));
-    let Bounded { rows, left_out } = parts.history.refused;
+    let (refused, story) = (parts.history.refused, parts.history.story);
     let chart = parts.chart.map(|chart| chart.rows).unwrap_or_default();
     let is_waiting = |step: &&Step| matches!(step.state, StepState::Stuck | StepState::Blocked);
     let mut waiting: Vec<Step> = steps.iter().filter(is_waiting).cloned().collect();
     waiting.sort_by_key(|step| step.state != StepState::Stuck);
-    let names: BTreeMap<i64, String> = steps
-        .iter()
-        .map(|step| (step.id, step_name(step)))
-        .collect();
-    let attempts = rows.into_iter().map(|event| {
-        let name = event.step_id.and_then(|id| names.get(&id));
-        let name = name.cloned().unwrap_or_default();
+    let names = steps.iter().map(|step| (step.id, step_name(step)));
+    let names: BTreeMap<i64, String> = names.collect();
+    let attempts = refused.events.into_iter().map(|event| {
+        let name = or_empty(event.step_id.and_then(|id| names.get(&id)));
         (event, name)
     });
-    let attempts = Bounded {
-        rows: attempts.collect(),
-        left_out,
-    };
     let plan = parts.plan.filter(|_| parts.deletion.refused.is_empty());
-    let automatic = plan.into_iter().flat_map(|plan| plan.automatic.clone());
-    let warnings = plan.into_iter().flat_map(|plan| plan.warnings.clone());
+    let automatic = plan.map(|plan| plan.automatic.clone()).unwrap_or_default();
+    let warnings = plan.map(|plan| plan.warnings.clone()).unwrap_or_default();
     vec![
-        Section::new(
-            "Refused",
-            "Nothing was sent, for these reasons.",
-            REFUSALS,
-            Bounded::of(parts.deletion.refused.clone()),
-        ),
-        Section::new(
-            "Resources by kind and site",
-            "What the plan deletes, and how much of it is gone.",
-            KINDS,
-            Bounded::of(kinds),
-        ),
-        Section::new(
-            "Over time",
-            "Which steps ended last, and what they had waited for.",
-            CHART,
-            Bounded::of(chart),
-        ),
-        Section::new(
-            "Not gone",
-            "Steps that wait for a person or for their next attempt, and what blocks them.",
-            WAITING,
-            Bounded::of(waiting),
-        ),
-        Section::new(
-            "What stays, and why",
-            "Resources that are not deleted: by the plan, or because their step was abandoned or skipped.",
-            STAYS,
-            Bounded::of(stays),
-        ),
-        Section::new(
-            "Each resource",
-            "The steps of the plan: first those that have not ended, then by the time of their end.",
-            RESOURCES,
-            resources,
-        ),
-        Section::new(
-            "Removed by the cloud itself",
-            "Resources that the cloud removes along with others; gone sends nothing for them.",
-            AUTOMATIC,
-            Bounded::of(automatic.collect()),
-        ),
-        Section::new(
-            "Refused attempts",
-            "Calls that a cloud did not carry out, or whose effect was missing, with its answers.",
-            ATTEMPTS,
-            attempts,
-        ),
-        Section::new(
-            "Warnings of the plan",
-            "What the plan warned of before it was approved.",
-            WARNINGS,
-            Bounded::of(warnings.collect()),
-        ),
-        Section::new(
-            "What happened",
-            "The events of the deletion as a whole.",
-            STORY,
-            parts.history.story,
-        ),
+        Section::new("Refused", REFUSALS, parts.deletion.refused.clone())
+            .about("Nothing was sent, for these reasons."),
+        Section::new("Resources by kind and site", KINDS, kinds)
+            .about("What the plan deletes, and how much of it is gone."),
+        Section::new("Over time", CHART, chart)
+            .about("Which steps ended last, and what they had waited for."),
+        Section::new("Not gone", WAITING, waiting)
+            .about("Steps that wait for a person or for their next attempt, and what blocks them."),
+        Section::new("What stays, and why", STAYS, stays)
+            .about("Resources that are not deleted: by the plan, or because their step was abandoned or skipped."),
+        resources,
+        Section::new("Removed by the cloud itself", AUTOMATIC, automatic)
+            .about("Resources that the cloud removes along with others; gone sends nothing for them."),
+        Section::new("Refused attempts", ATTEMPTS, attempts)
+            .about("Calls that a cloud did not carry out, or whose effect was missing, with its answers.")
+            .leaving_out(refused.left_out),
+        Section::new("Warnings of the plan", WARNINGS, warnings)
+            .about("What the plan warned of before it was approved."),
+        Section::new("What happened", STORY, story.events)
+            .about("The events of the deletion as a whole.")
+            .leaving_out(story.left_out),
     ]
 }
 
@@ -423,27 +348,20 @@ fn kinds(parts: &ReportRecords<'_>) -> Vec<Kind> {
 }
 
 /// The resources that stay: those that the plan keeps, and those whose step was abandoned or skipped.
-fn stays(parts: &ReportRecords<'_>) -> Vec<Stays> {
+fn stays(parts: &ReportRecords<'_>) -> Vec<(Target, String)> {
+    let target = |key, name: &str| Target {
+        key,
+        name: name.to_owned(),
+    };
     let mut all = Vec::new();
     if let Some(plan) = parts.plan.filter(|_| parts.deletion.refused.is_empty()) {
-        let kept = |resource: &Target| Stays {
-            resource: resource.clone(),
-            why: "the plan keeps it, and deletes what belongs to it".to_owned(),
-        };
-        let unset = |step: &PlanStep| Stays {
-            resource: Target {
-                key: step.key(),
-                name: step.name.clone(),
-            },
-            why: "it only loses its reference to what is deleted".to_owned(),
-        };
-        let left = |left: &Left| Stays {
-            resource: left.resource.clone(),
-            why: left.reason.clone(),
-        };
-        all.extend(plan.kept.iter().map(kept));
-        all.extend(plan.unset.iter().map(unset));
-        all.extend(plan.left.iter().map(left));
+        let why = "the plan keeps it, and deletes what belongs to it";
+        all.extend(plan.kept.iter().map(|kept| (kept.clone(), why.to_owned())));
+        let why = "it only loses its reference to what is deleted";
+        let unset = plan.unset.iter().map(|step| target(step.key(), &step.name));
+        all.extend(unset.map(|resource| (resource, why.to_owned())));
+        let left = plan.left.iter();
+        all.extend(left.map(|left| (left.resource.clone(), left.reason.clone())));
     }
     let steps = parts.steps.iter().filter_map(|step| {
         let why = match (step.state, step_reason(step)) {
@@ -455,18 +373,15 @@ fn stays(parts: &ReportRecords<'_>) -> Vec<Stays> {
             }
             _ => return None,
         };
-        let resource = Target {
-            key: step.resource.key.clone(),
-            name: step.resource.name.clone(),
-        };
-        Some(Stays { resource, why })
+        let resource = &step.resource;
+        Some((target(resource.key.clone(), &resource.name), why))
     });
     all.extend(steps);
     all
 }
 
 /// The steps with the times of their ends, those that have not ended first.
-fn resources(parts: &ReportRecords<'_>) -> Bounded<(Step, Option<DateTime<Utc>>)> {
+fn resources(parts: &ReportRecords<'_>) -> Section {
     let ended = |step: &Step| {
         let is_over = !step.state.is_live() && step.state != StepState::Stuck;
         let at = parts.history.ended.get(&step.id);
@@ -474,12 +389,10 @@ fn resources(parts: &ReportRecords<'_>) -> Bounded<(Step, Option<DateTime<Utc>>)
     };
     let mut all: Vec<&Step> = parts.steps.iter().collect();
     all.sort_by_cached_key(|step| (step.state == StepState::Gone, ended(step), step.id));
-    let Bounded { rows, left_out } = Bounded::of(all);
-    let rows = rows.into_iter().map(|step| (step.clone(), ended(step)));
-    Bounded {
-        rows: rows.collect(),
-        left_out,
-    }
+    let rows = all.into_iter().map(|step| (step.clone(), ended(step)));
+    Section::new("Each resource", RESOURCES, rows).about(
+        "The steps of the plan: first those that have not ended, then by the time of their end.",
+    )
 }
 
 /// The first and the last time of the chart.

@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use super::content::{Report, Section, chart_span};
 use crate::domain::gantt::{CellState, Gantt, GanttRow};
 use crate::domain::text;
-use crate::present::{chart_facts, chart_words, thousands};
+use crate::present::{chart_facts, chart_words, joined, thousands};
 
 const STYLE: &str = include_str!("../../../assets/report.css");
 /// Forbids the browser to load or run anything, whatever a text may contain.
@@ -97,8 +97,7 @@ fn classes(heading: &str, cell: &str) -> String {
         ("STATE", "blocked" | "purged") => Some("blocked"),
         _ => None,
     };
-    let classes: Vec<&str> = is_word.then_some("word").into_iter().chain(state).collect();
-    classes.join(" ")
+    joined(is_word.then_some("word").into_iter().chain(state), " ")
 }
 
 /// The chart: what ran when, and what was refused.

@@ -7,12 +7,15 @@ mod html;
 pub use content::{Report, Section};
 pub use html::page;
 
+use std::pin::pin;
+
 use chrono::{DateTime, Utc};
 use futures_util::TryStreamExt as _;
+use futures_util::stream::{self, Stream};
 
 use self::content::{History, ReportRecords};
 use crate::control::{Control, ControlError, query};
-use crate::domain::model::Deletion;
+use crate::domain::model::{Deletion, Event};
 
 /// Number of columns of the chart: several pixels each, on paper too.
 const CHART_COLUMNS: u32 = 160;
@@ -46,20 +49,29 @@ pub async fn gather(
     }))
 }
 
-/// Reads all events of a deletion, a page at a time.
 async fn history(control: &dyn Control, deletion: &Deletion) -> Result<History, ControlError> {
-    let (mut history, mut after) = (History::default(), 0);
-    loop {
+    let mut pages = pin!(timeline(control, &deletion.id, 0));
+    let mut history = History::default();
+    while let Some(events) = pages.try_next().await? {
+        events.into_iter().for_each(|event| history.add(event));
+    }
+    Ok(history)
+}
+
+/// Streams the events of a deletion after this sequence, a page at a time.
+pub fn timeline(
+    control: &dyn Control,
+    deletion_id: &str,
+    after: i64,
+) -> impl Stream<Item = Result<Vec<Event>, ControlError>> {
+    stream::try_unfold(after, async move |after| {
         let page = query::Timeline {
-            deletion_id: Some(deletion.id.clone()),
+            deletion_id: Some(deletion_id.to_owned()),
             step_id: None,
             after,
         };
         let events = control.ask(page).await?;
-        match events.last().map(|event| event.seq) {
-            Some(last) if last > after => after = last,
-            _ => return Ok(history),
-        }
-        events.into_iter().for_each(|event| history.add(event));
-    }
+        let last = events.last().map(|event| event.seq);
+        Ok(last.filter(|last| *last > after).map(|last| (events, last)))
+    })
 }
