@@ -88,27 +88,28 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     let practices = global.sandbox.is_some();
     let ledger = paths.ledger.file();
     let mut facts = doctor::Facts {
-        settings: Some(loaded.map(|(_, file)| file).map_err(|e| e.to_string())),
-        ledger: Some(doctor::LedgerFacts {
+        settings: loaded.map(|(_, file)| file).map_err(|e| e.to_string()),
+        clouds: Ok(Vec::new()),
+        mapping: Vec::new(),
+        named_clouds: Vec::new(),
+        warnings: Vec::new(),
+        logins: Vec::new(),
+        ledger: doctor::LedgerFacts {
             writable: match ledger {
                 Some(file) => doctor::can_write(file),
                 None => can_write_at_server(&paths.ledger).map_err(|error| error.to_string()),
             },
             readable: readable(&paths.ledger),
-            path: match ledger {
-                Some(file) => file.to_owned(),
-                None => paths.ledger.to_string().into(),
-            },
-        }),
-        engine: Some(engine),
-        notify: Some(notify_facts(&settings, &paths.ledger).await),
-        terminal: Some(terminal_facts(around, style)),
+            name: paths.ledger.to_string(),
+        },
+        engine,
+        notify: notify_facts(&settings, &paths.ledger).await,
+        terminal: terminal_facts(around, style),
         deployment: settings.deployment.as_ref().map(|it| it.name.clone()),
         peers: match &settings.deployment {
             Some(deployment) => peers::facts(deployment).await,
             None => Vec::new(),
         },
-        ..doctor::Facts::default()
     };
     // These settings name other clouds than the practice cloud.
     if !practices {
@@ -117,7 +118,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     }
     let by_others = ledger.map(doctor::readable_by_others);
     facts.warnings.extend(by_others.into_iter().flatten());
-    if let Some(Ok(Some(file))) = &facts.settings {
+    if let Ok(Some(file)) = &facts.settings {
         facts.warnings.extend(doctor::writable_by_others(file));
     }
     facts.warnings.extend(gate_warnings(&settings));
@@ -164,16 +165,11 @@ async fn cloud_facts(
     let clouds = match openstack::CloudsConfig::load(&environment) {
         Ok(clouds) => clouds,
         Err(error) => {
-            facts.clouds = Some(Err(error.to_string()));
+            facts.clouds = Err(error.to_string());
             return Ok(());
         }
     };
-    let found = clouds.clouds().map(|entry| doctor::FoundCloud {
-        name: entry.name,
-        regions: entry.regions,
-        found_in: entry.found_in.iter().map(ToString::to_string).collect(),
-    });
-    facts.clouds = Some(Ok(found.collect()));
+    facts.clouds = Ok(clouds.clouds().collect());
     let warnings = clouds.warnings().iter().map(ToString::to_string);
     facts.warnings.extend(warnings);
     let default = default_cloud(global, &clouds);

@@ -6,8 +6,9 @@ use clap::{Args, Subcommand};
 
 use super::{LocalVerb, Process, runtime, settings};
 use crate::control::Control;
+use crate::domain::model::ErrorClass;
 use crate::frontends::cli::{self, Exit, Failure};
-use crate::frontends::notify::{self, ChannelTest, DeliveryErrorKind, Notifier, StartError};
+use crate::frontends::notify::{self, ChannelTest, Notifier, StartError};
 use crate::frontends::offline::doctor;
 use crate::system::clock::Clock;
 use crate::system::config::NotifySettings;
@@ -58,14 +59,11 @@ impl LocalVerb for Notify {
 }
 
 async fn test(process: &Process<'_>) -> Result<Exit, Failure> {
-    let settings = settings(process.global, process.around)?.notify;
-    let tests = notify::test(&settings, &Clock::system()).await;
+    let tests = notify::test(&settings(process.global, process.around)?.notify, &Clock::system()).await;
     if tests.is_empty() {
-        return Err(Failure::usage(
-            "send a test",
-            "neither a webhook nor mail is configured",
-            "Write [notify.webhook] or [notify.mail] into the settings; `gone --print-config` shows them.",
-        ));
+        let why = "neither a webhook nor mail is configured";
+        let advice = "Write [notify.webhook] or [notify.mail] into the settings; `gone --print-config` shows them.";
+        return Err(Failure::usage("send a test", why, advice));
     }
     let checks: Vec<doctor::Check> = tests.iter().map(check).collect();
     let next = "Each receiver accepted the test. Check that it arrived.";
@@ -77,19 +75,10 @@ fn check(tests: &ChannelTest) -> doctor::Check {
         Ok(answer) => return doctor::ok(&tests.channel, answer),
         Err(error) => error,
     };
-    let (advice, failure) = match error.kind {
-        DeliveryErrorKind::Configuration => (
-            "Correct [notify] in the settings.",
-            doctor::CheckFailure::Configuration,
-        ),
-        DeliveryErrorKind::Auth => (
-            "Check the token_file, or user and password_file.",
-            doctor::CheckFailure::Auth,
-        ),
-        DeliveryErrorKind::Unreachable => (
-            "Check the address, the network and the receiver.",
-            doctor::CheckFailure::Unreachable,
-        ),
+    let advice = match error.class {
+        ErrorClass::Auth => "Check the token_file, or user and password_file.",
+        ErrorClass::Fatal => "Correct [notify] in the settings.",
+        _ => "Check the address, the network and the receiver.",
     };
-    doctor::fail(&tests.channel, failure, &error.why, advice)
+    doctor::fail(&tests.channel, error.class.into(), &error.why, advice)
 }

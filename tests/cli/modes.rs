@@ -6,6 +6,7 @@ use clap::{Command, CommandFactory as _, Parser as _};
 use clap_complete::Shell;
 use gone::app::command_line::{Cli, Local, Verb, command, completions, man};
 use gone::app::{EngineSource, Mode, Paths, choose_engine, mode, paths};
+use gone::cloud::openstack::config::{CloudEntry, Origin};
 use gone::domain::mapping::Mapping;
 use gone::domain::model::{CopiedBy, ErrorClass, Site};
 use gone::frontends::cli::args::{Format, Global};
@@ -13,8 +14,8 @@ use gone::frontends::cli::output::{Printer, Style};
 use gone::frontends::cli::wait::Wait;
 use gone::frontends::cli::{EngineVerb, Exit, doctor as view};
 use gone::frontends::offline::doctor::{
-    EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, NotifyFacts, PeerFacts,
-    TerminalFacts, can_write, examine,
+    EngineFacts, Facts, Health, LedgerFacts, Login, NotifyFacts, PeerFacts, TerminalFacts,
+    can_write, examine,
 };
 use gone::ledger::Location;
 use gone::system::config::{self, Settings, Surroundings};
@@ -212,12 +213,12 @@ fn a_verb_attaches_to_the_engine_that_owns_the_ledger_or_embeds_one() {
 
 fn healthy_facts() -> Facts {
     Facts {
-        settings: Some(Ok(None)),
-        clouds: Some(Ok(vec![FoundCloud {
+        settings: Ok(None),
+        clouds: Ok(vec![CloudEntry {
             name: "prod".into(),
             regions: vec!["one".into()],
-            found_in: vec!["/etc/openstack/clouds.yaml".into()],
-        }])),
+            found_in: vec![Origin::File("/etc/openstack/clouds.yaml".into())],
+        }]),
         named_clouds: vec![],
         mapping: vec![],
         warnings: vec![],
@@ -225,20 +226,20 @@ fn healthy_facts() -> Facts {
             site: Site::region("prod", "one"),
             result: Ok("admin in project admin".into()),
         }],
-        ledger: Some(LedgerFacts {
-            path: "/s/ledger.db".into(),
+        ledger: LedgerFacts {
+            name: "/s/ledger.db".into(),
             writable: Ok(()),
             readable: Some(Ok(())),
-        }),
-        engine: Some(EngineFacts {
+        },
+        engine: EngineFacts {
             socket: "/s/gone.sock".into(),
             owner_pid: None,
             answer: Err("no such file".into()),
-        }),
-        notify: Some(vec![NotifyFacts {
+        },
+        notify: vec![NotifyFacts {
             channel: "mail to ops".into(),
             failing: String::new(),
-        }]),
+        }],
         deployment: None,
         peers: vec![PeerFacts {
             peer: "orders/eu-1".into(),
@@ -246,13 +247,13 @@ fn healthy_facts() -> Facts {
             known_by: "/etc/gone/o.token (mode 600)".into(),
             answer: Ok(()),
         }],
-        terminal: Some(TerminalFacts {
+        terminal: TerminalFacts {
             name: Some("xterm".into()),
             is_terminal: true,
             size: Some((80, 24)),
             colour: true,
             utf8: true,
-        }),
+        },
     }
 }
 
@@ -294,14 +295,14 @@ fn doctor_rates_each_finding_and_derives_the_exit_code() {
         ("notify", |_| {}, Health::Ok, Exit::Done, "mail to ops"),
         (
             "notify",
-            |f| f.notify = Some(vec![]),
+            |f| f.notify = vec![],
             Health::Ok,
             Exit::Done,
             "nobody is notified",
         ),
         (
             "notify",
-            |f| f.notify.as_mut().unwrap()[0].failing = "answered 503".into(),
+            |f| f.notify[0].failing = "answered 503".into(),
             Health::Warn,
             Exit::Done,
             "answered 503",
@@ -315,14 +316,14 @@ fn doctor_rates_each_finding_and_derives_the_exit_code() {
         ),
         (
             "clouds",
-            |f| f.clouds = Some(Ok(vec![])),
+            |f| f.clouds = Ok(vec![]),
             Health::Fail,
             Exit::Usage,
             "no cloud",
         ),
         (
             "clouds",
-            |f| f.clouds = Some(Err("line 3".into())),
+            |f| f.clouds = Err("line 3".into()),
             Health::Fail,
             Exit::Usage,
             "line 3",
@@ -343,7 +344,7 @@ fn doctor_rates_each_finding_and_derives_the_exit_code() {
         ),
         (
             "settings",
-            |f| f.settings = Some(Err("line 9".into())),
+            |f| f.settings = Err("line 9".into()),
             Health::Fail,
             Exit::Usage,
             "line 9",
@@ -371,28 +372,28 @@ fn doctor_rates_each_finding_and_derives_the_exit_code() {
         ),
         (
             "ledger",
-            |f| f.ledger.as_mut().unwrap().writable = Err("denied".into()),
+            |f| f.ledger.writable = Err("denied".into()),
             Health::Fail,
             Exit::Usage,
             "denied",
         ),
         (
             "ledger content",
-            |f| f.ledger.as_mut().unwrap().readable = Some(Err("newer".into())),
+            |f| f.ledger.readable = Some(Err("newer".into())),
             Health::Fail,
             Exit::Usage,
             "newer",
         ),
         (
             "engine",
-            |f| f.engine.as_mut().unwrap().owner_pid = Some(7),
+            |f| f.engine.owner_pid = Some(7),
             Health::Fail,
             Exit::Unreachable,
             "process 7",
         ),
         (
             "terminal",
-            |f| f.terminal.as_mut().unwrap().size = Some((20, 5)),
+            |f| f.terminal.size = Some((20, 5)),
             Health::Warn,
             Exit::Done,
             "20x5",
@@ -426,7 +427,7 @@ fn doctor_prints_the_next_step_only_if_nothing_fails() {
     assert_eq!(exit, Exit::Done);
     assert!(text.contains("Next: `gone`"), "{text}");
     let mut facts = healthy_facts();
-    facts.clouds = Some(Ok(vec![]));
+    facts.clouds = Ok(vec![]);
     let (exit, text) = show(&facts, Format::Table);
     assert_eq!(exit, Exit::Usage);
     assert!(

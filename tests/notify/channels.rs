@@ -1,8 +1,9 @@
 //! The channels, webhook and mail: what each sends, which servers it trusts, and which secrets it never shows.
 
 use gone::control::Command;
+use gone::domain::model::ErrorClass;
 use gone::domain::notification::CursorPosition;
-use gone::frontends::notify::{self, ChannelTest, DeliveryErrorKind, Notifier, StartError};
+use gone::frontends::notify::{self, ChannelTest, Notifier, StartError};
 use gone::system::clock::Clock;
 use gone::system::config::{MailTls, NotifySettings};
 use serde_json::json;
@@ -15,9 +16,9 @@ async fn test(settings: &NotifySettings) -> Vec<ChannelTest> {
 }
 
 /// Sends a test message by the first channel. Returns why it failed.
-async fn failure(settings: &NotifySettings) -> (DeliveryErrorKind, String) {
+async fn failure(settings: &NotifySettings) -> (ErrorClass, String) {
     let error = test(settings).await.remove(0).answer.unwrap_err();
-    (error.kind, error.why)
+    (error.class, error.why)
 }
 
 #[tokio::test]
@@ -48,10 +49,10 @@ async fn a_webhook_token_is_sent_as_a_bearer_token_and_never_shown() {
     let posted = web.inbox.all().remove(0);
     assert_eq!(posted.header("authorization"), Some("Bearer tok-9Zx"));
     for (status, expected) in [
-        (401, DeliveryErrorKind::Auth),
-        (403, DeliveryErrorKind::Auth),
-        (500, DeliveryErrorKind::Unreachable),
-        (302, DeliveryErrorKind::Unreachable),
+        (401, ErrorClass::Auth),
+        (403, ErrorClass::Auth),
+        (500, ErrorClass::Unavailable),
+        (302, ErrorClass::Unavailable),
     ] {
         web.inbox.answer_next_with(status, "bad token tok-9Zx");
         let (found, why) = failure(&harness.settings).await;
@@ -67,8 +68,8 @@ async fn an_unreachable_webhook_is_reported_without_its_path() {
     let web = WebServer::start().await;
     let mut harness = Harness::new().with_webhook(&web);
     harness.settings.webhook.as_mut().unwrap().url = "http://127.0.0.1:9/hooks/s3cret".to_owned();
-    let (kind, why) = failure(&harness.settings).await;
-    assert_eq!(kind, DeliveryErrorKind::Unreachable);
+    let (class, why) = failure(&harness.settings).await;
+    assert_eq!(class, ErrorClass::Unavailable);
     assert!(!why.contains("s3cret") && !why.is_empty(), "{why}");
 }
 
@@ -87,8 +88,8 @@ async fn the_mail_password_is_used_to_log_in_and_never_shown() {
         .any(|line| line.starts_with("AUTH PLAIN "));
     assert!(signed_in);
     mail.inbox.answer_next_with(535, "no: pw-7Qa is wrong");
-    let (kind, why) = failure(&harness.settings).await;
-    assert_eq!(kind, DeliveryErrorKind::Auth);
+    let (class, why) = failure(&harness.settings).await;
+    assert_eq!(class, ErrorClass::Auth);
     assert!(why.contains("535") && !why.contains("pw-7Qa"), "{why}");
 }
 
@@ -134,8 +135,8 @@ async fn i07_a_refused_address_keeps_no_mail_from_the_other_addresses() {
     );
     // If every address is refused, the delivery has failed.
     harness.settings.mail.as_mut().unwrap().to.truncate(1);
-    let (kind, why) = failure(&harness.settings).await;
-    assert_eq!(kind, DeliveryErrorKind::Unreachable);
+    let (class, why) = failure(&harness.settings).await;
+    assert_eq!(class, ErrorClass::Unavailable);
     assert!(why.contains("550"), "{why}");
 }
 
@@ -144,8 +145,8 @@ async fn a_mail_server_without_starttls_gets_neither_login_nor_mail() {
     let mail = MailServer::start().await;
     let mut harness = Harness::new().with_mail(&mail);
     harness.settings.mail.as_mut().unwrap().tls = MailTls::Starttls;
-    let (kind, why) = failure(&harness.settings).await;
-    assert_eq!(kind, DeliveryErrorKind::Unreachable, "{why}");
+    let (class, why) = failure(&harness.settings).await;
+    assert_eq!(class, ErrorClass::Unavailable, "{why}");
     let lines = mail.lines.lock().unwrap().clone();
     let is_secret = |line: &String| line.starts_with("MAIL") || line.starts_with("AUTH");
     assert!(!lines.iter().any(is_secret), "{lines:?}");

@@ -190,11 +190,9 @@ impl Follower {
     }
 
     fn until_due(&self, gathered: &PendingTopics) -> u64 {
-        let Some(due) = gathered.due(self.pace, &self.notified, self.since) else {
-            return WAIT_MS_MAX;
-        };
-        let left = (due - self.clock.now()).num_milliseconds().max(0);
-        u64::try_from(left).unwrap_or_default().min(WAIT_MS_MAX)
+        let due = gathered.due(self.pace, &self.notified, self.since);
+        let left = due.map(|due| (due - self.clock.now()).num_milliseconds().max(0));
+        left.map_or(WAIT_MS_MAX, |left| left.unsigned_abs().min(WAIT_MS_MAX))
     }
 
     /// Gathers the topics of a message that covers the events up to this one.
@@ -311,19 +309,16 @@ impl Follower {
     async fn message(&self, gathered: &PendingTopics) -> Result<Message, ControlError> {
         let mut parts = Vec::new();
         for (subject, topic) in gathered.topics.iter().take(TOPICS_MAX) {
-            let deletion = match subject {
-                Subject::Stuck(id) | Subject::Refused(id) => self.deletion(id).await?,
-                Subject::Paused(_) => None,
+            let (deletion, left) = match subject {
+                Subject::Stuck(id) => (self.deletion(id).await?, self.left(id).await?),
+                Subject::Refused(id) => (self.deletion(id).await?, Vec::new()),
+                Subject::Paused(_) => (None, Vec::new()),
             };
             let mut steps = Vec::new();
             for id in &topic.steps {
                 let step = self.control.find(query::Step { id: *id }).await?;
                 steps.extend(step.map(|step| *step));
             }
-            let left = match subject {
-                Subject::Stuck(id) => self.left(id).await?,
-                Subject::Refused(_) | Subject::Paused(_) => Vec::new(),
-            };
             parts.push(TopicDetails {
                 subject: subject.clone(),
                 topic: topic.clone(),
@@ -334,13 +329,8 @@ impl Follower {
         }
         let more = gathered.topics.len() - parts.len();
         let id = format!("gone-{}-{}", self.ledger_id, gathered.through);
-        Ok(Message::write(
-            &self.host,
-            id,
-            &parts,
-            more,
-            self.clock.now(),
-        ))
+        let now = self.clock.now();
+        Ok(Message::write(&self.host, id, &parts, more, now))
     }
 
     /// Returns the deletion; None if it does not exist any more: then the message says less.
@@ -369,8 +359,5 @@ impl Follower {
 }
 
 async fn pause(wait: Duration, stop: &CancellationToken) {
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = tokio::time::sleep(wait) => {}
-    }
+    stop.run_until_cancelled(tokio::time::sleep(wait)).await;
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use lettre::address::Envelope;
-use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
+use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MessageBuilder};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
@@ -14,16 +14,17 @@ use lettre::transport::smtp::{AsyncSmtpTransport, Error};
 use lettre::{Address, AsyncTransport as _, Tokio1Executor};
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::message::{Message, cut};
-use super::webhook::without;
-use super::{DeliveryError, DeliveryErrorKind};
+use super::DeliveryError;
+use super::message::Message;
+use super::webhook::quoted;
+use crate::domain::model::ErrorClass;
 use crate::domain::text::escape;
+use crate::present::joined;
 use crate::system::config::{MailSettings, MailTls, secret_in};
 
 /// Time limit of one SMTP command, and of all commands for one recipient.
 const COMMAND_MAX: Duration = Duration::from_secs(30);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
-const ANSWER_CHARS_MAX: usize = 200;
 
 /// Sends a mail to each recipient separately, and returns the server's answer for the last one. `had` are the
 /// recipients who have it from an earlier attempt. An address that the server refuses for good does not keep
@@ -56,12 +57,12 @@ pub(super) async fn send(
             }
             Err(Some(error)) => {
                 let why = delivery_error(&error, password.as_ref());
-                match why.kind {
-                    DeliveryErrorKind::Unreachable if error.is_permanent() => {
+                match why.class {
+                    ErrorClass::Unavailable if error.is_permanent() => {
                         tracing::warn!(to = %escape(to), error = %why, "a mail server refuses this address");
                         refused = Some(why);
                     }
-                    DeliveryErrorKind::Unreachable if error.is_transient() => later = Some(why),
+                    ErrorClass::Unavailable if error.is_transient() => later = Some(why),
                     _ => return Err(why),
                 }
             }
@@ -82,11 +83,8 @@ async fn send_to(
     to: &str,
     mail: &lettre::Message,
 ) -> Result<Response, Option<Error>> {
-    let to: Vec<Address> = to
-        .parse::<Mailbox>()
-        .map(|to| to.email)
-        .into_iter()
-        .collect();
+    let to = to.parse::<Mailbox>().map(|to| to.email);
+    let to: Vec<Address> = to.into_iter().collect();
     let from = mail.envelope().from().cloned();
     // The settings were checked, so there is an address.
     let envelope = Envelope::new(from, to).unwrap_or_else(|_| mail.envelope().clone());
@@ -97,31 +95,30 @@ async fn send_to(
 }
 
 fn answered(answer: &Response, password: Option<&SecretString>) -> String {
-    let said: Vec<&str> = answer.message().collect();
-    let said = without(&said.join(" "), password);
-    let said = cut(&said, ANSWER_CHARS_MAX);
-    format!("answered {} {}", answer.code(), escape(&said))
+    let said = quoted(&joined(answer.message(), " "), password);
+    format!("answered {} {said}", answer.code())
 }
 
 /// Builds the mail. Its subject is one line without control characters, whatever a cloud calls its resources.
 fn mail(settings: &MailSettings, message: &Message) -> Result<lettre::Message, DeliveryError> {
-    let from: Mailbox = settings
-        .from
-        .parse()
-        .map_err(DeliveryError::configuration)?;
+    let from = settings.from.parse::<Mailbox>();
+    let from = from.map_err(DeliveryError::configuration)?;
     let id = format!("<{}@{}>", message.id, from.email.domain());
+    // Suppresses automatic replies (RFC 3834).
+    let submitted = HeaderName::new_from_ascii_str("Auto-Submitted");
+    let submitted = HeaderValue::new(submitted, "auto-generated".to_owned());
     let mut mail: MessageBuilder = lettre::Message::builder()
         .from(from)
         .subject(message.subject.clone())
         .message_id(Some(id))
         .date(SystemTime::from(message.at))
-        .header(AutoSubmitted)
+        .raw_header(submitted)
         .header(ContentType::TEXT_PLAIN);
     for to in &settings.to {
         mail = mail.to(to.parse().map_err(DeliveryError::configuration)?);
     }
-    mail.body(message.body.clone())
-        .map_err(DeliveryError::configuration)
+    let mail = mail.body(message.body.clone());
+    mail.map_err(DeliveryError::configuration)
 }
 
 fn transport(
@@ -150,29 +147,10 @@ fn transport(
 }
 
 fn delivery_error(error: &Error, password: Option<&SecretString>) -> DeliveryError {
-    let kind = match error.status().map(u16::from) {
+    let class = match error.status().map(u16::from) {
         // Credentials are invalid, missing or too weak, or the mechanism is refused.
-        Some(530 | 534 | 535 | 538) => DeliveryErrorKind::Auth,
-        _ => DeliveryErrorKind::Unreachable,
+        Some(530 | 534 | 535 | 538) => ErrorClass::Auth,
+        _ => ErrorClass::Unavailable,
     };
-    let why = without(&error.to_string(), password);
-    DeliveryError::new(kind, escape(&cut(&why, ANSWER_CHARS_MAX)))
-}
-
-/// Suppresses automatic replies (RFC 3834).
-#[derive(Clone)]
-struct AutoSubmitted;
-
-impl Header for AutoSubmitted {
-    fn name() -> HeaderName {
-        HeaderName::new_from_ascii_str("Auto-Submitted")
-    }
-
-    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(Self)
-    }
-
-    fn display(&self) -> HeaderValue {
-        HeaderValue::new(Self::name(), "auto-generated".to_owned())
-    }
+    DeliveryError::new(class, quoted(&error.to_string(), password))
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::domain::model::{Deletion, Left, ResourceKey, Site, Step, StepState, Target, short_id};
 use crate::domain::notification::{Subject, Topic};
 use crate::domain::text::escape;
-use crate::present::{answer_words, blocker_words, count, kind_words, time};
+use crate::present::{and_more, answer_words, blocker_words, count, joined, kind_words, time};
 
 /// Number of topics in a message; the rest is only counted.
 pub(super) const TOPICS_MAX: usize = 10;
@@ -66,49 +66,48 @@ impl Message {
         let chat_lines = parts.iter().map(|part| part.chat_line());
         let text = lines(chat_lines.chain([rest.clone()]));
         let paragraphs = parts.iter().map(|part| part.paragraph() + "\n");
-        let signed = format!("-- \ngone on {}", plain(host));
-        let body = lines(paragraphs.chain([rest, signed]));
-        let first = parts
-            .first()
-            .map_or_else(String::new, |part| part.headline(plain));
+        let body = lines(paragraphs.chain([rest]));
+        let first = parts.first().map(|part| part.headline(plain));
+        let first = first.unwrap_or_default();
         let subject = match parts.len() + more {
             0 | 1 => format!("[gone] {first}"),
             all => format!("[gone] {all} deletions or sites need a person: {first}"),
         };
-        let json = json!({
-            "id": id,
-            "text": format!("gone on {}: {text}", chat(host)),
-            "at": time(at),
-            "host": host,
-            "news": parts.iter().map(TopicDetails::json).collect::<Vec<_>>(),
-            "more": more,
-        });
-        Self {
-            id,
-            at,
-            subject: cut(&subject, SUBJECT_CHARS_MAX).into_owned(),
-            body: body + "\n",
-            json,
-        }
+        let news: Vec<Value> = parts.iter().map(TopicDetails::json).collect();
+        Self::new(host, id, at, &subject, (&body, &text), &news, more)
     }
 
     /// Returns a test message, which only shows that the channel works.
     pub(super) fn test(host: &str, unique: &str, at: DateTime<Utc>) -> Self {
         let id = format!("gone-test-{unique}");
         let line = "a test: notifications about what needs a person arrive here";
+        let body = format!("{line}\n");
+        Self::new(host, id, at, "[gone] a test", (&body, line), &[], 0)
+    }
+
+    /// `body` is for a mail, `text` for a chat system.
+    fn new(
+        host: &str,
+        id: String,
+        at: DateTime<Utc>,
+        subject: &str,
+        (body, text): (&str, &str),
+        news: &[Value],
+        more: usize,
+    ) -> Self {
         let json = json!({
             "id": id,
-            "text": format!("gone on {}: {line}", chat(host)),
+            "text": format!("gone on {}: {text}", chat(host)),
             "at": time(at),
             "host": host,
-            "news": [],
-            "more": 0,
+            "news": news,
+            "more": more,
         });
         Self {
-            subject: "[gone] a test".to_owned(),
-            body: format!("{line}\n\n-- \ngone on {}\n", plain(host)),
             id,
             at,
+            subject: cut(subject, SUBJECT_CHARS_MAX).into_owned(),
+            body: format!("{body}\n-- \ngone on {}\n", plain(host)),
             json,
         }
     }
@@ -116,63 +115,55 @@ impl Message {
 
 impl TopicDetails {
     fn headline(&self, show: Show) -> String {
+        let sites = self.sites(show);
         match &self.subject {
             Subject::Paused(site) => format!("{} is paused", show(&site.to_string())),
+            Subject::Refused(id) => format!("{} was refused at {sites}", self.named(id, show)),
             Subject::Stuck(id) => {
                 let steps = match self.topic.count {
                     1 => "1 step is".to_owned(),
                     n => format!("{n} steps are"),
                 };
-                let (deletion, sites) = (self.named(id, show), self.sites(show));
-                format!("{deletion}: {steps} stuck at {sites}")
-            }
-            Subject::Refused(id) => {
-                let (deletion, sites) = (self.named(id, show), self.sites(show));
-                format!("{deletion} was refused at {sites}")
+                format!("{}: {steps} stuck at {sites}", self.named(id, show))
             }
         }
     }
 
     /// Returns, for example, `deletion 9f86d081 of network web`.
     fn named(&self, id: &str, show: Show) -> String {
-        let mut named = format!("deletion {}", short_id(id));
+        let named = format!("deletion {}", short_id(id));
         let targets = self.deletion.as_ref().map(|deletion| &deletion.targets);
         let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
             return named;
         };
-        let names = targets.iter().take(NAMED_MAX).map(|target| {
-            let kind = kind_words(&target.key.kind);
-            format!("{} {}", show(&kind), show(called(target)))
+        let names = targets.iter().take(NAMED_MAX).map(|Target { key, name }| {
+            let name = if name.is_empty() { &key.id } else { name };
+            format!("{} {}", show(&kind_words(&key.kind)), show(name))
         });
-        named = format!("{named} of {}", names.collect::<Vec<_>>().join(", "));
-        match targets.len().saturating_sub(NAMED_MAX) {
-            0 => named,
-            more => format!("{named} and {more} more"),
-        }
+        let more = and_more(targets.len().saturating_sub(NAMED_MAX));
+        format!("{named} of {}{more}", joined(names, ", "))
     }
 
     fn sites(&self, show: Show) -> String {
         let sites = self.topic.sites.iter().map(Site::to_string);
-        sites.map(|site| show(&site)).collect::<Vec<_>>().join(", ")
+        joined(sites.map(|site| show(&site)), ", ")
     }
 
     /// Returns the reasons, one for each line.
     fn reasons(&self, show: Show) -> Vec<String> {
+        let steps = self.steps.iter();
         match &self.subject {
-            Subject::Stuck(_) => {
-                let steps = self.steps.iter();
-                steps.map(|step| why_stuck(step, show)).collect()
+            Subject::Stuck(_) => steps.map(|step| why_stuck(step, show)).collect(),
+            Subject::Refused(_) | Subject::Paused(_) => {
+                self.refusals().iter().map(|reason| show(reason)).collect()
             }
-            Subject::Paused(_) => vec![show(&self.topic.line)],
-            Subject::Refused(_) => self.refusals().iter().map(|reason| show(reason)).collect(),
         }
     }
 
+    /// Returns why the deletion was refused, or why the site was paused.
     fn refusals(&self) -> Vec<String> {
         let refused = self.deletion.iter().flat_map(|deletion| &deletion.refused);
-        let reasons = refused
-            .take(NAMED_MAX)
-            .map(|refusal| refusal.reason.clone());
+        let reasons = refused.take(NAMED_MAX).map(|it| it.reason.clone());
         let reasons: Vec<String> = reasons.collect();
         match reasons.is_empty() {
             true => vec![self.topic.line.clone()],
@@ -198,8 +189,8 @@ impl TopicDetails {
 
     fn chat_line(&self) -> String {
         let reason = self.reasons(chat).into_iter().next();
-        let head: Vec<String> = [self.headline(chat)].into_iter().chain(reason).collect();
-        let (head, next) = (head.join(": "), self.next().join("; "));
+        let head = joined([self.headline(chat)].into_iter().chain(reason), ": ");
+        let next = self.next().join("; ");
         format!("{head}; since {}. Next: {next}", time(self.topic.since))
     }
 
@@ -242,8 +233,7 @@ impl TopicDetails {
             "steps": self.steps.iter().map(step_json).collect::<Vec<_>>(),
             "reasons": match &self.subject {
                 Subject::Stuck(_) => Vec::new(),
-                Subject::Refused(_) => self.refusals(),
-                Subject::Paused(_) => vec![self.topic.line.clone()],
+                Subject::Refused(_) | Subject::Paused(_) => self.refusals(),
             },
             "left": self.left.iter().take(NAMED_MAX).collect::<Vec<_>>(),
             "left_count": self.left.len(),
@@ -305,13 +295,6 @@ fn why_stuck(step: &Step, show: Show) -> String {
     facts.join("; ")
 }
 
-fn called(target: &Target) -> &str {
-    match target.name.is_empty() {
-        true => &target.key.id,
-        false => &target.name,
-    }
-}
-
 /// The characters that are escaped in a target: those that end it, and those that a shell interprets.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -326,11 +309,8 @@ fn explain(key: &ResourceKey) -> String {
         Site::Region { cloud, region } => format!("{}/{}", part(cloud), part(region)),
         Site::Deployment { name } => part(name),
     };
-    format!(
-        "gone explain {}/{}@{site}",
-        part(key.kind.as_str()),
-        part(&key.id)
-    )
+    let (kind, id) = (part(key.kind.as_str()), part(&key.id));
+    format!("gone explain {kind}/{id}@{site}")
 }
 
 /// Makes text safe for a mail: no control characters, nothing that reorders or hides text.
@@ -340,22 +320,20 @@ fn plain(text: &str) -> String {
 
 /// Makes text safe for chat systems: in addition, nothing that mentions somebody, formats or links.
 fn chat(text: &str) -> String {
-    plain(text)
-        .replace("://", ": //")
-        .chars()
-        .map(|c| match c {
-            '<' => '‹',
-            '>' => '›',
-            '@' => '＠',
-            '`' => '\'',
-            '[' => '(',
-            ']' => ')',
-            '*' => '∗',
-            '_' => '＿',
-            '~' => '∼',
-            c => c,
-        })
-        .collect()
+    let text = plain(text).replace("://", ": //");
+    let harmless = text.chars().map(|c| match c {
+        '<' => '‹',
+        '>' => '›',
+        '@' => '＠',
+        '`' => '\'',
+        '[' => '(',
+        ']' => ')',
+        '*' => '∗',
+        '_' => '＿',
+        '~' => '∼',
+        c => c,
+    });
+    harmless.collect()
 }
 
 /// Cuts a text to this many characters, and marks the cut.
@@ -377,6 +355,5 @@ fn escape_all(value: &mut Value) {
 }
 
 fn lines(lines: impl Iterator<Item = String>) -> String {
-    let lines = lines.filter(|line| !line.is_empty());
-    lines.collect::<Vec<_>>().join("\n")
+    joined(lines.filter(|line| !line.is_empty()), "\n")
 }

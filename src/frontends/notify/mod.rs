@@ -57,6 +57,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::control::{Control, ControlError};
+use crate::domain::model::ErrorClass;
 use crate::domain::notification::Pace;
 use crate::system::clock::Clock;
 use crate::system::config::{MailSettings, NotifySettings, WebhookSettings, secret_in};
@@ -95,22 +96,24 @@ impl Channel {
     fn shown(&self) -> String {
         match self {
             Self::Webhook(webhook) => format!("webhook {}", webhook.shown()),
-            Self::Mail(mail) => format!(
-                "mail to {} by {}:{}",
-                mail.to.join(", "),
-                mail.server,
-                mail.port()
-            ),
+            Self::Mail(mail) => {
+                let (to, server, port) = (mail.to.join(", "), &mail.server, mail.port());
+                format!("mail to {to} by {server}:{port}")
+            }
         }
     }
 
     /// Checks that its secret can be read.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), StartError> {
         let file = match self {
             Self::Webhook(webhook) => webhook.token_file.as_deref(),
             Self::Mail(mail) => mail.password_file.as_deref(),
         };
-        file.map_or(Ok(()), |file| secret_in(file).map(drop))
+        let channel = self.shown();
+        let secret = file.map(secret_in).transpose();
+        secret
+            .map(drop)
+            .map_err(|why| StartError::Secret { channel, why })
     }
 
     /// Sends a message and returns the receiver's answer. `had` are the recipients who have it from an
@@ -132,33 +135,25 @@ impl Channel {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct DeliveryError {
-    pub kind: DeliveryErrorKind,
+    /// `Fatal` if the settings are wrong, or a file that they name; `Auth` if the token or the password was not
+    /// accepted; `Unavailable` if there was no answer, or not one that accepts the message.
+    pub class: ErrorClass,
     /// Without secrets, and escaped.
     pub why: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliveryErrorKind {
-    /// The settings are wrong, or a file that they name.
-    Configuration,
-    /// The token or the password was not accepted.
-    Auth,
-    /// No answer, or not one that accepts the message.
-    Unreachable,
-}
-
 impl DeliveryError {
-    fn new(kind: DeliveryErrorKind, why: impl Into<String>) -> Self {
+    fn new(class: ErrorClass, why: impl Into<String>) -> Self {
         let why = why.into();
-        Self { kind, why }
+        Self { class, why }
     }
 
     fn unreachable(why: impl Into<String>) -> Self {
-        Self::new(DeliveryErrorKind::Unreachable, why)
+        Self::new(ErrorClass::Unavailable, why)
     }
 
     fn configuration(why: impl ToString) -> Self {
-        Self::new(DeliveryErrorKind::Configuration, why.to_string())
+        Self::new(ErrorClass::Fatal, why.to_string())
     }
 }
 
@@ -203,11 +198,8 @@ impl Notifier {
             }
         }
         for channel in channels {
-            let (name, shown) = (channel.name(), channel.shown());
-            channel.check().map_err(|why| StartError::Secret {
-                channel: shown,
-                why,
-            })?;
+            let name = channel.name();
+            channel.check()?;
             let follower =
                 Follower::new(control.clone(), channel, pace, clock.clone(), host()).await?;
             let stop = notifier.stop.clone();
@@ -234,11 +226,8 @@ impl Notifier {
 
 /// Returns the configured channels: the name under which the ledger keeps the cursor, and the destination.
 pub fn channels(settings: &NotifySettings) -> Vec<(&'static str, String)> {
-    let channels = Channel::all(settings);
-    let named = channels
-        .iter()
-        .map(|channel| (channel.name(), channel.shown()));
-    named.collect()
+    let channels = Channel::all(settings).into_iter();
+    channels.map(|it| (it.name(), it.shown())).collect()
 }
 
 /// The outcome of a test of a channel.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 
+use super::DeliveryError;
 use super::message::{Message, cut};
-use super::{DeliveryError, DeliveryErrorKind};
+use crate::domain::model::ErrorClass;
 use crate::domain::text::escape;
 use crate::system::config::{WebhookSettings, secret_in};
 
@@ -16,7 +17,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Largest part of an answer's body that is read: enough for a reason.
 const BODY_BYTES_MAX: usize = 1024;
-const BODY_CHARS_MAX: usize = 200;
+const ANSWER_CHARS_MAX: usize = 200;
 
 /// Sends a message and returns the receiver's answer.
 ///
@@ -63,12 +64,12 @@ pub(super) async fn send(
         300..=399 => Err(DeliveryError::unreachable(format!(
             "{said}; redirects are not followed: set url to where it leads"
         ))),
-        401 | 403 | 407 => Err(DeliveryError::new(DeliveryErrorKind::Auth, said)),
+        401 | 403 | 407 => Err(DeliveryError::new(ErrorClass::Auth, said)),
         _ => Err(DeliveryError::unreachable(said)),
     }
 }
 
-/// Returns the beginning of the answer's body, safe to show, and without the token if it was echoed.
+/// Returns the beginning of the answer's body, safe to show.
 async fn excerpt(mut answer: reqwest::Response, token: Option<&SecretString>) -> String {
     let mut body = Vec::new();
     // The rest is not needed: the status has arrived.
@@ -79,16 +80,16 @@ async fn excerpt(mut answer: reqwest::Response, token: Option<&SecretString>) ->
             break;
         }
     }
-    let text = String::from_utf8_lossy(&body);
-    let text = without(text.trim(), token);
-    escape(&cut(&text, BODY_CHARS_MAX)).into_owned()
+    quoted(String::from_utf8_lossy(&body).trim(), token)
 }
 
-pub(super) fn without(text: &str, secret: Option<&SecretString>) -> String {
-    match secret {
-        Some(secret) => text.replace(secret.expose_secret(), "…"),
-        None => text.to_owned(),
-    }
+/// Cuts and escapes an answer, and removes the secret that it may repeat.
+pub(super) fn quoted(answer: &str, secret: Option<&SecretString>) -> String {
+    let answer = match secret {
+        Some(secret) => answer.replace(secret.expose_secret(), "…"),
+        None => answer.to_owned(),
+    };
+    escape(&cut(&answer, ANSWER_CHARS_MAX)).into_owned()
 }
 
 /// Reports the innermost cause: the outer ones repeat the address.

@@ -9,7 +9,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 
+use crate::cloud::openstack::config::CloudEntry;
 use crate::cloud::{Cloud, Fields, Freshness, ListRows};
 use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::mapping::Mapping;
@@ -17,8 +19,9 @@ use crate::domain::model::{ErrorClass, Site};
 use crate::domain::text::{did_you_mean, escape};
 use crate::system::private::{Trusted, check_way};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Health {
     Ok,
     Warn,
@@ -27,11 +30,7 @@ pub enum Health {
 
 impl Health {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
+        self.into()
     }
 }
 
@@ -44,6 +43,16 @@ pub enum CheckFailure {
     Unreachable,
     /// The ledger does not contain what was written.
     Damage,
+}
+
+impl From<ErrorClass> for CheckFailure {
+    fn from(class: ErrorClass) -> Self {
+        match class {
+            ErrorClass::Auth => Self::Auth,
+            ErrorClass::Fatal => Self::Configuration,
+            _ => Self::Unreachable,
+        }
+    }
 }
 
 /// The result of one check.
@@ -60,26 +69,26 @@ pub struct Check {
 }
 
 /// The facts that were gathered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Facts {
     /// The settings file that was read, `None` for the defaults; or what is wrong with it.
-    pub settings: Option<Result<Option<PathBuf>, String>>,
-    pub clouds: Option<Result<Vec<FoundCloud>, String>>,
+    pub settings: Result<Option<PathBuf>, String>,
+    pub clouds: Result<Vec<CloudEntry>, String>,
     pub mapping: Vec<Mapping>,
     /// The keys of the settings that name clouds, each with the cloud.
     pub named_clouds: Vec<(&'static str, String)>,
     /// Findings that stop nothing but should be known, such as permissions and unknown fields. Each says what to do.
     pub warnings: Vec<String>,
     pub logins: Vec<Login>,
-    pub ledger: Option<LedgerFacts>,
-    pub engine: Option<EngineFacts>,
-    /// The channels that notify people of what needs them; `None` if that is not known.
-    pub notify: Option<Vec<NotifyFacts>>,
+    pub ledger: LedgerFacts,
+    pub engine: EngineFacts,
+    /// The channels that notify people of what needs them.
+    pub notify: Vec<NotifyFacts>,
     /// Name of this engine as a deployment, if the settings say that it is one.
     pub deployment: Option<String>,
     /// The other deployments of the settings.
     pub peers: Vec<PeerFacts>,
-    pub terminal: Option<TerminalFacts>,
+    pub terminal: TerminalFacts,
 }
 
 #[derive(Clone, Debug)]
@@ -101,14 +110,6 @@ pub struct NotifyFacts {
     pub failing: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundCloud {
-    pub name: String,
-    pub regions: Vec<String>,
-    /// The files that define the cloud, or `environment`.
-    pub found_in: Vec<String>,
-}
-
 #[derive(Clone, Debug)]
 pub struct Login {
     pub site: Site,
@@ -118,7 +119,8 @@ pub struct Login {
 
 #[derive(Clone, Debug)]
 pub struct LedgerFacts {
-    pub path: PathBuf,
+    /// Its file or URL.
+    pub name: String,
     /// Whether the ledger can be written, or its folder if there is no ledger.
     pub writable: Result<(), String>,
     /// Whether this program can read the ledger; `None` if there is none.
@@ -150,48 +152,35 @@ const ROWS_MIN: u16 = 10;
 
 /// Judges the facts; the checks are in the order in which problems are to be fixed.
 pub fn examine(facts: &Facts) -> Vec<Check> {
-    let mut checks = Vec::new();
-    if let Some(settings) = &facts.settings {
-        checks.push(settings_check(settings));
+    let mut checks = vec![settings_check(&facts.settings)];
+    checks.extend(cloud_checks(&facts.clouds, facts.deployment.as_ref()));
+    if let Ok(clouds) = &facts.clouds {
+        checks.extend(mapping_checks(&facts.mapping, clouds));
+        checks.extend(named_cloud_checks(facts, clouds));
     }
-    if let Some(clouds) = &facts.clouds {
-        checks.extend(cloud_checks(clouds, facts.deployment.as_ref()));
-        if let Ok(clouds) = clouds {
-            checks.extend(mapping_checks(&facts.mapping, clouds));
-            checks.extend(named_cloud_checks(facts, clouds));
-        }
-    }
-    for warning in &facts.warnings {
-        checks.push(warn("files", warning, ""));
-    }
+    checks.extend(facts.warnings.iter().map(|it| warn("files", it, "")));
     checks.extend(facts.logins.iter().map(login_check));
-    if let Some(ledger) = &facts.ledger {
-        checks.extend(ledger_checks(ledger));
-    }
-    checks.extend(facts.engine.as_ref().map(engine_check));
+    checks.extend(ledger_checks(&facts.ledger));
+    checks.push(engine_check(&facts.engine));
     checks.extend(facts.peers.iter().map(peer_check));
-    if let Some(channels) = &facts.notify {
-        checks.extend(notify_checks(channels));
-    }
-    checks.extend(facts.terminal.as_ref().map(terminal_check));
+    checks.extend(notify_checks(&facts.notify));
+    checks.push(terminal_check(&facts.terminal));
     checks
 }
 
 fn settings_check(settings: &Result<Option<PathBuf>, String>) -> Check {
     match settings {
-        Ok(Some(file)) => ok("settings", &format!("{}", file.display())),
+        Ok(Some(file)) => ok("settings", &file.display().to_string()),
         Ok(None) => ok("settings", "no file; the defaults, see gone --print-config"),
-        Err(error) => fail(
-            "settings",
-            CheckFailure::Configuration,
-            error,
-            "Correct the file; `gone --print-config` shows every key.",
-        ),
+        Err(error) => {
+            let advice = "Correct the file; `gone --print-config` shows every key.";
+            fail("settings", CheckFailure::Configuration, error, advice)
+        }
     }
 }
 
 fn cloud_checks(
-    clouds: &Result<Vec<FoundCloud>, String>,
+    clouds: &Result<Vec<CloudEntry>, String>,
     deployment: Option<&String>,
 ) -> Vec<Check> {
     let clouds = match clouds {
@@ -201,47 +190,39 @@ fn cloud_checks(
             return vec![fail("clouds", CheckFailure::Configuration, error, advice)];
         }
     };
-    if let (true, Some(name)) = (clouds.is_empty(), deployment) {
-        let found = format!("none; {name} keeps resources of its own");
-        return vec![ok("clouds", &found)];
-    }
     if clouds.is_empty() {
         let advice = "Write ~/.config/openstack/clouds.yaml or set OS_* variables; \
                       `gone --sandbox` needs neither.";
-        return vec![fail(
-            "clouds",
-            CheckFailure::Configuration,
-            "no cloud",
-            advice,
-        )];
+        return vec![match deployment {
+            Some(name) => {
+                let found = format!("none; {name} keeps resources of its own");
+                ok("clouds", &found)
+            }
+            None => fail("clouds", CheckFailure::Configuration, "no cloud", advice),
+        }];
     }
-    clouds
-        .iter()
-        .map(|cloud| {
-            let regions = match cloud.regions.as_slice() {
-                [] => "no region named".to_owned(),
-                regions => regions.join(", "),
-            };
-            let found = format!("{regions}; in {}", cloud.found_in.join(", "));
-            ok(&format!("cloud {}", cloud.name), &found)
-        })
-        .collect()
+    let check = |cloud: &CloudEntry| {
+        let regions = match cloud.regions.as_slice() {
+            [] => "no region named".to_owned(),
+            regions => regions.join(", "),
+        };
+        let found_in: Vec<String> = cloud.found_in.iter().map(ToString::to_string).collect();
+        let found = format!("{regions}; in {}", found_in.join(", "));
+        ok(&format!("cloud {}", cloud.name), &found)
+    };
+    clouds.iter().map(check).collect()
 }
 
 /// Checks that the sites of each mapping are regions of configured clouds: otherwise resources with copies
 /// there cannot be deleted.
-fn mapping_checks(mapping: &[Mapping], clouds: &[FoundCloud]) -> Vec<Check> {
-    let known = |site: &Site| {
-        clouds.iter().any(|cloud| match site {
-            Site::Region {
-                cloud: name,
-                region,
-            } => {
-                *cloud.name == **name
-                    && (cloud.regions.is_empty() || cloud.regions.iter().any(|it| **it == **region))
-            }
-            Site::Deployment { .. } => false,
-        })
+fn mapping_checks(mapping: &[Mapping], clouds: &[CloudEntry]) -> Vec<Check> {
+    let known = |site: &Site| match site.parts() {
+        (name, Some(region)) => clouds.iter().any(|cloud| {
+            let mut regions = cloud.regions.iter();
+            cloud.name == name && (cloud.regions.is_empty() || regions.any(|it| it == region))
+        }),
+        // A deployment.
+        (_, None) => false,
     };
     let check = |mapping: &Mapping| {
         let sites = || std::iter::once(&mapping.central).chain(&mapping.locals);
@@ -249,19 +230,19 @@ fn mapping_checks(mapping: &[Mapping], clouds: &[FoundCloud]) -> Vec<Check> {
         let locals: Vec<String> = mapping.locals.iter().map(Site::to_string).collect();
         match sites().find(|site| !known(site)) {
             None => ok(&name, &format!("copies at {}", locals.join(", "))),
-            Some(missing) => fail(
-                &name,
-                CheckFailure::Configuration,
-                &format!("{missing} is not a region of a configured cloud"),
-                "Correct [[mapping]] in the settings, or add the cloud to clouds.yaml.",
-            ),
+            Some(missing) => {
+                let found = format!("{missing} is not a region of a configured cloud");
+                let advice =
+                    "Correct [[mapping]] in the settings, or add the cloud to clouds.yaml.";
+                fail(&name, CheckFailure::Configuration, &found, advice)
+            }
         }
     };
     mapping.iter().map(check).collect()
 }
 
 /// Warns of clouds in the settings that do not exist: a rule for them has no effect.
-fn named_cloud_checks(facts: &Facts, clouds: &[FoundCloud]) -> Vec<Check> {
+fn named_cloud_checks(facts: &Facts, clouds: &[CloudEntry]) -> Vec<Check> {
     let known = || {
         let clouds = clouds.iter().map(|cloud| cloud.name.as_str());
         clouds.chain(facts.deployment.as_deref())
@@ -280,51 +261,37 @@ fn named_cloud_checks(facts: &Facts, clouds: &[FoundCloud]) -> Vec<Check> {
 
 fn login_check(login: &Login) -> Check {
     let name = format!("login {}", login.site);
-    match &login.result {
-        Ok(user) => ok(&name, user),
-        Err((ErrorClass::Auth, message)) => fail(
-            &name,
-            CheckFailure::Auth,
-            message,
+    let (class, message) = match &login.result {
+        Ok(user) => return ok(&name, user),
+        Err(failure) => failure,
+    };
+    let advice = match class {
+        ErrorClass::Auth => {
             "Check user, password, project and domains in clouds.yaml; a service that refuses a good login \
-             needs another role, or other access rules of the application credential.",
-        ),
-        Err((ErrorClass::Fatal, message)) => fail(
-            &name,
-            CheckFailure::Configuration,
-            message,
-            "Correct this cloud's entry in clouds.yaml.",
-        ),
-        Err((_, message)) => fail(
-            &name,
-            CheckFailure::Unreachable,
-            message,
-            "Check the network, the proxy and auth_url.",
-        ),
-    }
+             needs another role, or other access rules of the application credential."
+        }
+        ErrorClass::Fatal => "Correct this cloud's entry in clouds.yaml.",
+        _ => "Check the network, the proxy and auth_url.",
+    };
+    fail(&name, (*class).into(), message, advice)
 }
 
 fn ledger_checks(ledger: &LedgerFacts) -> Vec<Check> {
-    let path = ledger.path.display();
+    let path = &ledger.name;
     let mut checks = vec![match &ledger.writable {
         Ok(()) => ok("ledger", &format!("{path} can be written")),
-        Err(error) => fail(
-            "ledger",
-            CheckFailure::Configuration,
-            &format!("{path} cannot be written: {error}"),
-            "Give this user the right to write there, and start the server if it is on one; or choose another \
-             ledger with --ledger.",
-        ),
+        Err(error) => {
+            let found = format!("{path} cannot be written: {error}");
+            let advice = "Give this user the right to write there, and start the server if it is on one; or choose another \
+                          ledger with --ledger.";
+            fail("ledger", CheckFailure::Configuration, &found, advice)
+        }
     }];
-    match &ledger.readable {
-        None | Some(Ok(())) => {}
+    if let Some(Err(error)) = &ledger.readable {
         // The ledger's own errors say what to do.
-        Some(Err(error)) => checks.push(fail(
-            "ledger content",
-            CheckFailure::Configuration,
-            error,
-            "Fix that first, or use another ledger with --ledger FILE.",
-        )),
+        let advice = "Fix that first, or use another ledger with --ledger FILE.";
+        let failure = CheckFailure::Configuration;
+        checks.push(fail("ledger content", failure, error, advice));
     }
     checks
 }
@@ -333,34 +300,31 @@ fn engine_check(engine: &EngineFacts) -> Check {
     let socket = engine.socket.display();
     match (&engine.answer, engine.owner_pid) {
         (Ok(answer), _) => ok("engine", &format!("{answer}; answers at {socket}")),
-        (Err(error), Some(pid)) => fail(
-            "engine",
-            CheckFailure::Unreachable,
-            &format!("process {pid} holds the ledger, but does not answer at {socket}: {error}"),
-            "Wait a moment if it is starting or ending; otherwise read its log, and end it.",
-        ),
-        (Err(_), None) => ok(
-            "engine",
-            &format!("none runs; `gone` brings its own, and serves {socket}"),
-        ),
+        (Err(error), Some(pid)) => {
+            let found =
+                format!("process {pid} holds the ledger, but does not answer at {socket}: {error}");
+            let advice =
+                "Wait a moment if it is starting or ending; otherwise read its log, and end it.";
+            fail("engine", CheckFailure::Unreachable, &found, advice)
+        }
+        (Err(_), None) => {
+            let found = format!("none runs; `gone` brings its own, and serves {socket}");
+            ok("engine", &found)
+        }
     }
 }
 
 fn peer_check(facts: &PeerFacts) -> Check {
     let name = format!("peer {}", facts.peer);
-    let known_by = &facts.known_by;
+    let (url, known_by) = (&facts.url, &facts.known_by);
     match &facts.answer {
-        Ok(()) => ok(
-            &name,
-            &format!("{} answers; known by {known_by}", facts.url),
-        ),
-        Err(why) => fail(
-            &name,
-            CheckFailure::Unreachable,
-            &format!("{why}; known by {known_by}"),
-            "Check that it runs and listens there, and check its ca_file; until it answers, resources that it \
-             may refer to are not deleted.",
-        ),
+        Ok(()) => ok(&name, &format!("{url} answers; known by {known_by}")),
+        Err(why) => {
+            let found = format!("{why}; known by {known_by}");
+            let advice = "Check that it runs and listens there, and check its ca_file; until it answers, resources that it \
+                          may refer to are not deleted.";
+            fail(&name, CheckFailure::Unreachable, &found, advice)
+        }
     }
 }
 
@@ -372,37 +336,31 @@ fn notify_checks(channels: &[NotifyFacts]) -> Vec<Check> {
     }
     let check = |facts: &NotifyFacts| match facts.failing.as_str() {
         "" => ok("notify", &facts.channel),
-        why => warn(
-            "notify",
-            &format!("{} does not accept the last message: {why}", facts.channel),
-            "The message is sent again until it is accepted; `gone notify test` sends a test message.",
-        ),
+        why => {
+            let found = format!("{} does not accept the last message: {why}", facts.channel);
+            let advice = "The message is sent again until it is accepted; `gone notify test` sends a test message.";
+            warn("notify", &found, advice)
+        }
     };
     channels.iter().map(check).collect()
 }
 
 fn terminal_check(terminal: &TerminalFacts) -> Check {
     if !terminal.is_terminal {
-        return ok(
-            "terminal",
-            "standard output is not a terminal; the verbs need none",
-        );
+        let found = "standard output is not a terminal; the verbs need none";
+        return ok("terminal", found);
     }
-    let name = terminal.name.as_deref().unwrap_or("unknown");
-    let size = terminal
-        .size
-        .map_or_else(String::new, |(columns, rows)| format!(", {columns}x{rows}"));
+    let (name, size) = (terminal.name.as_deref().unwrap_or("unknown"), terminal.size);
+    let shown_size = size.map(|(columns, rows)| format!(", {columns}x{rows}"));
+    let shown_size = shown_size.unwrap_or_default();
     let colour = if terminal.colour {
         "colour"
     } else {
         "no colour"
     };
     let letters = if terminal.utf8 { "UTF-8" } else { "ASCII" };
-    let found = format!("{name}{size}, {colour}, {letters}");
-    let small = terminal
-        .size
-        .is_some_and(|(columns, rows)| columns < COLUMNS_MIN || rows < ROWS_MIN);
-    if small {
+    let found = format!("{name}{shown_size}, {colour}, {letters}");
+    if size.is_some_and(|(columns, rows)| columns < COLUMNS_MIN || rows < ROWS_MIN) {
         let advice = format!("The console needs {COLUMNS_MIN}x{ROWS_MIN} at least.");
         return warn("terminal", &found, &advice);
     }
@@ -504,15 +462,12 @@ pub fn can_write(ledger: &Path) -> Result<(), String> {
     if path != ledger && !path.is_dir() {
         return Err(format!("{} is not a folder", path.display()));
     }
-    let wanted = if path.is_dir() {
-        Access::WRITE_OK | Access::EXEC_OK
-    } else {
-        Access::READ_OK | Access::WRITE_OK
+    let wanted = match path.is_dir() {
+        true => Access::WRITE_OK | Access::EXEC_OK,
+        false => Access::READ_OK | Access::WRITE_OK,
     };
-    access(path, wanted).map_err(|error| {
-        let error = io::Error::from(error);
-        format!("{}: {error}", path.display())
-    })
+    let granted = access(path, wanted).map_err(io::Error::from);
+    granted.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Returns a warning if anyone but the owner and root can write the settings, which say which clouds are
