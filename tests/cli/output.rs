@@ -440,7 +440,7 @@ async fn a_site_that_fails_to_list_is_an_error_and_not_empty() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_list_suggests_the_nearest_list_or_kind() {
-    for list in What::LISTS {
+    for &list in What::LISTS {
         let what: What = list.parse().unwrap();
         assert!(!matches!(what, What::Kind(_)), "{list}");
         assert_eq!(what.to_string(), list);

@@ -67,8 +67,6 @@ pub(super) struct Act {
     pub(super) on_step: Option<fn(i64) -> Command>,
     /// None if it takes no sites.
     pub(super) on_site: Option<fn(Site) -> Command>,
-    /// None if it takes no engines.
-    pub(super) on_engine: Option<fn(String) -> Command>,
     /// Whether it may cause a delete to be sent.
     pub(super) sends: bool,
 }
@@ -78,7 +76,6 @@ const CANCEL: Act = Act {
     on_deletion: |deletion_id| Command::Cancel { deletion_id },
     on_step: None,
     on_site: None,
-    on_engine: None,
     sends: false,
 };
 
@@ -86,7 +83,6 @@ const PAUSE: Act = Act {
     verb: "pause",
     on_deletion: |deletion_id| Command::Pause { deletion_id },
     on_site: Some(|site| Command::PauseSite { site }),
-    on_engine: Some(|name| Command::PauseEngine { name }),
     ..CANCEL
 };
 
@@ -95,7 +91,6 @@ const RESUME: Act = Act {
     on_deletion: |deletion_id| Command::Resume { deletion_id },
     on_step: None,
     on_site: Some(|site| Command::ResumeSite { site }),
-    on_engine: Some(|name| Command::ResumeEngine { name }),
     sends: true,
 };
 
@@ -107,13 +102,15 @@ impl Verb for Cancel {
 
 impl Verb for Pause {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        PAUSE.run_on(session, self.on).await
+        let on_engine = |name| Command::PauseEngine { name };
+        PAUSE.run_on(session, self.on, on_engine).await
     }
 }
 
 impl Verb for Resume {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        RESUME.run_on(session, self.on).await
+        let on_engine = |name| Command::ResumeEngine { name };
+        RESUME.run_on(session, self.on, on_engine).await
     }
 }
 
@@ -140,20 +137,15 @@ impl Act {
         &self,
         session: &mut Session<'_>,
         on: DeletionsOrSites,
+        on_engine: fn(String) -> Command,
     ) -> Result<Exit, Failure> {
-        let (Some(name), Some(on_engine)) = (on.engine, self.on_engine) else {
+        let Some(name) = on.engine else {
             return self.run(session, &on.ids, &on.why.reason).await;
         };
         session.action_words = format!("{} the engine {name}", self.verb);
         let command = on_engine(name.clone());
         session.submit(command, &on.why.reason, None, Ok).await?;
-        let done = Done {
-            id: name,
-            is_deletion: false,
-            did: self.verb,
-            moved: 0,
-        };
-        session.out.list(DONE, &[done])?;
+        session.out.list(DONE, &[self.done(name, false, 0)])?;
         Ok(Exit::Done)
     }
 
@@ -183,30 +175,32 @@ impl Act {
         id: &str,
         reason: &str,
     ) -> Result<Done, Failure> {
-        let done = |id: &str, is_deletion, moved| Done {
-            id: id.to_owned(),
-            is_deletion,
-            did: self.verb,
-            moved,
-        };
         // A site is written CLOUD/REGION, and no id has a slash.
         if let (Some(on_site), Some((cloud, region))) = (self.on_site, id.split_once('/')) {
             let command = on_site(Site::region(cloud, region));
             session.submit(command, reason, None, Ok).await?;
-            return Ok(done(id, false, 0));
+            return Ok(self.done(id.to_owned(), false, 0));
         }
-        let (id, is_deletion, command) = match (session.deletion_or_step(id).await?, self.on_step) {
-            (PurgeScope::Deletion(id), _) => (id.clone(), true, (self.on_deletion)(id)),
-            (PurgeScope::Step(step), Some(on_step)) => (id.to_owned(), false, on_step(step)),
-            // The engine says that there is no such deletion.
-            (PurgeScope::Step(_), None) => {
+        let (id, is_deletion, command) = match self.on_step {
+            Some(on_step) => match session.deletion_or_step(id).await? {
+                PurgeScope::Deletion(id) => (id.clone(), true, (self.on_deletion)(id)),
+                PurgeScope::Step(step) => (id.to_owned(), false, on_step(step)),
+            },
+            None => {
                 let id = session.deletion(id).await?.id;
                 (id.clone(), true, (self.on_deletion)(id))
             }
         };
-        let moved = session
-            .submit(command, reason, None, Receipt::into_moved)
-            .await?;
-        Ok(done(&id, is_deletion, moved))
+        let moved = session.submit(command, reason, None, Receipt::into_moved);
+        Ok(self.done(id, is_deletion, moved.await?))
+    }
+
+    fn done(&self, id: String, is_deletion: bool, moved: u64) -> Done {
+        Done {
+            id,
+            is_deletion,
+            did: self.verb,
+            moved,
+        }
     }
 }

@@ -5,30 +5,25 @@ use std::io;
 use super::exit::Exit;
 use super::output::{Printer, Style};
 use crate::domain::check::{Edge, Example, Fate, Finding, Severity};
-use crate::present::{Sheet, columns, count};
+use crate::present::{Sheet, columns, count, joined};
 
 columns! {
     /// For people, who also see a drawing of each example.
     BRIEF: Finding, |row|
     "STATE" 9 => row.severity.as_str();
     "FINDING" 9 => row.category.as_str();
-    "KINDS" 9 => kinds_of(row);
-}
+    "KINDS" 9 => joined(&row.kinds, " ");
 
-columns! {
     FULL: Finding, |row|
     "SEVERITY" 9 => row.severity.as_str();
     "FINDING" 9 => row.category.as_str();
-    "KINDS" 9 => kinds_of(row);
+    "KINDS" 9 => joined(&row.kinds, " ");
     "EXAMPLE" 9 => references_of(row);
     "HAPPENS" 9 => row.happens;
     "FIX" 9 => row.fix;
 }
 
 /// Writes the findings; returns the exit code of a wrong configuration if one of them is an error.
-///
-/// # Errors
-/// The output cannot be written.
 pub fn report(out: &mut Printer<'_>, kinds: usize, findings: &[Finding]) -> io::Result<Exit> {
     match out.format.is_table() {
         true => write_for_people(out, kinds, findings)?,
@@ -45,15 +40,10 @@ fn number_of(findings: &[Finding], severity: Severity) -> usize {
     of_it.count()
 }
 
-fn kinds_of(finding: &Finding) -> String {
-    let kinds: Vec<&str> = finding.kinds.iter().map(|kind| kind.as_str()).collect();
-    kinds.join(" ")
-}
-
 fn references_of(finding: &Finding) -> String {
     let references = finding.example.references.iter();
     let references = references.map(|it| format!("{} -> {} ({})", it.from, it.to, rule(it)));
-    references.collect::<Vec<_>>().join(", ")
+    joined(references, ", ")
 }
 
 fn write_for_people(out: &mut Printer<'_>, kinds: usize, findings: &[Finding]) -> io::Result<()> {
@@ -70,10 +60,8 @@ fn write_for_people(out: &mut Printer<'_>, kinds: usize, findings: &[Finding]) -
     }
     let errors = count(number_of(findings, Severity::Error), "error");
     let notes = count(number_of(findings, Severity::Note), "note");
-    out.say(format!(
-        "{} checked: {errors}, {notes}.",
-        count(kinds, "kind")
-    ))
+    let kinds = count(kinds, "kind");
+    out.say(format!("{kinds} checked: {errors}, {notes}."))
 }
 
 /// Draws an example: each resource is below the one that it refers to.

@@ -31,9 +31,7 @@ columns! {
     "BY" 4 => row.0.requested_by.name;
     "REQUESTED" 3 => time(row.0.requested_at);
     "NOTE" 5 => row.0.note;
-}
 
-columns! {
     /// Steps that wait for a person or for their next attempt. A refusal has no step and no attempts: its
     /// deletion is retried.
     pub(super) WAITING_STEPS: Step, |row|
@@ -55,9 +53,7 @@ columns! {
     "NEXT" 2 => time_or_empty(row.next_attempt_at);
     // What blocks the step comes first: a narrow table shows only the beginning.
     "WHY" 7 => blocked_reason(row, row.last_error.as_ref().map(answer_words));
-}
 
-columns! {
     /// The result for each resource of a deletion.
     pub(super) RESULTS: Step, |row|
     "STATE" 9 => row.state.as_str();
@@ -68,9 +64,7 @@ columns! {
     "SITE" 3 => row.resource.key.site;
     "STATUS" 5 => or_empty(row.last_error.as_ref().and_then(|error| error.status));
     "WHY" 7 => unfinished_reason(row);
-}
 
-columns! {
     pub(super) TOMBSTONES: Tombstone, |row|
     "RECORD" 1 => row.record_id;
     "STATE" 9 => row.phase.as_str();
@@ -82,9 +76,7 @@ columns! {
     "CAME BACK" 3 => row.recreated;
     "INCARNATION" 2 => row.incarnation;
     "DELETION" 6 => short_id(&row.deletion_id);
-}
 
-columns! {
     pub(super) PROGRESS: SiteProgress, |row|
     "SITE" 9 => row.site;
     "GONE" 9 => row.counts.gone;
@@ -94,9 +86,7 @@ columns! {
     "STUCK" 8 => row.counts.stuck;
     "OTHERS" 6 => row.counts.skipped + row.counts.purged;
     "TOTAL" 9 => row.counts.total;
-}
 
-columns! {
     /// The resources that abandoned steps left behind.
     pub(super) ORPHANS: Orphan, |row|
     "THERE" 9 => row.there.as_str();
@@ -109,9 +99,7 @@ columns! {
     "DELETION" 4 => short_id(&row.deletion_id);
     "STEP" 4 => row.step_id;
     "WHY" 5 => row.why;
-}
 
-columns! {
     /// Steps and refused deletions that need a person, by their cause.
     pub(super) CAUSES: CauseGroup, |row|
     "STATE" 9 => row.cause.state.as_str();
@@ -122,9 +110,7 @@ columns! {
     "CLASS" 5 => or_empty(row.cause.class.map(|class| class.as_str()));
     "SINCE" 4 => time(row.since);
     "ONE OF THEM" 6 => row.message;
-}
 
-columns! {
     pub(super) GATES: GateStatus, |row|
     "GATE" 9 => row.listen;
     "FOR" 5 => row.source;
@@ -136,9 +122,7 @@ columns! {
     "REFUSED" 7 => row.traffic.refused;
     "ACCEPTED" 6 => row.traffic.accepted;
     "FAILED" 7 => row.traffic.failed;
-}
 
-columns! {
     /// Whether this deployment and each other one watch each other, at this time, and how many steps wait for its
     /// clearance.
     pub(super) DEPLOYMENTS: (DeploymentStatus, DateTime<Utc>), |row|
@@ -163,9 +147,7 @@ columns! {
     };
     "CLEARANCES" 8 => or_empty(row.0.importer.as_ref().map(|importer| importer.pending_clearances));
     "REASON" 7 => row.0.reasons().join("; ");
-}
 
-columns! {
     pub(super) SITES: SiteStatus, |row|
     "SITE" 9 => row.site;
     "STATE" 9 => row.state.as_str();
@@ -176,9 +158,7 @@ columns! {
     "READ ONLY" 7 => if row.read_only { "yes" } else { "no" }.to_owned();
     "AS USER" 4 => row.as_user;
     "REASON" 8 => row.reason;
-}
 
-columns! {
     /// A finding about why a resource is not deleted.
     pub(super) FINDINGS: (Target, String), |row|
     "KIND" 9 => row.0.key.kind;
@@ -186,9 +166,7 @@ columns! {
     "ID" 9 => row.0.key.id;
     "SITE" 9 => row.0.key.site;
     "FINDING" 9 => row.1;
-}
 
-columns! {
     /// What each reconciler of the engine does, did last and does next.
     pub(super) RECONCILERS: ReconcilerStatus, |row|
     "RECONCILER" 9 => row.name.as_str();
@@ -199,6 +177,18 @@ columns! {
     "NEXT RUN" 7 => time_or_empty(row.next_run_at);
     "LAST ERROR" 8 => or_empty(row.last_error.as_ref().map(|error| &error.message));
     "FAILED" 4 => time_or_empty(row.last_error.as_ref().map(|error| error.at));
+
+    /// The engines that share a ledger, each with the time at which the list was read.
+    pub(super) ENGINES: (EngineRow, DateTime<Utc>), |row|
+    "ENGINE" 9 => row.0.name;
+    "ROLE" 9 => row.0.role.as_str();
+    "STEPS" 8 => row.0.running;
+    "LEASE" 7 => lease_words(&row.0, row.1);
+    "HOST" 6 => row.0.host;
+    "PID" 5 => row.0.pid;
+    "VERSION" 5 => row.0.version;
+    "STARTED" 4 => time(row.0.started_at);
+    "EPOCH" 3 => row.0.epoch;
 }
 
 pub(super) fn deletions(rows: &[Deletion]) -> Sheet {
@@ -215,20 +205,6 @@ pub(super) fn as_of<R: Clone>(
 ) -> Sheet {
     let rows: Vec<_> = rows.iter().map(|row| (row.clone(), now)).collect();
     Sheet::of(columns, &rows)
-}
-
-columns! {
-    /// The engines that share a ledger, each with the time at which the list was read.
-    pub(super) ENGINES: (EngineRow, DateTime<Utc>), |row|
-    "ENGINE" 9 => row.0.name;
-    "ROLE" 9 => row.0.role.as_str();
-    "STEPS" 8 => row.0.running;
-    "LEASE" 7 => lease_words(&row.0, row.1);
-    "HOST" 6 => row.0.host;
-    "PID" 5 => row.0.pid;
-    "VERSION" 5 => row.0.version;
-    "STARTED" 4 => time(row.0.started_at);
-    "EPOCH" 3 => row.0.epoch;
 }
 
 /// Returns the columns that the kind names, between those that every resource has.

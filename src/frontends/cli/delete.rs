@@ -93,23 +93,22 @@ impl Verb for Delete {
                 _ => Exit::Done,
             });
         }
-        let followed = wait::follow(session, &id, deadline).await;
-        if followed
-            .as_ref()
-            .is_err_and(|failure| failure.exit == Exit::Interrupted)
-        {
-            let how = match session.embedded {
-                true => "it stays in the ledger and goes on when `gone` or `gone --engine` runs",
-                false => "the deletion goes on in the engine",
-            };
-            let next = format!(
-                "To see its state: gone show {0}; to stop it: gone cancel {0}",
-                short_id(&id)
-            );
-            session.err.say(format!("Interrupted: {how}. {next}"))?;
-            return Ok(Exit::Interrupted);
-        }
-        let (deletion, exit) = followed?;
+        let (deletion, exit) = match wait::follow(session, &id, deadline).await {
+            Err(failure) if failure.exit == Exit::Interrupted => {
+                let how = match session.embedded {
+                    true => {
+                        "it stays in the ledger and goes on when `gone` or `gone --engine` runs"
+                    }
+                    false => "the deletion goes on in the engine",
+                };
+                let id = short_id(&id);
+                let next =
+                    format!("To see its state: gone show {id}; to stop it: gone cancel {id}");
+                session.err.say(format!("Interrupted: {how}. {next}"))?;
+                return Ok(Exit::Interrupted);
+            }
+            followed => followed?,
+        };
         let steps = session.steps(&id, &[]).await?;
         print(&mut session.out, &deletion, existing, Some(&steps))?;
         say_what_is_left(session, &deletion, exit)?;
@@ -153,10 +152,9 @@ async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> 
     // The question goes to standard error: standard output carries the result. What is approved is shown whole.
     write_plan(&mut session.err.formatted(Format::Wide), plan)?;
     if !plan.refused.is_empty() {
-        return Err(Failure::refused(
-            "the plan is refused for the reasons above",
-            "Nothing was sent. Remove the blockers named above, or include dependents with --cascade.",
-        ));
+        let why = "the plan is refused for the reasons above";
+        let advice = "Nothing was sent. Remove the blockers named above, or include dependents with --cascade.";
+        return Err(Failure::refused(why, advice));
     }
     let steps = count(plan.steps.len(), "step");
     let (question, wanted, mut words) = match plan.targets.as_slice() {
@@ -167,11 +165,11 @@ async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> 
                 "" => (id.to_owned(), "short id"),
                 name => (format!("\"{name}\" or {id}"), "name or short id"),
             };
-            let name = [name.clone(), text::escape(name).into_owned()];
+            let escaped = text::escape(name).into_owned();
             (
                 format!("To delete {resource} ({steps}), type {typed}"),
                 format!("the {wanted} of {resource}"),
-                [name, [key.id.clone(), id.to_owned()]].concat(),
+                vec![name.clone(), escaped, key.id.clone(), id.to_owned()],
             )
         }
         several => {
@@ -245,9 +243,11 @@ fn say_what_is_left(
         }
         Exit::Stuck => format!("Not everything is gone: gone show {id} says why"),
         Exit::StillRunning => format!("Still running; it stays in the ledger: gone show {id}"),
-        Exit::Auth | Exit::Unreachable => format!(
-            "`gone list sites` says why a site is not used; gone show {id} shows the deletion."
-        ),
+        Exit::Auth | Exit::Unreachable => {
+            format!(
+                "`gone list sites` says why a site is not used; gone show {id} shows the deletion."
+            )
+        }
         _ => return Ok(()),
     };
     Ok(session.err.say(advice)?)

@@ -16,15 +16,11 @@ columns! {
 }
 
 /// Writes the checks, and `next` if all is well; the exit code says whether one failed.
-///
-/// # Errors
-/// The output cannot be written.
 pub fn report(out: &mut Printer<'_>, checks: &[Check], next: &str) -> io::Result<Exit> {
     // The table is not cut to the terminal's width, because the end of a finding matters.
-    let format = if out.format.is_table() {
-        Format::Wide
-    } else {
-        out.format
+    let format = match out.format {
+        Format::Table => Format::Wide,
+        other => other,
     };
     out.formatted(format).list(CHECKS, checks)?;
     let exit = exit(checks);

@@ -81,10 +81,8 @@ fn relation_in_full(relation: &Relation) -> String {
 
 /// Returns a row for each finding, blocker and refusal, and for what to do next.
 fn findings(explanation: &Explanation) -> Vec<(Target, String)> {
-    let refusals = explanation
-        .refused
-        .iter()
-        .map(|refusal| with_options(&refusal.reason));
+    let refusals = explanation.refused.iter();
+    let refusals = refusals.map(|refusal| with_options(&refusal.reason));
     let next = Some(&explanation.next_action).filter(|next| !next.is_empty());
     let next = next.map(|next| format!("next: {next}"));
     let relations = explanation.relations.iter().map(relation_in_full);
@@ -92,8 +90,8 @@ fn findings(explanation: &Explanation) -> Vec<(Target, String)> {
         .chain(refusals)
         .chain(relations)
         .chain(next);
-    all.map(|finding| (explanation.target.clone(), finding))
-        .collect()
+    let rows = all.map(|finding| (explanation.target.clone(), finding));
+    rows.collect()
 }
 
 fn write_for_people(out: &mut Printer<'_>, explanation: &Explanation) -> io::Result<()> {
@@ -114,16 +112,14 @@ fn write_for_people(out: &mut Printer<'_>, explanation: &Explanation) -> io::Res
     }
     if let Some(tombstone) = &explanation.tombstone {
         let since = time_or_empty(tombstone.deleted_at);
-        out.say(format!(
-            "  tombstone: {} since {since}",
-            tombstone.phase.as_str()
-        ))?;
+        let phase = tombstone.phase.as_str();
+        out.say(format!("  tombstone: {phase} since {since}"))?;
     }
     for line in lines(explanation) {
         out.say(format!("  {line}"))?;
     }
     let relations = explanation.relations.iter().map(relation_in_full);
-    out.section("Relations", &relations.collect::<Vec<_>>())?;
+    out.section("Relations", relations)?;
     write_refusals(out, &explanation.refused)?;
     match explanation.next_action.as_str() {
         "" => Ok(()),

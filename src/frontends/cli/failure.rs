@@ -66,6 +66,14 @@ impl Failure {
         Self::new(Exit::Usage, "usage", action_words, message, advice)
     }
 
+    /// Makes wrong usage of an error, for `map_err`.
+    pub fn usage_of<E: ToString>(
+        action_words: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> impl FnOnce(E) -> Self {
+        move |error| Self::usage(action_words, error.to_string(), advice)
+    }
+
     /// Returns the failure of the verb that runs: its arguments are wrong.
     pub(super) fn wrong(message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::usage("", message, advice)
@@ -78,13 +86,8 @@ impl Failure {
 
     /// Returns the failure of a verb that ctrl-c interrupted.
     pub fn interrupted(action_words: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self::new(
-            Exit::Interrupted,
-            "interrupted",
-            action_words,
-            "interrupted",
-            advice,
-        )
+        let word = "interrupted";
+        Self::new(Exit::Interrupted, word, action_words, word, advice)
     }
 
     /// Returns the failure for an engine's error.
@@ -102,9 +105,6 @@ impl Failure {
     }
 
     /// Writes the failure as text, or as JSON on one line if the results are JSON.
-    ///
-    /// # Errors
-    /// Standard error cannot be written.
     pub fn write(&self, err: &mut Printer<'_>) -> io::Result<()> {
         // Pretty JSON over several lines could not be told from the progress before it.
         let mut err = err.formatted(match err.format {
@@ -132,15 +132,9 @@ impl Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
+        let why = error.to_string();
         let advice = "Check the disk or the program that reads the output.";
-        let action_words = "write the output";
-        Self::new(
-            Exit::Internal,
-            "internal",
-            action_words,
-            error.to_string(),
-            advice,
-        )
+        Self::new(Exit::Internal, "internal", "write the output", why, advice)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
-use strum::{Display, EnumString};
+use strum::{Display, EnumString, VariantNames};
 
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{KindInfo, SiteStatus, query};
@@ -40,7 +40,7 @@ pub struct List {
 }
 
 /// The lists of `gone list`.
-#[derive(Clone, Debug, Display, EnumString)]
+#[derive(Clone, Debug, Display, EnumString, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub enum What {
     Deletions,
@@ -65,19 +65,10 @@ pub enum What {
 
 impl What {
     /// The words of the lists that are not of a kind.
-    pub const LISTS: [&str; 11] = [
-        "deletions",
-        "stuck",
-        "causes",
-        "retrying",
-        "tombstones",
-        "orphans",
-        "sites",
-        "gates",
-        "deployments",
-        "engine",
-        "engines",
-    ];
+    pub const LISTS: &'static [&'static str] = match Self::VARIANTS.split_last() {
+        Some((_kind, lists)) => lists,
+        None => &[],
+    };
 }
 
 impl Verb for List {
@@ -232,23 +223,19 @@ async fn tombstones(
         let is_older = |time| in_phase_since.is_some_and(|since| since < time);
         session.chooses(&row.key.site) && older_than.is_none_or(is_older)
     };
-    session
-        .ask_all(query::Tombstones::default(), is_chosen)
-        .await
+    let all = query::Tombstones::default();
+    session.ask_all(all, is_chosen).await
 }
 
 /// The failure for a word that is neither a list nor a kind.
 fn unknown(word: &str, kinds: &[KindInfo]) -> Failure {
-    let lists = What::LISTS.join(", ");
     let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
-    let near = did_you_mean(
-        &word.to_lowercase(),
-        What::LISTS.into_iter().chain(kinds.iter().copied()),
-    );
+    let known = [What::LISTS, kinds.as_slice()].concat();
+    let near = did_you_mean(&word.to_lowercase(), known);
     let word = escape(word);
     let message = format!("there is no list and no kind \"{word}\"{near}");
-    let advice = format!("The lists: {lists}. The kinds: {}.", kinds.join(", "));
-    Failure::wrong(message, advice)
+    let (lists, kinds) = (What::LISTS.join(", "), kinds.join(", "));
+    Failure::wrong(message, format!("The lists: {lists}. The kinds: {kinds}."))
 }
 
 /// Lists resources afresh. A site that could not be listed is named, and never looks empty.
@@ -264,13 +251,12 @@ async fn resources(
         [only] => Some(only.site.clone()),
         _ => None,
     };
-    let mut listings = session
-        .ask(query::Resources {
-            kind,
-            site,
-            ..query::Resources::default()
-        })
-        .await?;
+    let resources = query::Resources {
+        kind,
+        site,
+        ..query::Resources::default()
+    };
+    let mut listings = session.ask(resources).await?;
     listings.retain(|listing| session.chooses(&listing.site));
     let mut exits = Vec::new();
     for listing in &listings {
@@ -281,8 +267,7 @@ async fn resources(
             exits.push(Exit::of_listing(listing.class));
         }
     }
-    let rows = listings.into_iter().flat_map(|listing| listing.rows);
-    let rows: Vec<_> = rows.collect();
+    let rows: Vec<_> = listings.into_iter().flat_map(|it| it.rows).collect();
     session.out.rows(&columns::resources(info, &rows), &rows)?;
     Ok(Exit::first_of(exits))
 }

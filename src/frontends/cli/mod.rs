@@ -14,7 +14,6 @@ mod columns;
 pub mod copied;
 mod delete;
 pub mod doctor;
-mod drawing;
 mod drift;
 mod event_words;
 pub mod exit;

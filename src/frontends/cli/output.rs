@@ -65,6 +65,19 @@ impl Style {
         };
         Cow::Owned(safe.chars().map(ascii).collect())
     }
+
+    /// A text in quotation marks, for Graphviz.
+    pub(super) fn dot(&self, text: &str) -> String {
+        let safe = self.safe(text);
+        format!("\"{}\"", safe.replace('\\', "\\\\").replace('"', "\\\""))
+    }
+
+    /// A text for Mermaid, which takes entity codes between # and ; and knows no other escape.
+    pub(super) fn mermaid(&self, text: &str) -> String {
+        let safe = self.safe(text);
+        let safe = safe.replace('#', "#35;").replace('"', "#quot;");
+        safe.replace('<', "#lt;").replace('>', "#gt;")
+    }
 }
 
 /// A writer whose reader may leave (`gone list | head`): later output is dropped without an error.
@@ -115,22 +128,22 @@ impl<'a> Printer<'a> {
     }
 
     /// Writes lines of text below a title, after an empty line; nothing if there are none.
-    pub fn section<'l>(
+    pub fn section<L: AsRef<str>>(
         &mut self,
         title: &str,
-        lines: impl IntoIterator<Item = &'l String>,
+        lines: impl IntoIterator<Item = L>,
     ) -> io::Result<()> {
         for (at, line) in lines.into_iter().enumerate() {
             if at == 0 {
                 self.title(title)?;
             }
-            self.say(format!("  {line}"))?;
+            self.say(format!("  {}", line.as_ref()))?;
         }
         Ok(())
     }
 
     /// Writes an empty line, and a title unless it is empty.
-    pub(super) fn title(&mut self, title: &str) -> io::Result<()> {
+    pub fn title(&mut self, title: &str) -> io::Result<()> {
         self.say("")?;
         match title {
             "" => Ok(()),
@@ -159,20 +172,13 @@ impl<'a> Printer<'a> {
 
     /// Writes one value as JSON (`jsonl`: on one line) or YAML; false if the format is for rows.
     pub fn value<T: Serialize>(&mut self, value: &T) -> io::Result<bool> {
-        let written = match self.format {
-            Format::Json => self.json(value, true),
-            Format::Jsonl => self.json(value, false),
-            Format::Yaml => self.yaml(value),
-            Format::Table
-            | Format::Wide
-            | Format::Csv
-            | Format::Dot
-            | Format::Mermaid
-            | Format::Svg => {
-                return Ok(false);
-            }
-        };
-        written.map(|()| true)
+        match self.format {
+            Format::Json => self.json(value, true)?,
+            Format::Jsonl => self.json(value, false)?,
+            Format::Yaml => self.yaml(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Writes one value as JSON or YAML; otherwise as `csv` or for `people`.
@@ -264,12 +270,9 @@ fn widths(sheet: &Sheet, rows: &[Vec<String>], screen: Option<usize>) -> Vec<Opt
     // Each column with its index, its whole width, and the least.
     let columns = sheet.headings().enumerate().map(|(column, _)| {
         let cells = || rows.iter().filter_map(|row| row.get(column));
-        let whole = cells().map(|text| text.width()).max().unwrap_or_default();
-        let least = cells()
-            .map(|text| least_width(text))
-            .max()
-            .unwrap_or_default();
-        (column, whole, least)
+        let whole = cells().map(|text| text.width()).max();
+        let least = cells().map(|text| least_width(text)).max();
+        (column, whole.unwrap_or_default(), least.unwrap_or_default())
     });
     let mut columns: Vec<(usize, usize, usize)> = columns.collect();
     let Some(screen) = screen.map(|screen| screen + GAP) else {
@@ -332,9 +335,8 @@ fn tone(state: &str) -> &'static str {
 
 fn neutral(cell: &str, style: Style) -> String {
     let safe = style.safe(cell);
-    if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        format!("'{safe}")
-    } else {
-        safe.into_owned()
+    match cell.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        true => format!("'{safe}"),
+        false => safe.into_owned(),
     }
 }

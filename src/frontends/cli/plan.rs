@@ -110,23 +110,15 @@ impl Verb for Plan {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.action_words = format!("plan {}", self.targets.join(" "));
         if session.out.format == Format::Svg {
-            return Err(Failure::usage(
-                session.action_words.clone(),
-                "svg draws trees of deletions only",
-                "Draw the plan with: -o dot | dot -Tsvg",
-            ));
+            let advice = "Draw the plan with: -o dot | dot -Tsvg";
+            return Err(Failure::wrong("svg draws trees of deletions only", advice));
         }
         let targets = session.targets(&self.targets).await?;
         let plan = make(session, targets, self.options, None).await?;
         if let Some(path) = &self.out {
-            plan_file::write(path, &plan).map_err(|error| {
-                let action_words = format!("write the plan to {}", path.display());
-                Failure::usage(
-                    action_words,
-                    error.to_string(),
-                    "Choose another file or folder.",
-                )
-            })?;
+            let action_words = format!("write the plan to {}", path.display());
+            let advice = "Choose another file or folder.";
+            plan_file::write(path, &plan).map_err(Failure::usage_of(action_words, advice))?;
         }
         write_plan(&mut session.out, &plan)?;
         if let Some(path) = self.out.filter(|_| session.out.format.is_table()) {
@@ -135,10 +127,10 @@ impl Verb for Plan {
                 "The plan is in {path}; to run it: gone delete --plan {path}"
             ))?;
         }
-        match self.check && !plan.refused.is_empty() {
-            true => Ok(Exit::Refused),
-            false => Ok(Exit::Done),
-        }
+        Ok(match self.check && !plan.refused.is_empty() {
+            true => Exit::Refused,
+            false => Exit::Done,
+        })
     }
 }
 
@@ -151,7 +143,6 @@ pub(super) async fn make(
 ) -> Result<Arc<FrozenPlan>, Failure> {
     let options = options.into();
     let command = Command::Plan { targets, options };
-    session
-        .submit(command, "", deadline, Receipt::into_plan)
-        .await
+    let plan = session.submit(command, "", deadline, Receipt::into_plan);
+    plan.await
 }

@@ -29,27 +29,26 @@ pub fn write(path: &Path, plan: &Plan) -> io::Result<()> {
 pub fn read(path: &Path) -> Result<Plan, Failure> {
     let action_words = format!("read the plan {}", path.display());
     let advice = "Write it with `gone plan TARGET… --out FILE`.";
-    let refuse = |message: String| Failure::usage(action_words.clone(), message, advice);
-    let size = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
+    read_frozen(path).map_err(Failure::usage_of(action_words, advice))
+}
+
+fn read_frozen(path: &Path) -> Result<Plan, String> {
+    let size = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if size.len() > FILE_BYTES_MAX {
-        return Err(refuse("it is too large to be a plan".to_owned()));
+        return Err("it is too large to be a plan".to_owned());
     }
-    let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let mut json = serde_json::Deserializer::from_str(&text);
     let plan: Plan = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        refuse(format!(
-            "it is not a plan of this version: {}: {}",
-            error.path(),
-            error.inner()
-        ))
+        let (at, why) = (error.path(), error.inner());
+        format!("it is not a plan of this version: {at}: {why}")
     })?;
     let found = plan_hash(&plan);
     if found != plan.hash {
-        return Err(refuse(format!(
-            "it was changed after it was frozen: it names the hash {}, but its content has {}",
-            short_id(&plan.hash),
-            short_id(&found)
-        )));
+        let (named, found) = (short_id(&plan.hash), short_id(&found));
+        return Err(format!(
+            "it was changed after it was frozen: it names the hash {named}, but its content has {found}"
+        ));
     }
     Ok(plan)
 }

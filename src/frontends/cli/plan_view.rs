@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::args::Format;
-use super::drawing::{dot_text, mermaid_text};
 use super::order::dependencies_first;
 use super::output::{Printer, Style};
 use crate::domain::model::{CopiedBy, Mapped, Plan, PlanStep, Refusal, short_id};
 use crate::domain::plan::ADD_CASCADE;
-use crate::present::{Sheet, blocker_words_in_full, columns, plan_words, target_in_full};
+use crate::present::{
+    Sheet, and_more, blocker_words_in_full, columns, joined, or_empty, plan_words, target_in_full,
+};
 
 /// Maximum number of refusals in text: the first are enough to act on, and a network may have 10,000 ports.
 const REFUSALS_SHOWN: usize = 10;
@@ -39,9 +40,6 @@ columns! {
 }
 
 /// Writes a plan in the printer's format.
-///
-/// # Errors
-/// The output cannot be written.
 pub fn write_plan(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
     match to.format {
         Format::Table | Format::Wide => write_for_people(to, plan),
@@ -58,12 +56,11 @@ fn rows(plan: &Plan) -> Vec<Row> {
     let order = steps.iter().map(|step| step.id).zip(1..);
     let order: BTreeMap<u32, u32> = order.collect();
     let row = |part, step: &PlanStep| {
-        let number = |id: &u32| order.get(id).map(ToString::to_string);
-        let depends_on: Vec<String> = step.depends_on.iter().filter_map(number).collect();
+        let number = |id: &u32| order.get(id);
         Row {
             part,
-            order: number(&step.id).unwrap_or_default(),
-            depends_on: depends_on.join(" "),
+            order: or_empty(number(&step.id)),
+            depends_on: joined(step.depends_on.iter().filter_map(number), " "),
             step: step.clone(),
         }
     };
@@ -76,14 +73,12 @@ fn rows(plan: &Plan) -> Vec<Row> {
 fn write_for_people(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
     to.say(headline(plan))?;
     let rows = rows(plan);
+    let automatic = "Automatic: the cloud removes these by itself";
+    let unset = "Unset: these stay, and lose a reference";
     let sections = [
         ("step", "", 1),
-        (
-            "automatic",
-            "Automatic: the cloud removes these by itself",
-            3,
-        ),
-        ("unset", "Unset: these stay, and lose a reference", 3),
+        ("automatic", automatic, 3),
+        ("unset", unset, 3),
     ];
     for (part, title, from) in sections {
         let rows = rows.iter().filter(|row| row.part == part);
@@ -93,19 +88,13 @@ fn write_for_people(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
             to.table(&sheet)?;
         }
     }
-    let copies: Vec<String> = plan.mapping.iter().map(copies).collect();
-    to.section(
-        "Copies: these go with their original, which goes last",
-        &copies,
-    )?;
+    let title = "Copies: these go with their original, which goes last";
+    to.section(title, plan.mapping.iter().map(copies))?;
     to.section("Warnings", &plan.warnings)?;
     write_refusals(to, &plan.refused)
 }
 
 /// Writes why a plan must not start: each refused resource, the reason, and the blocker.
-///
-/// # Errors
-/// The output cannot be written.
 pub fn write_refusals(to: &mut Printer<'_>, refused: &[Refusal]) -> io::Result<()> {
     let lines = refused.iter().take(REFUSALS_SHOWN).flat_map(|refusal| {
         let target = target_in_full(&refusal.resource);
@@ -117,8 +106,7 @@ pub fn write_refusals(to: &mut Printer<'_>, refused: &[Refusal]) -> io::Result<(
     });
     let more = refused.len().saturating_sub(REFUSALS_SHOWN);
     let more = (more > 0).then(|| format!("and {more} more; -o json has them all"));
-    let lines: Vec<String> = lines.chain(more).collect();
-    to.section("Refused: nothing will be sent", &lines)
+    to.section("Refused: nothing will be sent", lines.chain(more))
 }
 
 /// Names the option where a reason names the cascade.
@@ -137,18 +125,14 @@ fn copies(mapped: &Mapped) -> String {
         0 => format!("none at {}", local.site),
         some => format!("{some} at {}", local.site),
     });
-    let locals: Vec<String> = locals.collect();
-    format!("{} by its {by}: {}", mapped.original, locals.join(", "))
+    format!("{} by its {by}: {}", mapped.original, joined(locals, ", "))
 }
 
 fn headline(plan: &Plan) -> String {
-    let targets: Vec<String> = plan.targets.iter().take(3).map(target_in_full).collect();
-    let more = match plan.targets.len().saturating_sub(3) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let (id, targets) = (short_id(&plan.hash), targets.join(", "));
-    format!("Plan {id} for {targets}{more}: {}", plan_words(plan, ", "))
+    let targets = joined(plan.targets.iter().take(3).map(target_in_full), ", ");
+    let more = and_more(plan.targets.len().saturating_sub(3));
+    let (id, words) = (short_id(&plan.hash), plan_words(plan, ", "));
+    format!("Plan {id} for {targets}{more}: {words}")
 }
 
 /// Returns the steps so that each follows those that must go before it, otherwise in the plan's order.
@@ -156,23 +140,20 @@ fn headline(plan: &Plan) -> String {
 pub fn in_order(steps: &[PlanStep]) -> Vec<&PlanStep> {
     let by_id: BTreeMap<u32, &PlanStep> = steps.iter().map(|step| (step.id, step)).collect();
     let order = dependencies_first(steps.iter().map(|step| (step.id, &step.depends_on[..])));
-    order
-        .iter()
-        .filter_map(|id| by_id.get(id).copied())
-        .collect()
+    let steps = order.iter().filter_map(|id| by_id.get(id));
+    steps.copied().collect()
 }
 
 /// Writes the plan for Graphviz: an arrow leads from a step to the step that waits for it.
 fn write_as_dot(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()> {
-    let quoted = |text: &str| dot_text(style, text);
     writeln!(out, "digraph plan {{")?;
     writeln!(out, "  rankdir=LR; node [shape=box];")?;
     for step in &plan.steps {
-        writeln!(out, "  s{} [label={}];", step.id, quoted(&label(step)))?;
+        writeln!(out, "  s{} [label={}];", step.id, style.dot(&label(step)))?;
     }
     for (steps, line) in [(&plan.automatic, "dotted"), (&plan.unset, "dashed")] {
         for step in steps {
-            let label = quoted(&label(step));
+            let label = style.dot(&label(step));
             writeln!(out, "  s{} [label={label}, style={line}];", step.id)?;
         }
     }
@@ -187,7 +168,7 @@ fn write_as_dot(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()
 fn write_as_mermaid(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()> {
     writeln!(out, "flowchart LR")?;
     for step in all_steps(plan) {
-        let label = mermaid_text(style, &label(step));
+        let label = style.mermaid(&label(step));
         writeln!(out, "  s{}[\"{label}\"]", step.id)?;
     }
     for step in all_steps(plan) {

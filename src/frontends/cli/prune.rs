@@ -24,9 +24,8 @@ impl Verb for Prune {
         session.action_words = "ledger prune".to_owned();
         let before = self.older_than.map(|age| session.clock.now() - age);
         let command = Command::Prune { before };
-        let rows = session
-            .submit(command, "", None, Receipt::into_moved)
-            .await?;
+        let rows = session.submit(command, "", None, Receipt::into_moved);
+        let rows = rows.await?;
         if !session.out.value(&serde_json::json!({ "rows": rows }))? {
             let line = format!("{} of the ledger removed", count(rows, "row"));
             session.out.say(line)?;

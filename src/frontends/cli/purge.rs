@@ -51,9 +51,7 @@ columns! {
     "STEPS MOVED" 9 => row.purged.moved;
     "UNPINNED BY" 9 => or_empty(row.purged.deletion_id.as_ref());
     "RUNBOOK" 9 => or_empty(row.purged.runbook.as_ref());
-}
 
-columns! {
     OFFERS: Offer, |row|
     "RUNG" 9 => row.rung.as_str();
     "OFFERED" 9 => offered(row);
@@ -87,13 +85,9 @@ impl Verb for Purge {
                 rung,
                 confirm: self.confirm.clone().unwrap_or_default(),
             };
-            let purged = session
-                .submit(command, &self.why.reason, None, Receipt::into_purged)
-                .await?;
-            Ok(Done {
-                id: id.to_owned(),
-                purged,
-            })
+            let purged = session.submit(command, &self.why.reason, None, Receipt::into_purged);
+            let (id, purged) = (id.to_owned(), purged.await?);
+            Ok(Done { id, purged })
         };
         let (done, exit) = session.each(&self.ids, take).await?;
         match session.out.format.is_table() {
@@ -133,10 +127,8 @@ fn offered(offer: &Offer) -> &'static str {
 
 /// Writes a line for each thing that a rung does; the first also names the rung.
 fn write_ladder(out: &mut Printer<'_>, id: &str, ladder: &Ladder) -> io::Result<()> {
-    out.say(format!(
-        "{}, in deletion {}",
-        ladder.subject, ladder.confirm
-    ))?;
+    let (subject, confirm) = (&ladder.subject, &ladder.confirm);
+    out.say(format!("{subject}, in deletion {confirm}"))?;
     out.say("")?;
     let mut sheet = Sheet::new([("RUNG", 9), ("OFFERED", 9), ("WHAT IT DOES", 9)]);
     for offer in &ladder.offers {
@@ -155,7 +147,6 @@ fn write_ladder(out: &mut Printer<'_>, id: &str, ladder: &Ladder) -> io::Result<
     }
     out.formatted(Format::Wide).table(&sheet)?;
     if ladder.offers.iter().any(|offer| offer.why_not.is_none()) {
-        let confirm = &ladder.confirm;
         let how = format!("gone purge {id} --rung NAME --confirm {confirm}");
         out.title(&format!("Nothing was done. To take one: {how}"))?;
     }

@@ -110,14 +110,9 @@ async fn deployment(
         ];
         lines.iter().try_for_each(|line| session.err.say(line))?;
         let question = format!("To release it, type its name, {name}");
-        session
-            .confirm(
-                &question,
-                &[name.to_owned()],
-                &format!("the name of deployment {name}"),
-                "released",
-            )
-            .await?;
+        let (words, wanted) = ([name.to_owned()], format!("the name of deployment {name}"));
+        let confirmed = session.confirm(&question, &words, &wanted, "released");
+        confirmed.await?;
     }
     let command = Command::ReleaseImporter {
         name: name.to_owned(),

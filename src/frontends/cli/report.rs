@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
 
 use super::output::Printer;
 use super::{Exit, Failure, Session, Verb, columns};
@@ -33,12 +32,6 @@ pub struct Report {
     pub html: Option<PathBuf>,
 }
 
-/// The report for programs.
-#[derive(Serialize)]
-struct Document {
-    data: Vec<Line>,
-}
-
 impl Verb for Report {
     fn only_reads(&self) -> bool {
         true
@@ -61,16 +54,11 @@ impl Verb for Report {
                     session.out.stream.write_all(page.as_bytes())?;
                     return Ok(Exit::Done);
                 }
-                private::replace(&path, page.as_bytes()).map_err(|error| {
-                    let action_words = format!("write the report to {}", path.display());
-                    Failure::usage(
-                        action_words,
-                        error.to_string(),
-                        "Choose another file or folder.",
-                    )
-                })?;
-                let written = format!("The report is in {}", path.display());
-                session.err.say(written)?;
+                let (shown, advice) = (path.display(), "Choose another file or folder.");
+                let action_words = format!("write the report to {shown}");
+                private::replace(&path, page.as_bytes())
+                    .map_err(Failure::usage_of(action_words, advice))?;
+                session.err.say(format!("The report is in {shown}"))?;
             }
         }
         Ok(Exit::Done)
@@ -85,7 +73,9 @@ async fn write_for_programs(session: &mut Session<'_>, deletion: &Deletion) -> R
     let mut data = Line::without_a_step(deletion, plan.as_deref());
     data.extend(steps.iter().map(Line::of));
     let csv = |out: &mut Printer<'_>| out.list(columns::RESULTS, &steps);
-    Ok(session.out.report(&Document { data }, csv, |_| Ok(()))?)
+    Ok(session
+        .out
+        .report(&serde_json::json!({ "data": data }), csv, |_| Ok(()))?)
 }
 
 fn write_for_people(out: &mut Printer<'_>, report: &report::Report) -> io::Result<()> {

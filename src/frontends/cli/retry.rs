@@ -48,7 +48,6 @@ const RETRY: Act = Act {
     on_deletion: |deletion_id| Command::Retry { deletion_id },
     on_step: Some(|step_id| Command::RetryStep { step_id }),
     on_site: None,
-    on_engine: None,
     sends: true,
 };
 
@@ -81,20 +80,17 @@ impl Verb for Retry {
             ..RetryFilter::default()
         });
         let command = Command::RetryMatching { filter, dry_run };
-        let retried = session
-            .submit(command, &self.why.reason, None, Receipt::into_retried)
-            .await?;
+        let retried = session.submit(command, &self.why.reason, None, Receipt::into_retried);
+        let retried = retried.await?;
         if !session.out.value(&retried)? {
             let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
             let moved = match dry_run {
                 true => "nothing done".to_owned(),
                 false => format!("{} retried", thousands(retried.moved)),
             };
-            session.out.say(format!(
-                "{} can be retried, {} cannot: {moved}",
-                count(retried.eligible, "step"),
-                thousands(left)
-            ))?;
+            let (can, left) = (count(retried.eligible, "step"), thousands(left));
+            let line = format!("{can} can be retried, {left} cannot: {moved}");
+            session.out.say(line)?;
             for NotEligible { reason, steps } in &retried.not_eligible {
                 session.out.say(format!("  {steps}: {reason}"))?;
             }

@@ -224,9 +224,8 @@ impl Session<'_> {
             return Ok(());
         }
         let names: Vec<String> = sites.iter().map(|row| row.site.to_string()).collect();
-        let near = did_you_mean(&site.to_string(), names.iter().map(String::as_str));
-        let message = format!("the engine serves no site \"{site}\"{near}");
-        Err(Failure::wrong(message, "`gone list sites` shows them."))
+        let names = names.iter().map(String::as_str);
+        Err(not_served("site", &site.to_string(), names))
     }
 
     /// Parses the typed targets; those without a site are at the sites that the global options choose.
@@ -251,15 +250,10 @@ impl Session<'_> {
 
     /// Returns the sites that `--cloud` and `--region` choose.
     pub(super) fn chosen_sites(&self, sites: &[SiteStatus]) -> Result<Vec<SiteSpec>, Failure> {
-        let unknown = |what: &str, word: &str, known: Vec<&str>| {
-            let near = did_you_mean(word, known);
-            let message = format!("the engine serves no {what} \"{word}\"{near}");
-            Failure::wrong(message, "`gone list sites` shows them.")
-        };
         let cloud = self.global.cloud.as_deref();
-        let clouds: Vec<&str> = sites.iter().map(|row| row.site.parts().0).collect();
-        if let Some(cloud) = cloud.filter(|cloud| !clouds.contains(cloud)) {
-            return Err(unknown("cloud", cloud, clouds));
+        let clouds = sites.iter().map(|row| row.site.parts().0);
+        if let Some(cloud) = cloud.filter(|cloud| !clouds.clone().any(|it| it == *cloud)) {
+            return Err(not_served("cloud", cloud, clouds));
         }
         if self.global.region.is_empty() {
             let all = cloud.map_or(SiteSpec::All, |cloud| SiteSpec::Cloud(cloud.into()));
@@ -272,11 +266,8 @@ impl Session<'_> {
             let fits = |site: &&Site| self.chooses_cloud(site) && site.parts().1 == Some(wanted);
             chosen.extend(sites.clone().filter(fits).cloned().map(SiteSpec::Region));
             if chosen.len() == before {
-                return Err(unknown(
-                    "region",
-                    wanted,
-                    sites.filter_map(|site| site.parts().1).collect(),
-                ));
+                let regions = sites.filter_map(|site| site.parts().1);
+                return Err(not_served("region", wanted, regions));
             }
         }
         Ok(chosen)
@@ -293,6 +284,13 @@ impl Session<'_> {
         let wanted = |region: &str| regions.iter().any(|wanted| wanted == region);
         self.chooses_cloud(site) && (regions.is_empty() || site.parts().1.is_some_and(wanted))
     }
+}
+
+/// The failure for a site, cloud or region of which the engine serves only others.
+fn not_served<'s>(what: &str, word: &str, served: impl Iterator<Item = &'s str>) -> Failure {
+    let near = did_you_mean(word, served);
+    let message = format!("the engine serves no {what} \"{word}\"{near}");
+    Failure::wrong(message, "`gone list sites` shows them.")
 }
 
 /// Confirmations.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::pin::pin;
 
 use clap::Args;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 
 use super::output::Printer;
@@ -11,6 +13,7 @@ use super::plan_view::{with_options, write_refusals};
 use super::{Exit, Failure, Session, Verb, columns, event_words};
 use crate::control::{SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
+use crate::frontends::report;
 use crate::present::{or_empty, state_words, targets_in_full, time, time_or_empty};
 
 /// Number of events of the timeline that are shown: enough to see what is going on.
@@ -88,6 +91,7 @@ fn write_for_people(
     } else {
         "no"
     };
+    let plan = deletion.plan_hash.as_deref().map(short_id);
     let fields = [
         ("id", deletion.id.clone()),
         ("targets", targets_in_full(&deletion.targets)),
@@ -96,10 +100,7 @@ fn write_for_people(
         ("requested", format!("{at} by {by}")),
         ("reason", deletion.reason.clone()),
         ("cause", or_empty(deletion.cause.as_ref())),
-        (
-            "plan",
-            or_empty(deletion.plan_hash.as_deref().map(short_id)),
-        ),
+        ("plan", or_empty(plan)),
         ("cascade", cascade.to_owned()),
         ("finished", time_or_empty(deletion.finished_at)),
     ];
@@ -120,8 +121,7 @@ fn write_for_people(
         let words = event_words::event_words(event, resources);
         format!("{}  {words}", time(event.at))
     });
-    let events: Vec<String> = events.collect();
-    out.section("Last events", &events)
+    out.section("Last events", events)
 }
 
 /// Returns the last events of a deletion. The timeline comes oldest first, in pages; a large deletion has
@@ -129,18 +129,11 @@ fn write_for_people(
 async fn timeline(session: &Session<'_>, deletion_id: &str) -> Result<Vec<Event>, Failure> {
     let newest = session.control.snapshot().borrow().last_event;
     let mut last: Vec<Event> = Vec::new();
-    for mut after in [(newest - EVENTS_BACK).max(0), 0] {
-        for _ in 0..PAGES_MAX {
-            let events = query::Timeline {
-                deletion_id: Some(deletion_id.to_owned()),
-                step_id: None,
-                after,
-            };
-            last.extend(session.ask(events).await?);
-            match last.last().map(|event| event.seq) {
-                Some(seq) if seq > after => after = seq,
-                _ => break,
-            }
+    for after in [(newest - EVENTS_BACK).max(0), 0] {
+        let pages = report::timeline(&*session.control, deletion_id, after);
+        let mut pages = pin!(pages.take(PAGES_MAX));
+        while let Some(events) = session.or_interrupted("", pages.try_next()).await?? {
+            last.extend(events);
             last.drain(..last.len().saturating_sub(EVENTS_SHOWN));
         }
         if !last.is_empty() {

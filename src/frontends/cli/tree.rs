@@ -18,7 +18,9 @@ use super::output::Printer;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::domain::awaiting::{NestedBlocker, awaits_clearance, tree_of};
 use crate::domain::model::{Blocker, Step, StepState, short_id};
-use crate::present::{answer_words, blocked_by_words, blocker_words_in_full, count, state_words};
+use crate::present::{
+    answer_words, blocked_by_words, blocker_words_in_full, count, joined, state_words,
+};
 
 /// Number of equal siblings from which one line represents all.
 const FOLD_FROM: usize = 4;
@@ -66,9 +68,6 @@ impl Verb for Tree {
 }
 
 /// Draws the tree; false if the format does not draw.
-///
-/// # Errors
-/// The output cannot be written.
 pub fn draw(out: &mut Printer<'_>, roots: &[Node<'_>]) -> io::Result<bool> {
     match out.format {
         Format::Dot => write_as_dot(out.stream, out.style, roots)?,
@@ -113,10 +112,8 @@ pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
         let mut children = below.remove(&Some(step.id)).unwrap_or_default();
         children.sort_by_key(|node| node.step.id);
         let parent = above.get(&step.id).and_then(|(_, parent)| *parent);
-        below
-            .entry(parent)
-            .or_default()
-            .push(Node { step, children });
+        let siblings = below.entry(parent).or_default();
+        siblings.push(Node { step, children });
     }
     let mut roots = below.remove(&None).unwrap_or_default();
     roots.sort_by_key(|node| node.step.id);
@@ -124,9 +121,6 @@ pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
 }
 
 /// Writes the tree as text.
-///
-/// # Errors
-/// The output cannot be written.
 pub fn write_tree(to: &mut Printer<'_>, roots: &[Node<'_>]) -> io::Result<()> {
     write_level(to, roots, "", true)
 }
@@ -137,10 +131,9 @@ fn write_level(
     indent: &str,
     top: bool,
 ) -> io::Result<()> {
-    let glyphs = if to.style.ascii {
-        ["|- ", "`- ", "|  "]
-    } else {
-        ["├─ ", "└─ ", "│  "]
+    let glyphs = match to.style.ascii {
+        true => ["|- ", "`- ", "|  "],
+        false => ["├─ ", "└─ ", "│  "],
     };
     let groups = fold(nodes);
     let last = groups.len().saturating_sub(1);
@@ -179,35 +172,29 @@ fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
     let mut groups: Vec<Vec<&Node<'_>>> = Vec::new();
     let mut places = BTreeMap::new();
     for node in nodes {
-        let Step {
-            resource,
-            action,
-            state,
-            ..
-        } = node.step;
-        let is_leaf = node.children.is_empty() && !awaits_clearance(node.step);
-        let text = is_leaf.then(|| {
-            (
-                &resource.key.kind,
-                action,
-                state.as_str(),
-                reason(node.step),
-            )
-        });
-        let place = text.map_or(groups.len(), |text| {
-            *places.entry(text).or_insert(groups.len())
-        });
+        let step = node.step;
+        let is_leaf = node.children.is_empty() && !awaits_clearance(step);
+        let place = match is_leaf {
+            true => {
+                let words = (step.action, step.state, reason(step));
+                let place = places.entry((&step.resource.key.kind, words));
+                *place.or_insert(groups.len())
+            }
+            false => groups.len(),
+        };
         match groups.get_mut(place) {
             Some(group) => group.push(node),
             None => groups.push(vec![node]),
         }
     }
-    let groups = groups
-        .into_iter()
-        .flat_map(|group| match group.len() < FOLD_FROM {
-            true => group.into_iter().map(|node| vec![node]).collect(),
-            false => vec![group],
-        });
+    let groups = groups.iter().flat_map(|group| {
+        let size = if group.len() < FOLD_FROM {
+            1
+        } else {
+            group.len()
+        };
+        group.chunks(size).map(<[_]>::to_vec)
+    });
     groups.collect()
 }
 
@@ -222,12 +209,8 @@ fn describe(group: &[&Node<'_>]) -> String {
         (1, name) => format!("{kind} {name} ({id})"),
         (steps, _) => count(steps, kind),
     };
-    format!(
-        "{} {what} [{}]{}",
-        step.action.as_str(),
-        step.state.as_str(),
-        reason(step)
-    )
+    let (action, state) = (step.action.as_str(), step.state.as_str());
+    format!("{action} {what} [{state}]{}", reason(step))
 }
 
 fn reason(step: &Step) -> String {
@@ -249,6 +232,5 @@ fn awaited(step: &Step) -> Option<String> {
     let direct = |by: &&Blocker| by.holds.is_none() && awaits_clearance(step);
     let sites = step.blockers.iter().filter(direct);
     let sites: BTreeSet<String> = sites.map(|blocker| blocker.site.to_string()).collect();
-    let sites: Vec<String> = sites.into_iter().collect();
-    (!sites.is_empty()).then(|| sites.join(", "))
+    (!sites.is_empty()).then(|| joined(sites, ", "))
 }

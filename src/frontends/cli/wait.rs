@@ -75,10 +75,8 @@ pub fn verdict_of(
         return Verdict::OutOfTime;
     }
     let last = deadline.unwrap_or(now + HORIZON);
-    let waits_for_a_person = matches!(
-        deletion.state,
-        DeletionState::Paused | DeletionState::AwaitingApproval
-    );
+    let waits_for_a_person =
+        [DeletionState::Paused, DeletionState::AwaitingApproval].contains(&deletion.state);
     if nothing_moves(deletion) {
         let runs_in_time = next_attempt_at.is_some_and(|at| at <= last) && !waits_for_a_person;
         if deletion.counts.blocked > 0 && !runs_in_time {
@@ -188,12 +186,9 @@ pub(super) async fn read_deletion(
 
 /// Waits until there may be something to show, but no longer than the deletion's next change of state.
 async fn wait_for_change(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
+    let changes = [EventKind::DeletionState, EventKind::DeletionRefused];
     let changes_state = |event: &Event| {
-        event.deletion_id.as_deref() == Some(deletion_id)
-            && matches!(
-                event.kind,
-                EventKind::DeletionState | EventKind::DeletionRefused
-            )
+        event.deletion_id.as_deref() == Some(deletion_id) && changes.contains(&event.kind)
     };
     let until = Instant::now() + QUERY_EVERY;
     loop {
@@ -288,10 +283,8 @@ pub(super) async fn exit_of(
         0 => Vec::new(),
         _ => session.steps(&deletion.id, &[StepState::Stuck]).await?,
     };
-    let failures = stuck
-        .iter()
-        .filter_map(|step| Some(step.last_error.as_ref()?.class));
-    let failures: Vec<ErrorClass> = failures.collect();
+    let errors = stuck.iter().filter_map(|step| step.last_error.as_ref());
+    let failures: Vec<ErrorClass> = errors.map(|error| error.class).collect();
     let mut exits = vec![Exit::of_deletion(deletion, &failures)];
     if deletion.counts.stuck > 0 || verdict == Verdict::NothingRunsInTime {
         exits.push(Exit::Stuck);

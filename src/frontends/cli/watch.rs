@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::TryStreamExt as _;
 use tokio::time::Instant;
 
 use super::args::Format;
 use super::output::Printer;
 use super::wait::{self, ENGINE_AWAY_MAX, Verdict};
 use super::{Exit, Failure, Session, Verb, event_words};
-use crate::control::{ControlError, query};
+use crate::control::ControlError;
 use crate::domain::model::{Event, short_id};
+use crate::frontends::report;
 use crate::present::{state_words, time};
 
 /// Longest wait for events in one request; an engine that has gone away is noticed as often.
@@ -41,11 +44,9 @@ impl Verb for Watch {
         session.action_words = format!("watch {id}");
         let format = session.out.format;
         if !format.is_table() && !matches!(format, Format::Json | Format::Jsonl) {
+            let why = "events come one after the other, and this format needs all rows at once";
             let advice = "Use -o table, or jsonl for a line of JSON each.";
-            return Err(Failure::wrong(
-                "events come one after the other, and this format needs all rows at once",
-                advice,
-            ));
+            return Err(Failure::wrong(why, advice));
         }
         // This is read before the deletion, so that no event is missed in between.
         let mut after = session.control.snapshot().borrow().last_event;
@@ -100,21 +101,14 @@ impl Verb for Watch {
 async fn write_last_events(
     session: &mut Session<'_>,
     deletion_id: &str,
-    mut after: i64,
+    after: i64,
 ) -> Result<(), Failure> {
-    loop {
-        let page = query::Timeline {
-            deletion_id: Some(deletion_id.to_owned()),
-            after,
-            ..query::Timeline::default()
-        };
-        let events = session.ask(page).await?;
-        let Some(last) = events.last() else {
-            return Ok(());
-        };
-        after = last.seq;
+    let control = session.control.clone();
+    let mut pages = pin!(report::timeline(&*control, deletion_id, after));
+    while let Some(events) = session.or_interrupted("", pages.try_next()).await?? {
         write_events(session, &events).await?;
     }
+    Ok(())
 }
 
 async fn write_events(session: &mut Session<'_>, events: &[Event]) -> Result<(), Failure> {

@@ -8,7 +8,6 @@ use maud::{Markup, html};
 
 use super::{Node, describe, fold};
 use crate::domain::model::{Site, StepState};
-use crate::frontends::cli::drawing::{dot_text, mermaid_text};
 use crate::frontends::cli::output::Style;
 
 /// One node of the drawing: a step, or several that read the same.
@@ -81,12 +80,12 @@ pub(super) fn write_as_dot(
     writeln!(out, "digraph deletion {{")?;
     writeln!(out, "  rankdir=LR; node [shape=box, style=filled];")?;
     for (cluster, (site, places)) in by_site(&nodes).into_iter().enumerate() {
-        let site = dot_text(style, &site.to_string());
+        let site = style.dot(&site.to_string());
         writeln!(out, "  subgraph cluster_{cluster} {{")?;
         writeln!(out, "    label={site};")?;
         for place in places {
             let node = &nodes[place];
-            let (label, colour) = (dot_text(style, &node.label), colour(node.state));
+            let (label, colour) = (style.dot(&node.label), colour(node.state));
             writeln!(out, "    s{place} [label={label}, fillcolor=\"{colour}\"];")?;
         }
         writeln!(out, "  }}")?;
@@ -107,10 +106,10 @@ pub(super) fn write_as_mermaid(
     let nodes = drawn(roots);
     writeln!(out, "flowchart LR")?;
     for (cluster, (site, places)) in by_site(&nodes).into_iter().enumerate() {
-        let site = mermaid_text(style, &site.to_string());
+        let site = style.mermaid(&site.to_string());
         writeln!(out, "  subgraph site{cluster}[\"{site}\"]")?;
         for place in places {
-            let label = mermaid_text(style, &nodes[place].label);
+            let label = style.mermaid(&nodes[place].label);
             writeln!(out, "    s{place}[\"{label}\"]")?;
         }
         writeln!(out, "  end")?;
@@ -179,9 +178,7 @@ fn left(depth: usize) -> usize {
 /// The line from the node above to a node, with one corner.
 fn branch(depth: usize, from: usize, to: usize) -> String {
     let x = left(depth) - INDENT / 2;
-    let (top, bottom) = (
-        MARGIN + from * LINE + LINE - 2,
-        MARGIN + to * LINE + LINE / 2,
-    );
+    let top = MARGIN + from * LINE + LINE - 2;
+    let bottom = MARGIN + to * LINE + LINE / 2;
     format!("M{x} {top} V{bottom} H{}", left(depth))
 }
