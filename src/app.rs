@@ -41,13 +41,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::command_line::{Cli, Verb};
+use self::embedded::Embedded;
 use crate::control::read_only::ReadOnlyControl;
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::{Format, Global};
 use crate::frontends::cli::output::{Printer, Style, Tolerant};
-use crate::frontends::cli::{self, Exit, Failure, ReadLine, Session};
+use crate::frontends::cli::{self, Exit, Failure, Needs, ReadLine, Session};
 #[cfg(feature = "console")]
 use crate::frontends::console::Keymap;
 use crate::ledger::sqlite::seal_key;
@@ -136,6 +137,7 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
 }
 
 /// The global options, the surroundings and the output style, which every mode needs.
+#[derive(Clone, Copy)]
 pub(crate) struct Process<'a> {
     global: &'a Global,
     around: &'a Surroundings,
@@ -143,6 +145,79 @@ pub(crate) struct Process<'a> {
 }
 
 impl Process<'_> {
+    /// Reads the settings, adds the options of the command line, and returns the paths too.
+    fn settings_and_paths(&self) -> Result<(Settings, Paths), Failure> {
+        let settings = self.settings()?;
+        let paths = self.paths(&settings)?;
+        Ok((settings, paths))
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
+        let (mut settings, _) = self.read_settings()?;
+        settings.guard.read_only |= self.global.read_only;
+        Ok(settings)
+    }
+
+    /// Reads the settings, and returns their file too. The console's keys are checked in every mode, so that a
+    /// wrong key is found before somebody needs it.
+    fn read_settings(&self) -> Result<(Settings, Option<PathBuf>), ConfigError> {
+        let (settings, file) = config::load(self.global.config.as_deref(), self.around)?;
+        #[cfg(feature = "console")]
+        if let (Err(wrong), Some(file)) = (Keymap::with(&settings.console.keys), &file) {
+            let key = format!("console.keys.{}", wrong.action);
+            return Err(config::wrong(file, key, &wrong.why));
+        }
+        Ok((settings, file))
+    }
+
+    fn paths(&self, settings: &Settings) -> Result<Paths, Failure> {
+        paths(self.global, settings, self.around, Path::exists)
+    }
+
+    fn log_to_stderr(&self, engine: bool) -> io::Result<()> {
+        let format = telemetry::format_for(self.global.log_format, self.style.err_terminal);
+        let times = self.global.verbose;
+        telemetry::to_stderr(format, Verbosity { times, engine })
+    }
+
+    /// Sends an engine's log to this file of the state folder.
+    fn log_to_file(&self, paths: &Paths, name: &str) -> io::Result<()> {
+        private::folder(&paths.state)?;
+        let format = telemetry::format_for(self.global.log_format, true);
+        let (times, engine) = (self.global.verbose, true);
+        telemetry::to_file(&paths.state.join(name), format, Verbosity { times, engine })
+    }
+
+    /// Carries out a verb of this person through an engine. `embedded` says whether the engine ends with the verb.
+    async fn run_verb(
+        &self,
+        verb: impl cli::Verb,
+        control: Arc<dyn Control>,
+        embedded: bool,
+        read_only: bool,
+        clock: Clock,
+        interrupt: CancellationToken,
+    ) -> Exit {
+        let mut out = Tolerant(BufWriter::new(io::stdout().lock()));
+        // Standard error is not locked: other threads of the engine log there too, and would wait for the lock
+        // with everything that they hold.
+        let mut err = Tolerant(io::stderr());
+        let session = Session {
+            action_words: String::new(),
+            control,
+            embedded,
+            actor: self.around.actor(Origin::Cli),
+            global: self.global,
+            read_only,
+            clock,
+            out: Printer::new(&mut out, self.style, self.global.output),
+            err: Printer::new(&mut err, self.style, self.global.output),
+            read_line: read_line(),
+            interrupt,
+        };
+        cli::run(session, verb).await
+    }
+
     /// Writes a result to standard output.
     fn print<T, E>(
         &self,
@@ -211,20 +286,13 @@ pub fn paths(
     around: &Surroundings,
     exists: impl Fn(&Path) -> bool,
 ) -> Result<Paths, Failure> {
-    let action_words = "find the state folder";
     let Some(state) = around.state_folder() else {
-        let advice = "Set HOME or XDG_STATE_HOME.";
-        return Err(Failure::usage(
-            action_words,
-            "there is no home folder",
-            advice,
-        ));
+        let (why, advice) = ("there is no home folder", "Set HOME or XDG_STATE_HOME.");
+        return Err(Failure::usage("find the state folder", why, advice));
     };
     let located = |url: &Path| {
-        Location::parse(url, around.passfile.clone()).map_err(|error| {
-            let advice = "Give --ledger the path of a file, or postgres://USER@HOST/DATABASE.";
-            Failure::usage("open the ledger", error.to_string(), advice)
-        })
+        let advice = "Give --ledger the path of a file, or postgres://USER@HOST/DATABASE.";
+        located(around, url, "open the ledger", advice)
     };
     let option = global.ledger.as_deref();
     let socket = global.socket.as_deref();
@@ -255,6 +323,16 @@ pub fn paths(
         reach: around.socket_to_reach(socket, exists).unwrap_or(usual),
         state,
     })
+}
+
+fn located(
+    around: &Surroundings,
+    url: &Path,
+    action_words: &str,
+    advice: &str,
+) -> Result<Location, Failure> {
+    let located = Location::parse(url, around.passfile.clone());
+    located.map_err(Failure::usage_of(action_words, advice))
 }
 
 /// The engine that a console or a verb uses.
@@ -327,12 +405,12 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         Mode::Engine => {
             match new_session {
                 // Nobody reads the engine's standard error any more.
-                true => log_to_file(&global, around)?,
-                false => log_to_stderr(&global, style, true)?,
+                true => process.log_to_file(&process.settings_and_paths()?.1, ENGINE_LOG)?,
+                false => process.log_to_stderr(true)?,
             }
-            runtime()?.block_on(headless(&global, around))
+            runtime()?.block_on(headless(&process))
         }
-        Mode::Console => console::open(&global, around, style),
+        Mode::Console => console::open(&process),
     });
     done.unwrap_or_else(|failure| {
         complain(&failure, style, global.output);
@@ -346,99 +424,52 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-fn log_to_stderr(global: &Global, style: Style, engine: bool) -> io::Result<()> {
-    let format = telemetry::format_for(global.log_format, style.err_terminal);
-    let times = global.verbose;
-    telemetry::to_stderr(format, Verbosity { times, engine })
-}
-
-/// Sends the log to a file, for an engine that a console left running.
-fn log_to_file(global: &Global, around: &Surroundings) -> Result<(), Failure> {
-    let settings = settings(global, around)?;
-    let paths = paths(global, &settings, around, Path::exists)?;
-    private::folder(&paths.state)?;
-    let format = telemetry::format_for(global.log_format, true);
-    let times = global.verbose;
-    let verbosity = Verbosity {
-        times,
-        engine: true,
-    };
-    telemetry::to_file(&paths.state.join(ENGINE_LOG), format, verbosity)?;
-    Ok(())
-}
-
-/// Reads the settings, and returns their file too. The console's keys are checked in every mode, so that a
-/// wrong key is found before somebody needs it.
-fn read_settings(
-    global: &Global,
-    around: &Surroundings,
-) -> Result<(Settings, Option<PathBuf>), ConfigError> {
-    let (settings, file) = config::load(global.config.as_deref(), around)?;
-    #[cfg(feature = "console")]
-    if let (Err(wrong), Some(file)) = (Keymap::with(&settings.console.keys), &file) {
-        let key = format!("console.keys.{}", wrong.action);
-        return Err(config::wrong(file, key, &wrong.why));
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let advice = "`gone --print-config` shows every key.";
+        Self::usage("read the settings", error.to_string(), advice)
     }
-    Ok((settings, file))
-}
-
-/// Reads the settings, and adds the options of the command line.
-fn settings(global: &Global, around: &Surroundings) -> Result<Settings, Failure> {
-    let (mut settings, _) =
-        read_settings(global, around).map_err(|error| settings_failure(&error))?;
-    settings.guard.read_only |= global.read_only;
-    Ok(settings)
-}
-
-fn settings_failure(error: &ConfigError) -> Failure {
-    let advice = "`gone --print-config` shows every key.";
-    Failure::usage("read the settings", error.to_string(), advice)
 }
 
 /// Runs a verb as a client of the running engine, or with its own engine for the length of the call.
 fn client(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> {
-    log_to_stderr(process.global, process.style, false)?;
+    process.log_to_stderr(false)?;
     runtime()?.block_on(carry_out(process, verb))
 }
 
 async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> {
-    let (global, around, style) = (process.global, process.around, process.style);
-    let settings = settings(global, around)?;
-    let paths = paths(global, &settings, around, Path::exists)?;
+    let (settings, paths) = process.settings_and_paths()?;
     // An engine would create the ledger, and a mistyped name would look empty.
-    if verb.only_reads() && global.ledger.is_some() && global.sandbox.is_none() {
+    let global = process.global;
+    let needs = verb.needs();
+    if needs.only_reads && global.ledger.is_some() && global.sandbox.is_none() {
         paths.require_ledger()?;
     }
     let read_only = settings.guard.read_only;
-    let (control, embedded) = match attached(global, &paths, read_only).await? {
-        Some(control) => (control, None),
-        None => {
-            let embedded = embedded::embed(global, settings, &paths, around, &verb).await?;
-            (embedded.control.clone(), Some(embedded))
-        }
-    };
-    let mut out = Tolerant(BufWriter::new(io::stdout().lock()));
-    // Standard error is not locked: other threads of the engine log there too, and would wait for the lock
-    // with everything that they hold.
-    let mut err = Tolerant(io::stderr());
-    let session = Session {
-        action_words: String::new(),
-        control,
-        embedded: embedded.is_some(),
-        actor: around.actor(Origin::Cli),
-        global,
-        read_only,
-        clock: Clock::system(),
-        out: Printer::new(&mut out, style, global.output),
-        err: Printer::new(&mut err, style, global.output),
-        read_line: read_line(),
-        interrupt: interrupt(),
-    };
-    let exit = cli::run(session, verb).await;
+    let (control, embedded) = engine(process, settings, &paths, Some(needs)).await?;
+    let (clock, is_embedded) = (Clock::system(), embedded.is_some());
+    let exit = process
+        .run_verb(verb, control, is_embedded, read_only, clock, interrupt())
+        .await;
     if let Some(embedded) = embedded {
         embedded.stop().await;
     }
     Ok(exit)
+}
+
+/// Returns the engine that this process uses: the one that it attaches to, or one that it starts for a verb or, without
+/// one, to stay.
+async fn engine(
+    process: &Process<'_>,
+    settings: Settings,
+    paths: &Paths,
+    verb: Option<Needs<'_>>,
+) -> Result<(Arc<dyn Control>, Option<Embedded>), Failure> {
+    if let Some(control) = attached(process.global, paths, settings.guard.read_only).await? {
+        return Ok((control, None));
+    }
+    let embedded = embedded::embed(process, settings, paths, verb).await?;
+    Ok((embedded.control.clone(), Some(embedded)))
 }
 
 /// Attaches to the engine that this process uses. None if the process must start one of its own. Waits up to
@@ -465,13 +496,8 @@ async fn attached(
             let action_words = format!("attach to the engine of {}", paths.ledger);
             let why = format!("process {pid} uses this ledger and serves no socket");
             let advice = "Wait until that process has ended, or end it.";
-            return Err(Failure::new(
-                Exit::Unreachable,
-                "unreachable",
-                action_words,
-                why,
-                advice,
-            ));
+            let (exit, class) = (Exit::Unreachable, "unreachable");
+            return Err(Failure::new(exit, class, action_words, why, advice));
         }
         let owner = holder.map(|holder| holder.socket.map(PathBuf::from));
         let EngineSource::Attach(socket) = choose_engine(paths, owner, listens) else {
@@ -503,14 +529,13 @@ async fn attached(
 }
 
 /// Runs the headless engine until a signal ends it.
-async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failure> {
-    let settings = settings(global, around)?;
-    let paths = paths(global, &settings, around, Path::exists)?;
+async fn headless(process: &Process<'_>) -> Result<Exit, Failure> {
+    let (settings, paths) = process.settings_and_paths()?;
     let mut end = EndSignals::listen()?;
     // The engine continues when the terminal that started it is closed.
     let mut hangup = signal(SignalKind::hangup())?;
     let mut embedded = tokio::select! {
-        embedded = embedded::embed_to_stay(global, settings, &paths, around) => embedded?,
+        embedded = embedded::embed(process, settings, &paths, None) => embedded?,
         () = end.recv() => return Ok(Exit::Done),
     };
     tracing::info!(

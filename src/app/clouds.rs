@@ -14,15 +14,27 @@ use crate::system::config::Settings;
 /// The name of the practice cloud in its `clouds.yaml`, with the login of its admin.
 pub(super) const PRACTICE: &str = "sandbox";
 
-/// Returns the configured clouds that were chosen, with one site for each region. An error in one cloud does
-/// not hide the others. Without `--cloud` the choice is `default` (`$OS_CLOUD`), and without that all clouds.
+/// Returns the cloud that is chosen: that of `--cloud`, or else the default (`$OS_CLOUD`).
+pub(super) fn chosen_cloud<'c>(
+    clouds: &'c openstack::CloudsConfig,
+    global: &'c Global,
+) -> Option<&'c str> {
+    global.cloud.as_deref().or_else(|| match global.sandbox {
+        // The practice cloud's second entry in `clouds.yaml` is the same cloud, as a member of another
+        // project sees it.
+        Some(_) => Some(PRACTICE),
+        None => clouds.default_cloud(),
+    })
+}
+
+/// Returns the configured clouds that were chosen, with one site for each region; all clouds if none was chosen. An
+/// error in one cloud does not hide the others.
 pub(super) fn chosen_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,
-    default: Option<&str>,
 ) -> Vec<(Site, Result<openstack::CloudConfig, openstack::ConfigError>)> {
     let mut sites = Vec::new();
-    let wanted = global.cloud.as_deref().or(default);
+    let wanted = chosen_cloud(clouds, global);
     let chosen = |name: &str| wanted.is_none_or(|cloud| cloud == name);
     for entry in clouds.clouds().filter(|entry| chosen(&entry.name)) {
         let regions: Vec<Option<&str>> = match (&global.region, global.all_regions) {

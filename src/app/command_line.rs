@@ -15,6 +15,7 @@ use super::{LocalVerb, Process, examine, notify, replay, sandbox_args, upkeep};
 use crate::domain::text::did_you_mean;
 use crate::frontends::cli::args::Global;
 use crate::frontends::cli::{EngineVerb, Exit, Failure};
+use crate::present::{joined, or_empty};
 
 /// Deletes cloud resources, and keeps at it until they are gone.
 #[derive(Debug, Parser)]
@@ -110,19 +111,12 @@ pub fn command() -> Command {
 }
 
 fn with_brief_help(command: Command) -> Command {
-    let long = command
-        .get_after_long_help()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let examples = long
-        .lines()
-        .filter(|line| line.starts_with("  gone "))
-        .take(2);
-    let examples: Vec<&str> = examples.collect();
+    let long = or_empty(command.get_after_long_help());
+    let examples = long.lines().filter(|line| line.starts_with("  gone "));
+    let examples = joined(examples.take(2), "\n");
     let command = match examples.is_empty() {
         true => command,
         false => {
-            let examples = examples.join("\n");
             let more = "All options, also the global ones (--cloud, --region, -o): --help";
             command.after_help(format!("Examples:\n{examples}\n{more}"))
         }
@@ -169,11 +163,11 @@ impl LocalVerb for Man {
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
         match self.out {
             None => process.print(|to| man(self.verb.as_deref(), to.stream))?,
-            Some(folder) => write_manual(&folder).map_err(|error| {
+            Some(folder) => {
                 let action_words = format!("write the manual into {}", folder.display());
                 let advice = "Name a folder that exists and is writable.";
-                Failure::usage(action_words, error.to_string(), advice)
-            })?,
+                write_manual(&folder).map_err(Failure::usage_of(action_words, advice))?;
+            }
         }
         Ok(Exit::Done)
     }
@@ -194,43 +188,42 @@ pub fn completions(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// There is no such verb, or the reader is gone.
 pub fn man(verb: Option<&str>, out: &mut dyn Write) -> Result<(), Failure> {
-    let pages = pages();
+    let pages = pages()?;
     let name = verb.map_or("gone".to_owned(), |verb| format!("gone-{verb}"));
     let Some((_, page)) = pages.iter().find(|(known, _)| *known == name) else {
         let verbs = pages
             .iter()
             .filter_map(|(name, _)| name.strip_prefix("gone-"));
         let verb = verb.unwrap_or_default();
-        let message = format!("no verb \"{verb}\"{}", did_you_mean(verb, verbs));
-        return Err(Failure::usage(
-            "show the manual",
-            message,
-            "`gone --help` lists them.",
-        ));
+        let near = did_you_mean(verb, verbs);
+        let why = format!("no verb \"{verb}\"{near}");
+        let advice = "`gone --help` lists them.";
+        return Err(Failure::usage("show the manual", why, advice));
     };
-    let mut text = Vec::new();
-    page.render(&mut text)?;
-    Ok(out.write_all(&text)?)
+    Ok(out.write_all(page)?)
 }
 
 /// Writes all pages into an existing folder, each to its own file: `gone.1`, `gone-plan.1`, ….
 fn write_manual(folder: &Path) -> io::Result<()> {
-    for (name, page) in pages() {
-        let mut text = Vec::new();
-        page.render(&mut text)?;
-        std::fs::write(folder.join(format!("{name}.1")), text)?;
+    for (name, page) in pages()? {
+        std::fs::write(folder.join(format!("{name}.1")), page)?;
     }
     Ok(())
 }
 
-fn pages() -> Vec<(String, Page)> {
+/// The name and the text of each page: that of the program, then those of the verbs.
+fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut program = command().disable_help_subcommand(true);
     program.build();
-    let verbs: Vec<Command> = program.get_subcommands().cloned().collect();
-    let verbs = verbs.into_iter().map(|verb| {
+    let verbs = program.get_subcommands().map(|verb| {
         let name = format!("gone-{}", verb.get_name());
-        (name.clone(), Page::new(verb).title(name))
+        (name.clone(), Page::new(verb.clone()).title(name))
     });
     let program = ("gone".to_owned(), Page::new(program.clone()));
-    std::iter::once(program).chain(verbs).collect()
+    let rendered = std::iter::once(program).chain(verbs).map(|(name, page)| {
+        let mut text = Vec::new();
+        page.render(&mut text)?;
+        Ok((name, text))
+    });
+    rendered.collect()
 }

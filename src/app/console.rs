@@ -1,7 +1,7 @@
 //! The console: attached to the engine that owns the ledger, or with an engine of its own.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,21 +9,20 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use rustix::process::Pid;
 
-use super::{Paths, attached, clouds, embedded, paths, practice, runtime, settings};
+use super::{Paths, Process, clouds, engine, practice, runtime};
 use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::Global;
-use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{Exit, Failure};
 use crate::frontends::console::{self, ConsoleOptions, EngineMode, Keymap, Practice, Replayed};
 use crate::system::config::{OnHangup, Settings, Surroundings};
-use crate::system::private;
-use crate::system::telemetry::{self, Verbosity};
 
 /// How long a console whose terminal hung up waits until the engine that it started has a session of its own:
 /// half of the two seconds within which the console must end.
 const AWAY_MAX: Duration = Duration::from_secs(1);
 const AWAY_AGAIN: Duration = Duration::from_millis(5);
+/// The log, in the state folder: the console uses the screen.
+const LOG: &str = "gone.log";
 
 /// Whether a replay opens the console: there is a terminal, and no other output was requested.
 pub(super) fn fits(global: &Global) -> bool {
@@ -34,64 +33,39 @@ fn is_terminal() -> bool {
     std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
-pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Result<Exit, Failure> {
+pub(super) fn open(process: &Process<'_>) -> Result<Exit, Failure> {
     if !is_terminal() {
+        let why = "this is not a terminal";
         let advice =
             "Use a verb (`gone --help` lists them), or `gone --engine` to run without a terminal.";
-        return Err(Failure::usage(
-            "open the console",
-            "this is not a terminal",
-            advice,
-        ));
+        return Err(Failure::usage("open the console", why, advice));
     }
-    let settings = settings(global, around)?;
-    let paths = paths(global, &settings, around, Path::exists)?;
-    log_to_file(global, &paths)?;
-    runtime()?.block_on(run(global, around, style, settings, &paths))
-}
-
-/// Sends the logs to a file, because the console uses the screen.
-fn log_to_file(global: &Global, paths: &Paths) -> std::io::Result<()> {
-    private::folder(&paths.state)?;
-    let format = telemetry::format_for(global.log_format, true);
-    let verbosity = Verbosity {
-        times: global.verbose,
-        engine: true,
-    };
-    telemetry::to_file(&paths.state.join("gone.log"), format, verbosity)
+    let (settings, paths) = process.settings_and_paths()?;
+    process.log_to_file(&paths, LOG)?;
+    runtime()?.block_on(run(process, settings, &paths))
 }
 
 /// Opens the console on a replay of these times.
 pub(super) async fn replay(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
+    process: &Process<'_>,
     settings: Settings,
     control: Arc<dyn Control>,
     (first, last): (DateTime<Utc>, DateTime<Utc>),
 ) -> Result<Exit, Failure> {
-    let paths = paths(global, &settings, around, Path::exists)?;
-    log_to_file(global, &paths)?;
+    process.log_to_file(&process.paths(&settings)?, LOG)?;
     let ledger = control.snapshot().borrow().engine.ledger.clone();
-    let options = ConsoleOptions {
-        replay: Some(Replayed {
-            ledger,
-            first,
-            last,
-        }),
-        ..options(global, around, style, &settings, EngineMode::Attached)
-    };
-    let ended = draw(global, around, control, options).await;
-    ended.map(|_| Exit::Done).map_err(not_drawn)
+    let mut options = options(process, &settings);
+    options.replay = Some(Replayed {
+        ledger,
+        first,
+        last,
+    });
+    draw(process, control, options).await?;
+    Ok(Exit::Done)
 }
 
-fn options(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-    settings: &Settings,
-    engine: EngineMode,
-) -> ConsoleOptions {
+fn options(process: &Process<'_>, settings: &Settings) -> ConsoleOptions {
+    let (global, around, style) = (process.global, process.around, process.style);
     ConsoleOptions {
         ascii: style.ascii,
         no_color: !style.colour,
@@ -108,7 +82,7 @@ fn options(
         columns: settings.columns.clone(),
         settings_file: settings_file(global, around),
         last_view: None,
-        engine,
+        engine: EngineMode::Attached,
         practice: global.sandbox.as_ref().map(|_| Practice {
             keeps_ledger: global.ledger.is_some(),
         }),
@@ -139,43 +113,31 @@ fn last_view(global: &Global, paths: &Paths) -> (Option<String>, Option<PathBuf>
 const VIEW_BYTES_MAX: usize = 4096;
 
 async fn draw(
-    global: &Global,
-    around: &Surroundings,
+    process: &Process<'_>,
     control: Arc<dyn Control>,
     options: ConsoleOptions,
-) -> anyhow::Result<console::Exit> {
-    match global.plain || around.term.as_deref() == Some("dumb") {
+) -> Result<console::Exit, Failure> {
+    let is_dumb = process.around.term.as_deref() == Some("dumb");
+    let ended = match process.global.plain || is_dumb {
         true => console::run_plain(control, options).await,
         false => console::run(control, options).await,
-    }
-}
-
-fn not_drawn(error: anyhow::Error) -> Failure {
-    let why = format!("{error:#}");
-    Failure::new(Exit::Internal, "internal", "draw the console", why, "")
-}
-
-async fn run(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-    settings: Settings,
-    paths: &Paths,
-) -> Result<Exit, Failure> {
-    let on_hangup = settings.console.on_hangup;
-    let mut options = options(global, around, style, &settings, EngineMode::Attached);
-    (options.start, options.last_view) = last_view(global, paths);
-    let (control, embedded) = match attached(global, paths, settings.guard.read_only).await? {
-        Some(control) => (control, None),
-        None => {
-            let embedded = embedded::embed_to_stay(global, settings, paths, around).await?;
-            (embedded.control.clone(), Some(embedded))
-        }
     };
+    ended.map_err(|error| {
+        let why = format!("{error:#}");
+        Failure::new(Exit::Internal, "internal", "draw the console", why, "")
+    })
+}
+
+async fn run(process: &Process<'_>, settings: Settings, paths: &Paths) -> Result<Exit, Failure> {
+    let global = process.global;
+    let on_hangup = settings.console.on_hangup;
+    let mut options = options(process, &settings);
+    (options.start, options.last_view) = last_view(global, paths);
+    let (control, embedded) = engine(process, settings, paths, None).await?;
     if embedded.is_some() {
         options.engine = EngineMode::Embedded;
     }
-    let ended = draw(global, around, control, options).await;
+    let ended = draw(process, control, options).await;
     if let Some(embedded) = embedded {
         embedded.stop().await;
         let goes_on = match &ended {
@@ -188,7 +150,7 @@ async fn run(
             leave_running(global, paths).await?;
         }
     }
-    ended.map(|_| Exit::Done).map_err(not_drawn)
+    ended.map(|_| Exit::Done)
 }
 
 /// Starts the headless engine on the same ledger, detached from this terminal. The ledger's lock is released,

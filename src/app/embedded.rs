@@ -5,30 +5,29 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::future::{OptionFuture, join_all};
 use tokio::task::JoinHandle;
 
-use super::clouds::{NamedSite, PRACTICE, chosen_sites, connect, environment, named_sites};
+use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
 use super::gates::Gates;
-use super::ledger::{ledger_failure, open_ledger, remove_ledger};
-use super::practice::{self, Scenario, Scene, ServerHandle, SideEngine};
-use super::{Paths, peers, settings_failure};
+use super::ledger::{open_ledger, remove_ledger};
+use super::practice::{self, Practice};
+use super::{Paths, Process, peers};
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::cloud::{Cloud, CloudRouter, OpenStack, Registry};
 use crate::control::Control;
 use crate::domain::kinds::{Home, Kinds, Source};
 use crate::domain::model::{Scope, Site};
-use crate::engine::{Engine, EngineParts};
+use crate::engine::{Engine, EngineParts, Neighbours};
 use crate::frontends::api::{self, ApiHandle, ServeError};
 use crate::frontends::cli::args::Global;
-use crate::frontends::cli::{Exit, Failure, Verb};
+use crate::frontends::cli::{Exit, Failure, Needs};
 use crate::frontends::gate::GateHandle;
 use crate::frontends::notify::Notifier;
-use crate::ledger::{Hold, Ledger, LedgerError, Opened};
+use crate::ledger::{Hold, Ledger, LedgerError};
 use crate::peers::ListenHandle;
 use crate::system::clock::Clock;
-use crate::system::config::{
-    self, ConfigError, DeploymentSettings, NotifySettings, Settings, Surroundings,
-};
+use crate::system::config::{self, ConfigError, NotifySettings, Settings, Surroundings};
 use crate::system::{files, private};
 
 /// Number of connections that each gate may hold, however few open files are allowed.
@@ -46,10 +45,8 @@ pub(super) struct Embedded {
     peers: Option<ListenHandle>,
     /// None for a verb, which ends before an answer would come.
     notifier: Option<Notifier>,
-    /// The other deployments of a practice scenario.
-    beside: Vec<SideEngine>,
     /// The practice cloud, which lives as long as its engine.
-    sandbox: Option<ServerHandle>,
+    practice: Option<Practice>,
 }
 
 impl Embedded {
@@ -67,112 +64,45 @@ impl Embedded {
     /// Stops the engine and releases the ledger. The next engine verifies the steps that are in flight, as
     /// after a crash.
     pub(super) async fn stop(self) {
-        let notifier = async {
-            if let Some(notifier) = self.notifier {
-                notifier.stop().await;
-            }
-        };
-        let gates = futures_util::future::join_all(self.gates.into_iter().map(GateHandle::stop));
-        let peers = async {
-            if let Some(peers) = self.peers {
-                peers.stop().await;
-            }
-        };
-        let api = async {
-            if let Some(api) = self.api {
-                api.stop().await;
-            }
-        };
-        tokio::join!(api, notifier, gates, peers);
+        tokio::join!(
+            OptionFuture::from(self.api.map(ApiHandle::stop)),
+            OptionFuture::from(self.notifier.map(Notifier::stop)),
+            join_all(self.gates.into_iter().map(GateHandle::stop)),
+            OptionFuture::from(self.peers.map(ListenHandle::stop)),
+        );
         self.engine.abort();
         // The task was aborted, so its result says nothing.
         let _ = self.engine.await;
         self.hold.release().await;
-        for beside in self.beside {
-            beside.stop().await;
-        }
-        drop(self.sandbox);
+        OptionFuture::from(self.practice.map(Practice::stop)).await;
     }
 }
 
-/// Options that differ between an engine that stays and one for a verb.
-struct EngineOptions {
-    notify: Option<NotifySettings>,
-    /// Whether it is an error that peers cannot reach this engine.
-    must_reach_peers: bool,
-    /// Whether it is an error that the socket cannot be served.
-    must_listen: bool,
-    /// Whether the engine runs deletions without being asked to.
-    works: bool,
-}
-
-/// Starts an engine for one verb. It notifies nobody, opens no gate, and runs deletions only if the verb asks
-/// for that (P10). It also serves the regions that the verb's targets name. Peers can reach it, since a step
-/// may wait for a clearance of theirs. If they cannot, the engine does what it can without them.
+/// Starts an engine, for one verb or to stay.
+///
+/// An engine that stays notifies people, opens gates and listens for peers. For a practice cloud it does none of these,
+/// unless the settings were given explicitly.
+///
+/// An engine for a verb notifies nobody, opens no gate, and runs deletions only if the verb asks for that (P10). It
+/// also serves the regions that the verb's targets name. Peers can reach it, since a step may wait for a clearance of
+/// theirs. If they cannot, the engine does what it can without them.
 pub(super) async fn embed(
-    global: &Global,
-    settings: Settings,
+    process: &Process<'_>,
+    mut settings: Settings,
     paths: &Paths,
-    around: &Surroundings,
-    verb: &impl Verb,
+    verb: Option<Needs<'_>>,
 ) -> Result<Embedded, Failure> {
-    let settings = Settings {
-        gate: Vec::new(),
-        deployment: settings.deployment.map(|it| alone_for_practice(it, global)),
-        ..settings
-    };
-    let options = EngineOptions {
-        notify: None,
-        must_reach_peers: false,
-        must_listen: verb.needs_listener(),
-        works: false,
-    };
-    wire(global, settings, paths, around, verb.targets(), options).await
-}
-
-/// Starts an engine that stays: it notifies people, opens gates and listens for peers. For a practice cloud
-/// it does none of these, unless the settings were given explicitly.
-pub(super) async fn embed_to_stay(
-    global: &Global,
-    settings: Settings,
-    paths: &Paths,
-    around: &Surroundings,
-) -> Result<Embedded, Failure> {
-    let practice = is_practice(global);
-    let notify = (!practice).then(|| settings.notify.clone());
-    let gate = match practice {
-        true => Vec::new(),
-        false => settings.gate,
-    };
-    let settings = Settings {
-        gate,
-        deployment: settings.deployment.map(|it| alone_for_practice(it, global)),
-        ..settings
-    };
-    let options = EngineOptions {
-        notify,
-        must_reach_peers: true,
-        must_listen: true,
-        works: true,
-    };
-    wire(global, settings, paths, around, &[], options).await
-}
-
-/// Whether this is a practice cloud whose settings were not given explicitly.
-fn is_practice(global: &Global) -> bool {
-    global.sandbox.is_some() && global.config.is_none()
-}
-
-/// Removes the peers for a practice cloud, because the engine of a practice ledger must not speak to real
-/// deployments in this deployment's name.
-fn alone_for_practice(deployment: DeploymentSettings, global: &Global) -> DeploymentSettings {
-    match is_practice(global) {
-        true => DeploymentSettings {
-            peers: Vec::new(),
-            ..deployment
-        },
-        false => deployment,
+    let is_practice = process.global.sandbox.is_some() && process.global.config.is_none();
+    let notifies = verb.is_none() && !is_practice;
+    let notify = notifies.then(|| settings.notify.clone());
+    if !notifies {
+        settings.gate.clear();
     }
+    // The engine of a practice ledger must not speak to real deployments in this deployment's name.
+    if let Some(deployment) = settings.deployment.as_mut().filter(|_| is_practice) {
+        deployment.peers.clear();
+    }
+    wire(process, settings, paths, verb, notify).await
 }
 
 /// The settings, clouds and kinds of an engine, which are read before its ledger is opened.
@@ -180,114 +110,105 @@ struct Prepared {
     settings: Settings,
     clouds: Vec<(Site, openstack::CloudConfig)>,
     kinds: Arc<Kinds>,
-    scenario: Option<Scenario>,
-    scene: Option<Scene>,
-    /// The practice cloud, which lives as long as its engine.
-    sandbox: Option<ServerHandle>,
+    neighbours: Option<Neighbours>,
+    practice: Option<Practice>,
 }
 
 /// Reads clouds and kinds, completes the settings with them, and starts the practice cloud of a scenario.
 async fn prepare(
-    global: &Global,
-    settings: Settings,
+    process: &Process<'_>,
+    mut settings: Settings,
     paths: &Paths,
-    around: &Surroundings,
     targets: &[String],
 ) -> Result<Prepared, Failure> {
-    let settings = limit_gate_connections(settings);
+    let global = process.global;
+    limit_gate_connections(&mut settings);
     prepare_folders(paths)?;
-    let named = global.sandbox.as_deref();
-    let scenario = named.map(practice::scenario).transpose()?;
-    let scene = scenario.as_ref().and_then(Scene::of);
-    let sandbox = match &scenario {
-        Some(scenario) => Some(practice::start(scenario, paths).await?),
+    let practice = match &global.sandbox {
+        Some(scenario) => Some(Practice::start(scenario, paths).await?),
         None => None,
     };
-    let settings = match &scene {
-        Some(scene) => Settings {
-            deployment: Some(scene.settings()),
-            ..settings
-        },
-        None => settings,
-    };
+    let part = practice.as_ref().map(Practice::part).transpose()?.flatten();
+    if let Some((deployment, ..)) = &part {
+        settings.deployment = Some(deployment.clone());
+    }
     let clouds = clouds(global, paths, &settings, targets)?;
-    let kinds = Arc::new(kinds_at_home(scene.as_ref(), around, &settings)?);
-    // The settings may name kinds of this user that a scene leaves out.
-    let settings = match &scene {
-        Some(_) => resolve_kinds(settings, &self::kinds(around)?, global, around),
-        None => resolve_kinds(settings, &kinds, global, around),
+    let kinds = kinds(process.around)?;
+    // The settings may name kinds of this user that the deployments of a scenario leave out.
+    resolve_kinds(&mut settings, &kinds, process)?;
+    let (kinds, neighbours) = match part {
+        Some((_, own_kinds, neighbours)) => (kinds_of(own_kinds)?, Some(neighbours)),
+        None => (kinds, peers::neighbours(settings.deployment.as_ref())?),
     };
+    // This deployment keeps the resources of some kinds itself.
+    let home = settings.deployment.as_ref().map(|it| Home {
+        site: it.site(),
+        service: it.service.clone(),
+    });
     Ok(Prepared {
-        settings: settings.map_err(|error| settings_failure(&error))?,
+        settings,
         clouds,
-        kinds,
-        scenario,
-        scene,
-        sandbox,
+        kinds: Arc::new(kinds.at_home(home)),
+        neighbours,
+        practice,
     })
 }
 
 async fn wire(
-    global: &Global,
+    process: &Process<'_>,
     settings: Settings,
     paths: &Paths,
-    around: &Surroundings,
-    targets: &[String],
-    options: EngineOptions,
+    verb: Option<Needs<'_>>,
+    notify: Option<NotifySettings>,
 ) -> Result<Embedded, Failure> {
+    let global = process.global;
+    let targets = verb.map_or(&[][..], |verb| verb.targets);
     let Prepared {
         settings,
         clouds,
         kinds,
-        scenario,
-        scene,
-        sandbox,
-    } = prepare(global, settings, paths, around, targets).await?;
+        neighbours,
+        mut practice,
+    } = prepare(process, settings, paths, targets).await?;
     let clock = Clock::system();
     let gates = Gates::of(&settings.gate, &clouds, &clock)?;
-    if let (Some(scenario), Some(cloud), None) = (&scenario, &sandbox, &global.ledger) {
+    if let (Some(practice), None) = (&practice, &global.ledger) {
         // The ids of an earlier practice ledger would mean nothing in this cloud.
         remove_ledger(&paths.ledger).await?;
-        practice::play_past(scenario, cloud, &clouds, &kinds, &paths.ledger).await?;
+        practice.play_past(&clouds, &kinds, &paths.ledger).await?;
     }
-    let Opened {
-        ledger,
-        epoch,
-        hold,
-    } = open_ledger(paths, gates.tombstones.clone(), &settings).await?;
+    let opened = open_ledger(paths, gates.tombstones.clone(), &settings).await?;
     let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
     let cloud = connect(clouds, clock.clone(), call_timeout);
     let uids = settings.api.uids.clone();
     let deployment = settings.deployment.clone();
     let engine = Engine::new(EngineParts {
-        neighbours: match &scene {
-            Some(scene) => Some(scene.neighbours()),
-            None => peers::neighbours(deployment.as_ref())?,
-        },
-        cloud: with_registry(cloud, &kinds, &ledger, &clock),
-        ledger,
+        neighbours,
+        cloud: with_registry(cloud, &kinds, &opened.ledger, &clock),
+        ledger: opened.ledger,
         kinds: kinds.clone(),
         clock: clock.clone(),
         settings,
         tombstones: gates.tombstones.clone(),
         gates: gates.counters.clone(),
         ledger_name: paths.ledger.to_string(),
-        epoch,
+        epoch: opened.epoch,
     });
-    let engine = match options.works {
-        true => engine,
-        false => engine.idle_until_asked(),
+    let engine = match verb {
+        None => engine,
+        Some(_) => engine.idle_until_asked(),
     };
     let control = engine.control();
     // A client that reaches the socket must be able to read which scenario the engine has.
     if let Some(name) = &global.sandbox {
         practice::announce(name, paths)?;
     }
-    let api = serve(&control, paths, uids, &clock, options.must_listen).await?;
-    let socket = api.as_ref().and_then(|_| paths.serve.to_str());
-    hold.announce(socket)
-        .map_err(|error| ledger_failure(&error))?;
-    let notifier = match &options.notify {
+    let must_listen = verb.is_none_or(|verb| verb.listener);
+    let api = serve(&control, paths, uids, &clock, must_listen).await?;
+    opened
+        .hold
+        .announce(api.as_ref().and_then(|_| paths.serve.to_str()))?;
+    let notifier = match &notify {
         Some(notify) => Some(super::notify::start(control.clone(), notify).await?),
         None => None,
     };
@@ -296,7 +217,7 @@ async fn wire(
         .await?;
     let peers = match deployment {
         Some(deployment) => match peers::listen(&deployment, &control).await {
-            Err(failure) if !options.must_reach_peers => {
+            Err(failure) if verb.is_some() => {
                 tracing::warn!(
                     why = failure.message,
                     "the listener for peers is not served, so no other deployment can reach this engine"
@@ -308,54 +229,31 @@ async fn wire(
         None => None,
     };
     let engine = tokio::spawn(async move { engine.run().await });
-    let beside = match scene {
-        Some(scene) => scene.play(&control, &paths.state).await?,
-        None => Vec::new(),
-    };
+    if let Some(practice) = &mut practice {
+        practice.play_scene(&control, &paths.state).await?;
+    }
     Ok(Embedded {
-        beside,
         control,
-        hold,
+        hold: opened.hold,
         engine,
         api,
         gates,
         peers,
         notifier,
-        sandbox,
+        practice,
     })
 }
 
 /// Resolves the kinds that the settings name. A rule for a kind that does not exist would protect nothing.
 pub(super) fn resolve_kinds(
-    mut settings: Settings,
+    settings: &mut Settings,
     kinds: &Kinds,
-    global: &Global,
-    around: &Surroundings,
-) -> Result<Settings, ConfigError> {
-    match config::resolve_kinds(&mut settings, kinds) {
-        Ok(()) => Ok(settings),
-        Err((key, why)) => {
-            let file = config::file_of(global.config.as_deref(), around).unwrap_or_default();
-            Err(config::wrong(&file, key, &why))
-        }
-    }
-}
-
-/// Reads the kinds, and notes the site and service of this deployment, which keeps the resources of some kinds itself.
-fn kinds_at_home(
-    scene: Option<&Scene>,
-    around: &Surroundings,
-    settings: &Settings,
-) -> Result<Kinds, Failure> {
-    let kinds = match scene {
-        Some(scene) => kinds_of(scene.own_kinds()?)?,
-        None => kinds(around)?,
-    };
-    let home = settings.deployment.as_ref().map(|it| Home {
-        site: it.site(),
-        service: it.service.clone(),
-    });
-    Ok(kinds.at_home(home))
+    process: &Process<'_>,
+) -> Result<(), ConfigError> {
+    config::resolve_kinds(settings, kinds).map_err(|(key, why)| {
+        let file = config::file_of(process.global.config.as_deref(), process.around);
+        config::wrong(&file.unwrap_or_default(), key, &why)
+    })
 }
 
 /// Adds the registry to the clouds, if this deployment keeps resources itself.
@@ -447,13 +345,12 @@ pub(super) fn files_wanted(settings: &Settings) -> u64 {
 /// Raises the limit of open files. If that is not enough for all gates, reduces the connections that each
 /// gate may hold. Otherwise strangers who connect to one gate could use up the open files that the ledger and
 /// all other listeners need.
-fn limit_gate_connections(settings: Settings) -> Settings {
-    let mut settings = settings;
-    let all = files_wanted(&settings);
+fn limit_gate_connections(settings: &mut Settings) {
+    let all = files_wanted(settings);
     let others = files::OTHER_FILES;
     let wanted = all - others;
     let Some(limit) = files::raise_limit().filter(|limit| *limit < all) else {
-        return settings;
+        return;
     };
     let left = limit.saturating_sub(others).max(1);
     for gate in &mut settings.gate {
@@ -462,28 +359,21 @@ fn limit_gate_connections(settings: Settings) -> Settings {
         tracing::warn!(listen = %gate.listen, limit, connections = gate.limits.connections,
             "too few open files are allowed (LimitNOFILE, ulimit -Hn): this gate holds fewer connections than its settings say");
     }
-    settings
 }
 
 /// Creates the folders. gone's own folders are private. A folder that the user chose for the ledger is only
 /// created if it is missing.
 fn prepare_folders(paths: &Paths) -> Result<(), Failure> {
-    let failed = |folder: &Path, error: std::io::Error| {
+    let make = |folder: &Path| {
         let action_words = format!("make the folder {}", folder.display());
         let advice = "Give this user the right to write there; `gone doctor` says more.";
-        Failure::usage(action_words, error.to_string(), advice)
+        private::folder(folder).map_err(Failure::usage_of(action_words, advice))
     };
-    private::folder(&paths.state).map_err(|error| failed(&paths.state, error))?;
-    let needed = [paths.ledger.file(), Some(paths.serve.as_path())];
-    for path in needed.into_iter().flatten() {
-        match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
-                private::folder(folder).map_err(|error| failed(folder, error))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    make(&paths.state)?;
+    let files = [paths.ledger.file(), Some(paths.serve.as_path())];
+    let folders = files.into_iter().flatten().filter_map(Path::parent);
+    let mut missing = folders.filter(|it| !it.as_os_str().is_empty() && !it.exists());
+    missing.try_for_each(make)
 }
 
 /// Returns the environment in which the clouds of this process are configured.
@@ -504,16 +394,6 @@ pub(super) fn cloud_environment(
     })
 }
 
-/// Returns the cloud that is chosen if the command line chooses none.
-pub(super) fn default_cloud<'c>(global: &Global, clouds: &'c CloudsConfig) -> Option<&'c str> {
-    match global.sandbox {
-        // The practice cloud's second entry in `clouds.yaml` is the same cloud, as a member of another
-        // project sees it.
-        Some(_) => Some(PRACTICE),
-        None => clouds.default_cloud(),
-    }
-}
-
 /// Returns the chosen clouds. A wrongly configured cloud is left out and does not stop the others. It is an error if
 /// the command line, a target, a mapping or a gate names that cloud, or if no cloud is left. Only a deployment may
 /// work without a cloud.
@@ -526,21 +406,18 @@ fn clouds(
     let action_words = "read the clouds' configuration";
     let environment = cloud_environment(global, paths)?;
     let refuse = |message: String| {
-        Failure::usage(
-            action_words,
-            message,
-            "`gone doctor` shows what was found, and where.",
-        )
+        let advice = "`gone doctor` shows what was found, and where.";
+        Failure::usage(action_words, message, advice)
     };
     let configured = CloudsConfig::load(&environment).map_err(|e| refuse(e.to_string()))?;
-    if let Some(name) = global.cloud.as_deref() {
-        let known = configured.cloud(name, None);
-        known.map_err(|error| refuse(error.to_string()))?;
+    if let Some(name) = &global.cloud {
+        configured
+            .cloud(name, None)
+            .map_err(|e| refuse(e.to_string()))?;
     }
     let mut usable = Vec::new();
     let mut first_error = None;
-    let default = default_cloud(global, &configured);
-    for (site, cloud) in chosen_sites(&configured, global, default) {
+    for (site, cloud) in chosen_sites(&configured, global) {
         match cloud {
             Ok(cloud) => usable.push((site, cloud)),
             Err(error) => {
@@ -569,50 +446,42 @@ fn clouds(
 
 /// Loads the built-in kinds, and `kinds/*.toml` of the user's configuration folder, by file name.
 pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
-    let action_words = "read the kinds";
-    let advice = "Correct the file, or move it away.";
-    let mut sources = Vec::new();
-    let folder = around.config_folder().map(|folder| folder.join("kinds"));
-    let mut files = match &folder {
-        Some(folder) => kinds_files(folder).map_err(|error| {
+    let mut files = match around.config_folder().map(|folder| folder.join("kinds")) {
+        Some(folder) => files_of(&folder).map_err(|error| {
             let said = format!("{}: {error}", folder.display());
             let advice = "Make it a folder that you may read, or move it away: it may hold rules \
                           that protect resources, so nothing runs without it.";
-            Failure::usage(action_words, said, advice)
+            Failure::usage(READ_KINDS, said, advice)
         })?,
         None => Vec::new(),
     };
+    files.retain(|path| path.extension().is_some_and(|it| it == "toml"));
     files.sort();
-    for path in files {
+    let sources = files.into_iter().map(|path| {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| Failure::usage(action_words, format!("{file}: {error}"), advice))?;
-        sources.push(Source { file, text });
-    }
-    kinds_of(sources)
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(Source { file, text }),
+            Err(error) => Err(format!("{file}: {error}")),
+        }
+    });
+    let sources: Result<Vec<Source>, String> = sources.collect();
+    kinds_of(sources.map_err(Failure::usage_of(READ_KINDS, CORRECT_KINDS))?)
 }
 
-/// Lists the kinds files of a folder; none if it does not exist.
-fn kinds_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "toml") {
-            files.push(path);
-        }
+const READ_KINDS: &str = "read the kinds";
+const CORRECT_KINDS: &str = "Correct the file, or move it away.";
+
+/// Lists the files of a folder; none if it does not exist.
+fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    match std::fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
-    Ok(files)
 }
 
 /// Loads the built-in kinds and those of the given files.
 fn kinds_of(sources: Vec<Source>) -> Result<Kinds, Failure> {
-    crate::cloud::load_kinds(&sources).map_err(|error| {
-        let advice = "Correct the file, or move it away.";
-        Failure::usage("read the kinds", error.to_string(), advice)
-    })
+    let kinds = crate::cloud::load_kinds(&sources);
+    kinds.map_err(Failure::usage_of(READ_KINDS, CORRECT_KINDS))
 }

@@ -6,12 +6,9 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::clouds::{NamedSite, chosen_sites, connect, named_sites};
-use super::embedded::{cloud_environment, default_cloud, resolve_kinds};
-use super::{
-    LocalVerb, Paths, Process, embedded, paths, peers, practice, read_settings, runtime, settings,
-    settings_failure,
-};
+use super::clouds::{NamedSite, chosen_cloud, chosen_sites, connect, named_sites};
+use super::embedded::{cloud_environment, resolve_kinds};
+use super::{LocalVerb, Paths, Process, embedded, peers, practice, runtime};
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
@@ -19,13 +16,12 @@ use crate::domain::check;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{ErrorClass, Site};
 use crate::frontends::cli::args::Global;
-use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{self, Exit, Failure};
 use crate::frontends::offline::doctor;
 use crate::frontends::{gate, notify};
 use crate::ledger::{Location, can_write_at_server, holder, open_reader};
 use crate::system::clock::Clock;
-use crate::system::config::{Settings, Surroundings};
+use crate::system::config::Settings;
 use crate::system::{files, private};
 
 /// Check clouds, rights, ledger, socket and terminal, and say what to do
@@ -71,24 +67,27 @@ impl LocalVerb for Check {
 }
 
 async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
-    let (global, around, style) = (process.global, process.around, process.style);
-    let kinds = embedded::kinds(around);
-    let loaded = read_settings(global, around).and_then(|(settings, file)| match &kinds {
-        Ok(kinds) => Ok((resolve_kinds(settings, kinds, global, around)?, file)),
-        // The error is reported below, where the kinds are needed.
-        Err(_) => Ok((settings, file)),
+    let global = process.global;
+    let kinds = embedded::kinds(process.around);
+    let loaded = process.read_settings().and_then(|(mut settings, file)| {
+        // The error of the kinds is reported below, where they are needed.
+        if let Ok(kinds) = &kinds {
+            resolve_kinds(&mut settings, kinds, process)?;
+        }
+        Ok((settings, file))
     });
-    let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
-    let settings = settings.unwrap_or_default();
-    let paths = paths(global, &settings, around, Path::exists)?;
+    let (settings, file) = match loaded {
+        Ok((settings, file)) => (settings, Ok(file)),
+        Err(error) => (Settings::default(), Err(error.to_string())),
+    };
+    let paths = process.paths(&settings)?;
     let engine = engine_facts(&paths).await;
     if let Some(scenario) = &global.sandbox {
         practice_runs(scenario, &engine)?;
     }
-    let practices = global.sandbox.is_some();
     let ledger = paths.ledger.file();
     let mut facts = doctor::Facts {
-        settings: loaded.map(|(_, file)| file).map_err(|e| e.to_string()),
+        settings: file,
         clouds: Ok(Vec::new()),
         mapping: Vec::new(),
         named_clouds: Vec::new(),
@@ -104,7 +103,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
         },
         engine,
         notify: notify_facts(&settings, &paths.ledger).await,
-        terminal: terminal_facts(around, style),
+        terminal: terminal_facts(process),
         deployment: settings.deployment.as_ref().map(|it| it.name.clone()),
         peers: match &settings.deployment {
             Some(deployment) => peers::facts(deployment).await,
@@ -112,7 +111,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
         },
     };
     // These settings name other clouds than the practice cloud.
-    if !practices {
+    if global.sandbox.is_none() {
         facts.mapping.clone_from(&settings.mapping);
         facts.named_clouds = named_clouds(&settings);
     }
@@ -130,11 +129,9 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
 
 /// Checks the kinds, and that the settings name no other: asks no cloud, and reads no ledger.
 fn check_kinds(process: &Process<'_>) -> Result<Exit, Failure> {
-    let (global, around) = (process.global, process.around);
-    cli::no_drawing(global.output)?;
-    let kinds = embedded::kinds(around)?;
-    let settings = settings(global, around)?;
-    resolve_kinds(settings, &kinds, global, around).map_err(|error| settings_failure(&error))?;
+    cli::no_drawing(process.global.output)?;
+    let kinds = embedded::kinds(process.around)?;
+    resolve_kinds(&mut process.settings()?, &kinds, process)?;
     let (count, findings) = (kinds.iter().count(), check::check(&kinds));
     process.print(|to| cli::check::report(to, count, &findings))
 }
@@ -172,28 +169,19 @@ async fn cloud_facts(
     facts.clouds = Ok(clouds.clouds().collect());
     let warnings = clouds.warnings().iter().map(ToString::to_string);
     facts.warnings.extend(warnings);
-    let default = default_cloud(global, &clouds);
-    let wanted = global.cloud.as_deref().or(default);
-    if let Some(name) = wanted
+    if let Some(name) = chosen_cloud(&clouds, global)
         && clouds.clouds().all(|entry| entry.name != name)
         && let Err(error) = clouds.cloud(name, None)
     {
-        facts.logins.push(doctor::Login {
-            site: Site::region(
-                name,
-                global.region.first().map_or("default", String::as_str),
-            ),
-            result: Err((ErrorClass::Fatal, error.to_string())),
-        });
+        let region = global.region.first().map_or("default", String::as_str);
+        let site = Site::region(name, region);
+        facts.logins.push(misconfigured(site, error.to_string()));
     }
     let mut usable = Vec::new();
-    for (site, cloud) in chosen_sites(&clouds, global, default) {
+    for (site, cloud) in chosen_sites(&clouds, global) {
         match cloud {
             Ok(cloud) => usable.push((site, cloud)),
-            Err(error) => facts.logins.push(doctor::Login {
-                site,
-                result: Err((ErrorClass::Fatal, error.to_string())),
-            }),
+            Err(error) => facts.logins.push(misconfigured(site, error.to_string())),
         }
     }
     for NamedSite { by, site, cloud } in named_sites(&clouds, global, settings, &[], &usable) {
@@ -202,8 +190,7 @@ async fn cloud_facts(
             Err(_) if facts.logins.iter().any(|login| login.site == site) => {}
             Err(error) => {
                 let why = format!("{by} names {site}: {error}");
-                let result = Err((ErrorClass::Fatal, why));
-                facts.logins.push(doctor::Login { site, result });
+                facts.logins.push(misconfigured(site, why));
             }
         }
     }
@@ -212,12 +199,19 @@ async fn cloud_facts(
     Ok(())
 }
 
+fn misconfigured(site: Site, why: String) -> doctor::Login {
+    doctor::Login {
+        site,
+        result: Err((ErrorClass::Fatal, why)),
+    }
+}
+
 /// Checks whether this version can read a ledger in a file. None if there is no file, or if the ledger is on a server:
 /// `can_write_at_server` checks that. Writes nothing.
 fn readable(ledger: &Location) -> Option<Result<(), String>> {
-    let opened = || open_reader(ledger).map(drop);
-    let exists = ledger.file().is_some_and(Path::exists);
-    exists.then(|| opened().map_err(|error| error.to_string()))
+    ledger.file().filter(|file| file.exists())?;
+    let opened = open_reader(ledger);
+    Some(opened.map(drop).map_err(|error| error.to_string()))
 }
 
 /// Reads the state of the channels from the ledger, also while an engine runs. Another check reports a ledger
@@ -230,13 +224,9 @@ async fn notify_facts(settings: &Settings, ledger: &Location) -> Vec<doctor::Not
             Some(ledger) => ledger.notification_cursor(name).await.ok(),
             None => None,
         };
-        let failing = cursor
-            .and_then(|cursor| cursor.position)
-            .map(|position| position.last_error);
-        facts.push(doctor::NotifyFacts {
-            channel,
-            failing: failing.unwrap_or_default(),
-        });
+        let position = cursor.and_then(|cursor| cursor.position);
+        let failing = position.unwrap_or_default().last_error;
+        facts.push(doctor::NotifyFacts { channel, failing });
     }
     facts
 }
@@ -284,10 +274,8 @@ async fn engine_facts(paths: &Paths) -> doctor::EngineFacts {
     let answer = match connect_to(&socket).await {
         Ok(control) => {
             let engine = control.snapshot().borrow().engine.clone();
-            Ok(format!(
-                "version {}, process {}",
-                engine.version, engine.pid
-            ))
+            let (version, pid) = (&engine.version, engine.pid);
+            Ok(format!("version {version}, process {pid}"))
         }
         Err(error) => Err(error.to_string()),
     };
@@ -298,10 +286,11 @@ async fn engine_facts(paths: &Paths) -> doctor::EngineFacts {
     }
 }
 
-fn terminal_facts(around: &Surroundings, style: Style) -> doctor::TerminalFacts {
+fn terminal_facts(process: &Process<'_>) -> doctor::TerminalFacts {
+    let style = process.style;
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     doctor::TerminalFacts {
-        name: around.term.clone(),
+        name: process.around.term.clone(),
         is_terminal: style.out_terminal,
         size: size.map(|size| (size.ws_col, size.ws_row)),
         colour: style.colour,

@@ -12,6 +12,7 @@ use crate::domain::model::Site;
 use crate::frontends::cli::Failure;
 use crate::frontends::gate::{self, Budget, GateHandle, KeyLocks, Threads};
 use crate::ledger::tombstones::Tombstones;
+use crate::present::joined;
 use crate::system::clock::Clock;
 use crate::system::config::GateSettings;
 
@@ -43,10 +44,9 @@ impl Gates {
                 None => return Err(unknown(position, &site, clouds)),
             }
         }
-        let tombstones = (!wanted.is_empty()).then(Arc::default);
         Ok(Self {
+            tombstones: (!wanted.is_empty()).then(Arc::default),
             wanted,
-            tombstones,
             counters: Arc::default(),
         })
     }
@@ -65,10 +65,8 @@ impl Gates {
         }
         let key_locks = Arc::<KeyLocks>::default();
         let budget = Arc::<Budget>::default();
-        let threads = Threads::start().map_err(|error| {
-            let advice = "Let this user have more threads and open files (ulimit -u, ulimit -n).";
-            Failure::usage(TRIED, error.to_string(), advice)
-        })?;
+        let advice = "Let this user have more threads and open files (ulimit -u, ulimit -n).";
+        let threads = Threads::start().map_err(Failure::usage_of(TRIED, advice))?;
         let mut open = Vec::new();
         for (settings, session) in self.wanted {
             let parts = gate::GateParts {
@@ -85,34 +83,27 @@ impl Gates {
                 clock: clock.clone(),
                 call_timeout,
             };
-            let opened = gate::serve(parts).await.map_err(|error| {
-                let advice =
-                    "Stop the program that listens there, or give [[gate]] listen another address.";
-                Failure::usage(TRIED, error.to_string(), advice)
-            })?;
-            open.push(opened);
+            let advice =
+                "Stop the program that listens there, or give [[gate]] listen another address.";
+            let opened = gate::serve(parts).await;
+            open.push(opened.map_err(Failure::usage_of(TRIED, advice))?);
         }
         Ok(open)
     }
 }
 
 fn session(cloud: &CloudConfig, clock: &Clock) -> Result<Arc<Session>, Failure> {
-    let transport = HttpTransport::new(cloud).map_err(|error| {
-        let advice = "Correct clouds.yaml; `gone doctor` says more.";
-        Failure::usage(TRIED, error.to_string(), advice)
-    })?;
+    let advice = "Correct clouds.yaml; `gone doctor` says more.";
+    let transport = HttpTransport::new(cloud).map_err(Failure::usage_of(TRIED, advice))?;
     let clock = clock.clone();
-    let clock = Arc::new(move || clock.now());
-    let session = Session::new(cloud.clone(), Arc::new(transport), clock);
+    let now = Arc::new(move || clock.now());
+    let session = Session::new(cloud.clone(), Arc::new(transport), now);
     Ok(Arc::new(session))
 }
 
 fn unknown(position: usize, site: &Site, clouds: &[(Site, CloudConfig)]) -> Failure {
-    let known: Vec<String> = clouds.iter().map(|(site, _)| site.to_string()).collect();
-    let why = format!(
-        "gate[{position}].upstream: no such site {site}; this engine has {}",
-        known.join(", ")
-    );
+    let known = joined(clouds.iter().map(|(site, _)| site), ", ");
+    let why = format!("gate[{position}].upstream: no such site {site}; this engine has {known}");
     let advice = "Name one of these in [[gate]], or start the engine without --sandbox.";
     Failure::usage(TRIED, why, advice)
 }

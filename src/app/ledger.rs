@@ -1,6 +1,6 @@
 //! Opens the ledger of an engine in this process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Paths;
@@ -21,7 +21,7 @@ pub(super) async fn open_ledger(
         is_alone: settings.deployment.is_some(),
     };
     let (location, seal_keys) = (paths.ledger.clone(), paths.seal_keys.clone());
-    open(location, tombstones, seal_keys, terms).await
+    off_the_runtime(move || ledger::open(&location, tombstones, seal_keys, terms)).await
 }
 
 /// Opens a ledger of the practice cloud, which starts empty.
@@ -31,22 +31,14 @@ pub(super) async fn open_ledger(
 #[cfg(feature = "sandbox")]
 pub(super) async fn open_anew(location: Location) -> Result<Opened, Failure> {
     remove_ledger(&location).await?;
-    open(location, None, Vec::new(), EngineTerms::default()).await
+    let terms = EngineTerms::default();
+    off_the_runtime(move || ledger::open(&location, None, Vec::new(), terms)).await
 }
 
 /// Removes a ledger, unless an engine holds it.
 pub(super) async fn remove_ledger(location: &Location) -> Result<(), Failure> {
     let location = location.clone();
     off_the_runtime(move || ledger::remove_if_unused(&location)).await
-}
-
-async fn open(
-    location: Location,
-    tombstones: Option<Arc<Tombstones>>,
-    seal_keys: Vec<PathBuf>,
-    terms: EngineTerms,
-) -> Result<Opened, Failure> {
-    off_the_runtime(move || ledger::open(&location, tombstones, seal_keys, terms)).await
 }
 
 /// Returns the file of a ledger.
@@ -69,34 +61,38 @@ async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T, Failure> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| ledger_failure(&error)),
-        Err(error) => Err(Failure::from(std::io::Error::other(error))),
+        Ok(done) => Ok(done?),
+        Err(error) => Err(std::io::Error::other(error).into()),
     }
 }
 
-pub(super) fn ledger_failure(error: &LedgerError) -> Failure {
-    let exit = match error {
-        LedgerError::Held { .. } => Exit::Unreachable,
-        LedgerError::Newer { .. }
-        | LedgerError::Older { .. }
-        | LedgerError::Unfinished { .. }
-        | LedgerError::Corrupt { .. }
-        | LedgerError::Empty { .. }
-        | LedgerError::Foreign { .. }
-        | LedgerError::Io { .. }
-        | LedgerError::Output { .. } => Exit::Usage,
-        LedgerError::Closed | LedgerError::ReadOnly { .. } | LedgerError::Cursor { .. } => {
-            Exit::Internal
-        }
-    };
-    let advice = match error {
-        LedgerError::Held {
-            socket: Some(socket),
-            ..
-        } => {
-            format!("That engine serves {socket}: `gone` and its verbs attach to it by themselves.")
-        }
-        _ => "`gone doctor` says more.".to_owned(),
-    };
-    Failure::new(exit, "ledger", "open the ledger", error.to_string(), advice)
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Self {
+        let exit = match error {
+            LedgerError::Held { .. } => Exit::Unreachable,
+            LedgerError::Newer { .. }
+            | LedgerError::Older { .. }
+            | LedgerError::Unfinished { .. }
+            | LedgerError::Corrupt { .. }
+            | LedgerError::Empty { .. }
+            | LedgerError::Foreign { .. }
+            | LedgerError::Io { .. }
+            | LedgerError::Output { .. } => Exit::Usage,
+            LedgerError::Closed | LedgerError::ReadOnly { .. } | LedgerError::Cursor { .. } => {
+                Exit::Internal
+            }
+        };
+        let advice = match &error {
+            LedgerError::Held {
+                socket: Some(socket),
+                ..
+            } => {
+                format!(
+                    "That engine serves {socket}: `gone` and its verbs attach to it by themselves."
+                )
+            }
+            _ => "`gone doctor` says more.".to_owned(),
+        };
+        Self::new(exit, "ledger", "open the ledger", error.to_string(), advice)
+    }
 }

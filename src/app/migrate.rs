@@ -1,17 +1,16 @@
 //! `gone ledger migrate`: copies a ledger from a file to a server, or back.
 
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::ledger::ledger_failure;
-use super::{Process, paths, settings};
+use super::{Process, located};
 use crate::frontends::cli::output::{Style, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure};
-use crate::ledger::Location;
-use crate::ledger::migrate::{self, CopyWork, NotCopied, Progress};
+use crate::ledger::migrate::{self, CopiedTable, CopyWork, NotCopied, Progress};
+use crate::present::columns;
 
 const TRIED: &str = "copy the ledger";
 /// How often a long copy reports its progress.
@@ -46,100 +45,100 @@ pub struct Migrate {
 impl Migrate {
     pub(super) fn run(&self, process: &Process<'_>) -> Result<Exit, Failure> {
         cli::no_drawing(process.global.output)?;
-        let settings = settings(process.global, process.around)?;
-        let paths = paths(process.global, &settings, process.around, Path::exists)?;
-        let located = |url: &Path| {
-            Location::parse(url, process.around.passfile.clone()).map_err(|error| {
-                let advice = "Name a file, or postgres://USER@HOST/DATABASE.";
-                Failure::usage(TRIED, error.to_string(), advice)
-            })
-        };
-        let (from, to) = (located(&self.from)?, located(&self.to)?);
+        let (_, paths) = process.settings_and_paths()?;
+        let advice = "Name a file, or postgres://USER@HOST/DATABASE.";
+        let from = located(process.around, &self.from, TRIED, advice)?;
+        let to = located(process.around, &self.to, TRIED, advice)?;
         if from.file().is_some_and(|path| !path.exists()) {
             let why = format!("there is no ledger at {from}");
             return Err(Failure::usage(TRIED, why, "Name the ledger to copy first."));
         }
-        let (tables, end) = match self.dry_run {
-            true => (migrate::count(&from, &to).map_err(failure)?, None),
+        let (tables, head) = match self.dry_run {
+            true => (migrate::count(&from, &to)?, None),
             false => {
-                let mut said = Said::new(process.style);
+                let mut last = Instant::now();
                 let copied = migrate::migrate(&from, &to, &paths.seal_keys, &mut |progress| {
-                    said.say(progress);
-                });
-                let copied = copied.map_err(failure)?;
+                    if last.elapsed() >= SAID_EVERY {
+                        last = Instant::now();
+                        say(process.style, progress);
+                    }
+                })?;
                 (copied.tables, Some(copied.audit.to_string()))
             }
         };
-        let report = serde_json::json!({
-            "from": from.to_string(),
-            "to": to.to_string(),
-            "dry_run": self.dry_run,
-            "tables": tables,
-            "audit_head": end,
-        });
-        process.print(|out| cli::copied::report(out, &report))?;
+        process.print(|out| {
+            let report = serde_json::json!({
+                "from": from.to_string(),
+                "to": to.to_string(),
+                "dry_run": self.dry_run,
+                "tables": tables,
+                "audit_head": head,
+            });
+            if !out.value(&report)? {
+                out.list(TABLES, &tables)?;
+            }
+            if !out.format.is_table() {
+                return Ok(());
+            }
+            let rows: u64 = tables.iter().map(|table| table.rows).sum();
+            let Some(head) = head else {
+                return out.title(&format!(
+                    "{rows} rows would be copied from {from} to {to}. Nothing was written."
+                ));
+            };
+            out.title(&format!("{rows} rows were copied from {from} to {to}."))?;
+            out.say(format!(
+                "The audit has the same length and last hash in both ledgers: {head}."
+            ))?;
+            out.say(format!(
+                "Use {to} from now on: --ledger, or [ledger] path in the settings. Start no engine on {from} any more: \
+                 it would work on the same deletions."
+            ))
+        })?;
         Ok(Exit::Done)
     }
 }
 
+columns! {
+    TABLES: CopiedTable, |row|
+    "TABLE" 9 => row.table;
+    "ROWS" 9 => row.rows;
+    "SHA-256" 5 => row.hash;
+}
+
 /// Reports the progress of a copy on standard error.
-struct Said {
-    style: Style,
-    last: Instant,
-}
-
-impl Said {
-    fn new(style: Style) -> Self {
-        Self {
-            style,
-            last: Instant::now(),
-        }
-    }
-
-    fn say(&mut self, progress: Progress) {
-        if self.last.elapsed() < SAID_EVERY {
-            return;
-        }
-        self.last = Instant::now();
-        let Progress {
-            work,
-            table,
-            rows,
-            of,
-        } = progress;
-        let work = match work {
-            CopyWork::Copying => "copied",
-            CopyWork::Comparing => "compared",
-        };
-        let line = format!("{work} {rows} of {of} rows of {table}");
-        // Standard error may have no reader.
-        let _ = writeln!(Tolerant(io::stderr()), "{}", self.style.safe(&line));
-    }
-}
-
-fn failure(error: NotCopied) -> Failure {
-    let advice = match &error {
-        NotCopied::Ledger(error) => return ledger_failure(error),
-        NotCopied::Same { .. } => "Name two different ledgers.",
-        NotCopied::InUse { .. } => {
-            "Name a location without a ledger: another file, or another schema with ?schema=NAME."
-        }
-        NotCopied::AnotherSource { .. } => {
-            "Run the copy of that ledger again, remove the unfinished copy, or name another location."
-        }
-        NotCopied::Audit { .. } => {
-            "`gone audit verify` says more. A copy on a server could no longer show the damage: seal the audit anew with \
-             `gone audit seal` once you know why, or copy a backup."
-        }
-        NotCopied::Differs { .. } => {
-            return Failure::new(
-                Exit::Internal,
-                "ledger",
-                TRIED,
-                error.to_string(),
-                "Run the command again: it starts the copy from the beginning.",
-            );
-        }
+fn say(style: Style, progress: Progress) {
+    let work = match progress.work {
+        CopyWork::Copying => "copied",
+        CopyWork::Comparing => "compared",
     };
-    Failure::usage(TRIED, error.to_string(), advice)
+    let (rows, of, table) = (progress.rows, progress.of, progress.table);
+    let line = format!("{work} {rows} of {of} rows of {table}");
+    // Standard error may have no reader.
+    let _ = writeln!(Tolerant(io::stderr()), "{}", style.safe(&line));
+}
+
+impl From<NotCopied> for Failure {
+    fn from(error: NotCopied) -> Self {
+        let why = error.to_string();
+        let advice = match error {
+            NotCopied::Ledger(error) => return error.into(),
+            NotCopied::Same { .. } => "Name two different ledgers.",
+            NotCopied::InUse { .. } => {
+                "Name a location without a ledger: another file, or another schema with ?schema=NAME."
+            }
+            NotCopied::AnotherSource { .. } => {
+                "Run the copy of that ledger again, remove the unfinished copy, or name another location."
+            }
+            NotCopied::Audit { .. } => {
+                "`gone audit verify` says more. A copy on a server could no longer show the damage: seal the audit anew \
+                 with `gone audit seal` once you know why, or copy a backup."
+            }
+            NotCopied::Differs { .. } => {
+                let advice = "Run the command again: it starts the copy from the beginning.";
+                return Self::new(Exit::Internal, "ledger", TRIED, why, advice);
+            }
+        };
+        Self::usage(TRIED, why, advice)
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::{LocalVerb, Process, runtime, settings};
+use super::{LocalVerb, Process, runtime};
 use crate::control::Control;
 use crate::domain::model::ErrorClass;
 use crate::frontends::cli::{self, Exit, Failure};
@@ -59,7 +59,7 @@ impl LocalVerb for Notify {
 }
 
 async fn test(process: &Process<'_>) -> Result<Exit, Failure> {
-    let tests = notify::test(&settings(process.global, process.around)?.notify, &Clock::system()).await;
+    let tests = notify::test(&process.settings()?.notify, &Clock::system()).await;
     if tests.is_empty() {
         let why = "neither a webhook nor mail is configured";
         let advice = "Write [notify.webhook] or [notify.mail] into the settings; `gone --print-config` shows them.";

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::ledger::{file_of, ledger_failure};
+use super::ledger::file_of;
 use crate::cloud::openstack::{CloudConfig, Transport, TransportError};
 use crate::cloud::{Cloud, OpenStack};
 use crate::control::{Command, Envelope, NamedOptions, SiteSpec, TargetSpec};
@@ -92,12 +92,9 @@ struct Life {
 impl Life {
     fn beginning(past: &Past, at: DateTime<Utc>) -> Result<Self, Failure> {
         let clock = Clock::simulated(at, SEED);
-        let path = file_of(
-            &past.ledger,
-            "play the past of the practice cloud",
-            "Leave --ledger out, or name a file.",
-        )?;
-        let store = Store::open(path, Options::default()).map_err(|it| ledger_failure(&it))?;
+        let advice = "Leave --ledger out, or name a file.";
+        let path = file_of(&past.ledger, "play the past of the practice cloud", advice)?;
+        let store = Store::open(path, Options::default())?;
         let transport: Arc<dyn Transport> = Arc::new(InProcess {
             world: past.world.clone(),
             clock: clock.clone(),
@@ -124,8 +121,7 @@ impl Life {
             if now >= until {
                 return Ok(());
             }
-            let due = self.ledger.next_due(now).await;
-            let due = due.map_err(|error| ledger_failure(&error))?.attempt;
+            let due = self.ledger.next_due(now).await?.attempt;
             let next = due.map_or(until, |due| due.min(until));
             tokio::time::sleep((next - now).to_std().unwrap_or_default()).await;
             self.work(None, until).await?;
@@ -159,13 +155,12 @@ impl Life {
                     Failure::usage(TRIED, why, ADVICE)
                 })?;
             }
-            let rested = self.rest(until).await;
-            rested.map_err(|error| ledger_failure(&error))
+            self.rest(until).await.map_err(Failure::from)
         };
         tokio::select! {
             biased;
             ended = engine.run() => {
-                ended.map_err(|error| ledger_failure(&error))?;
+                ended?;
                 Err(Failure::usage(TRIED, "the engine ended", ADVICE))
             }
             worked = work => worked,

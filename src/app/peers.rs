@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use crate::control::Control;
+use crate::domain::kinds::Source;
 use crate::engine::Neighbours;
 use crate::frontends::cli::Failure;
 use crate::frontends::offline::doctor::PeerFacts;
 use crate::peers::{HttpPeers, Limits, ListenError, ListenHandle, Peer, listen as listen_for};
 use crate::system::config::{DeploymentSettings, PeerSettings};
+
+/// The part of the console's engine in a practice scenario with deployments: its settings, its kinds in addition to those
+/// of clouds, and the other deployments as it calls them.
+pub(super) type ScenePart = (DeploymentSettings, Vec<Source>, Neighbours);
 
 /// Returns the engine's view of the other deployments; a deployment without peers may still refer to its own
 /// resources.
@@ -17,10 +22,9 @@ pub(super) fn neighbours(
     let Some(deployment) = deployment else {
         return Ok(None);
     };
-    let peers = HttpPeers::new(&deployment.peers, Limits::default()).map_err(|error| {
-        let advice = "Correct the settings, or the file that they name; `gone doctor` says more.";
-        Failure::usage("prepare to call the peers", error.to_string(), advice)
-    })?;
+    let advice = "Correct the settings, or the file that they name; `gone doctor` says more.";
+    let peers = HttpPeers::new(&deployment.peers, Limits::default())
+        .map_err(Failure::usage_of("prepare to call the peers", advice))?;
     Ok(Some(Neighbours {
         home: deployment.deployment(),
         peers: Arc::new(peers),

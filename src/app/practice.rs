@@ -8,30 +8,26 @@ use chrono::Utc;
 
 use super::clouds::PRACTICE;
 use super::past::Past;
+use super::peers::ScenePart;
 use super::sandbox_args::Sandbox;
-use super::{EndSignals, LocalVerb, Paths, Process, log_to_stderr, runtime};
+use super::scene::{Scene, SideEngine};
+use super::{EndSignals, LocalVerb, Paths, Process, runtime};
 use crate::cloud::openstack::CloudConfig;
+use crate::control::Control;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::Site;
 use crate::frontends::cli::output::Tolerant;
 use crate::frontends::cli::{Exit, Failure};
 use crate::ledger::Location;
-use crate::sandbox::{self, WorldOptions};
-pub(super) use crate::sandbox::{Scenario, ServerHandle};
+use crate::present::joined;
+use crate::sandbox::{self, Scenario, ServerHandle, WorldOptions};
 use crate::system::private;
 
-pub(super) use super::scene::{Scene, SideEngine};
-
 /// Loads a built-in scenario or a file.
-pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
-    Scenario::load(full_name(name)).map_err(|error| {
-        let built_in: Vec<&str> = Scenario::built_in().collect();
-        let advice = format!(
-            "Name a built-in scenario ({}), or a file.",
-            built_in.join(", ")
-        );
-        Failure::usage("read the scenario", error.to_string(), advice)
-    })
+fn scenario(name: &str) -> Result<Scenario, Failure> {
+    let built_in = joined(Scenario::built_in(), ", ");
+    let advice = format!("Name a built-in scenario ({built_in}), or a file.");
+    Scenario::load(full_name(name)).map_err(Failure::usage_of("read the scenario", advice))
 }
 
 /// Returns the full name of a scenario: the default one has several names.
@@ -87,55 +83,94 @@ pub(super) fn announce(name: &str, paths: &Paths) -> io::Result<()> {
     private::replace(&scenario_file(&paths.serve), identity(name).as_bytes())
 }
 
-/// Starts the practice cloud of a scenario on a free port of loopback.
-pub(super) async fn start(scenario: &Scenario, paths: &Paths) -> Result<ServerHandle, Failure> {
-    let options = sandbox::ServeOptions {
-        listen: ([127, 0, 0, 1], 0).into(),
-        world: WorldOptions {
-            regions: scenario.regions.clone(),
-            ..WorldOptions::default()
-        },
-        scenario: Some(scenario.clone()),
-    };
-    let handle = sandbox::serve(options)
-        .await
-        .map_err(|error| Failure::usage("start the practice cloud", error.to_string(), ""))?;
-    handle.write_clouds_yaml(&paths.clouds_file())?;
-    Ok(handle)
+/// The practice cloud of a scenario, beside an engine of this process.
+pub(super) struct Practice {
+    scenario: Scenario,
+    cloud: ServerHandle,
+    /// None for a scenario without deployments, and once they run.
+    scene: Option<Scene>,
+    /// The other deployments of the scenario.
+    beside: Vec<SideEngine>,
 }
 
-/// Plays the past of a scenario on its practice cloud and a new ledger. Deletions at a site that is not served are left
-/// out.
-pub(super) async fn play_past(
-    scenario: &Scenario,
-    cloud: &ServerHandle,
-    clouds: &[(Site, CloudConfig)],
-    kinds: &Arc<Kinds>,
-    ledger: &Location,
-) -> Result<(), Failure> {
-    let deletions = scenario.past.iter().filter_map(|deletion| {
-        let site = Site::region(PRACTICE, scenario.region_of(deletion));
-        let is_served = clouds.iter().any(|(served, _)| *served == site);
-        is_served.then(|| (site, deletion.clone()))
-    });
-    let past = Past {
-        deletions: deletions.collect(),
-        clouds: clouds.to_vec(),
-        kinds: kinds.clone(),
-        world: cloud.world(),
-        ledger: ledger.clone(),
-        now: Utc::now(),
-    };
-    if past.deletions.is_empty() {
-        return Ok(());
+impl Practice {
+    /// Starts the practice cloud of a scenario on a free port of loopback.
+    pub(super) async fn start(name: &str, paths: &Paths) -> Result<Self, Failure> {
+        let scenario = scenario(name)?;
+        let options = sandbox::ServeOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            world: WorldOptions {
+                regions: scenario.regions.clone(),
+                ..WorldOptions::default()
+            },
+            scenario: Some(scenario.clone()),
+        };
+        let cloud = sandbox::serve(options).await;
+        let cloud = cloud.map_err(Failure::usage_of("start the practice cloud", ""))?;
+        cloud.write_clouds_yaml(&paths.clouds_file())?;
+        Ok(Self {
+            scene: Scene::of(&scenario),
+            scenario,
+            cloud,
+            beside: Vec::new(),
+        })
     }
-    let played = tokio::task::spawn_blocking(move || past.play()).await;
-    played.map_err(std::io::Error::other)?
+
+    /// Returns the part of the console's engine; none in a scenario without deployments.
+    pub(super) fn part(&self) -> Result<Option<ScenePart>, Failure> {
+        self.scene.as_ref().map(Scene::own_part).transpose()
+    }
+
+    /// Starts the other deployments, and creates the scenario's resources in all of them.
+    pub(super) async fn play_scene(
+        &mut self,
+        own: &Arc<dyn Control>,
+        state: &Path,
+    ) -> Result<(), Failure> {
+        if let Some(scene) = self.scene.take() {
+            self.beside = scene.play(own, state).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn stop(self) {
+        for beside in self.beside {
+            beside.stop().await;
+        }
+    }
+
+    /// Plays the past of the scenario on the practice cloud and a new ledger. Deletions at a site that is not served are
+    /// left out.
+    pub(super) async fn play_past(
+        &self,
+        clouds: &[(Site, CloudConfig)],
+        kinds: &Arc<Kinds>,
+        ledger: &Location,
+    ) -> Result<(), Failure> {
+        let deletions = self.scenario.past.iter().filter_map(|deletion| {
+            let site = Site::region(PRACTICE, self.scenario.region_of(deletion));
+            let is_served = clouds.iter().any(|(served, _)| *served == site);
+            is_served.then(|| (site, deletion.clone()))
+        });
+        let past = Past {
+            deletions: deletions.collect(),
+            clouds: clouds.to_vec(),
+            kinds: kinds.clone(),
+            world: self.cloud.world(),
+            ledger: ledger.clone(),
+            now: Utc::now(),
+        };
+        if past.deletions.is_empty() {
+            return Ok(());
+        }
+        let played = tokio::task::spawn_blocking(move || past.play()).await;
+        played.map_err(std::io::Error::other)?
+    }
 }
 
 impl LocalVerb for Sandbox {
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
-        log_to_stderr(process.global, process.style, true)?;
+        process.log_to_stderr(true)?;
         runtime()?.block_on(serve(self))
     }
 }
@@ -143,10 +178,9 @@ impl LocalVerb for Sandbox {
 /// Serves the practice cloud alone, for any client, until a signal ends it.
 async fn serve(args: Sandbox) -> Result<Exit, Failure> {
     let action_words = "serve the practice cloud";
-    let scenario = match &args.scenario {
-        Some(name) => Some(scenario(&name.to_string_lossy())?),
-        None => None,
-    };
+    let named = args.scenario.as_ref();
+    let scenario = named.map(|name| scenario(&name.to_string_lossy()));
+    let scenario = scenario.transpose()?;
     let mut world = WorldOptions {
         keep_ids: args.keep_ids,
         member_reuse: args.member_reuse,
@@ -157,24 +191,19 @@ async fn serve(args: Sandbox) -> Result<Exit, Failure> {
         Some(scenario) => world.regions.clone_from(&scenario.regions),
         None => {}
     }
-    let listen = args.listen;
     let options = sandbox::ServeOptions {
-        listen,
+        listen: args.listen,
         world,
         scenario,
     };
     let mut end = EndSignals::listen()?;
-    let handle = sandbox::serve(options)
-        .await
-        .map_err(|error| Failure::usage(action_words, error.to_string(), ""))?;
+    let handle = sandbox::serve(options).await;
+    let handle = handle.map_err(Failure::usage_of(action_words, ""))?;
     if let Some(path) = &args.clouds_yaml {
         handle.write_clouds_yaml(path).map_err(|error| {
             let message = format!("{}: {error}", path.display());
-            Failure::usage(
-                action_words,
-                message,
-                "Choose another file for --clouds-yaml.",
-            )
+            let advice = "Choose another file for --clouds-yaml.";
+            Failure::usage(action_words, message, advice)
         })?;
     }
     let ready = handle.ready_line(args.clouds_yaml.as_deref());

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::fs::{self, DirBuilder};
-use std::io::{self, BufWriter};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,14 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::clouds::connect;
 use super::embedded::kinds;
-use super::ledger::ledger_failure;
-use super::{EndSignals, LocalVerb, Process, console, log_to_stderr, read_line, runtime, settings};
+use super::{EndSignals, LocalVerb, Process, console, located, runtime};
 use crate::control::Control;
-use crate::domain::model::Origin;
 use crate::domain::moment;
 use crate::engine::replay::Replay;
-use crate::frontends::cli::output::{Printer, Tolerant};
-use crate::frontends::cli::{self, Exit, Failure, List, Session, What};
+use crate::frontends::cli::{Exit, Failure, List, What};
 use crate::ledger::Location;
 use crate::ledger::migrate::{NotCopied, copy_to_file};
 use crate::ledger::sqlite::rewind::{ReplayError, Rewind};
@@ -56,16 +53,14 @@ pub struct ReplayLedger {
 
 impl LocalVerb for ReplayLedger {
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
-        let settings = settings(process.global, process.around)?;
-        let located = Location::parse(&self.ledger, process.around.passfile.clone());
-        let ledger =
-            located.map_err(|error| Failure::usage(TRIED, error.to_string(), WHAT_TO_NAME))?;
+        let settings = process.settings()?;
+        let ledger = located(process.around, &self.ledger, TRIED, WHAT_TO_NAME)?;
         if ledger.file().is_some_and(|file| !file.is_file()) {
             let why = format!("there is no file {ledger}");
             return Err(Failure::usage(TRIED, why, WHAT_TO_NAME));
         }
         if !console::fits(process.global) {
-            log_to_stderr(process.global, process.style, false)?;
+            process.log_to_stderr(false)?;
         }
         runtime()?.block_on(replay(process, settings, ledger, self.from.as_deref()))
     }
@@ -77,7 +72,6 @@ async fn replay(
     ledger: Location,
     from_time: Option<&str>,
 ) -> Result<Exit, Failure> {
-    let (global, around, style) = (process.global, process.around, process.style);
     // From here on every exit removes the copy.
     let mut end = EndSignals::listen()?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -93,69 +87,44 @@ async fn replay(
     let span = rewind.span();
     let at = from(from_time, span)?;
     let cloud = connect(Vec::new(), Clock::system(), settings.engine.call_timeout);
-    let kinds = Arc::new(kinds(around)?);
+    let kinds = Arc::new(kinds(process.around)?);
     let control = Replay::open(rewind, at, kinds, Arc::new(cloud), name).await;
     let control: Arc<dyn Control> = Arc::new(control.map_err(|error| Failure::of(TRIED, error))?);
-    if console::fits(global) {
-        return console::replay(global, around, style, settings, control, span).await;
+    if console::fits(process.global) {
+        return console::replay(process, settings, control, span).await;
     }
+    // Lists the deletions as they were then, in the format of `gone list`.
+    let list = List {
+        what: What::Deletions,
+        older_than: None,
+    };
+    let (clock, interrupt) = (Clock::stopped_at(at), CancellationToken::new());
     tokio::select! {
-        exit = list(process, control, at) => Ok(exit),
+        exit = process.run_verb(list, control, false, true, clock, interrupt) => Ok(exit),
         () = end.recv() => Err(interrupted()),
         _ = hangup.recv() => Err(interrupted()),
     }
 }
 
-/// Lists the deletions as they were then, in the format of `gone list`.
-async fn list(process: &Process<'_>, control: Arc<dyn Control>, at: DateTime<Utc>) -> Exit {
-    let mut out = Tolerant(BufWriter::new(io::stdout().lock()));
-    let mut err = Tolerant(io::stderr());
-    let (global, around, style) = (process.global, process.around, process.style);
-    let session = Session {
-        action_words: String::new(),
-        control,
-        embedded: false,
-        actor: around.actor(Origin::Cli),
-        global,
-        read_only: true,
-        clock: Clock::stopped_at(at),
-        out: Printer::new(&mut out, style, global.output),
-        err: Printer::new(&mut err, style, global.output),
-        read_line: read_line(),
-        interrupt: CancellationToken::new(),
-    };
-    let list = List {
-        what: What::Deletions,
-        older_than: None,
-    };
-    cli::run(session, list).await
-}
-
 fn from(
     text: Option<&str>,
-    span: (DateTime<Utc>, DateTime<Utc>),
+    (first, last): (DateTime<Utc>, DateTime<Utc>),
 ) -> Result<DateTime<Utc>, Failure> {
-    let (first, last) = span;
     let Some(text) = text else {
         return Ok(last);
     };
-    let advice = format!(
-        "The ledger covers {} to {}.",
-        first.format("%F %T"),
-        last.format("%F %T UTC")
-    );
-    let at = moment::parse(text, last)
-        .map_err(|why| Failure::usage("read --from", why, advice.as_str()))?;
-    match (first..=last).contains(&at) {
+    let at = moment::parse(text, last).and_then(|at| match (first..=last).contains(&at) {
         true => Ok(at),
         false => {
-            let why = format!(
-                "{} is outside of the time that the ledger covers",
-                at.format("%F %T UTC")
-            );
-            Err(Failure::usage("read --from", why, advice))
+            let at = at.format("%F %T UTC");
+            Err(format!(
+                "{at} is outside of the time that the ledger covers"
+            ))
         }
-    }
+    });
+    let (first, last) = (first.format("%F %T"), last.format("%F %T UTC"));
+    let advice = format!("The ledger covers {first} to {last}.");
+    at.map_err(Failure::usage_of("read --from", advice))
 }
 
 fn open(ledger: &Location) -> Result<(PrivateFolder, Rewind), Failure> {
@@ -166,14 +135,14 @@ fn open(ledger: &Location) -> Result<(PrivateFolder, Rewind), Failure> {
         None => {
             let file = folder.path.join("of-the-server.db");
             copy_to_file(ledger, &file).map_err(|error| match error {
-                NotCopied::Ledger(error) => ledger_failure(&error),
+                NotCopied::Ledger(error) => error.into(),
                 other => unplayable(&other),
             })?;
             file
         }
     };
     let rewind = Rewind::open(&file, &folder.path).map_err(|error| match error {
-        ReplayError::Ledger(error) => ledger_failure(&error),
+        ReplayError::Ledger(error) => error.into(),
         other => unplayable(&other),
     })?;
     Ok((folder, rewind))

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
 
-use super::ledger::{ledger_failure, open_anew};
+use super::ledger::open_anew;
+use super::peers::ScenePart;
 use crate::cloud::Registry;
 use crate::control::{Command, Control, ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Source};
@@ -18,7 +19,7 @@ use crate::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch
 use crate::engine::{Engine, EngineParts, Neighbours};
 use crate::frontends::api::{self, ApiHandle};
 use crate::frontends::cli::Failure;
-use crate::ledger::{Hold, LedgerError, Location, Opened};
+use crate::ledger::{Hold, LedgerError, Location};
 use crate::peers::{Peer, PeerFailure, Peers};
 use crate::sandbox::{Scenario, SceneDeployment, SceneResource};
 use crate::system::clock::Clock;
@@ -62,24 +63,18 @@ impl Scene {
         })
     }
 
-    /// Returns the settings of the console's engine as a deployment.
-    pub(super) fn settings(&self) -> DeploymentSettings {
-        DeploymentSettings::alone(&self.own)
+    pub(super) fn own_part(&self) -> Result<ScenePart, Failure> {
+        let settings = DeploymentSettings::alone(&self.own);
+        let kinds = self.known_to(&self.own.service)?;
+        Ok((settings, kinds, self.neighbours_of(&self.own)))
     }
 
-    /// Returns the kinds of the console's engine, in addition to those of clouds.
-    pub(super) fn own_kinds(&self) -> Result<Vec<Source>, Failure> {
-        self.known_to(&self.own.service)
-    }
-
-    /// Returns the other deployments as the console's engine calls them.
-    pub(super) fn neighbours(&self) -> Neighbours {
-        self.neighbours_of(&self.own)
+    fn all(&self) -> impl Iterator<Item = &Deployment> {
+        std::iter::once(&self.own).chain(&self.others)
     }
 
     fn neighbours_of(&self, home: &Deployment) -> Neighbours {
-        let all = [&self.own].into_iter().chain(&self.others);
-        let others = all.filter(|other| *other != home).map(Peer::from);
+        let others = self.all().filter(|other| *other != home).map(Peer::from);
         Neighbours {
             home: home.clone(),
             peers: Arc::new(InProcessPeers {
@@ -104,10 +99,8 @@ impl Scene {
                 }
             }
         }
-        let sources = wanted
-            .iter()
-            .filter_map(|service| self.kinds.get(service).cloned());
-        Ok(sources.collect())
+        let sources = wanted.iter().filter_map(|service| self.kinds.get(service));
+        Ok(sources.cloned().collect())
     }
 
     /// Starts the other deployments and creates the scenario's resources in all of them.
@@ -132,16 +125,11 @@ impl Scene {
     }
 
     async fn create(&self, resource: &SceneResource) -> Result<(), Failure> {
-        let all = [&self.own].into_iter().chain(&self.others);
-        let at = all.into_iter().find(|it| it.name == resource.at);
-        let control = at.and_then(|at| self.neighbourhood.at(&Peer::from(at)));
-        let Some(control) = control else {
+        let at = self.all().find(|it| it.name == resource.at);
+        let Some(control) = at.and_then(|at| self.neighbourhood.at(&Peer::from(at))) else {
             let why = format!("there is no deployment {}", resource.at);
-            return Err(Failure::usage(
-                TRIED,
-                why,
-                "Name a deployment of the scenario.",
-            ));
+            let advice = "Name a deployment of the scenario.";
+            return Err(Failure::usage(TRIED, why, advice));
         };
         let deadline = tokio::time::Instant::now() + CREATE_WITHIN;
         loop {
@@ -210,12 +198,9 @@ impl SideEngine {
             site: home.site(),
             service: home.service.clone(),
         })));
-        let Opened {
-            ledger,
-            epoch,
-            hold,
-        } = open_anew(Location::File(place("db"))).await?;
-        let registry = Registry::new(home.site(), kinds.clone(), ledger.clone(), clock.clone());
+        let opened = open_anew(Location::File(place("db"))).await?;
+        let (site, ledger) = (home.site(), opened.ledger);
+        let registry = Registry::new(site, kinds.clone(), ledger.clone(), clock.clone());
         let engine = Engine::new(EngineParts {
             neighbours: Some(neighbours),
             ledger,
@@ -226,7 +211,7 @@ impl SideEngine {
             tombstones: None,
             gates: Arc::default(),
             ledger_name: place("db").display().to_string(),
-            epoch,
+            epoch: opened.epoch,
         });
         let control = engine.control();
         let options = api::ServeOptions {
@@ -234,13 +219,12 @@ impl SideEngine {
             ..api::ServeOptions::new(place("sock"))
         };
         let api = api::serve(control.clone(), options).await;
-        let api = api.map_err(|error| Failure::usage(TRIED, error.to_string(), ""))?;
-        hold.announce(place("sock").to_str())
-            .map_err(|error| ledger_failure(&error))?;
+        let api = api.map_err(Failure::usage_of(TRIED, ""))?;
+        opened.hold.announce(place("sock").to_str())?;
         let engine = tokio::spawn(async move { engine.run().await });
         Ok(Self {
             control,
-            hold,
+            hold: opened.hold,
             engine,
             api,
         })
@@ -262,17 +246,16 @@ struct Neighbourhood {
 }
 
 impl Neighbourhood {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Peer, Arc<dyn Control>>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn join(&self, deployment: &Deployment, control: Arc<dyn Control>) {
-        let at = self.at.lock();
-        at.unwrap_or_else(PoisonError::into_inner)
-            .insert(Peer::from(deployment), control);
+        self.lock().insert(Peer::from(deployment), control);
     }
 
     fn at(&self, peer: &Peer) -> Option<Arc<dyn Control>> {
-        let at = self.at.lock();
-        at.unwrap_or_else(PoisonError::into_inner)
-            .get(peer)
-            .cloned()
+        self.lock().get(peer).cloned()
     }
 
     fn reach(&self, peer: &Peer) -> Result<Arc<dyn Control>, PeerFailure> {
@@ -298,23 +281,26 @@ impl Peers for InProcessPeers {
     }
 
     async fn watch(&self, peer: &Peer, watch: Watch) -> Result<DeletionNotices, PeerFailure> {
-        let there = self.neighbourhood.reach(peer)?;
-        let watch = envelope(Command::Watch { watch }, "a deployment");
-        let receipt = there.submit(watch).await;
-        receipt.and_then(Receipt::into_notices).map_err(failed)
+        let receipt = self.submit(peer, Command::Watch { watch }).await;
+        receipt.and_then(|it| it.into_notices().map_err(failed))
     }
 
     async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
         let there = self.neighbourhood.reach(peer)?;
-        there
-            .ask(query::ClearanceAnswers { question })
-            .await
-            .map_err(failed)
+        let answers = there.ask(query::ClearanceAnswers { question }).await;
+        answers.map_err(failed)
     }
 
     async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure> {
+        let receipt = self.submit(peer, Command::Hint { from }).await;
+        receipt.map(drop)
+    }
+}
+
+impl InProcessPeers {
+    async fn submit(&self, peer: &Peer, command: Command) -> Result<Receipt, PeerFailure> {
         let there = self.neighbourhood.reach(peer)?;
-        let hint = envelope(Command::Hint { from }, "a deployment");
-        there.submit(hint).await.map(drop).map_err(failed)
+        let command = envelope(command, "a deployment");
+        there.submit(command).await.map_err(failed)
     }
 }

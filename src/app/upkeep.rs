@@ -4,20 +4,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 
-use super::ledger::{file_of, ledger_failure};
+use super::ledger::file_of;
 use super::migrate::Migrate;
-use super::{LocalVerb, Paths, Process, client, paths, settings};
+use super::{LocalVerb, Paths, Process, client};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::Why;
 use crate::frontends::cli::output::Printer;
 use crate::frontends::cli::{self, Exit, Failure, Prune, doctor};
-use crate::frontends::offline::ledger;
+use crate::frontends::offline::doctor::{self as offline, Check, CheckFailure};
 use crate::ledger::audit::Head;
+use crate::ledger::invariants::RuleChecked;
 #[cfg(feature = "postgres")]
 use crate::ledger::postgres::Address;
 use crate::ledger::sqlite::{self, Options, Store};
 use crate::ledger::{AuditEntry, AuditRow, Location, upkeep};
+use crate::present::columns;
 use crate::system::clock::Clock;
 use crate::system::config::Surroundings;
 
@@ -100,10 +103,7 @@ impl LocalVerb for Ledger {
             LedgerWork::Migrate(migrate) => migrate.run(process),
             LedgerWork::Export => {
                 let paths = found(process)?;
-                process.print(|to| {
-                    let written = upkeep::export(&paths.ledger, &mut to.stream);
-                    written.map_err(|error| ledger_failure(&error))
-                })?;
+                process.print(|to| upkeep::export(&paths.ledger, &mut to.stream))?;
                 Ok(Exit::Done)
             }
         }
@@ -112,10 +112,21 @@ impl LocalVerb for Ledger {
 
 fn check(process: &Process<'_>) -> Result<Exit, Failure> {
     let paths = found(process)?;
-    let checks = ledger::check(&paths.ledger, &paths.seal_keys);
-    let checks = checks.map_err(|error| ledger_failure(&error))?;
+    let checked = upkeep::check(&paths.ledger, &paths.seal_keys)?;
+    let checks: Vec<Check> = checked.iter().map(rule_check).collect();
     let well = format!("{} is whole, and every rule holds.", paths.ledger);
     process.print(|to| doctor::report(to, &checks, &well))
+}
+
+/// A rule that holds in every ledger, as a check like those of the doctor.
+fn rule_check(checked: &RuleChecked) -> Check {
+    let found = match (checked.broken, checked.detail.as_str()) {
+        (0, _) => return offline::ok(&checked.rule, "holds"),
+        (times, "") => format!("broken {times} times"),
+        (_, detail) => detail.to_owned(),
+    };
+    let advice = "Stop the engine, keep this ledger as it is, and continue with a backup.";
+    offline::fail(&checked.rule, CheckFailure::Damage, &found, advice)
 }
 
 fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
@@ -125,18 +136,16 @@ fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
         #[cfg(feature = "postgres")]
         Location::Postgres(address) => return Err(by_the_server(address, to)),
     };
-    let bytes = sqlite::upkeep::backup(path, to).map_err(|error| {
-        let action_words = format!("copy the ledger {} to {}", path.display(), to.display());
-        let advice = "Name a new file in a folder that is writable.";
-        Failure::usage(action_words, error.to_string(), advice)
-    })?;
+    let action_words = format!("copy the ledger {} to {}", path.display(), to.display());
+    let advice = "Name a new file in a folder that is writable.";
+    let bytes = sqlite::upkeep::backup(path, to);
+    let bytes = bytes.map_err(Failure::usage_of(action_words, advice))?;
     process.print(|out| match out.format.is_table() {
         true => out.say(format!("copied {bytes} bytes to {}", to.display())),
-        false => writeln!(
-            out.stream,
-            "{}",
-            serde_json::json!({ "file": to, "bytes": bytes })
-        ),
+        false => {
+            let done = json!({ "file": to, "bytes": bytes });
+            writeln!(out.stream, "{done}")
+        }
     })?;
     Ok(Exit::Done)
 }
@@ -164,8 +173,7 @@ fn by_the_server(address: &Address, to: &Path) -> Failure {
 /// # Errors
 /// The settings are wrong, or the ledger's file does not exist.
 fn found(process: &Process<'_>) -> Result<Paths, Failure> {
-    let settings = settings(process.global, process.around)?;
-    let paths = paths(process.global, &settings, process.around, Path::exists)?;
+    let (_, paths) = process.settings_and_paths()?;
     paths.require_ledger()?;
     Ok(paths)
 }
@@ -190,17 +198,16 @@ impl Audit {
         around: &Surroundings,
     ) -> Result<Exit, Failure> {
         let ledger = &paths.ledger;
-        let verified = match self.work {
+        let found = match self.work {
             AuditWork::List { last } => {
                 let mut rows = Vec::new();
-                let latest =
-                    upkeep::audit_length(ledger).map_err(|error| ledger_failure(&error))?;
+                let latest = upkeep::audit_length(ledger)?;
                 let first = latest.saturating_sub(i64::try_from(last).unwrap_or(i64::MAX));
                 each_row(ledger, first, |row| {
                     rows.push(serde_json::to_value(row)?);
                     Ok(())
                 })?;
-                cli::audit::list(to, &rows)?;
+                to.list(AUDIT_COLUMNS, &rows)?;
                 return Ok(Exit::Done);
             }
             AuditWork::Export => {
@@ -208,13 +215,46 @@ impl Audit {
                 return Ok(Exit::Done);
             }
             AuditWork::Verify { head } => verify(paths, head.as_deref())?,
-            AuditWork::Seal(why) => {
-                let head = seal(paths, around, &why.reason)?;
-                Ok((head.length, head.to_string()))
-            }
+            AuditWork::Seal(why) => Ok(seal(paths, around, &why.reason)?),
         };
-        Ok(cli::audit::verified(to, &ledger.to_string(), &verified)?)
+        let value = match &found {
+            Ok(head) => json!({ "whole": true, "rows": head.length, "head": head.to_string() }),
+            Err(why) => json!({ "whole": false, "why": why }),
+        };
+        let is_written = to.value(&value)?;
+        match &found {
+            _ if is_written => {}
+            Ok(head) => {
+                let rows = format!("{} rows, head {head}", head.length);
+                to.say(format!("The audit of {ledger} is whole: {rows}"))?;
+            }
+            Err(why) => {
+                let advice =
+                    "Stop the engine, keep this ledger as it is, and compare it with a backup.";
+                let why = format!("The audit of {ledger} is not what was written: {why}.");
+                to.say(why)?;
+                to.say(advice)?;
+            }
+        }
+        Ok(found.map_or(Exit::Internal, |_| Exit::Done))
     }
+}
+
+columns! {
+    /// Rows of the audit as JSON.
+    AUDIT_COLUMNS: Value, |row|
+    "SEQ" 8 => row["seq"];
+    "AT" 9 => text(&row["at"]).split('.').next().unwrap_or_default().replace('T', " ");
+    "WHO" 9 => text(&row["actor"]["name"]);
+    "FROM" 6 => text(&row["actor"]["origin"]);
+    "ACTION" 9 => text(&row["action"]);
+    "TARGET" 9 => text(&row["target"]);
+    "REASON" 7 => text(&row["reason"]);
+}
+
+/// Returns the text of a field; empty if it has none.
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 fn each_row(
@@ -223,8 +263,7 @@ fn each_row(
     mut take: impl FnMut(&AuditRow) -> io::Result<()>,
 ) -> Result<(), Failure> {
     loop {
-        let rows = upkeep::audit(ledger, after, AUDIT_ROWS);
-        let rows = rows.map_err(|error| ledger_failure(&error))?;
+        let rows = upkeep::audit(ledger, after, AUDIT_ROWS)?;
         let Some(last) = rows.last() else {
             return Ok(());
         };
@@ -233,15 +272,14 @@ fn each_row(
     }
 }
 
-/// Returns the number of rows and the head, or what is wrong with the audit.
-fn verify(paths: &Paths, head: Option<&str>) -> Result<Result<(i64, String), String>, Failure> {
-    let found = upkeep::verify_audit(&paths.ledger, &paths.seal_keys);
-    let found = match found.map_err(|error| ledger_failure(&error))? {
+/// Returns the end of the audit, or what is wrong with it.
+fn verify(paths: &Paths, head: Option<&str>) -> Result<Result<Head, String>, Failure> {
+    let found = match upkeep::verify_audit(&paths.ledger, &paths.seal_keys)? {
         Ok(found) => found,
         Err(why) => return Ok(Err(why)),
     };
     let Some(head) = head else {
-        return Ok(Ok((found.length, found.to_string())));
+        return Ok(Ok(found));
     };
     let then = head.split_once(':').and_then(|(length, hash)| {
         let length: i64 = length.parse().ok().filter(|length| *length > 0)?;
@@ -252,10 +290,9 @@ fn verify(paths: &Paths, head: Option<&str>) -> Result<Result<(i64, String), Str
         let advice = "Copy it from an earlier `gone audit verify`, or from the engine's log.";
         return Err(Failure::usage("verify the audit", why, advice));
     };
-    let row = upkeep::audit(&paths.ledger, length - 1, 1);
-    let row = row.map_err(|error| ledger_failure(&error))?;
+    let row = upkeep::audit(&paths.ledger, length - 1, 1)?;
     Ok(match row.first() {
-        Some(row) if row.seq == length && row.hash == hash => Ok((found.length, found.to_string())),
+        Some(row) if row.seq == length && row.hash == hash => Ok(found),
         Some(row) if row.seq == length => Err(format!(
             "row {length} differs from that head: the audit was rewritten, or this is not the same \
              ledger"
@@ -276,30 +313,23 @@ fn seal(paths: &Paths, around: &Surroundings, reason: &str) -> Result<Head, Fail
         "seal the audit",
         "An audit on a server has a chain and no seal: keep what `gone audit verify` prints elsewhere, and compare.",
     )?;
-    let before = verify(paths, None)?.map_or_else(|why| why, |(_, head)| head);
+    let before = verify(paths, None)?.map_or_else(|why| why, |head| head.to_string());
     let options = Options {
         seal_keys: paths.seal_keys.clone(),
         ..Options::default()
     };
-    let mut store = Store::open(path, options).map_err(|error| ledger_failure(&error))?;
+    let mut store = Store::open(path, options)?;
     let entry = AuditEntry {
         actor: around.actor(Origin::Cli),
         action: "seal".to_owned(),
         target: "audit".to_owned(),
         reason: reason.to_owned(),
-        detail: serde_json::json!({ "before": before }),
+        detail: json!({ "before": before }),
     };
-    let sealed = store.reseal(path, &entry, Clock::system().now());
-    sealed
-        .map_err(|error| ledger_failure(&error))?
-        .map_err(|broken| {
-            let advice = "Continue with a backup: a new seal would not repair a broken audit.";
-            Failure::new(
-                Exit::Internal,
-                "ledger",
-                "seal the audit",
-                broken.to_string(),
-                advice,
-            )
-        })
+    let sealed = store.reseal(path, &entry, Clock::system().now())?;
+    sealed.map_err(|broken| {
+        let why = broken.to_string();
+        let advice = "Continue with a backup: a new seal would not repair a broken audit.";
+        Failure::new(Exit::Internal, "ledger", "seal the audit", why, advice)
+    })
 }

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use serde_json::Value;
 
 use crate::control::{DeploymentStatus, GateStatus, KindInfo, SiteProgress, SiteStatus};
 use crate::domain::activity::ReconcilerStatus;
@@ -234,11 +233,6 @@ fn if_step(row: &Step, text: String) -> String {
         attention::REFUSAL_ID => String::new(),
         _ => text,
     }
-}
-
-/// Returns the text of a field; empty if it has none.
-pub(super) fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 pub(super) fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {

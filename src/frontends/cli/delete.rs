@@ -11,7 +11,7 @@ use super::output::Printer;
 use super::plan::{self, make};
 use super::plan_view::{write_plan, write_refusals};
 use super::wait::{self, Wait};
-use super::{Exit, Failure, Session, Verb, columns, plan_file};
+use super::{Exit, Failure, Needs, Session, Verb, columns, plan_file};
 use crate::control::{Command, NamedOptions, Receipt};
 use crate::domain::model::{Deletion, DeletionState, Plan, Step, Target, short_id};
 use crate::domain::text;
@@ -64,8 +64,8 @@ struct Outcome<'a> {
 }
 
 impl Verb for Delete {
-    fn targets(&self) -> &[String] {
-        &self.targets
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(false).of_targets(&self.targets)
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {

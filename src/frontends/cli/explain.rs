@@ -7,7 +7,7 @@ use clap::Args;
 use super::args::Format;
 use super::output::Printer;
 use super::plan_view::{with_options, write_refusals};
-use super::{Exit, Failure, Session, Verb, columns};
+use super::{Exit, Failure, Needs, Session, Verb, columns};
 use crate::control::{Explanation, query};
 use crate::domain::model::{Target, short_id};
 use crate::domain::relations::Relation;
@@ -29,19 +29,15 @@ pub struct Explain {
 }
 
 impl Verb for Explain {
-    fn targets(&self) -> &[String] {
-        std::slice::from_ref(&self.target)
-    }
-
-    fn only_reads(&self) -> bool {
-        true
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(true).of_targets(std::slice::from_ref(&self.target))
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.action_words = format!("explain {}", self.target);
         let mut found = Vec::new();
         // Several sites may have been chosen; each needs its own query.
-        for target in session.targets(self.targets()).await? {
+        for target in session.targets(self.needs().targets).await? {
             found.push(*session.ask(query::Explain { target }).await?);
         }
         let printed = match found.as_slice() {

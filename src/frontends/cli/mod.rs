@@ -8,10 +8,8 @@
 
 mod act;
 pub mod args;
-pub mod audit;
 pub mod check;
 mod columns;
-pub mod copied;
 mod delete;
 pub mod doctor;
 mod drift;
@@ -51,23 +49,38 @@ pub trait Verb: Sized {
     /// Whether `-o dot`, `-o mermaid` and `-o svg` draw its result.
     const DRAWS: bool = false;
 
-    /// Its targets, as typed: an engine of this process also serves the sites that they name.
-    fn targets(&self) -> &[String] {
-        &[]
-    }
-
-    /// Whether the verb only reads. Then a ledger that the command line names must exist.
-    fn only_reads(&self) -> bool {
-        false
-    }
-
-    /// Whether an engine of this process must be reachable for others while the verb runs.
-    fn needs_listener(&self) -> bool {
-        !self.only_reads()
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(false)
     }
 
     /// Carries the verb out, and sets [`Session::action_words`] for its messages.
     fn run(self, session: &mut Session<'_>) -> impl Future<Output = Result<Exit, Failure>>;
+}
+
+/// What a verb needs of the engine that carries it out.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs<'v> {
+    /// Its targets, as typed: an engine of this process also serves the sites that they name.
+    pub targets: &'v [String],
+    /// Whether the verb only reads. Then a ledger that the command line names must exist.
+    pub only_reads: bool,
+    /// Whether an engine of this process must be reachable for others while the verb runs.
+    pub listener: bool,
+}
+
+impl<'v> Needs<'v> {
+    /// The needs of a verb without targets. One that only reads needs no listener.
+    fn reading(only_reads: bool) -> Self {
+        Self {
+            targets: &[],
+            only_reads,
+            listener: !only_reads,
+        }
+    }
+
+    fn of_targets(self, targets: &'v [String]) -> Self {
+        Self { targets, ..self }
+    }
 }
 
 macro_rules! verbs {
@@ -82,21 +95,9 @@ macro_rules! verbs {
             /// The constant of the verb itself is checked when it runs.
             const DRAWS: bool = true;
 
-            fn targets(&self) -> &[String] {
+            fn needs(&self) -> Needs<'_> {
                 match self {
-                    $(Self::$verb(verb) => verb.targets(),)*
-                }
-            }
-
-            fn only_reads(&self) -> bool {
-                match self {
-                    $(Self::$verb(verb) => verb.only_reads(),)*
-                }
-            }
-
-            fn needs_listener(&self) -> bool {
-                match self {
-                    $(Self::$verb(verb) => verb.needs_listener(),)*
+                    $(Self::$verb(verb) => verb.needs(),)*
                 }
             }
 

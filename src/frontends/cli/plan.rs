@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::args::Format;
 use super::plan_view::write_plan;
-use super::{Exit, Failure, Session, Verb, plan_file};
+use super::{Exit, Failure, Needs, Session, Verb, plan_file};
 use crate::control::{Command, Receipt, TargetSpec};
 use crate::domain::model::{DriftPolicy, OnFailure, Plan as FrozenPlan, PlanOptions};
 
@@ -98,13 +98,13 @@ impl From<Options> for PlanOptions {
 impl Verb for Plan {
     const DRAWS: bool = true;
 
-    fn targets(&self) -> &[String] {
-        &self.targets
-    }
-
     /// A plan is only kept in the ledger: no other process follows it.
-    fn needs_listener(&self) -> bool {
-        false
+    fn needs(&self) -> Needs<'_> {
+        let needs = Needs::reading(false).of_targets(&self.targets);
+        Needs {
+            listener: false,
+            ..needs
+        }
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {

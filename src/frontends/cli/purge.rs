@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::args::{Format, Why};
 use super::output::Printer;
-use super::{Exit, Failure, Session, Verb, wait};
+use super::{Exit, Failure, Needs, Session, Verb, wait};
 use crate::control::{Command, Purged, Receipt, query};
 use crate::domain::ladder::{Ladder, Offer, Rung};
 use crate::present::{Sheet, columns, or_empty, purged_words};
@@ -61,8 +61,8 @@ columns! {
 }
 
 impl Verb for Purge {
-    fn only_reads(&self) -> bool {
-        self.rung.is_none()
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(self.rung.is_none())
     }
 
     /// Takes a rung. Without one, shows the offers and sends nothing.

@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::args::Why;
 use super::columns::ago;
-use super::{Exit, Failure, Session, Verb};
+use super::{Exit, Failure, Needs, Session, Verb};
 use crate::control::{Command, DeploymentStatus, ImporterStatus, query};
 use crate::domain::model::{KindName, Phase};
 use crate::domain::text::did_you_mean;
@@ -36,8 +36,8 @@ pub struct Release {
 }
 
 impl Verb for Release {
-    fn targets(&self) -> &[String] {
-        &self.words
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(false).of_targets(&self.words)
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {

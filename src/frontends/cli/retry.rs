@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::act::Act;
 use super::args::Why;
-use super::{Exit, Failure, Session, Verb, wait};
+use super::{Exit, Failure, Needs, Session, Verb, wait};
 use crate::control::{Command, NotEligible, Receipt, RetryFilter};
 use crate::domain::model::Site;
 use crate::present::{count, thousands};
@@ -52,8 +52,8 @@ const RETRY: Act = Act {
 };
 
 impl Verb for Retry {
-    fn only_reads(&self) -> bool {
-        self.dry_run
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(self.dry_run)
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::output::Printer;
 use super::plan_view::{with_options, write_refusals};
-use super::{Exit, Failure, Session, Verb, columns, event_words};
+use super::{Exit, Failure, Needs, Session, Verb, columns, event_words};
 use crate::control::{SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
 use crate::frontends::report;
@@ -46,8 +46,8 @@ struct Shown<'a> {
 }
 
 impl Verb for Show {
-    fn only_reads(&self) -> bool {
-        true
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(true)
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {

@@ -15,7 +15,7 @@ use self::drawn::{write_as_dot, write_as_mermaid, write_as_svg};
 use super::args::Format;
 use super::order::dependencies_first;
 use super::output::Printer;
-use super::{Exit, Failure, Session, Verb, columns};
+use super::{Exit, Failure, Needs, Session, Verb, columns};
 use crate::domain::awaiting::{NestedBlocker, awaits_clearance, tree_of};
 use crate::domain::model::{Blocker, Step, StepState, short_id};
 use crate::present::{
@@ -40,8 +40,8 @@ pub struct Tree {
 impl Verb for Tree {
     const DRAWS: bool = true;
 
-    fn only_reads(&self) -> bool {
-        true
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(true)
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::args::Format;
 use super::output::Printer;
 use super::wait::{self, ENGINE_AWAY_MAX, Verdict};
-use super::{Exit, Failure, Session, Verb, event_words};
+use super::{Exit, Failure, Needs, Session, Verb, event_words};
 use crate::control::ControlError;
 use crate::domain::model::{Event, short_id};
 use crate::frontends::report;
@@ -35,8 +35,8 @@ pub struct Watch {
 }
 
 impl Verb for Watch {
-    fn only_reads(&self) -> bool {
-        true
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(true)
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {

@@ -1,4 +1,3 @@
 //! Reports that need no engine, as values that the command line renders.
 
 pub mod doctor;
-pub mod ledger;
