@@ -2,7 +2,6 @@
 
 use gone::control::{Command, Purged, Receipt};
 use gone::domain::ladder::Rung;
-use gone::frontends::console::Event;
 
 use super::fake::{TestConsole, World, id, resource};
 

@@ -3,7 +3,7 @@
 use gone::control::{Command, ControlError, Query};
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::{DeletionState, StepState};
-use gone::frontends::console::{ConsoleOptions, Event};
+use gone::frontends::console::ConsoleOptions;
 
 use super::fake::{TestConsole, World, deletion, options, resource, step};
 

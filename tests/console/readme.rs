@@ -1,6 +1,6 @@
 //! The picture of the plan screen in the README.
 
-use super::fake::{TestConsole, World};
+use super::fake::TestConsole;
 
 const README: &str = include_str!("../../README.md");
 
