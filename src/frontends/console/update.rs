@@ -362,7 +362,8 @@ fn edit_command(state: &mut State, mut input: Input, mut recalled: usize, presse
             KeyCode::Up => (recalled + 1).min(state.words.len()),
             _ => recalled.saturating_sub(1),
         };
-        let line = state.words.iter().rev().take(recalled).last();
+        let newer = recalled.checked_sub(1);
+        let line = newer.and_then(|newer| state.words.iter().nth_back(newer));
         input = Input::new(line.cloned().unwrap_or_default());
     } else if pressed.code == KeyCode::Backspace && input.value().is_empty() {
         return;
