@@ -9,9 +9,9 @@ use tempfile::TempDir;
 
 #[allow(dead_code)] // This target does not use all of it.
 #[path = "../testkit/program.rs"]
-mod program;
+pub mod program;
 
-pub use program::{ChildGuard, DEADLINE, KilledOnDrop, wait_for};
+pub use program::{ChildGuard, DEADLINE, wait_for};
 use program::{GONE, RunResult};
 
 use crate::api::{Api, Holdings, text};

@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::api::Holdings;
-use crate::bed::{Bed, KilledOnDrop, wait_for};
+use crate::bed::program::KilledOnDrop;
+use crate::bed::{Bed, wait_for};
 use crate::proxy::Proxy;
 use crate::session::Session;
 
