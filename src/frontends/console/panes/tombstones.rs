@@ -6,7 +6,7 @@ use super::kit::*;
 use super::step_names::{NamesByResource, StepNames};
 use crate::control::Command;
 use crate::domain::model::{Phase, ResourceKey, Target, Tombstone, short_id};
-use crate::present::{count, kind_words, name_or_id, resource_words, target_in_full};
+use crate::present::{count, kind_words, resource_words, target_in_full};
 
 /// Number of rows near the cursor whose names are looked up, more than a screen has.
 const NAMED_MAX: usize = 500;
@@ -36,6 +36,14 @@ impl Kept {
     fn name(&self) -> &str {
         let name = self.names.get(&self.tombstone.key);
         name.map_or("", String::as_str)
+    }
+
+    /// The name, or the whole id of a resource whose name is not known.
+    fn name_or_id(&self) -> &str {
+        match self.name() {
+            "" => &self.tombstone.key.id,
+            name => name,
+        }
     }
 
     fn words(&self) -> String {
@@ -133,7 +141,7 @@ impl ListPane for TombstonesPane {
         columns! { row: Kept, look;
             fixed("PHASE", 10) => phase(row.tombstone.phase, look);  row.tombstone.phase.as_str().to_owned(),
             fixed("KIND", 18) => Cell::plain(kind_words(&row.tombstone.key.kind)),
-            flex("NAME", 3).tail() => Cell::plain(name_or_id(row.name(), &row.tombstone.key.id)),
+            flex("NAME", 3).tail() => Cell::plain(row.name_or_id()),
             // Shown only if the person chooses it: a resource has its name here, and its id in the detail.
             fixed("ID", 36).tail().from(u16::MAX) => Cell::dim(&row.tombstone.key.id),
             flex("SITE", 2).from(60) => Cell::dim(look.site(&row.tombstone.key.site)),
