@@ -274,7 +274,7 @@ async fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted()
     }));
     let plan = all.at("d1-1").plan("rx", "x").await;
     let refused = &plan.refused[0].reason;
-    assert_contains(&refused, "is not accepted");
-    assert_contains(&refused, "may report only its own resources");
+    assert_contains(refused, "is not accepted");
+    assert_contains(refused, "may report only its own resources");
     assert!(plan.refused[0].blocker.is_none());
 }

@@ -489,8 +489,8 @@ async fn n19_a_project_with_a_child_project_and_a_domain_are_refused_before_any_
         let refused = client.until_refused(&id).await.refused;
         assert_eq!(refused.len(), 1, "{refused:?}");
         let reason = &refused[0].reason;
-        assert_contains(&reason, "project retail");
-        assert_contains(&reason, "it is a domain");
+        assert_contains(reason, "project retail");
+        assert_contains(reason, "it is a domain");
 
         // The resources of a project may be deleted while it has child projects.
         assert_eq!(client.plan("project", "shop").await.refused, []);
