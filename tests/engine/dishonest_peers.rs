@@ -106,7 +106,7 @@ async fn p13_notices_under_the_name_of_another_owner_are_not_accepted() {
 
 #[tokio::test(start_paused = true)]
 async fn p13_notices_of_one_owner_do_not_release_a_resource_of_another() {
-    let (all, id) = start_blocked_deletion(73).await;
+    let (all, _) = start_blocked_deletion(73).await;
     forge_notices(&all, |notices| {
         notices
             .changes

@@ -252,7 +252,7 @@ async fn g06_a_resource_marked_for_deletion_is_deleted_once_its_blocker_is_gone(
     let (all, id) = start_blocked_deletion(12).await;
     let c1 = all.native_rows("d0-1", "c").await.remove(0);
     assert_eq!(c1["status"], "DELETING");
-    let d1 = all.at("d0-1").delete_until_gone("d", "d1").await.id;
+    all.at("d0-1").delete_until_gone("d", "d1").await;
     all.at("d1-1").until_state(&id, DeletionState::Gone).await;
     assert!(!all.exists("d0-1", "c", "c1").await);
 }
@@ -284,7 +284,7 @@ async fn g11_a_resource_that_its_own_deployment_protects_stays_and_the_owner_lea
 
 #[tokio::test(start_paused = true)]
 async fn t17_g10_a_resource_being_deleted_elsewhere_gets_no_new_references() {
-    let (all, id) = start_blocked_deletion(13).await;
+    let (all, _) = start_blocked_deletion(13).await;
     let more = all
         .try_create("d0-1", "c", json!({"id": "c2", "rx": "x@d1-1"}))
         .await;
@@ -299,7 +299,7 @@ async fn t20_a_resource_gone_elsewhere_gets_no_new_references_until_it_is_re_cre
     all.create("d1-1", "rx", json!({"id": "x"})).await;
     all.create("d0-1", "a", json!({"id": "a0", "rx": "x@d1-1"}))
         .await;
-    let id = all.at("d1-1").delete_until_gone("rx", "x").await.id;
+    all.at("d1-1").delete_until_gone("rx", "x").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let late = all
         .try_create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
@@ -388,7 +388,7 @@ async fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_de
     );
     let chained = all.at("d0-1").caused_by(&format!("d1-1/{id}")).await;
     assert_eq!(chained.len(), 1);
-    let d1 = all.at("d0-1").delete_until_gone("d", "d1").await.id;
+    all.at("d0-1").delete_until_gone("d", "d1").await;
     all.at("d1-1").until_state(&id, DeletionState::Gone).await;
 }
 

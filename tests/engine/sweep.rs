@@ -50,7 +50,7 @@ async fn t14_a_resource_re_created_more_often_than_allowed_is_stuck_with_that_re
     let (network, _) = bench.plain_network(0);
     bench.faults(re_create_after_delete(100));
     with_engine(&bench, async |client| {
-        let id = client.delete_until_gone("network", &network).await.id;
+        client.delete_until_gone("network", &network).await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let stuck = client.deletions(vec![DeletionState::Stuck], None).await;
         assert_eq!(stuck.len(), 1);
