@@ -242,7 +242,7 @@ async fn each_gate_counts_its_requests_by_outcome() {
     stage.user_get(&path).await;
     let failing = json!([{"match": {"method": "DELETE"}, "action": {"status": 409, "type": "Held", "message": "held"}}]);
     stage.faults(failing).await;
-    let accepted = stage
+    stage
         .user_delete(&format!("{path}?cascade=true"))
         .await
         .with_status(202);

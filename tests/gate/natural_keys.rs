@@ -64,7 +64,7 @@ async fn m01_m02_m03_a_member_that_is_added_again_is_revived_in_the_same_record(
         let gone = only_record(&stage, "image_member").await;
         assert_eq!((gone.phase, gone.incarnation), (Phase::Gone, incarnation));
         assert!(gone.deleted_at.is_some() && gone.gone_at.is_some());
-        let read = stage
+        stage
             .call(IMAGE, Method::GET, &member, None)
             .await
             .with_status(404);
@@ -268,7 +268,7 @@ async fn m06_interfaces_subports_and_routes_are_revived_by_their_natural_keys() 
         ("static_route", &route_id, &of_router, routes),
         ("subport", &subport_id, &add_subports, subports),
     ] {
-        let create = async || stage.user_put(&path, body.clone()).await;
+        let create = async || stage.user_put(path, body.clone()).await;
         let first = create().await;
         assert_eq!(first.status, 200, "{kind}: {}", first.text);
         delete_until_gone(&stage, kind, id).await;
