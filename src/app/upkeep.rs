@@ -90,7 +90,7 @@ pub enum AuditWork {
     },
     /// Write every row as a line of JSON
     Export,
-    /// Seal the rows as they are, after the key was lost or a break was explained
+    /// Seal the rows as they are, after the key was lost, or once you know why `verify` failed
     Seal(Why),
 }
 

@@ -123,11 +123,11 @@ pub enum NameLookup {
 /// How fresh an identity must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// As of the last login.
+    /// The identity of the last login.
     AtLogin,
-    /// As the cloud describes the identity now: a token that is still valid may have lost roles (I13).
+    /// The identity that the cloud describes now: a token that is still valid may have lost roles (I13).
     Now,
-    /// By a new login, which also shows rights that came back.
+    /// The identity of a new login, which also shows rights that were given again.
     ByLoggingIn,
 }
 
@@ -177,7 +177,7 @@ pub enum Listed {
 #[derive(Clone, Debug)]
 pub struct Rows {
     pub rows: Vec<Value>,
-    /// As [`Cloud::list_by_page`] returns it.
+    /// The value that [`Cloud::list_by_page`] returns.
     pub identity: Option<Identity>,
 }
 

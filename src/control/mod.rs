@@ -651,7 +651,8 @@ pub struct KindInfo {
 }
 
 impl KindInfo {
-    /// Finds the kind that a person typed: by name, plural or alias, with any letter case, and `-` for `_`.
+    /// Finds the kind that a person typed: by name, plural or alias, or else by the part of the name after the provider
+    /// (`subnet` for `toy.subnet`); with any letter case, and `-` for `_`.
     ///
     /// # Errors
     /// No kind has this name; the message suggests the nearest one, or else lists all kinds.

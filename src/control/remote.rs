@@ -132,7 +132,9 @@ async fn reconnect(
 /// Marks the last snapshot, which stays, as outdated.
 fn publish_fault(sender: &watch::Sender<Arc<Snapshot>>, since: DateTime<Utc>, why: &str) {
     let time = since.format("%H:%M:%S UTC");
-    let fault = format!("engine not reachable, since {time}: {why}");
+    let fault = format!(
+        "engine not reachable since {time}: {why}; if it does not come up again, start gone --engine"
+    );
     sender.send_if_modified(|snapshot| {
         if snapshot.engine.fault.as_deref() == Some(&fault) {
             return false;

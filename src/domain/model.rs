@@ -366,8 +366,9 @@ pub struct Plan {
     pub automatic: Vec<PlanStep>,
     /// Resources that stay and lose a reference, without a call of the engine (N2).
     pub unset: Vec<PlanStep>,
-    /// Targets that this plan keeps while it deletes what belongs to them: projects, and the targets of a
-    /// chained plan. They are never gone, however the deletion ends.
+    /// Targets for which this plan has no step, while it deletes what belongs to them: projects that stay or that the
+    /// step of another region deletes, and the targets of a chained plan, which another deletion deletes. This deletion
+    /// never makes their tombstones gone.
     #[serde(default)]
     #[schema(required)]
     pub kept: Vec<Target>,

@@ -6,12 +6,14 @@
 //!
 //! A resource that refers to a resource in the plan has the first of these fates that applies:
 //!
-//! 1. *automatic*: the cloud removes the resource along with its target;
-//! 2. *step*: a step deletes the resource before its target (the reference cascades, and a cascade was
-//!    requested);
+//! 1. *automatic*: the cloud removes the resource along with its target (with `after`: only if fate 2 does not apply);
+//! 2. *step*: a step deletes the resource before its target, or after it with `after` (the reference cascades, and a
+//!    cascade was requested);
 //! 3. *unset*: the resource stays and loses its reference, which the cloud clears, or a step for a native
 //!    kind;
 //! 4. *blocker*: the plan is refused (N15).
+//!
+//! A dangling reference has no effect: the resource and the reference stay.
 //!
 //! An automatic or unset resource may block another one (a floating IP blocks a router's interface). The step
 //! that removes or unsets the blocker then goes before the step of the blocked resource.
@@ -494,8 +496,9 @@ impl<'k> Planner<'k> {
         self.is_deleted_elsewhere(key) || self.kind(&key.kind).is_some_and(stays)
     }
 
-    /// For a resource that is the same in all regions of its cloud, returns the target whose step deletes it.
-    /// For any other, returns the resource itself.
+    /// For a resource that is the same in all regions of its cloud, returns the first target that is this resource. If
+    /// a step deletes the resource, it is that target's. Returns the key itself if no target is this resource, and for
+    /// all other kinds.
     fn first_of<'p>(&'p self, key: &'p ResourceKey) -> &'p ResourceKey {
         let everywhere = self
             .kind(&key.kind)

@@ -46,7 +46,7 @@ pub enum Change {
     Start {
         deletion_id: String,
         plan: Arc<Plan>,
-        /// Length of the longest remaining path of each step, by position.
+        /// Length of the longest path from each step to the end of the deletion, by position, counted in plain deletes.
         ranks: Vec<u32>,
         /// Maximum number of attempts of each step, by position; it depends on the kind (I3).
         max_attempts: Vec<u32>,

@@ -79,7 +79,7 @@ pub enum CopyWork {
 /// whole. `seal_keys`: see [`upkeep::check`].
 ///
 /// # Errors
-/// As [`NotCopied`] lists; also if an engine holds one of the ledgers.
+/// The reasons that [`NotCopied`] lists, or an engine holds one of the ledgers.
 pub fn migrate(
     from: &Location,
     to: &Location,
@@ -124,7 +124,7 @@ pub fn migrate(
 /// runs, and writes nothing.
 ///
 /// # Errors
-/// As for [`migrate`], without those of locks and of the audit.
+/// Fails like [`migrate`], but never for a lock or the audit.
 pub fn count(from: &Location, to: &Location) -> Result<Vec<CopiedTable>, NotCopied> {
     check_locations(from, to)?;
     let source = open_source(from, false)?;

@@ -51,11 +51,11 @@ pub trait Views: Send + Sync {
     async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError>;
 
     /// Lists steps by deletion, then by id. `depends_on` is cut at `DEPENDENCIES_MAX`; [`Views::step`] returns all.
-    /// With a text filter, a page examines only a stretch of the steps: a short page may be followed by
-    /// another one.
+    /// With a text filter, a page examines only a part of the steps: a short page may be followed by another one.
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
 
-    /// Counts the matching steps of one stretch, and returns where the next stretch begins.
+    /// Counts the matches among the steps that one call examines. Returns the cursor of the next call; none if all steps
+    /// were examined.
     async fn count_steps(
         &self,
         filter: StepFilter,

@@ -368,7 +368,7 @@ impl Answer {
         let is_ours = spoken.is_some_and(|spoken| *spoken == *PROTOCOL.to_string());
         match status {
             _ if status.is_redirection() => Err(format!(
-                "{status}: redirects are not followed: set url to where it leads"
+                "{status}: redirects are not followed: set url to the redirect's address"
             )),
             _ if !is_ours => Err(format!(
                 "{status}: the answer has no header {PROTOCOL_HEADER}: {PROTOCOL}; check that the \

@@ -37,7 +37,7 @@ impl Token {
     /// Reads the token that the file holds now.
     ///
     /// # Errors
-    /// As for [`Token::current`]. The kept token stays.
+    /// Fails like [`Token::current`]. The kept token stays.
     pub(super) async fn renewed(&self) -> Result<SecretString, String> {
         let file = self.file.clone();
         let read = tokio::task::spawn_blocking(move || secret_in(&file));

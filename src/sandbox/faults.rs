@@ -95,7 +95,7 @@ enum RecreateAs {
 pub(super) struct CallFacts<'a> {
     region: Option<&'a str>,
     method: &'a str,
-    /// As sent, without the query.
+    /// The path as it was sent, without the query.
     path: &'a str,
     /// The most specific first.
     kinds: Vec<String>,

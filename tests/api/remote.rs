@@ -172,7 +172,7 @@ async fn a_remote_control_survives_a_restart_of_the_engine() {
                     let engine = snapshots.borrow().engine.clone();
                     let fault = engine.fault.unwrap_or_default();
                     engine.unreachable_since.is_some()
-                        && fault.starts_with("engine not reachable, since ")
+                        && fault.starts_with("engine not reachable since ")
                 },
             )
             .await;

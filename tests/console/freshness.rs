@@ -163,7 +163,7 @@ fn no_pane_is_live_while_the_engine_of_an_attached_console_cannot_be_reached() {
         console.press(pane);
         console.assert_shows([" live ─"]);
         let engine = &mut console.world.snapshot.engine;
-        engine.fault = Some("engine not reachable, since 09:30:07 UTC: it has ended".to_owned());
+        engine.fault = Some("engine not reachable since 09:30:07 UTC: it has ended; if it does not come up again, start gone --engine".to_owned());
         engine.unreachable_since = Some(super::fake::now() + chrono::TimeDelta::seconds(7));
         console.publish();
         console.assert_shows([

@@ -191,7 +191,8 @@ impl Client {
         }
     }
 
-    /// As [`Client::until`]. Returns the deletion and its steps as an error if it does not fit within two days.
+    /// Waits like [`Client::until`], but does not panic: if `fits` is still false after two days, returns an error that
+    /// shows the deletion and its steps.
     pub async fn until_or_timeout(
         &self,
         id: &str,

@@ -281,12 +281,12 @@ impl Bench {
         self.api_as("admin", method, path, body)
     }
 
-    /// As [`Bench::api`], in another region.
+    /// Makes a call like [`Bench::api`], in this region.
     pub fn api_at(&self, region: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.call((region, "admin"), method, path, body)
     }
 
-    /// As [`Bench::api`], as a user in the project of the same name.
+    /// Makes a call like [`Bench::api`], as this user, in the project that has the user's name.
     pub fn api_as(&self, user: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.call(("RegionOne", user), method, path, body)
     }
@@ -357,7 +357,7 @@ impl Bench {
         answer[item.as_str()]["id"].as_str().unwrap().to_owned()
     }
 
-    /// As [`Bench::api`], for a call that must succeed. Returns the body.
+    /// Makes a call like [`Bench::api`], which must succeed. Returns the body.
     pub fn call_ok(&self, method: &str, path: &str, body: Value) -> Value {
         let (status, answer) = self.api(method, path, body);
         assert!(status < 300, "{method} {path}: {status} {answer}");

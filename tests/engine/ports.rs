@@ -86,8 +86,8 @@ impl Crash {
         self.at_write.store(at, Ordering::SeqCst);
     }
 
-    /// As [`Crash::at_write`], but the outcomes reach the ledger only after `after` writes of the next engine, at least
-    /// one (its recovery), as those of a worker that was taken for dead would.
+    /// Works like [`Crash::at_write`], but the outcomes reach the ledger only after `after` writes of the next engine, at
+    /// least one (its recovery), as those of a worker that was taken for dead would.
     pub fn at_write_that_comes_late(&self, k: u64, after: u64) {
         self.at_write(k);
         *self.late.lock().unwrap() = Some(Late {

@@ -196,8 +196,8 @@ async fn p03_an_orphan_removed_elsewhere_is_absent_and_one_deleted_again_is_not_
     .await;
 }
 
-/// Deletes a network while the deletes of its port fail, and adds an interface of a router to it meanwhile. Returns the
-/// ids of the deletion, of the network and of the router.
+/// Deletes a network with two ports. Three deletes of one port fail, and meanwhile an interface of a router is added to
+/// the network. Returns the ids of the deletion, of the network and of the router.
 async fn network_blocked_by_interface(
     bench: &Bench,
     client: &Client,

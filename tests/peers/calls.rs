@@ -126,7 +126,7 @@ async fn g07_a_redirect_is_not_followed() {
         let why = failure_of(answer(status, &location, "")).await;
         assert_eq!(
             why,
-            format!("{status}: redirects are not followed: set url to where it leads")
+            format!("{status}: redirects are not followed: set url to the redirect's address")
         );
     }
     let connected = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;

@@ -325,7 +325,8 @@ impl Run {
     /// Deletes the root. Returns the deletion's id, and whether it was refused.
     ///
     /// # Errors
-    /// It was refused or accepted against the rules, refused without a named blocker, or not planned in time.
+    /// The delete was answered with neither 202 nor 409, or the deletion was not planned in time, was refused or
+    /// accepted against the rules, or was refused without a named blocker.
     fn delete_root(&self, root: &Thing) -> Result<(String, bool), String> {
         let path = format!("resources/{}/{}", root.kind(), root.id);
         let (status, answer) = self.home(root).api("DELETE", &path, &Value::Null);

@@ -11,7 +11,7 @@ use crate::domain::kinds::{Kind, Kinds, OneOf, text};
 use crate::domain::model::{Resource, ResourceKey};
 use crate::domain::query::Lookup;
 
-/// A listed resource, reduced to the values that rules read.
+/// A target, a copy, or a resource that a list showed, reduced to the values that rules read.
 pub(super) struct ListedRow {
     pub(super) name: Arc<str>,
     /// Empty where the cloud keeps none.

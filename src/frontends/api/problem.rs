@@ -91,8 +91,8 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    /// Turns the error of a query into a problem. What the engine cannot use in a query is a parameter, so the
-    /// status is 400.
+    /// Turns the error of a query into a problem. A usage error concerns a parameter of the request, so its status is
+    /// 400.
     pub(super) fn of_query(error: ControlError) -> Self {
         match error {
             ControlError::Usage { message } => Self::invalid(message),

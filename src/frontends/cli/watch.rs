@@ -87,7 +87,7 @@ impl Verb for Watch {
                     after = oldest - 1;
                     session.err.say(message)?;
                 }
-                // An engine that restarts or is handed over comes back.
+                // The engine answers again after a restart, or once a headless engine replaces the one in a console.
                 Err(ControlError::Unreachable { .. }) if answered.elapsed() < ENGINE_AWAY_MAX => {
                     tokio::time::sleep(AGAIN_AFTER).await;
                 }

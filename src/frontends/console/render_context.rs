@@ -240,7 +240,7 @@ impl RenderContext<'_> {
         at.map_or_else(|| self.none().to_owned(), |at| self.time(at))
     }
 
-    /// As [`Self::time`], but on a narrow screen without seconds, and for another day only month and day.
+    /// Works like [`Self::time`], but on a narrow screen without seconds, and for another day only month and day.
     pub(crate) fn brief(&self, at: DateTime<Utc>) -> String {
         match self.width >= WIDE {
             true => self.time(at),
@@ -306,7 +306,7 @@ impl RenderContext<'_> {
         format!("{kept}{}", self.pick("…", "~"))
     }
 
-    /// As [`Self::fit`]; with `keep_end` the start is cut instead, because ids differ at their ends.
+    /// Works like [`Self::fit`]; with `keep_end` the start is cut instead, because ids differ at their ends.
     pub(crate) fn fit_end(&self, text: &str, width: usize, keep_end: bool) -> String {
         if !keep_end || width == 0 {
             return self.fit(text, width);
@@ -338,7 +338,7 @@ impl RenderContext<'_> {
             .collect()
     }
 
-    /// As [`Self::wrap`], for lines with their tones.
+    /// Works like [`Self::wrap`], for lines with their tones.
     pub(crate) fn wrap_all(&self, lines: &[Cell], width: u16, rows: usize) -> Vec<Cell> {
         let wrapped = lines.iter().flat_map(|cell| {
             // A text with a tone for each character is a picture: it is one line, which is cut and not wrapped.

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 /// How an answer is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Read {
-    /// As the JSON texts of its rows, parsed one at a time.
+    /// The rows are read as JSON texts, and parsed one at a time.
     Rows,
-    /// As one tree of JSON values.
+    /// The answer is read as one tree of JSON values.
     Tree,
 }
 

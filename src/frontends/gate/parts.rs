@@ -72,7 +72,7 @@ impl Gate {
         Ok(wholes)
     }
 
-    /// As [`Self::wholes_of_rows`], for resources of which only the ids are known.
+    /// Works like [`Self::wholes_of_rows`], for resources of which only the ids are known.
     pub(super) async fn wholes_of(&self, named: &[Named], bond: Bond) -> Result<Wholes> {
         let mut wholes = vec![None; named.len()];
         let mut next: BTreeMap<Named, Places> = BTreeMap::new();

@@ -100,7 +100,7 @@ impl Segment {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named {
     pub kind: KindName,
-    /// As received, decoded.
+    /// The id as it was received, decoded.
     pub id: String,
 }
 
@@ -372,9 +372,9 @@ fn pattern(path: &str) -> Vec<Segment> {
 
 /// One segment of a path.
 struct PathPart {
-    /// As received.
+    /// The segment as it was received.
     raw: String,
-    /// Decoded.
+    /// The segment decoded.
     text: String,
 }
 
@@ -394,7 +394,7 @@ fn matched<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p Path
     Some(values)
 }
 
-/// As [`matched`], if the path does not go on below the pattern.
+/// Works like [`matched`], if the path does not go on below the pattern.
 fn whole<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p PathPart>> {
     let ends = pattern.len() == path.len();
     ends.then(|| matched(pattern, path)).flatten()

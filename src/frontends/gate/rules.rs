@@ -49,8 +49,8 @@ pub fn ruling(phase: Option<Phase>, asker: RequestSource, operation: Operation) 
     use Ruling::{BeingChecked, Conflict, NotFound, Pass, ShowDeleting, UnderWay};
     match (phase, operation, asker) {
         (None | Some(Phase::Released), _, _) => Pass,
-        // Users and services re-create it on purpose; a copy comes from a site that does not know of the
-        // deletion (M).
+        // Users and services re-create the resource on purpose; a copy comes from a site that does not know of
+        // the deletion (M).
         (Some(Phase::Gone | Phase::Purged), Create, User | Service) => Pass,
         (Some(_), Create, _) => Conflict,
         (Some(_), Delete, Central | Service) => Pass,

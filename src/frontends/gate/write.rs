@@ -191,7 +191,7 @@ impl Gate {
         Err(self.being_deleted(site, named).await)
     }
 
-    /// As [`Self::guard_create`], for an original that the engine looks up.
+    /// Works like [`Self::guard_create`], for an original that the engine looks up.
     async fn guard_copy(
         &self,
         call: &Call,

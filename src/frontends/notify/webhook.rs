@@ -62,7 +62,7 @@ pub(super) async fn send(
     match status.as_u16() {
         200..=299 => Ok(said),
         300..=399 => Err(DeliveryError::unreachable(format!(
-            "{said}; redirects are not followed: set url to where it leads"
+            "{said}; redirects are not followed: set [notify.webhook] url to the redirect's address"
         ))),
         401 | 403 | 407 => Err(DeliveryError::new(ErrorClass::Auth, said)),
         _ => Err(DeliveryError::unreachable(said)),

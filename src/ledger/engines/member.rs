@@ -46,7 +46,7 @@ pub struct RequestEffects {
     raises_tombstones: bool,
     takes_over: bool,
     drains: bool,
-    /// As in [`Member`], before the transaction.
+    /// The value of [`Member`] before the transaction.
     raised: i64,
 }
 

@@ -48,7 +48,7 @@ impl ServerTables {
     /// Opens a whole ledger for reading, as of now, and keeps engines from opening it.
     ///
     /// # Errors
-    /// As with [`Self::open`]; or an engine holds it.
+    /// Fails like [`Self::open`], and if an engine holds the ledger.
     pub fn open_locked(address: &Address) -> Result<Self, LedgerError> {
         let opened = Self::connect(address)?;
         engines::keep_out(&opened.db, address)?;

@@ -81,9 +81,9 @@ pub fn steps<R: LedgerReads>(
             found.extend(rows.find_steps(&range, limit + 1)?);
             continue;
         }
-        let stretch = search(rows, &range, &filter.text, limit + 1)?;
-        found.extend(stretch.found);
-        horizon = horizon.into_iter().chain(stretch.stopped_at).min();
+        let searched = search(rows, &range, &filter.text, limit + 1)?;
+        found.extend(searched.found);
+        horizon = horizon.into_iter().chain(searched.stopped_at).min();
     }
     found.sort_unstable();
     found.dedup();
@@ -100,7 +100,8 @@ pub fn steps<R: LedgerReads>(
     })
 }
 
-/// Counts the matching steps of a stretch, and returns where the next one begins.
+/// Counts the matches among the steps that one call examines, at most [`SEARCHED_MAX`] of each state. Returns the
+/// cursor of the next call; none if all steps were examined.
 pub fn count<R: LedgerReads>(
     rows: &R,
     filter: &StepFilter,
@@ -108,9 +109,9 @@ pub fn count<R: LedgerReads>(
 ) -> Stored<R, (u64, Option<String>)> {
     let (mut found, mut horizon) = (Vec::new(), None);
     for range in ranges(rows, filter, after)? {
-        let stretch = search(rows, &range, &filter.text, usize::MAX)?;
-        found.extend(stretch.found);
-        horizon = horizon.into_iter().chain(stretch.stopped_at).min();
+        let searched = search(rows, &range, &filter.text, usize::MAX)?;
+        found.extend(searched.found);
+        horizon = horizon.into_iter().chain(searched.stopped_at).min();
     }
     found.retain(|key| horizon.is_none_or(|horizon| *key <= horizon));
     Ok((found.len() as u64, horizon.map(cursor)))
@@ -148,7 +149,7 @@ fn ranges<'f, R: LedgerReads>(
 
 /// The matches among the steps that were searched.
 #[derive(Default)]
-struct Stretch {
+struct Searched {
     found: Vec<(i64, i64)>,
     /// The last step that was searched, if there may be more after it.
     stopped_at: Option<(i64, i64)>,
@@ -160,20 +161,20 @@ fn search<R: LedgerReads>(
     range: &StepRange<'_>,
     text: &SearchQuery,
     limit: usize,
-) -> Stored<R, Stretch> {
-    let mut stretch = Stretch::default();
+) -> Stored<R, Searched> {
+    let mut matches = Searched::default();
     let mut searched = 0;
     rows.search_steps(range, SEARCHED_MAX, &mut |step| {
         let key = (step.deletion, step.id);
         if has_text(step, range.state, text) {
-            stretch.found.push(key);
+            matches.found.push(key);
         }
         searched += 1;
-        let is_full = searched == SEARCHED_MAX || stretch.found.len() == limit;
-        stretch.stopped_at = is_full.then_some(key);
+        let is_full = searched == SEARCHED_MAX || matches.found.len() == limit;
+        matches.stopped_at = is_full.then_some(key);
         !is_full
     })?;
-    Ok(stretch)
+    Ok(matches)
 }
 
 fn has_text(step: &SearchedStep<'_>, state: StepState, text: &SearchQuery) -> bool {

@@ -31,7 +31,7 @@ impl SqliteLedger {
     /// Opens the ledger as its engine; see [`Store::open`]. Blocks for as long as SQLite does.
     ///
     /// # Errors
-    /// As with [`Store::open`]; or the writer's thread cannot be started.
+    /// Fails like [`Store::open`], and if the writer's thread cannot be started.
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
         Self::open_with(path, options, Store::group)
     }
@@ -40,7 +40,7 @@ impl SqliteLedger {
     /// function that also takes the time of a slower disk, for benchmarks.
     ///
     /// # Errors
-    /// As with [`Self::open`].
+    /// Fails like [`Self::open`].
     pub fn open_with(
         path: &Path,
         options: Options,

@@ -340,8 +340,8 @@ pub trait StepFinds: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<i64>>;
 
-    /// Loads ready steps of a deletion at a site, at most `limit`: those with the longest remaining path, then
-    /// those with the lowest ids.
+    /// Loads ready steps of a deletion at a site, at most `limit`: those with the highest rank, then those with
+    /// the lowest ids.
     fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Stored<Self, Vec<StepRow>>;
 
     /// Finds a stuck dependency of this step, and the step because of which the dependency is stuck, or itself. Ignores

@@ -48,7 +48,7 @@ pub struct NewStep<'a> {
     pub since: DateTime<Utc>,
     /// Number of its dependencies.
     pub waits: usize,
-    /// Length of the longest remaining path.
+    /// Length of the longest path from the step to the end of the deletion, counted in plain deletes.
     pub rank: u32,
     pub max_attempts: u32,
     pub branch: i64,

@@ -17,7 +17,7 @@ pub struct StepRow {
 pub struct StepPlan {
     /// Its position in the plan.
     pub position: u32,
-    /// Length of the longest remaining path.
+    /// Length of the longest path from the step to the end of the deletion, counted in plain deletes.
     pub rank: u32,
     pub max_attempts: u32,
     /// Its branch of the deletion's tree ([`crate::domain::outline`]).

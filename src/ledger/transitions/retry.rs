@@ -134,8 +134,9 @@ impl<S: RowStore> WorkingSet<S> {
             self.retry_step(num, id, by_person, &mut retried, now)?;
         }
         if let (0, Some(_), Some(root)) = (retried.moved, only, retried.held_by) {
+            let called = self.called(root)?;
             return Err(Stop::Refused(format!(
-                "the step waits for step {root}, which is stuck: retry step {root}"
+                "the step waits for {called}, which is stuck: retry its step, {root}"
             )));
         }
         if let (0, Some(owner)) = (retried.moved, retried.left_to) {

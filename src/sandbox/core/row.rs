@@ -20,7 +20,7 @@ pub(crate) struct Course {
 /// How a change ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
-    /// As the call wanted.
+    /// The change has the effect that the call requested.
     #[default]
     Done,
     /// In an error.

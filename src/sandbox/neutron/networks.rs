@@ -58,7 +58,8 @@ fn show_network(session: &Session<'_>, network: &Row, name: &str) -> Option<Valu
     })
 }
 
-/// Whether an RBAC policy shares a network with the caller's project, or with all projects.
+/// Whether an RBAC policy for a network names the caller's project, or all projects. Every policy counts as one that
+/// shares the network, whatever its action is.
 fn is_granted(session: &Session<'_>, network: &Row) -> bool {
     let mut policies = session.store.of("rbac_policy", "object_id", network.id);
     policies.any(|policy| ["*", &session.caller.project].contains(&policy.text("target_tenant")))

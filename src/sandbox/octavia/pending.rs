@@ -1,5 +1,5 @@
-//! The relations between the rows of a load balancer; its pending changes: the rows that they involve, how they end,
-//! and the control call that sets both.
+//! The relations between the rows of a load balancer, and its pending changes: which rows a change involves, and how it
+//! ends. The control call [`BalancerChange`] sets a status, or how long the next change takes and how it ends.
 use chrono::TimeDelta;
 use serde::Deserialize;
 use uuid::Uuid;

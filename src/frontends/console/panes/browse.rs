@@ -176,7 +176,7 @@ impl Listed {
         }
     }
 
-    /// As [`Self::field`], with names for ids where they are known.
+    /// Works like [`Self::field`], with names for ids where they are known.
     fn named(&self, path: &str) -> String {
         let ids = self.field(path);
         let refers = self.kind.fields.refers_to.contains_key(path);

@@ -60,7 +60,7 @@ impl ListPane for DriftPane {
     const LOADING: &'static str = "Reading what is stuck with drift…";
     const NOTHING: &'static [&'static str] = &[
         "No deletion waits for your answer.",
-        "If resources appear after a plan, its deletion asks here whether to delete them too.",
+        "If newcomers block a cascade whose drift policy is ask, it asks here whether to delete them too.",
     ];
     const NOTHING_THEN: &'static str = "No deletion waited for an answer then.";
 

@@ -239,7 +239,9 @@ impl TreePane {
 /// Detail lines about a blocker at another deployment.
 fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
     let release = silent_deployment(by).map(|name| {
-        format!("Find out why it does not answer. If it is gone for good: gone release {name}")
+        format!(
+            "Find out why deployment {name} does not answer. If it is switched off for good: gone release {name}"
+        )
     });
     let advice = match by.in_plan {
         true => "It is being deleted too; the resource that it blocks is deleted after it.",

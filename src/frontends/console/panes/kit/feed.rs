@@ -109,7 +109,7 @@ impl<T: 'static> Feed<T> {
         })
     }
 
-    /// As [`Self::of`]; `read` turns the answer into rows.
+    /// Works like [`Self::of`]; `read` turns the answer into rows.
     pub(crate) fn reading<R: Request>(
         ask: impl Fn(At<'_, T>) -> R + Send + 'static,
         read: impl Fn(R::Answer) -> Batch<T> + Send + 'static,
@@ -384,8 +384,8 @@ pub(crate) trait Refreshed {
     fn invalidate(&mut self) {}
     /// Sends the query if it is due.
     fn ask(&mut self, context: &mut Context);
-    /// Takes the answer; returns false if it belongs to another query. After an error the earlier rows stay,
-    /// except in a replay, where they would belong to another time.
+    /// Takes the answer; returns false if it belongs to another query. After an error the earlier rows stay. In a
+    /// replay they would belong to another time, so a [`Feed`] drops them, unless its answers continue the rows.
     fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool;
     /// Whether a person waits for the answer.
     fn is_waiting(&self) -> bool {
@@ -463,7 +463,7 @@ impl Arrived {
         self.answer.take()
     }
 
-    /// As [`Self::page`], for a request of type `R`.
+    /// Works like [`Self::page`], for a request of type `R`.
     pub(crate) fn take<R: Request>(
         &mut self,
         asked: &mut Option<u64>,

@@ -131,7 +131,7 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     }
     fn followed(&mut self, _rows: &mut Rows<Self::Row>, _events: &[LedgerEvent]) {}
     fn filter_changed(&mut self, _rows: &mut Rows<Self::Row>) {}
-    /// As [`Pane::receipt`].
+    /// Works like [`Pane::receipt`].
     fn receipt(
         &mut self,
         _rows: &mut Rows<Self::Row>,
@@ -141,7 +141,7 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     ) -> bool {
         false
     }
-    /// As [`Pane::confirmed`].
+    /// Works like [`Pane::confirmed`].
     fn confirmed(&mut self, _ticket: u64) -> bool {
         false
     }
