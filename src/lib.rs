@@ -106,7 +106,7 @@
 //! | `frontends/console` | `domain`, `system`, `control`, `present`, `frontends/report` |
 //! | `frontends/gate` | `domain`, `system`, `control`, `present`, `ledger/tombstones`, `cloud/openstack` |
 //! | `frontends/notify` | `domain`, `system`, `control`, `present` |
-//! | `frontends/offline` | `domain`, `system`, `control`, `ledger`, `cloud` |
+//! | `frontends/offline` | `domain`, `system`, `control`, `cloud` |
 //! | `frontends/report` | `domain`, `control`, `present` |
 //! | `sandbox` | nothing |
 //! | `app` | all |

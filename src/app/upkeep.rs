@@ -20,7 +20,7 @@ use crate::ledger::invariants::RuleChecked;
 use crate::ledger::postgres::Address;
 use crate::ledger::sqlite::{self, Options, Store};
 use crate::ledger::{AuditEntry, AuditRow, Location, upkeep};
-use crate::present::columns;
+use crate::present::{columns, time_or_empty};
 use crate::system::clock::Clock;
 use crate::system::config::Surroundings;
 
@@ -244,7 +244,7 @@ columns! {
     /// Rows of the audit as JSON.
     AUDIT_COLUMNS: Value, |row|
     "SEQ" 8 => row["seq"];
-    "AT" 9 => text(&row["at"]).split('.').next().unwrap_or_default().replace('T', " ");
+    "AT" 9 => time_or_empty(text(&row["at"]).parse().ok());
     "WHO" 9 => text(&row["actor"]["name"]);
     "FROM" 6 => text(&row["actor"]["origin"]);
     "ACTION" 9 => text(&row["action"]);
