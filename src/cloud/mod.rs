@@ -1,8 +1,9 @@
 //! The port to clouds: lists, reads and sends calls as the kinds describe. Each answer is classified once,
 //! here.
 //!
-//! **Architecture invariant:** no module above this one reads a status code. The meaning of an answer is an
-//! [`Outcome`] or a [`CloudFailure`], by the kind's own rules.
+//! **Architecture invariant:** the meaning of an answer is an [`Outcome`] or a [`CloudFailure`], by the kind's own
+//! rules. Modules above this one show the status code, and read it only to tell apart failures of one class: whether
+//! a failed read may pass (`engine::reads`), and whether a login lacks rights (`explain`, `doctor`).
 
 pub mod openstack;
 mod registry;

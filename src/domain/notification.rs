@@ -21,9 +21,9 @@ use super::model::{Deletion, Event, EventKind, Origin, Site};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CursorPosition {
-    /// Events up to this sequence are notified, or need no notification.
+    /// Events up to this sequence number are notified, or need no notification.
     pub through: i64,
-    /// The sequence up to which a message was begun, while it is unknown whether the receiver accepted it.
+    /// The sequence number up to which a message was begun, while it is unknown whether the receiver accepted it.
     #[serde(rename = "telling")]
     pub sending_through: Option<i64>,
     /// The channel's last error; empty if it accepted the last message.
@@ -36,7 +36,7 @@ pub struct CursorPosition {
 pub struct NotificationCursor {
     /// The unique id of the ledger.
     pub ledger_id: String,
-    /// The sequence of the newest event.
+    /// The sequence number of the newest event in the ledger.
     pub newest: i64,
     /// None if the channel has never sent anything.
     #[serde(rename = "mark")]

@@ -7,8 +7,9 @@
 //! reference within one registry).
 //!
 //! The sender of a message determines what the message may contain (P13). An owner may name resources that it
-//! keeps or that are in the clouds that it manages ([`PeerScope`]), and an importer its own resources that
-//! refer to those. A message that names any other resource is refused as a whole.
+//! keeps or that are in the clouds that it manages ([`PeerScope`]). An importer may name as referrers only its own
+//! resources; what these wait for, and what blocks them, may be elsewhere. Any other message is refused as a whole, and
+//! so is one about kinds that are not of the owner's service.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +76,7 @@ pub struct PeerScope {
 impl PeerScope {
     /// Checks that an owner may name a resource. The owner must either keep the resource itself or manage its
     /// cloud region. It manages the regions that have the same name as its own region, and those that the
-    /// settings list. In a cloud region it may name only kinds of its own service.
+    /// settings list.
     fn allows(&self, from: &Deployment, key: &ResourceKey) -> Result<(), String> {
         let region_is_its = match &key.site {
             Site::Region { region, .. } => {

@@ -134,7 +134,8 @@ pub enum Change {
     },
     /// A resource that was gone exists again (T14); its tombstone counts that. With `stuck`, the resource came
     /// back more often than allowed, or only a person can tell what it is: the step that deleted it becomes stuck
-    /// with that reason, and its tombstone is `deleting` again.
+    /// with that reason, and its tombstone is `deleting` again. If the step was pruned, or one of its dependents has
+    /// not ended, the return is only counted.
     ///
     /// With `copy`, the resource itself does not exist again, but a new copy of it at another site does. That
     /// counts while the resource is being deleted, too.

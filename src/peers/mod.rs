@@ -33,8 +33,8 @@
 //! entry in the settings, or else the name that it gives itself and that no other peer has. As an importer it
 //! keeps that name until an admin releases it. Its notices and questions name only its own resources: those
 //! that it keeps (`@NAME`), and those of its service in regions of clouds that have the name of its own
-//! region or that its entry lists in `sites`. Its answers name only resources that it keeps. A message that
-//! names any other resource is refused as a whole.
+//! region or that its entry lists in `sites`. In its answers, the referrers are only
+//! resources that it keeps. A message that names any other resource is refused as a whole.
 //!
 //! **Refusals** are RFC 9457 problem documents.
 //!

@@ -160,6 +160,7 @@ fn contender(bed: &Bed, how: &str) -> f64 {
 }
 
 /// How many resources of each kind the project has, without its default security group and the rules of that group.
+/// Load balancers and images are counted together.
 fn resource_counts(load: &ProjectLoad<'_>) -> BTreeMap<&'static str, usize> {
     let bed = load.bed;
     let mut holdings = bed.holdings();

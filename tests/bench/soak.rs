@@ -219,7 +219,8 @@ impl Soak {
         socket.display().to_string()
     }
 
-    /// Requests new deletions, causes a fault, and checks everything.
+    /// Restarts ended engines, requests new deletions, causes a fault, tries to add ports to networks that are being
+    /// deleted, and checks the states of the deletions.
     fn round(&mut self) {
         self.restart_ended();
         while self.running.len() < RUNNING_MAX && self.request_deletion() {}

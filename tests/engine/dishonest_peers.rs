@@ -253,6 +253,11 @@ async fn p13_a_peer_may_ask_only_about_its_own_resources() {
         .unwrap_err()
         .to_string();
     assert_contains(&refused, "may report only its own resources");
+    let refused = ask(from.clone(), key_at("d1-2", "a", "a1"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert_contains(&refused, "it asks about a, a kind of the service s0");
     // A question under the name of the owner is refused, too.
     let named = Deployment {
         name: "d1-1".to_owned(),

@@ -46,7 +46,8 @@ fn the_practice_cloud_opens_with_a_running_a_blocked_and_a_stuck_deletion() {
         let gone = &deletion(&home, "render-farm")["counts"]["gone"];
         (gone.as_u64() > begun.as_u64()).then_some(())
     });
-    // The networks of the blocked and the stuck deletion and their blockers still exist.
+    // The networks of the stuck and the blocked deletion, the networks without a deletion, and the blocker of the stuck
+    // deletion still exist.
     let cloud = home.embedded_cloud();
     for network in ["intranet", "staging", "web", "legacy", "vault"] {
         cloud.id_of("networks", network);

@@ -200,7 +200,7 @@ fn state_of(status: u16, row: &Value) -> &'static str {
     }
 }
 
-/// Creates one blocked resource of each kind that can be in use.
+/// Creates one blocked resource of each of seven Neutron kinds.
 fn blocked_resources(api: &Api, project: &str) -> Vec<BlockedResource> {
     let make = |collection: &str, item: &str, mut fields: Value| {
         fields["project_id"] = json!(project);

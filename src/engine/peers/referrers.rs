@@ -52,6 +52,8 @@ impl BackReferences {
         question
             .check(&deployments.home, &scope)
             .map_err(ControlError::usage)?;
+        self.check_services(&question)
+            .map_err(ControlError::usage)?;
         let view = deployments.view(&question).await?;
         let keys: Vec<ResourceKey> = question.about.iter().map(|it| it.key.clone()).collect();
         let fields = self.pointing_fields();
@@ -76,6 +78,27 @@ impl BackReferences {
             seq: view,
             about,
         })
+    }
+
+    /// Checks that another deployment asks only about kinds of its own service (P13). An importer watches a deployment
+    /// only for those.
+    fn check_services(&self, question: &Question) -> Result<(), String> {
+        let from = &question.from;
+        if *from == self.deployments.home {
+            return Ok(());
+        }
+        let mut asked = question.about.iter();
+        let others = |kind: &&Kind| kind.service != from.service;
+        match asked.find_map(|it| self.kinds.get(&it.key.kind).filter(others)) {
+            None => Ok(()),
+            Some(kind) => Err(format!(
+                "it asks about {}, a kind of the service {}, but serves {}/{}",
+                kind.name,
+                kind.service,
+                escape(&from.service),
+                escape(&from.region)
+            )),
+        }
     }
 
     async fn answered(

@@ -155,7 +155,7 @@ deletion_calls! {
     cancel, "/deletions/{id}/cancel" => Cancel;
     /// Send nothing until the deletion is resumed.
     pause, "/deletions/{id}/pause" => Pause;
-    /// Continue a paused deletion.
+    /// Resume a paused deletion.
     resume, "/deletions/{id}/resume" => Resume;
 }
 

@@ -114,7 +114,7 @@ pub(super) async fn pause_site(Path(it): Path<BySite>, sent: Sent<Steering>) -> 
     sent.site(it.site, |site| Command::PauseSite { site }).await
 }
 
-/// Continue with a paused site.
+/// Resume a paused site.
 #[utoipa::path(post, path = "/sites/{site}/resume", operation_id = "resumeSite", tag = "sites", params(BySite),
     request_body = Option<Steering>, responses((status = 202, body = SiteStatus)))]
 pub(super) async fn resume_site(Path(it): Path<BySite>, sent: Sent<Steering>) -> Taken<SiteStatus> {

@@ -135,8 +135,8 @@ fn headline(plan: &Plan) -> String {
     format!("Plan {id} for {targets}{more}: {words}")
 }
 
-/// Returns the steps so that each follows those that must go before it, otherwise in the plan's order.
-/// Steps in a cycle come last (a plan with a cycle is refused).
+/// Returns the steps so that each follows those that must go before it, otherwise by id. Steps in a cycle, and those
+/// that depend on them, come last (a plan with a cycle is refused).
 pub fn in_order(steps: &[PlanStep]) -> Vec<&PlanStep> {
     let by_id: BTreeMap<u32, &PlanStep> = steps.iter().map(|step| (step.id, step)).collect();
     let order = dependencies_first(steps.iter().map(|step| (step.id, &step.depends_on[..])));

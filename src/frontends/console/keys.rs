@@ -155,7 +155,7 @@ const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
 const STANDARD: &[Row] = &[
     (Scope::Home, OPEN, Action::Open, "open", "open the row: the step, the deletion, or all of the section"),
     (Scope::Home, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
-    (Scope::Home, EXPLAIN, Action::Explain, "", "explain why it does not go, down to the root blocker"),
+    (Scope::Home, EXPLAIN, Action::Explain, "", "explain why the row does not go, down to the root blocker"),
     (Scope::Home, RETRY, Action::Retry, "retry", "retry now"),
     (Scope::Home, ACCEPT, Action::AcceptDrift, "", "if newcomers block the step: delete them too, after a typed confirmation"),
     (Scope::Home, REFUSE, Action::RefuseDrift, "", "if newcomers block the step: leave them and end the deletion, after a typed confirmation"),
@@ -169,7 +169,7 @@ const STANDARD: &[Row] = &[
 
     (Scope::Browse, OPEN, Action::Open, "details", "show the whole resource"),
     (Scope::Browse, &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
-    (Scope::Browse, EXPLAIN, Action::Explain, "", "explain why it does not go, or what would block it; sends nothing"),
+    (Scope::Browse, EXPLAIN, Action::Explain, "", "explain why the resource does not go, or what would block its deletion; sends nothing"),
     (Scope::Browse, YAML, Action::Yaml, "", "show the whole resource as YAML, as -o yaml prints it"),
     (Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
     (Scope::Browse, &[plain('w')], Action::Ids, "", "show ids in place of the names of projects, networks, routers and subnets, or the names again"),
@@ -200,7 +200,7 @@ const STANDARD: &[Row] = &[
     (Scope::Tree, UNFOLD, Action::Unfold, "unfold", "open the line"),
     (Scope::Tree, FOLD, Action::Fold, "", "fold the row; if it is not open, fold its parent and go there"),
     (Scope::Tree, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
-    (Scope::Tree, EXPLAIN, Action::Explain, "", "explain why it does not go, down to the root blocker"),
+    (Scope::Tree, EXPLAIN, Action::Explain, "", "explain why the row does not go, down to the root blocker"),
     (Scope::Tree, RETRY, Action::Retry, "retry", "retry the step now; on any other row the whole deletion"),
     (Scope::Tree, LADDER, Action::Ladder, "", "show what else can be done; sends nothing"),
     (Scope::Tree, PAUSE, Action::Pause, "pause", "pause or resume"),
@@ -213,7 +213,7 @@ const STANDARD: &[Row] = &[
     (Scope::Attention, OPEN, Action::Open, "why", "show the facts, the raw error and the timeline"),
     (Scope::Attention, &[plain('g')], Action::Group, "group", "group by cause, to retry many at once"),
     (Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
-    (Scope::Attention, EXPLAIN, Action::Explain, "", "explain why it does not go, down to the root blocker"),
+    (Scope::Attention, EXPLAIN, Action::Explain, "", "explain why the row does not go, down to the root blocker"),
     (Scope::Attention, RETRY, Action::Retry, "retry", "retry now; for marked rows after a question"),
     (Scope::Attention, ACCEPT, Action::AcceptDrift, "", "if newcomers block the step: delete them too, after a typed confirmation"),
     (Scope::Attention, REFUSE, Action::RefuseDrift, "", "if newcomers block the step: leave them and end the deletion, after a typed confirmation"),
@@ -260,7 +260,7 @@ const STANDARD: &[Row] = &[
     (Scope::Drift, ACCEPT, Action::AcceptDrift, "accept…", "delete the newcomers too, after a typed confirmation"),
     (Scope::Drift, REFUSE, Action::RefuseDrift, "refuse…", "leave the newcomers and end the deletion, after a typed confirmation"),
     (Scope::Drift, BLOCKERS, Action::Blockers, "newcomers", "show each newcomer, and who owns it"),
-    (Scope::Drift, EXPLAIN, Action::Explain, "", "explain why it does not go, down to the root blocker"),
+    (Scope::Drift, EXPLAIN, Action::Explain, "", "explain why the step does not go, down to the root blocker"),
     (Scope::Drift, YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it"),
     (Scope::Drift, COPY, Action::Copy, "", "copy the id of the deletion to the clipboard; again: the id of the resource, the error with its request id, the row"),
 
@@ -431,7 +431,7 @@ impl Keymap {
     }
 
     /// Returns the bindings that the footer offers in a pane: those of the pane, of a replay, of rows that can be
-    /// marked or sorted, and of all panes.
+    /// marked or sorted, and of all panes. In a replay, those of the pane that change a cloud are left out.
     pub(crate) fn offered(&self, scope: Scope, replays: bool) -> impl Iterator<Item = &Binding> {
         let offered = self.bindings.iter();
         let offered = offered.filter(|b| !b.footer.is_empty() && !b.keys.is_empty());

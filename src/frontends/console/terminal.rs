@@ -171,7 +171,7 @@ impl Terminal {
         Ok(is_whole)
     }
 
-    /// Copies to the clipboard of the person's terminal, also through SSH (OSC 52).
+    /// Copies the text to the clipboard of the person's terminal, also through SSH (OSC 52).
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
         write_out(&format!("\x1b]52;c;{encoded}\x07"))

@@ -546,7 +546,9 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
         Err(error) => {
             // The request is repeated only when the pane is opened again, so that an engine that is gone is not
             // called again and again.
-            state.fail(format!("events could not be read: {error}"));
+            state.fail(format!(
+                "events could not be read: {error}; open the pane again to read them"
+            ));
             let now = state.now;
             for pane in state.open_panes() {
                 pane.lost(&error.to_string(), now);

@@ -167,7 +167,7 @@ pub struct GateHandle {
 }
 
 impl GateHandle {
-    /// Returns the address that it listens on, with the actual port.
+    /// Returns the address on which the gate listens, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

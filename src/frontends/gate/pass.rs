@@ -178,7 +178,7 @@ impl Gate {
 
     /// Reserves memory for an answer of this length.
     async fn reserve(&self, bytes: usize, read: Read) -> Result<Share> {
-        // It waits for memory at most as long as for the answer itself.
+        // The gate waits for memory at most as long as it waits for an answer.
         let within = self.settings.limits.answer_timeout;
         let share = self.budget.answer(bytes, read, within).await;
         share.ok_or_else(too_many)

@@ -68,7 +68,7 @@ pub struct Check {
     pub failure: Option<CheckFailure>,
 }
 
-/// The facts that were gathered.
+/// The facts about the settings, clouds, ledger, engine and peers that `gone doctor` reports.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The settings file that was read, `None` for the defaults; or what is wrong with it.

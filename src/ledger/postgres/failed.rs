@@ -6,7 +6,7 @@ use crate::ledger::store::sql::Damaged;
 
 pub(super) type Sql<T> = Result<T, Failed>;
 
-/// Why a statement failed.
+/// Why a statement failed, or why no connection to the server could be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
     #[error("{}", words(.0))]

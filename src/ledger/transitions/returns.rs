@@ -75,8 +75,8 @@ impl<S: RowStore> WorkingSet<S> {
         self.derive_state(num, now)
     }
 
-    /// Releases the tombstone of a resource that exists after its deletion ended; in any other phase this is
-    /// refused.
+    /// Releases the tombstone of a resource that exists after its deletion ended. Refuses if the resource has no
+    /// tombstone, or if the phase of the tombstone is neither `gone` nor `purged`.
     pub fn release(
         &mut self,
         key: &ResourceKey,

@@ -36,8 +36,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(accepted)
     }
 
-    /// Retries the steps, and replaces their deletes by another call. A step that is not retried keeps its call: it is
-    /// in flight, or has ended.
+    /// Retries the steps, and replaces the deletes of the retried ones by another call. A step that is not retried
+    /// keeps its call: it is neither stuck nor blocked, or is left to another deletion, or waits for a stuck step.
     fn retry_by(&mut self, purge: &NewPurge, action: Action) -> Changing<S, Applied> {
         let chosen = self.chosen(&purge.what)?.into_values().flatten().flatten();
         let mut deletes = Vec::new();

@@ -156,7 +156,8 @@ impl Session<'_> {
         })
     }
 
-    /// Returns the JSON view of a row, or only the wanted attributes; unknown ones are skipped.
+    /// Returns the JSON view of a row, or only the wanted attributes; unknown ones are skipped. The additional
+    /// attributes of an open kind are always included.
     pub(crate) fn shown(&self, row: &Row, fields: &[&str]) -> Value {
         let wants = |name: &str| fields.is_empty() || fields.contains(&name);
         let mut shown = Map::new();

@@ -52,7 +52,7 @@ impl ListPane for DeletionsPane {
     const NOTHING: &'static [&'static str] = &[
         "No deletion has been asked for yet. Once one is, it is followed here.",
         "",
-        ":network lists the networks; so does every other kind.",
+        ":network lists the networks; the name of any other kind lists its resources.",
         "{plan_deletion} on a row plans its deletion, and deletes nothing yet.",
         "{help} shows all keys.",
     ];

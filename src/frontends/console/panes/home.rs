@@ -44,7 +44,7 @@ const KINDS_MAX: usize = 20;
 const NUMBERS_MAX: usize = 4;
 const FIRST: &[&str] = &[
     "No deletion has been asked for yet. Once one is, it is followed here.",
-    ":network lists the networks; so does every other kind.",
+    ":network lists the networks; the name of any other kind lists its resources.",
     "{plan_deletion} on a row plans its deletion, and deletes nothing yet.",
 ];
 
@@ -355,7 +355,7 @@ fn facts(row: &HomeRow, look: &RenderContext) -> Cell {
     }
 }
 
-/// `34 ms · 2% errors · 3 of 16 calls`, or why the site does not answer.
+/// `34 ms · 2% errors · 3 of 16 calls · read-only`, or why the site is unreachable, paused or not signed in.
 fn site_facts(site: &SiteStatus, look: &RenderContext) -> String {
     if !site.reason.is_empty() {
         return site.reason.clone();

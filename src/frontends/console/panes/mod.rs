@@ -99,7 +99,7 @@ panes! {
     words {
         "home", "what needs you, what runs, when blocked steps are retried, and the sites" => |_| Ok(home::pane());
         "deletions", "all deletions, with their progress" => |_| Ok(deletions::pane());
-        "stuck", "what needs a person, and why it does not go" => attention::open_stuck;
+        "stuck", "what needs a person, and why" => attention::open_stuck;
         "causes", "what needs a person, by cause: many steps can be retried at once" => |_| Ok(causes::pane());
         "retrying", "blocked steps, with their next attempt" => attention::open_retrying;
         "orphans", "what was abandoned, and whether it still exists" => orphans::open;

@@ -53,7 +53,7 @@ pub enum ReplayError {
     Ledger(#[from] LedgerError),
 }
 
-/// A copy that can be set to any time between its first event and its last change.
+/// A copy of a ledger that can be set to any time between its first event and its last change.
 #[derive(Debug)]
 pub struct Rewind {
     db: Connection,
@@ -93,7 +93,7 @@ impl Rewind {
     /// Opens the copy for reading, at the time to which it is set.
     ///
     /// # Errors
-    /// The copy does not exist any more.
+    /// The copy does not exist any more, is damaged, or cannot be read.
     pub fn ledger(&self) -> Result<SqliteLedger, LedgerError> {
         let path = self.db.path().unwrap_or_default();
         SqliteLedger::open_reader(Path::new(path))

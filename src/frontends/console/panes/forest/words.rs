@@ -71,7 +71,8 @@ impl Forest {
         }
     }
 
-    /// The order in which the row goes; 1 goes first.
+    /// The wave in which the resource of the row is deleted; 1 is the first. For a group, the highest wave of its steps.
+    /// Empty if there is no order, or if it is not known.
     pub(crate) fn order(&self, row: usize) -> String {
         let wave = match self.row(row) {
             Some(TreeRow::Group(known)) => known.wave,

@@ -224,8 +224,7 @@ impl WholeDeletion {
 }
 
 /// The consequence of a cancellation.
-pub(super) const CANCEL_FOLLOWS: &str =
-    "Calls that were already sent are completed; all other resources are released and stay.";
+pub(super) const CANCEL_FOLLOWS: &str = "Calls that were already sent are completed. Resources that still exist stay, and their tombstones are released.";
 
 /// Asks for the confirmation to delete the newcomers (P11) that block a step, or to leave them; or says that the step
 /// does not wait for an answer.
