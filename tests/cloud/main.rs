@@ -11,6 +11,8 @@ mod calls;
 mod config;
 mod in_process;
 mod listing;
+#[path = "../testkit/log.rs"]
+mod log;
 mod login;
 mod offer;
 mod paging;

@@ -1,54 +1,16 @@
 //! Passwords and tokens are shown nowhere: not in Debug output, not in errors, not in the log.
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gone::cloud::openstack::{CloudsConfig, Session};
 use http::Method;
 use serde_json::json;
-use tracing_subscriber::fmt::MakeWriter;
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
+use crate::log::Log;
 use crate::support::{
     DEADLINE, PASSWORD, TOKEN, environment, password_cloud, session_of, token_answer, write,
 };
-
-/// A log of all levels, also of the HTTP libraries.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    fn subscriber(&self) -> impl tracing::Subscriber + use<> {
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_ansi(false)
-            .with_thread_ids(true)
-            .with_writer(self.clone())
-            .finish()
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
 
 fn assert_clean(text: &str) {
     for secret in [PASSWORD, TOKEN] {
@@ -128,14 +90,11 @@ async fn call(session: &Session, deadline: Duration) -> gone::cloud::openstack::
 
 #[test]
 fn no_error_debug_or_log_shows_a_password_or_a_token() {
-    let log = Log::default();
+    let log = Log::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    // The subscriber is global: tracing caches for the whole process which call sites are logged, and a call site that
-    // another test reaches first would stay disabled for a subscriber of this thread alone.
-    tracing::subscriber::set_global_default(log.subscriber()).unwrap();
     let errors = runtime.block_on(failures());
     assert_eq!(errors.len(), 13);
     for text in &errors {
@@ -146,14 +105,9 @@ fn no_error_debug_or_log_shows_a_password_or_a_token() {
         );
     }
     assert!(errors[0].contains("[redacted]"), "{}", errors[0]);
-    // The stub logs the requests that it receives, and other tests log too: only lines of this thread that are not the
-    // stub's count. The log writes thread ids with at least two digits.
-    let mine = format!("{:0>2?}", std::thread::current().id());
-    let text = log.text();
-    let ours: Vec<&str> = text
-        .lines()
-        .filter(|line| line.contains(&mine) && !line.contains("wiremock"))
-        .collect();
+    // The stub logs the requests that it receives.
+    let mut ours = log.lines();
+    ours.retain(|line| !line.contains("wiremock"));
     assert!(ours.iter().any(|line| line.contains("login refused")));
     assert!(ours.iter().any(|line| line.contains("called")));
     assert_clean(&ours.join("\n"));

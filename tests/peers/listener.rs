@@ -1,7 +1,6 @@
 //! The listener for peers: which callers it serves, which messages it accepts, and how it refuses the others.
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gone::control::ControlError;
@@ -11,6 +10,7 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::fake::{FakeEngine, ReceivedCall, answers, notices};
+use crate::log::Log;
 use crate::support::*;
 
 /// Starts the listener of `d1`, which has the peers `s0` and `s2`, each with its own token.
@@ -291,31 +291,9 @@ async fn g01_plain_http_never_leaves_the_machine() {
     assert!(failure.message.contains("scheme is not"), "{failure}");
 }
 
-/// The log of this thread.
-#[derive(Clone, Default)]
-struct Logged(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Logged {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn g01_the_log_contains_no_token() {
-    let logged = Logged::default();
-    let writer = logged.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || writer.clone())
-        .finish();
-    let logging = tracing::subscriber::set_default(subscriber);
+    let log = Log::start();
     let files = Files::new();
     let listening = listening(&files, FakeEngine::new()).await;
     let url = format!("http://{}", listening.address());
@@ -342,8 +320,7 @@ async fn g01_the_log_contains_no_token() {
             .is_ok()
     );
     listening.stop().await;
-    drop(logging);
-    let log = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
+    let log = log.lines().join("\n");
     for message in [
         "listening for other deployments",
         "an unknown peer was refused",

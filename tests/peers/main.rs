@@ -12,6 +12,8 @@ mod engines;
 mod fake;
 mod links;
 mod listener;
+#[path = "../testkit/log.rs"]
+mod log;
 #[path = "../engine/peers_world.rs"]
 mod peers_world;
 mod processes;

@@ -16,12 +16,12 @@ const NOT_IN_A_TERMINAL: [(usize, &str); 5] = [
     (18, "it uses the command line and a gate: `tenant.rs`"),
     (20, "it has no console: `tests/postgres/story_20.rs`"),
 ];
-/// The calls by which the test of a story runs at 80x24.
-const SMALL: [&str; 2] = ["Variation::baseline()", "run(80, 24)"];
-/// The calls by which the test of a story runs at 200x60.
-const LARGE: [&str; 2] = ["Variation::slow_cloud()", "run(200, 60)"];
+/// What the test of a story contains that runs at 80x24: its line in `in_variations!`, or a call.
+const SMALL: [&str; 2] = ["baseline fn", "run(80, 24)"];
+/// What the test of a story contains that runs at 200x60.
+const LARGE: [&str; 2] = ["slow_cloud fn", "run(200, 60)"];
 
-/// Returns the number of the story and the body of the test, for each test of a story in a terminal.
+/// Returns the number of the story and the text of the test, for each test of a story in a terminal.
 fn story_tests() -> Vec<(usize, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories");
     let files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
@@ -32,23 +32,24 @@ fn story_tests() -> Vec<(usize, String)> {
 }
 
 fn tests_of(text: &str) -> Vec<(usize, String)> {
-    let tests = text.split("#[test]\nfn story_").skip(1);
-    let read = |test: &str| {
-        let (number, rest) = test.split_once('_').unwrap();
-        let (body, _) = rest.split_once("\n}\n").unwrap();
-        (number.parse().unwrap(), body.to_owned())
+    let lines: Vec<&str> = text.lines().collect();
+    let read = |(at, line): (usize, &&str)| {
+        let (number, _) = line.split_once("fn story_")?.1.split_once('_')?;
+        let body = lines[at + 1..].iter().take_while(|it| !it.contains("fn "));
+        let test = std::iter::once(line).chain(body).copied();
+        Some((number.parse().ok()?, test.collect()))
     };
-    tests.map(read).collect()
+    lines.iter().enumerate().filter_map(read).collect()
 }
 
 #[test]
 fn each_story_runs_on_a_small_and_on_a_large_screen() {
     let tests = story_tests();
     for story in 1..=STORIES {
-        let has_test = |calls: [&str; 2]| {
+        let has_test = |marks: [&str; 2]| {
             let own = tests.iter().filter(|(number, _)| *number == story);
-            let mut bodies = own.map(|(_, body)| body);
-            bodies.any(|body| calls.iter().any(|call| body.contains(call)))
+            let mut texts = own.map(|(_, text)| text);
+            texts.any(|text| marks.iter().any(|mark| text.contains(mark)))
         };
         let sizes = [has_test(SMALL), has_test(LARGE)];
         let excused = NOT_IN_A_TERMINAL
