@@ -28,7 +28,7 @@ fn blocker_at(name: &str) -> Blocker {
     }
 }
 
-/// The blocker that stands for the missing answer of this deployment.
+/// The blocker for the pending clearance of this deployment.
 fn silent(name: &str) -> Blocker {
     let pending = PendingClearance {
         importer: name.to_owned(),
@@ -91,14 +91,14 @@ fn g11_steps_without_known_pending_clearances_get_no_advice() {
         step(StepState::Gone, AWAITED, blockers()),
         step(StepState::Ready, AWAITED, blockers()),
         step(StepState::Blocked, "NetworkInUse", blockers()),
-        // Which clearance is pending could not be read.
+        // The pending clearances could not be read.
         step(StepState::Blocked, AWAITED, Vec::new()),
     ] {
         assert_eq!(next_action(&step), None, "{step:?}");
     }
 }
 
-/// A blocker at the deployment of its name, which blocks a resource of the deployment `blocked`, or the step itself.
+/// A blocker at the deployment `name`. It blocks the resource of the deployment `blocked`, or else the step itself.
 fn below(name: &str, blocked: Option<&str>) -> Blocker {
     let key = |name: &str| blocker_at(name).key();
     Blocker {
@@ -117,11 +117,11 @@ fn g11_each_blocker_is_shown_once_below_the_resource_that_it_blocks() {
             &[("a", None), ("b", None), ("c", Some("a")), ("d", Some("c"))],
             &[(0, "a"), (1, "c"), (2, "d"), (0, "b")],
         ),
-        // In any order.
+        // The order of the blockers does not matter.
         (&[("c", Some("a")), ("a", None)], &[(0, "a"), (1, "c")]),
-        // The resource that the first blocks is not listed.
+        // The first blocker blocks a resource that is not listed.
         (&[("c", Some("x")), ("a", None)], &[(0, "c"), (0, "a")]),
-        // In a cycle.
+        // The blockers block each other in a cycle.
         (&[("a", Some("b")), ("b", Some("a"))], &[(0, "b"), (1, "a")]),
     ];
     for (blockers, expected) in table {

@@ -36,7 +36,7 @@ impl Problems {
         *least = resources.min(*least);
     }
 
-    /// Returns those that an instance with at most this many resources has.
+    /// Returns the problems and the cycles that an instance with at most this many resources has.
     fn within(&self, resources: usize) -> (BTreeMap<Problem, usize>, BTreeMap<usize, usize>) {
         let mut non_cycles = self.non_cycles.clone();
         let mut cycles = self.cycles.clone();
@@ -402,7 +402,7 @@ fn g11_a_finding_says_which_kind_blocks_which_and_how_to_fix_it() {
 
 /// The port of a VIP is deleted with the load balancer that its device_id names, and a load balancer blocks the port of
 /// its VIP. The kinds do not exclude that two load balancers have each other's port, although Octavia never creates
-/// this. The same holds for a local IP and a load balancer.
+/// this. The same is true of a local IP and a load balancer.
 #[test]
 fn the_shipped_kinds_have_no_error() {
     let kinds = gone::cloud::load_kinds(&[]).unwrap();

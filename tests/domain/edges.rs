@@ -31,7 +31,8 @@ fn port(id: &str, owner: &str, device: &str, addresses: &[(&str, &str)]) -> Valu
         "fixed_ips": fixed, "security_groups": [] })
 }
 
-/// A network with an IPv4 and two IPv6 subnets, whose interfaces share one port of a router.
+/// A network with an IPv4 subnet, two IPv6 subnets and a server's port. The interfaces of the IPv6 subnets share one
+/// port of a router.
 fn dual(mode: &str) -> Topology {
     let mut cloud = Topology::new();
     cloud

@@ -95,7 +95,7 @@ fn of(step: &Step, change: impl Fn(&mut Facts<'_>)) -> Ladder {
     of_step(&deletion(1), &facts, now())
 }
 
-/// The kind, state and error of a step, the minutes for which it has been blocked, whether something pins its resource,
+/// The kind, state and error of a step, the minutes for which it has been blocked, whether its blocker can be unpinned,
 /// and the offered rungs.
 type Row<'r> = (&'r str, StepState, Option<StepError>, i64, bool, &'r [Rung]);
 
@@ -189,10 +189,10 @@ fn p03_the_offered_rungs_depend_on_the_steps_kind_state_error_and_age() {
             &[Retry, Forget],
         ),
     ];
-    for (kind, state, error, minutes, pinned, expected) in table {
+    for (kind, state, error, minutes, can_unpin, expected) in table {
         let step = step(kind, state, error, minutes);
         let ladder = of(&step, |facts| {
-            if pinned {
+            if can_unpin {
                 facts.unpin_calls = Ok(vec![
                     "PUT /v2.0/routers/r/remove_router_interface".to_owned(),
                 ]);

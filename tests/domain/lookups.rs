@@ -70,7 +70,7 @@ fn n14_ports_are_listed_after_all_networks_and_security_groups_are_known() {
     ports.sort();
     let by = ["network_id", "project_id", "security_groups"];
     assert_eq!(ports, by.map(|key| Some(key.to_owned())));
-    // All at once, after the lists of networks and security groups.
+    // The lists of ports are made together, after the lists of networks and security groups.
     let of_ports = |kind: &str| kind == "port";
     let kinds: Vec<&str> = cloud.lookups.iter().map(|it| it.kind.as_str()).collect();
     let first = kinds.iter().position(|kind| of_ports(kind)).unwrap();

@@ -38,8 +38,8 @@ fn surplus_closing_brackets_allow_no_deeper_nesting() {
     assert!(first_too_deep(&crossed).is_some());
 }
 
-/// The parser recovers from an error within an inline table and forgets its depth. Its recursion then ended the
-/// process.
+/// The parser recovers from an error within an inline table and loses count of its depth. Without the check its
+/// recursion would overflow the stack and end the process.
 #[test]
 fn a_file_that_would_overflow_the_parser_is_an_error_with_its_line() {
     let text = "a = {\n".to_owned() + &"[[a]]\n".repeat(20_000) + "b =\n" + &"[\n".repeat(20_000);

@@ -116,8 +116,8 @@ fn i07_a_refusal_counts_unless_its_requester_still_waits() {
 fn i07_a_site_that_works_again_is_left_out() {
     let lost = gathered(&[site(1, "paused")]);
     assert_eq!(lost.topics.len(), 1);
-    let back = gathered(&[site(1, "paused"), site(2, "reachable")]);
-    assert!(back.topics.is_empty(), "{back:?}");
+    let resumed = gathered(&[site(1, "paused"), site(2, "reachable")]);
+    assert!(resumed.topics.is_empty(), "{resumed:?}");
     let lost_again = gathered(&[site(1, "paused"), site(2, "reachable"), site(3, "paused")]);
     let prod = Subject::Paused(Site::region("prod", "one"));
     assert_eq!(lost_again.topics[&prod].since, at(3));

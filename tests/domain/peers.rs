@@ -54,9 +54,9 @@ fn g13_a_referrer_that_waits_for_the_resource_in_a_cycle_and_for_nothing_else_is
             referrer(root, &[("a", &["b", "c"]), ("b", &["rx"]), ("c", &["a"])]),
             true,
         ),
-        // `a` waits for nothing, so it goes without help.
+        // `a` waits for nothing, so it is deleted without this clearance.
         (referrer(root, &[("a", &[])]), false),
-        // The relations of `a`, or of something that it waits for, are not known, or one of those waits for nothing.
+        // The waits of `a`, or of a resource that it waits for, are not known, or such a resource waits for nothing.
         (referrer(root, &[]), false),
         (referrer(root, &[("a", &["b", "rx"])]), false),
         (referrer(root, &[("a", &["b", "rx"]), ("b", &[])]), false),
@@ -131,7 +131,7 @@ fn g13_waits_from_nearer_deployments_win_and_waits_are_dropped_after_64_hops() {
         waits.add(key(id), [key(on)].into());
         waits
     };
-    // Each deployment passes the relations on to the next.
+    // Each deployment passes the waits on to the next.
     let pass_on = |mut passed: Waits, deployments: usize| {
         for _ in 0..deployments {
             let mut next = Waits::default();
@@ -190,13 +190,13 @@ fn p13_an_importer_may_report_only_its_own_referrers_and_their_waits() {
     };
     let own = referrer(Some(ROOT), &[("a", &["rx"])]);
     assert_eq!(answers(own.clone()).check(&question), Ok(()));
-    // Relations that another deployment reported to it may be passed on.
+    // An importer may pass on waits that another deployment reported to it.
     let mut passed_on = own.clone();
     let mut others = Waits::default();
     others.add(elsewhere("z"), [key("a")].into());
     passed_on.waits.merge_reported(&from.site(), &others);
     assert_eq!(answers(passed_on).check(&question), Ok(()));
-    // It may not report the relations of another deployment's resource as its own.
+    // An importer may not report the waits of another deployment's resource as its own.
     let mut lie = own.clone();
     lie.waits.add(elsewhere("z"), [key("a")].into());
     assert!(answers(lie).check(&question).is_err());

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub struct Topology {
     pub kinds: Kinds,
     pub rows: BTreeMap<String, Vec<Value>>,
-    /// Every lookup that was answered.
+    /// The lookups that were answered, in order.
     pub lookups: Vec<Lookup>,
     /// The identities and endpoints with which the rows were read.
     pub frozen: Frozen,
@@ -39,7 +39,7 @@ pub fn site() -> Site {
     Site::region("prod", "RegionOne")
 }
 
-/// Read once, because a property test makes hundreds of clouds.
+/// The shipped kinds, read once because a property test makes hundreds of clouds.
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| gone::cloud::load_kinds(&[]).unwrap());
 
 impl Topology {

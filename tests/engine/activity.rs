@@ -1,4 +1,5 @@
-//! The reports of the reconcilers: what each does now, did last and does next. The snapshot for those who follow it.
+//! The reports of the reconcilers about their present, last and next work. Snapshots, with and without a reader who
+//! follows them.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -96,7 +97,7 @@ async fn the_retry_worker_reports_when_the_next_attempt_is_due() {
         client
             .until_any_step(&id, |step| step.next_attempt_at.is_some())
             .await;
-        // The loop reads the time of the next attempt in its next pass.
+        // The engine reads the time of the next attempt in its next pass.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let step = client.step(&id, "port").await;
         let retry = reconciler(&client, Reconciler::Retry).await;
@@ -133,7 +134,7 @@ async fn a_deployment_has_reconcilers_for_its_owners_and_importers() {
     .await;
 }
 
-/// A network whose ports take seconds to delete.
+/// Creates a network whose ports take seconds to delete. Returns the id of the network too.
 fn slow_network() -> (Bench, String) {
     let bench = Bench::new(1);
     let (network, _) = bench.plain_network(400);
@@ -182,7 +183,7 @@ async fn a_resumed_site_is_in_the_snapshot_within_250_ms_without_followers() {
         let site = self::site();
         client.submit(Command::ResumeSite { site }).await.unwrap();
         soon().await;
-        // Reads the snapshot once only: a reader ends the pause between snapshots.
+        // Reads the snapshot only once, because a new reader ends the pause between snapshots.
         let shown = client.control.snapshot().borrow().sites[0].state;
         assert_ne!(shown, SiteState::Paused);
     })
@@ -196,7 +197,8 @@ async fn an_accepted_deletion_is_in_the_snapshot_within_250_ms_without_followers
     let others: Vec<String> = (0..3).map(|_| bench.plain_network(1).0).collect();
     with_engine(&bench, async |client| {
         start_deletion(&client, &network).await;
-        // At different moments of the pause between snapshots, so that none is shown by chance.
+        // The requests arrive at different moments of the pause between snapshots, so that no deletion is shown by
+        // chance.
         for (before, other) in others.iter().enumerate() {
             tokio::time::sleep(Duration::from_millis(370)).await;
             client.delete("network", other).await;

@@ -83,7 +83,7 @@ async fn n13_the_second_delete_waits_as_long_as_retry_after_asks() {
     assert!(writes[1].at - writes[0].at < TimeDelta::seconds(60));
 }
 
-/// A refusal of the cloud counts as an answer. A call that the cloud could not serve counts as failed.
+/// A call that the cloud could not serve counts as failed.
 #[tokio::test(start_paused = true)]
 async fn a_site_reports_the_share_of_its_calls_that_failed() {
     let bench = Bench::new(1);
@@ -196,7 +196,7 @@ async fn i06_a_step_blocked_by_another_deletion_uses_no_attempt_and_is_stuck_aft
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
         client.until_blocked(&id, "port").await;
-        // A port that appeared after the plan. Another deletion deletes it, and it blocks the network until then.
+        // This port appears after the plan. Another deletion deletes it, and the port blocks the network until then.
         let late = bench.create("ports", json!({ "network_id": network }));
         bench.faults(json!([unavailable(&late)]));
         let port = client.delete("port", &late).await;
@@ -390,7 +390,7 @@ async fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
             (Some(409), "RouterInterfaceInUseByFloatingIP")
         );
         assert!(error.request_id.starts_with("req-"));
-        // The owner of the floating IP disassociates it.
+        // The floating IP is disassociated, and its port is deleted.
         bench.api(
             "PUT",
             &format!("/v2.0/floatingips/{fip}"),

@@ -1,4 +1,4 @@
-//! The resources that are deleted with a network, those that stay, and the order of the calls.
+//! Cascades in Neutron: the resources that are deleted with a target, those that stay, and the order of the calls.
 
 use std::collections::BTreeSet;
 
@@ -110,7 +110,7 @@ async fn n03_a_disabled_trunk_is_enabled_first() {
 async fn n03_a_port_that_is_a_subport_of_a_trunk_elsewhere_is_detached_first() {
     let bench = Bench::new(1);
     let shop = bench.shop(1);
-    // The parent port of its trunk is on `web`. Only the network of the subport is deleted.
+    // The parent port of the subport's trunk is on another network. Only the network of the subport is deleted.
     let target = &shop.others[0];
     with_engine(&bench, async |client| {
         let id = client.delete_until_gone("network", target).await.id;
@@ -227,7 +227,7 @@ async fn n01_a_subnet_pool_is_deleted_after_its_subnets_and_retried_after_a_400_
     let subnet = json!({ "network_id": network, "ip_version": 4, "subnetpool_id": pool });
     let subnet = bench.create("subnets", subnet);
     let port = bench.create("ports", json!({ "network_id": network }));
-    // One refusal, as if someone had allocated from the pool meanwhile: a 400, and not a 409.
+    // The cloud refuses once, as if someone had allocated from the pool meanwhile, by a 400 and not by a 409.
     bench.faults(
         json!([{ "match": { "method": "DELETE", "id": pool }, "times": 1,
         "action": { "status": 400, "type": "SubnetPoolDeleteError",

@@ -104,7 +104,7 @@ impl Client {
         self.accept(delete_command(targets, options)).await
     }
 
-    /// Requests the deletion of a network, which is being deleted already, again.
+    /// Repeats the request to delete a network that is being deleted already.
     pub async fn repeat(&self, id: &str, named: NamedOptions) -> Result<String, ControlError> {
         let targets = vec![target("network", id)];
         let options = cascade();
@@ -183,7 +183,7 @@ impl Client {
         pages.concat()
     }
 
-    /// Waits on the paused clock until the deletion fits.
+    /// Waits on the paused clock until `fits` is true. Panics if it is still false after two days.
     pub async fn until(&self, id: &str, fits: impl Fn(&Deletion) -> bool) -> Deletion {
         match self.until_or_timeout(id, fits).await {
             Ok(deletion) => deletion,
@@ -207,7 +207,7 @@ impl Client {
             }
             if tokio::time::Instant::now() > deadline {
                 return Err(format!(
-                    "the deletion did not fit within two days: {deletion:#?}\n{:#?}",
+                    "after two days the deletion is not as expected: {deletion:#?}\n{:#?}",
                     self.steps(id).await
                 ));
             }
@@ -271,7 +271,7 @@ impl Client {
             }
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "no step fits: {:#?}",
+                "after two days no step is as expected: {:#?}",
                 self.steps(id).await
             );
             let events = self.control.events(last_seq, 60 * 60 * 1000).await.unwrap();
@@ -338,7 +338,8 @@ impl Client {
         *self.control.ask(query::Explain { target }).await.unwrap()
     }
 
-    /// Returns the deletions in these states (in any state, if the list is empty), or only those before `older_than`.
+    /// Returns the deletions in these states (in any state, if the list is empty). With `older_than`, returns only
+    /// those that were requested before that time.
     pub async fn deletions(
         &self,
         states: Vec<DeletionState>,

@@ -1,4 +1,5 @@
-//! Copies at other sites are deleted with their original, each by a cascade of its own, and do not come back.
+//! Copies at other sites: each is deleted with its original, by a cascade of its own. The sweep deletes re-created
+//! copies that name their original.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const NONE: Vec<String> = Vec::new();
 struct Copied {
     bench: Bench,
     original: String,
-    /// In the order of [`LOCALS`].
+    /// The ids of the copies, in the order of [`LOCALS`].
     copies: Vec<String>,
 }
 
@@ -52,7 +53,7 @@ impl Copied {
         id
     }
 
-    /// Returns the original with its site. Without the site, gone would ask all sites for it.
+    /// Returns the id of the original with its site. Without the site, gone would ask all sites for the id.
     fn original_at_central(&self) -> String {
         format!("{}@envvars/{CENTRAL}", self.original)
     }
@@ -168,7 +169,7 @@ async fn t09_t12_a_slow_local_site_keeps_the_original_deleting_and_the_other_get
 }
 
 #[tokio::test(start_paused = true)]
-async fn t19_a_failing_local_site_neither_undoes_nor_delays_the_other() {
+async fn t19_a_failing_local_site_neither_undoes_nor_stops_the_deletion_at_the_other() {
     let mut copied = Copied::by(CopiedBy::Tag);
     copied.bench.settings.gc.max_attempts = 2;
     let bench = &copied.bench;
@@ -184,7 +185,7 @@ async fn t19_a_failing_local_site_neither_undoes_nor_delays_the_other() {
             step_of_network(&steps, &copied.copies[0]).state,
             StepState::Gone
         );
-        // The original is stuck with its copy.
+        // The original waits for its stuck copy, so it is stuck too.
         let original = step_of_network(&steps, &copied.original);
         assert_eq!(original.state, StepState::Stuck);
         assert!(bench.exists("networks", &copied.original));

@@ -13,7 +13,7 @@ use serde_json::json;
 /// The target of the deletion.
 #[derive(Clone, Copy, Debug)]
 enum Target {
-    /// A network with a resource of each kind that a cascade in Neutron finds.
+    /// The network of [`Bench::shop`].
     Network,
     /// A project with a resource of every kind of Neutron, Octavia and Glance that the practice cloud offers.
     Project,
@@ -65,7 +65,7 @@ fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
         bench.settings.engine.concurrency = concurrency;
         bench.settings.engine.concurrency_max = concurrency;
         let (kind, id_or_name) = target.build(&mut bench);
-        // A new balancer is pending for a second.
+        // A new load balancer is pending for a second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         bench.limits(json!({ "latency_ms": 20 }));
         let (before, owned) = (bench.all_ids(), bench.owned_ports());
@@ -95,7 +95,8 @@ fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
             .split_at_checked(sent_before)
             .map(|(a, b)| (a.to_vec(), b.to_vec()))
             .unwrap();
-        // The new engine first observes what was in flight: it repeats no call that took effect.
+        // The new engine first observes the resources whose calls were in flight, so it repeats no call that took
+        // effect.
         assert!(
             new.iter().all(|sent| sent.status != Some(404)),
             "{at:?}: {new:#?}"
@@ -198,7 +199,7 @@ fn crash_at_each(point: fn(u64) -> CrashPoint, concurrency: usize, target: Targe
     crash_at_every_nth((1, 1), point, concurrency, target);
 }
 
-/// Crashes at the first point and then at each `step`-th: this splits a long test into two.
+/// Crashes at the `first` point and at each `step`-th point after it, so that a long test can be split in two.
 fn crash_at_every_nth(
     (first, step): (u64, u64),
     point: fn(u64) -> CrashPoint,

@@ -1,4 +1,4 @@
-//! Deployments that report more than they may: the resources of others, or their own under the names of others (P13).
+//! Dishonest deployments, which report the resources of others, or send messages under the names of others (P13).
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn is_dishonest(peer: &Peer) -> bool {
     (peer.service.as_str(), peer.region.as_str()) == ("s1", "r2")
 }
 
-/// Forges the notices of `d1-2` from now on. Waits until a watch of `d1-2` reports an error.
+/// Forges the notices of `d1-2` from now on. Waits until the watch by `d0-1` of `d1-2` reports an error.
 async fn forge_notices(all: &Deployments, forge: impl Fn(&mut DeletionNotices) + Send + 'static) {
     all.mesh.forged.lock().unwrap().notices = Some(Box::new(move |peer, notices| {
         if is_dishonest(peer) {
@@ -51,7 +51,7 @@ async fn forge_notices(all: &Deployments, forge: impl Fn(&mut DeletionNotices) +
         let in_time = tokio::time::Instant::now() < deadline;
         assert!(
             in_time,
-            "no watch reported an error, so the forged notice was accepted"
+            "the watch reported no error within ten minutes: the forged notice was accepted"
         );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -196,7 +196,7 @@ async fn p13_a_peer_registers_once_under_a_name_of_its_own() {
             "{message}"
         );
     }
-    // The name of the owner itself, and the name of another importer.
+    // The owner's own name and the name of another importer are refused, too.
     for name in ["d1-1", "d0-1"] {
         register(name).await.unwrap_err();
     }
@@ -271,9 +271,9 @@ async fn p13_an_answer_that_names_another_deployments_resource_is_not_accepted()
     let all = start_with_referrer(77).await;
     all.mesh.forged.lock().unwrap().answers = Some(Box::new(|_, answers| {
         for answered in &mut answers.about {
-            for holder in &mut answered.referrers {
-                holder.key = key_at("d1-2", "rx", "x");
-                holder.blocks = true;
+            for referrer in &mut answered.referrers {
+                referrer.key = key_at("d1-2", "rx", "x");
+                referrer.blocks = true;
             }
         }
     }));

@@ -1,4 +1,5 @@
-//! Answers to drift: newcomers are accepted or refused, and the drift policy of a deletion can be changed (P11).
+//! Drift: a person accepts or refuses newcomers, or changes the drift policy of a deletion. Drift since the plan is
+//! reported by field (P11).
 
 use serde_json::{Value, json};
 
@@ -10,8 +11,8 @@ use gone::domain::model::{
 
 use crate::harness::*;
 
-/// Deletes a network and creates this port meanwhile, so that the deletion is stuck. Returns the ids of the deletion and
-/// of the port. The network needs a port that [`fail_port_deletes`] delays.
+/// Deletes a network and creates this port meanwhile, so that the deletion is stuck. Returns the ids of the deletion
+/// and of the port. The network needs a port that [`fail_port_deletes`] delays.
 pub async fn delete_with_newcomer(
     bench: &Bench,
     client: &Client,

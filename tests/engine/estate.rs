@@ -1,4 +1,4 @@
-//! A project that has a resource of every kind.
+//! A project that has a resource of every kind of Neutron, Octavia and Glance that the practice cloud offers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ mod build;
 use build::{Estate, Outer};
 
 impl Bench {
-    /// Gives the project `demo` a resource of every kind (see [`Estate::furnish`]). Returns their ids or names by kind,
-    /// those of the project among them.
+    /// Gives the project `demo` a resource of every kind (see [`Estate::furnish`]). Returns one resource of each kind
+    /// by its id, and the project by its name.
     pub fn furnish_demo(&self) -> BTreeMap<&'static str, String> {
         let send = |method: &str, path: &str, body: Value| self.call_ok(method, path, body);
         let outer = Outer::make(&send);
@@ -27,8 +27,8 @@ impl Bench {
 #[test]
 fn the_estate_has_every_kind_and_each_of_its_resources_can_be_deleted() {
     let parts = paused(async { Bench::new(1).furnish_demo().len() });
-    // Only the kinds that the cloud offers: it lacks some extensions of Neutron. Servers and volumes have tests of
-    // their own.
+    // Checks only kinds that the practice cloud offers, which lacks some extensions of Neutron. Servers and volumes
+    // have tests of their own.
     let loaded = paused(async {
         let (_, answer) = Bench::new(1).api("GET", "/v2.0/extensions", Value::Null);
         answer.to_string()

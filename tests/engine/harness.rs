@@ -28,7 +28,8 @@ use super::ledger_storage::LedgerStorage;
 pub use super::ports::{Crash, CrashPoint, PlantedFault, RateLimit, SentRequest, is_cinder_path};
 use super::ports::{FaultyCloud, FaultyLedger, InProcessTransport};
 
-/// The collections that the sandbox lists, without segments: every network has a segment as a part of itself.
+/// The collections of Neutron, Octavia and Glance whose rows tests compare. Segments are left out, because every
+/// network has one as a part of itself.
 pub const COLLECTIONS: [&str; 23] = [
     "networks",
     "subnets",
@@ -104,17 +105,17 @@ pub struct Bench {
     pub planted_fault: PlantedFault,
     /// The login of the engines that start from now on.
     pub login: Login,
-    /// Whether engines are those of one command, which sign in only to the sites that it names.
+    /// Whether an engine serves only one command, and signs in only to the sites that the command names.
     pub for_one_verb: bool,
     sent: Arc<Mutex<Vec<SentRequest>>>,
-    /// The limit of a proxy in front of the cloud.
+    /// The rate limit of a proxy in front of the cloud, if there is one.
     pub rate_limit: Arc<Mutex<Option<RateLimit>>>,
     /// The token of each user, for the calls that a test makes beside the engine.
     tokens: Mutex<HashMap<String, HeaderValue>>,
 }
 
-/// The ids of what [`Bench::shop`] makes: the network `web` behind a router with a route, a floating IP and a trunk
-/// whose subports are on two other networks.
+/// The ids of the resources that [`Bench::shop`] creates: a network behind a router with a route, a floating IP, and a
+/// trunk whose subports are on two other networks.
 pub struct Shop {
     pub network: String,
     pub subnet: String,
@@ -139,7 +140,7 @@ impl Bench {
 
     pub fn in_world(world: WorldOptions, regions: &[&'static str]) -> Self {
         let seed = world.seed;
-        // In memory where the machine has such a folder: the tests of the ledger prove durability.
+        // The folder is in memory where the machine has `/dev/shm`: the tests of the ledger prove durability.
         let memory = std::path::Path::new("/dev/shm");
         let folder = if memory.is_dir() {
             tempfile::tempdir_in(memory).unwrap()
@@ -348,7 +349,7 @@ impl Bench {
         reply.response.headers()["x-subject-token"].clone()
     }
 
-    /// Creates a resource as the admin. Returns its id. A balancer is pending for a second.
+    /// Creates a resource as the admin. Returns its id. A new load balancer is pending for a second.
     pub fn create(&self, collection: &str, fields: Value) -> String {
         let item = collection.rsplit('/').next().unwrap();
         let item = item.trim_end_matches('s').replace('-', "_");
@@ -456,12 +457,13 @@ impl Bench {
         assert_eq!(status, 200, "{answer}");
     }
 
-    /// Creates a network with a subnet and some ports, and nothing else. Returns its id and those of the ports.
+    /// Creates a network with a subnet, a DHCP port and this many other ports. Returns the ids of the network and of
+    /// the other ports.
     pub fn plain_network(&self, ports: u32) -> (String, Vec<String>) {
         let made = self.seed(json!({ "networks": 1, "ports_per_network": ports }));
         let network = made["networks"][0].as_str().unwrap().to_owned();
         let ports = made["ports"].as_array().unwrap();
-        // The first is the DHCP port, which the cloud removes by itself.
+        // The first port is the DHCP port, which the cloud removes by itself.
         let ports = ports
             .iter()
             .skip(1)
@@ -469,7 +471,7 @@ impl Bench {
         (network, ports.collect())
     }
 
-    /// Starts an engine on the ledger, runs `work` beside it, and ends it as a crash would. Returns none if
+    /// Starts an engine on the ledger, runs `work` beside it, and ends the engine as a crash would. Returns none if
     /// the planned crash came first.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> Option<T> {
         self.crash.revive();
@@ -485,7 +487,7 @@ impl Bench {
             answer = work(client) => Some(answer),
         };
         drop(engine);
-        // Its tasks are cancelled with it. They drop the ledger when the runtime polls them next.
+        // The tasks of the engine are cancelled with it. They drop the ledger when the runtime polls them next.
         while ledger.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
@@ -495,7 +497,7 @@ impl Bench {
         answer
     }
 
-    /// Deletes a resource with an engine of its own.
+    /// Starts an engine that deletes this resource, and ends it once the resource is gone.
     pub async fn delete_until_gone(&self, kind: &str, id_or_name: &str) -> Deletion {
         with_engine(self, async |client| {
             client.delete_until_gone(kind, id_or_name).await
@@ -508,8 +510,8 @@ impl Bench {
         self.storage = LedgerStorage::in_memory();
     }
 
-    /// Builds an engine on an opened ledger. The weak pointer shows when its tasks have dropped the ledger. `crash`
-    /// ends the engine.
+    /// Builds an engine on an opened ledger. The weak pointer shows when the engine's tasks have dropped the ledger.
+    /// `crash` ends the engine.
     pub fn engine(
         &self,
         inner: Box<dyn Ledger>,
@@ -727,7 +729,7 @@ pub fn assert_contains(text: &str, words: &str) {
     assert!(text.contains(words), "no {words:?} in: {text}");
 }
 
-/// Asserts that a value has the form of a pattern.
+/// Asserts that a value matches a pattern.
 macro_rules! assert_matches {
     ($value:expr, $pattern:pat) => {
         assert!(matches!(&$value, $pattern), "{:?}", $value)

@@ -9,7 +9,8 @@ use gone::ledger::audit::{GENESIS, verify};
 use gone::ledger::{Cursor, StepFilter};
 use serde_json::Value;
 
-/// Checks the ledger after a crash. `acknowledged` is the deletion that the engine had acknowledged.
+/// Checks the ledger and the sent requests after a crash. `acknowledged` is the id of the deletion that an engine had
+/// acknowledged, if any.
 pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<(), String> {
     let ledger_state = bench.ledger_state().await;
     if let Some(id) = acknowledged
@@ -51,7 +52,7 @@ pub async fn after_crash(bench: &Bench, acknowledged: Option<&str>) -> Result<()
     Ok(())
 }
 
-/// Checks the cloud and the ledger after a deletion has ended. `before` has the ids of the cloud before it.
+/// Checks the cloud and the ledger after a deletion has ended. `before` has the ids in the cloud before the deletion.
 pub async fn check(
     simulation: &Simulation,
     before: &BTreeSet<(String, String)>,
@@ -130,7 +131,8 @@ pub async fn check(
     check_repetitions(bench)
 }
 
-/// Whether the resource of a step exists. Edges have composite ids: an interface exists while its port does.
+/// Whether the resource of a step exists. False for a step that only enables it. Edges have composite ids: an interface
+/// exists while its port does.
 fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
     let key = &step.resource.key;
     if step.action == Action::Enable {
@@ -189,7 +191,8 @@ fn is_there(bench: &Bench, step: &Step, there: &BTreeSet<&str>) -> bool {
     }
 }
 
-/// Checks that the tombstone of each of these steps is gone, too. All the steps are gone.
+/// Checks that the tombstone of each of these steps, all of which are gone, is gone too. Leaves out steps that only
+/// enable a resource.
 fn check_tombstones(steps: &[Step], tombstones: &[Tombstone]) -> Result<(), String> {
     for step in steps.iter().filter(|step| step.action != Action::Enable) {
         let tombstone = tombstones

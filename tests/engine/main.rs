@@ -21,7 +21,7 @@ mod estate;
 mod harness;
 mod invariants;
 mod ledger_storage;
-#[allow(dead_code)] // The simulation does not need all of it.
+#[allow(dead_code)] // These tests do not use everything in it.
 #[path = "../memory/mod.rs"]
 mod memory;
 mod mesh;

@@ -1,5 +1,5 @@
-//! Several deployments in one process, each with its ledger and kinds, on one paused clock. Faults between them are
-//! lost, delayed, duplicated and stale messages, cut connections, and crashes.
+//! Several deployments in one process, each with its own ledger, kinds and clock, in paused time. Faults between them
+//! are lost, delayed, duplicated and stale messages, cut connections, and crashes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,14 +26,14 @@ use super::client::Client;
 
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// Faults of messages: the first three are chances from 0 to 1, drawn from a seed.
+/// Faults of messages. The first three are probabilities from 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessageFaults {
     /// The request or its answer is lost.
     pub lost: f64,
-    /// The request is delivered twice.
+    /// A watch or a question is delivered twice.
     pub duplicated: f64,
-    /// An earlier answer is delivered in place of the answer.
+    /// The answer to an earlier question is delivered in place of the answer to a question.
     pub stale: f64,
     /// The longest delay of a request, and of an answer.
     pub delay_max: Duration,
@@ -209,7 +209,7 @@ struct Member {
 struct Running {
     control: Arc<dyn Control>,
     engine: JoinHandle<()>,
-    /// Upgrades for as long as a task of the engine holds the ledger.
+    /// Upgrades for as long as a task of the engine has a reference to the ledger.
     ledger: Weak<InlineLedger>,
 }
 
@@ -221,8 +221,9 @@ pub struct Deployments {
 }
 
 impl Deployments {
-    /// `services` are names with the text of their kinds. `deployments` are names, services and regions. Each deployment
-    /// knows its own kinds, those of the services that it imports directly or indirectly, and no others (G8).
+    /// `services` are names with the text of their kinds. `deployments` are names, services and regions. Each
+    /// deployment knows its own kinds, those of the services that it imports directly or indirectly, and no others
+    /// (G8).
     pub fn new(seed: u64, services: &[(&str, &str)], deployments: &[(&str, &str, &str)]) -> Self {
         let memory = std::path::Path::new("/dev/shm");
         let folder = match memory.is_dir() {
@@ -268,7 +269,7 @@ impl Deployments {
                 site: deployment.site(),
                 service: (*service).to_owned(),
             };
-            // Each clock is off by up to an hour.
+            // The clock of each deployment is off by up to an hour.
             let apart = TimeDelta::seconds(dice.i64(-3600..3600));
             let member = Member {
                 kinds: Arc::new(kinds_of(service).at_home(Some(home))),
@@ -359,7 +360,7 @@ impl Deployments {
         });
     }
 
-    /// Ends an engine as a crash would.
+    /// Ends an engine as a crash would. Waits until its ledger is closed.
     pub async fn kill(&mut self, name: &str) {
         let member = self.members.get_mut(name).unwrap();
         let own = Peer::from(&member.deployment);
@@ -375,12 +376,12 @@ impl Deployments {
         engine.abort();
         let _ = engine.await;
         drop(control);
-        // Peers that have asked this engine hold its ledger until their calls time out.
+        // Calls of peers to this engine keep its ledger open until they time out.
         let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
         while ledger.strong_count() > 0 {
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "tasks of {name} still hold its ledger"
+                "tasks of {name} still use its ledger"
             );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -423,7 +424,8 @@ impl Deployments {
         self.at(name).try_create(kind, body).await.map(drop)
     }
 
-    /// Creates a resource. Tries again while the watches of the deployment are not fresh.
+    /// Creates a resource. Repeats the request for up to ten minutes while the deployment is unreachable, as it is
+    /// until its watches are fresh.
     pub async fn create(&self, name: &str, kind: &str, body: Value) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
         loop {

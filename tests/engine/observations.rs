@@ -19,7 +19,7 @@ async fn i13_an_accepted_delete_that_removed_nothing_is_noticed_and_repeated() {
         json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "keep": true } }]),
     );
     with_engine(&bench, async |client| {
-        // Otherwise the port would seem to have been created after its delete.
+        // Without this pause the port would seem to have been created after its delete.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let id = client.delete("port", &ports[0]).await;
         let step = client.until_blocked(&id, "port").await;
@@ -79,7 +79,8 @@ async fn n13_a_call_that_hung_without_effect_is_repeated_after_an_observation() 
 
 #[test]
 fn i13_an_empty_list_is_not_absence() {
-    // Lists are empty from the plan on, or only when a witness is selected, or when it should be in the list.
+    // Lists are empty from the plan on, or only from the selection of a witness on, or only when the witness should be
+    // in the list.
     for lists in 1..=4 {
         assert!(
             is_correct_when_lists_are_empty(lists, PlantedFault::None),
@@ -101,7 +102,7 @@ fn is_correct_when_lists_are_empty(lists: u32, planted_fault: PlantedFault) -> b
         bench.planted_fault = planted_fault;
         let (network, ports) = bench.plain_network(30);
         let (_, others) = bench.plain_network(3);
-        // Deletes are accepted and have no effect, and every list by id is empty.
+        // Deletes are accepted and have no effect. After the first `lists` lists of ports, the next 40 are empty.
         bench.faults(json!([
             { "match": { "method": "DELETE", "kind": "port" }, "times": 30, "action": { "keep": true } },
             { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": lists, "action": {} },
@@ -188,11 +189,11 @@ async fn i13_an_empty_list_of_extensions_is_not_absence() {
 #[tokio::test(start_paused = true)]
 async fn i13_an_empty_list_of_a_networks_ports_is_not_absence() {
     let bench = Bench::new(1);
-    // Too many for a list by id: they are listed by their network.
+    // These are too many ports for a list by id, so the engine lists them by their network.
     let (network, ports) = bench.plain_network(300);
     let (_, others) = bench.plain_network(3);
     with_engine(&bench, async |client| {
-        // Otherwise the port would seem to have been created after its delete.
+        // Without this pause the ports would seem to have been created after their deletes.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let id = client.delete("network", &network).await;
         client.until(&id, |it| it.counts.total > 0).await;
@@ -249,7 +250,7 @@ async fn i13_a_witness_that_was_deleted_is_replaced_in_the_same_observation() {
     bench.plain_network(1);
     with_engine(&bench, async |client| {
         client.delete_until_gone("network", &first).await;
-        // One of these was the witness for its ports.
+        // One of these ports was the witness for the ports of the deleted network.
         for port in bench.ids("ports") {
             let path = format!("/v2.0/ports/{port}");
             assert_eq!(bench.api("DELETE", &path, Value::Null).0, 204);
@@ -471,7 +472,7 @@ async fn n13_a_delete_whose_error_leaves_its_outcome_open_is_observed_before_it_
 async fn n13_a_delete_that_took_effect_despite_an_error_is_not_repeated() {
     let bench = Bench::new(1);
     let (_, ports) = bench.plain_network(1);
-    // The proxy gives up after a second, while Neutron continues.
+    // The proxy answers after a second, while Neutron continues.
     let proxy = json!({ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 504, "delay_ms": 1000 } });
     bench.faults(json!([proxy]));
     with_engine(&bench, async |client| {

@@ -1,4 +1,5 @@
-//! Names of the projects that own blockers: requested seldom, and never at the cost of a deletion.
+//! Names of projects and resources in refusals and explanations. gone requests them seldom, and waits only briefly for
+//! them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +18,7 @@ impl Bench {
         about.map(|sent| (sent.path, sent.status)).collect()
     }
 
-    /// Associates floating IPs of the project `demo` with new ports of a network.
+    /// Associates `count` floating IPs of the project `demo` with new ports of a network.
     fn hang_floating_ips(&self, network: &str, count: usize) {
         let demo = self.demo_project();
         for _ in 0..count {
@@ -39,7 +40,7 @@ fn owners_and_reason(deletion: &Deletion) -> (Vec<(String, String)>, String) {
     (owners.collect(), reason.unwrap_or_default())
 }
 
-/// Deletes a network, which must be refused.
+/// Requests the deletion of a network, which must be refused. Returns the refused deletion.
 async fn refused_deletion(client: &Client, network: &str) -> Deletion {
     let id = client.delete("network", network).await;
     client.until_refused(&id).await
@@ -68,7 +69,7 @@ async fn p02_n14_project_names_are_listed_once_an_hour_for_many_blockers_and_del
         let explanation = client.explain("network", &shop.network).await;
         let lines = explanation.lines.join("\n");
         assert_contains(&lines, "belongs to project demo, not");
-        // After an hour the names are requested again, since projects are renamed.
+        // After an hour the names are requested again, since projects may have been renamed.
         tokio::time::sleep(Duration::from_secs(60 * 60)).await;
         refused_deletion(&client, &shop.network).await;
     })
@@ -86,7 +87,8 @@ async fn n14_project_names_are_not_requested_without_a_blocker_of_another_projec
     let theirs = bench.create("networks", json!({ "project_id": demo }));
     bench.create("ports", json!({ "network_id": theirs, "project_id": demo }));
     with_engine(&bench, async |client| {
-        // Refused because of its own ports, without the cascade. The login knows the name of its own project.
+        // The deletion is refused because of the network's own ports, since it is no cascade. The login knows the name
+        // of its own project.
         let options = gone::domain::model::PlanOptions::default();
         let id = client.delete_with("network", &shop.network, options).await;
         let deletion = client.until_refused(&id).await;
@@ -99,7 +101,8 @@ async fn n14_project_names_are_not_requested_without_a_blocker_of_another_projec
                 .clone()
                 .any(|blocker| blocker.owner_name == "admin")
         );
-        // Refused because of its own ports, too. They belong to the project of the target, so no name is requested.
+        // This deletion is refused because of the network's own port, too. The port belongs to the project of the
+        // target, so no name is requested.
         let id = client.delete_with("network", &theirs, options).await;
         let blockers = client.until_refused(&id).await.refused.into_iter();
         let blockers = blockers.filter_map(|one| one.blocker);

@@ -82,7 +82,7 @@ async fn n16_a_ledger_read_error_does_not_turn_a_refused_delete_into_drift() {
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
         client.until_blocked(&id, "port").await;
-        // A port that appeared after the plan, and that another deletion deletes.
+        // This port appears after the plan, and another deletion deletes it.
         let late = bench.create("ports", json!({ "network_id": network }));
         bench.faults(json!([away(&late)]));
         let own = client.delete("port", &late).await;
@@ -135,7 +135,7 @@ async fn n16_a_plan_with_a_deadline_waits_for_minutes_for_an_unavailable_cloud()
 }
 
 #[tokio::test(start_paused = true)]
-async fn n16_a_plan_whose_cloud_never_answers_is_refused_at_its_deadline() {
+async fn n16_a_plan_whose_cloud_stays_unavailable_is_refused_at_its_deadline() {
     let bench = Bench::new(1);
     let (network, _) = bench.plain_network(2);
     with_engine(&bench, async |client| {
@@ -227,8 +227,8 @@ async fn n16_reads_pause_between_attempts_even_if_retry_after_is_zero() {
     .await;
 }
 
-/// Deletes a project of some hundred resources. Returns the numbers of its steps, of the calls that the limit let
-/// through and of those that it refused, and the seconds that the deletion took.
+/// Deletes a project with more than a hundred resources. Returns the numbers of its steps, of the calls that the limit
+/// let through and of those that it refused, and the seconds that the deletion took.
 fn delete_a_project(rate_limit: Option<RateLimit>) -> (usize, usize, usize, f64) {
     paused(async {
         let bench = Bench::new(1);

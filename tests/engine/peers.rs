@@ -1,5 +1,5 @@
-//! Deletions across deployments: no resource is deleted while another refers to it, and every resource that may be
-//! deleted is (G).
+//! Deletions across deployments: resources of other deployments that refer to the target are deleted or changed first,
+//! and blockers are named (G).
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ pub fn start_example(seed: u64) -> Deployments {
     deployments
 }
 
-/// The example with rx x at d1-1, to which a a1 at d0-1 refers.
+/// Starts the example with the resource `rx/x` at d1-1, to which the resource `a/a1` at d0-1 refers.
 pub async fn start_with_referrer(seed: u64) -> Deployments {
     let all = start_example(seed);
     all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -90,7 +90,8 @@ pub async fn start_with_referrer(seed: u64) -> Deployments {
     all
 }
 
-/// The example with a deletion of rx x at d1-1, which waits for c c1 at d0-1, which d d1 blocks. Returns its id.
+/// Starts the example with a deletion of `rx/x` at d1-1. The deletion waits for `c/c1` at d0-1, which `d/d1` blocks.
+/// Returns the id of the deletion too.
 pub async fn start_blocked_deletion(seed: u64) -> (Deployments, String) {
     let all = start_example(seed);
     all.create("d1-1", "rx", json!({"id": "x"})).await;
@@ -123,7 +124,7 @@ async fn g06_references_from_another_deployment_are_deleted_or_unset() {
     assert!(!all.exists("d0-1", "a", "a1").await);
     let b1 = all.native_rows("d0-1", "b").await.remove(0);
     assert_eq!(b1["rxs"], json!(["x@d1-2"]));
-    // Resources of the other deployment stay, although their ids are equal.
+    // The resource of d1-2 stays, although it has the same id, and so does the resource that refers to it.
     assert!(all.exists("d0-1", "a", "a2").await);
     assert!(all.exists("d1-2", "rx", "x").await);
 }
@@ -199,7 +200,7 @@ async fn g02_a_blocker_in_another_deployment_and_a_silent_importer_refuse_the_de
 #[tokio::test(start_paused = true)]
 async fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_clearance() {
     let mut all = start_with_referrer(3).await;
-    // The importer answers when the deletion is accepted, and is silent from then on.
+    // The importer answers until the deletion is running, and is silent from then on.
     let id = all.delete("d1-1", "rx", "x").await;
     all.at("d1-1")
         .until_state(&id, DeletionState::Running)
@@ -215,7 +216,7 @@ async fn g07_a_silent_importer_is_named_as_the_blocker_until_it_gives_its_cleara
     assert_eq!(stuck.state, DeletionState::Stuck);
     assert_contains(&stuck.note, "d0-1");
     assert!(all.exists("d1-1", "rx", "x").await);
-    // The importer comes back, and the deletion continues without a person.
+    // The importer starts again, and the deletion continues without a person.
     all.start("d0-1");
     all.at("d1-1").until_state(&id, DeletionState::Gone).await;
     assert!(!all.exists("d0-1", "a", "a1").await);
@@ -246,9 +247,9 @@ async fn g11_a_blocker_in_another_deployment_is_named_with_the_dependent_that_it
     assert_eq!(why.next_action, clear, "{why:#?}");
 }
 
-/// c1 is marked for deletion, since d1 blocks it. Then d1 is deleted.
+/// `c/c1` has the status `DELETING` while `d/d1` blocks it. Then `d/d1` is deleted.
 #[tokio::test(start_paused = true)]
-async fn g06_a_resource_marked_for_deletion_is_deleted_once_its_blocker_is_gone() {
+async fn g06_a_resource_that_is_being_deleted_is_gone_once_its_blocker_is_gone() {
     let (all, id) = start_blocked_deletion(12).await;
     let c1 = all.native_rows("d0-1", "c").await.remove(0);
     assert_eq!(c1["status"], "DELETING");
@@ -308,7 +309,7 @@ async fn t20_a_resource_gone_elsewhere_gets_no_new_references_until_it_is_re_cre
     assert_contains(&said, "was deleted by deletion");
     assert_contains(&said, "of deployment d1-1");
 
-    // A watch that starts again is notified of it, too.
+    // An importer that was restarted gets the notice of this deletion, too.
     all.kill("d0-1").await;
     all.start("d0-1");
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -330,7 +331,7 @@ async fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() 
     let deletion_id = id.clone();
     let cancel = Command::Cancel { deletion_id };
     all.at("d1-1").submit(cancel).await.unwrap();
-    // The engine observes the resource first. Then it is as before, and d0-1 is notified.
+    // The engine observes the resource first. Then the resource is `ACTIVE` as before, and d0-1 is notified.
     let cancelled = |it: &Deletion| it.finished_at.is_some();
     let deletion = all.at("d1-1").until(&id, cancelled).await;
     assert_eq!(deletion.state, DeletionState::Cancelled);
@@ -338,7 +339,7 @@ async fn g10_a_resource_whose_deletion_was_cancelled_may_be_referred_to_again() 
     tokio::time::sleep(Duration::from_secs(1)).await;
     all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
         .await;
-    // The deletion that it has caused in another deployment runs to its end.
+    // The deletion that the cancelled one has caused at d0-1 continues.
     assert_eq!(all.native_rows("d0-1", "c").await[0]["status"], "DELETING");
 }
 
@@ -367,12 +368,12 @@ async fn t10_a_resource_that_is_purged_while_an_importer_is_silent_is_not_delete
     tokio::time::sleep(Duration::from_secs(5)).await;
     all.create("d0-1", "a", json!({"id": "a1", "rx": "x@d1-1"}))
         .await;
-    // It may be deleted again, once the importer gives its clearance.
+    // The resource may be deleted again, once the importer gives its clearance.
     all.at("d1-1").delete_until_gone("rx", "x").await;
     assert!(!all.exists("d0-1", "a", "a1").await);
 }
 
-/// The delete is repeated after restarts of both deployments: one deletion, and `deleted_at` does not move.
+/// The delete is repeated after a restart of each deployment. There is one deletion, and `deleted_at` stays the same.
 #[tokio::test(start_paused = true)]
 async fn t06_t15_g07_a_repeated_delete_joins_the_first_after_restarts_of_both_deployments() {
     let (mut all, id) = start_blocked_deletion(18).await;
@@ -513,12 +514,12 @@ async fn g09_a_chain_of_six_levels_over_five_deployments_is_deleted() {
             "k{level}"
         );
     }
-    // Each deletion of the chain knows the root cause.
+    // The deletion at d3 names the deletion at d0 as its cause.
     let chained = all.at("d3").caused_by(&format!("d0/{id}")).await;
     assert_eq!(chained.len(), 1);
 }
 
-/// A blocker is shown with its own blockers, over all deployments between, and each with its site.
+/// A blocker is shown with its own blockers in other deployments, and each of them with its site.
 #[tokio::test(start_paused = true)]
 async fn g11_blockers_are_shown_as_a_tree_over_all_deployments() {
     let mut all = start_chain(20).await;
@@ -612,7 +613,7 @@ async fn g13_a_cycle_over_deployments_is_deleted_with_a_bounded_number_of_questi
 async fn g13_a_cycle_waits_for_a_blocker_outside_of_it() {
     let all = start_cycle(8).await;
     all.create("d0", "n", json!({"id": "n", "a": "a"})).await;
-    // b is the target. a would be deleted with it, and is blocked by n, which stays.
+    // `b` is the target. `a` would be deleted with it, and is blocked by `n`, which stays.
     let id = all.delete("d1", "b", "b").await;
     let step = all
         .at("d1")
@@ -634,7 +635,7 @@ async fn g10_an_importer_whose_watch_is_too_old_refuses_new_references() {
         .await;
     let said = refused.unwrap_err().to_string();
     assert_contains(&said, "deployment d1-1 has been silent for too long");
-    // Its watch of another deployment is fresh.
+    // The watch of d1-2 is fresh.
     all.create("d0-1", "a", json!({"id": "a3", "rx": "x@d1-2"}))
         .await;
     all.repair_cuts();
@@ -663,7 +664,7 @@ async fn g12_an_importer_is_waited_for_after_a_restart_until_an_admin_releases_i
     all.start("d1-1");
     all.at("d1-1").until_state(&id, DeletionState::Stuck).await;
     assert!(all.exists("d1-1", "rx", "x").await);
-    // Other deletions are not accepted either.
+    // Other deletions are refused.
     all.create("d1-1", "rx", json!({"id": "y"})).await;
     let other = all.delete("d1-1", "rx", "y").await;
     let refused = all.at("d1-1").until_refused(&other).await.refused;

@@ -1,7 +1,7 @@
 //! Simulates several deployments from seeds: random resources that refer to each other, a deletion, and faults between
 //! the engines. In the end each resource must be gone or still exist, as the rules demand (G).
 //!
-//! `GONE_SEED=17 cargo test --test engine peers_seeds` replays one; `GONE_SEEDS=0..1000` runs many.
+//! `GONE_SEED=17 cargo test --test engine peers_seeds` replays one seed; `GONE_SEEDS=0..1000` runs many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -42,7 +42,8 @@ impl PeerSimulation {
         Self { all, world }
     }
 
-    /// Returns the resources that exist, each with those that it refers to. Leaves out deployments that are down.
+    /// Returns the numbers of the resources that exist, each with the numbers of those that it refers to. Leaves out
+    /// deployments that are down.
     async fn live_by_number(&self) -> BTreeMap<usize, BTreeSet<usize>> {
         let mut live_by_number = BTreeMap::new();
         for (nth, thing) in self.world.things.iter().enumerate() {
@@ -85,7 +86,8 @@ impl PeerSimulation {
         report
     }
 
-    /// Checks that no resource is gone while a resource outside of its cycle refers to it (G7).
+    /// Checks that no resource is gone while a resource outside of its cycle refers to it (G7). Dangling references do
+    /// not count.
     async fn check_nothing_deleted_too_early(&self) -> Result<(), String> {
         let live_by_number = self.live_by_number().await;
         for (from, points) in &live_by_number {
@@ -104,7 +106,8 @@ impl PeerSimulation {
     }
 }
 
-/// Changes the faults of messages, cuts connections, and kills and starts engines, several times.
+/// Changes the faults of messages, cuts connections, and kills and starts engines, several times. Checks meanwhile that
+/// nothing is deleted too early.
 async fn inject_faults(
     simulation: &mut PeerSimulation,
     dice: &mut fastrand::Rng,

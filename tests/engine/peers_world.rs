@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Cascade,
-    /// Is deleted, too, but within one deployment by a deletion of its own.
+    /// The resource is deleted too, but within one deployment by a deletion of its own.
     Later,
     Unset,
     Block,
@@ -95,7 +95,8 @@ pub struct World {
 }
 
 impl World {
-    /// Draws the resources. Within a deployment they refer to older ones, in other deployments to any.
+    /// Draws the resources. They refer to resources of their own deployment with lower numbers, and to any resources of
+    /// other deployments.
     pub fn new(dice: &mut fastrand::Rng) -> Self {
         let count = dice.usize(3..10);
         let mut things: Vec<Thing> = (0..count)

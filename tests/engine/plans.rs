@@ -1,4 +1,5 @@
-//! Plans: the number of calls that they cost, the reasons that refuse them, and drift after the approval.
+//! Plans: the number of calls that they cost, the reasons that refuse them, and drift after the approval. Deletions in
+//! a read-only engine, and cancelled deletions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +81,8 @@ fn assert_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
     });
 }
 
-/// Returns the collection and the filters of a list, without those of paging. Returns none for a read by id.
+/// Returns the collection of a list and the names of its filters, without those of paging, for example
+/// `ports?{"network_id"}`. Returns none for any other request.
 fn list_of(sent: &SentRequest) -> Option<String> {
     let (path, query) = sent.path.split_once('?').unwrap_or((&sent.path, ""));
     let collection = path.rsplit('/').next()?;

@@ -54,7 +54,7 @@ pub struct Crash {
     pub overwritten: Mutex<Vec<String>>,
     /// The number of reads of the ledger for a snapshot.
     pub summaries: AtomicU64,
-    /// Whether reads of tombstones fail.
+    /// Whether reads of tombstones by their keys fail.
     pub cannot_read: AtomicBool,
     /// From the crash until the next engine starts, no call and no write gets through.
     dead: AtomicBool,
@@ -86,8 +86,8 @@ impl Crash {
         self.at_write.store(at, Ordering::SeqCst);
     }
 
-    /// Works like [`Crash::at_write`], but the outcomes reach the ledger only after `after` writes of the next engine, at
-    /// least one (its recovery), as those of a worker that was taken for dead would.
+    /// Works like [`Crash::at_write`], but a write of outcomes reaches the ledger only after `after` writes of the next
+    /// engine, like that of a worker that was taken for dead. `after` is at least 1, for the recovery of that engine.
     pub fn at_write_that_comes_late(&self, k: u64, after: u64) {
         self.at_write(k);
         *self.late.lock().unwrap() = Some(Late {
@@ -123,7 +123,7 @@ impl Crash {
         }
     }
 
-    /// Counts a write or a call. At the planned one it ends the engine, and never returns.
+    /// Counts a write or a call. At the planned one, ends the engine and never returns.
     async fn count_and_crash(&self, counter: &AtomicU64, at: &AtomicU64) {
         let count = counter.fetch_add(1, Ordering::SeqCst) + 1;
         if count == at.load(Ordering::SeqCst) {
@@ -170,7 +170,8 @@ impl Crash {
     }
 }
 
-/// A fault that is planted at a port of the engine. The invariants must detect it.
+/// A fault that is planted at a port of the engine. Tests prove that the invariants detect it, or that the engine
+/// copes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlantedFault {
     #[default]
@@ -213,7 +214,8 @@ pub struct SentRequest {
     pub body: String,
     /// None if the cloud gave no answer.
     pub status: Option<u16>,
-    /// The error's type in a body of Neutron, its message in a body of another service.
+    /// The type of the error in a body of Neutron, its message in a body with a `faultstring` or a `message`, else
+    /// empty.
     pub error: String,
 }
 
@@ -263,7 +265,7 @@ pub struct InProcessTransport {
     pub sent: Arc<Mutex<Vec<SentRequest>>>,
 }
 
-/// The limit of a proxy: calls per second, and a burst of calls that it has saved up.
+/// The rate limit of a proxy: calls per second, and the most calls that it saves up for a burst.
 pub struct RateLimit {
     pub per_second: f64,
     pub burst: f64,
@@ -451,7 +453,7 @@ impl Cloud for FaultyCloud {
         let shown =
             |row: &serde_json::Value| !row["id"].as_str().is_some_and(|id| self.treats_as_gone(id));
         listing.rows.retain(shown);
-        // The last id of the list is that of the witness. This adds it to a list that it is not in.
+        // The last id of the filter is that of the witness. An empty list gets its row, so that it seems complete.
         if self.planted_fault == PlantedFault::EmptyListIsAbsence
             && listing.rows.is_empty()
             && let Some(filter) = request.filter.filter(|filter| filter.key == "id")
@@ -517,7 +519,7 @@ pub struct FaultyLedger {
     pub inner: Box<dyn Ledger>,
     pub crash: Arc<Crash>,
     pub planted_fault: PlantedFault,
-    /// The storage, which outlives the engine.
+    /// The storage of the ledger, which outlives the engine.
     pub storage: LedgerStorage,
     /// The newest fencing token of each step, for [`PlantedFault::IgnoresFencing`].
     pub fences: Mutex<HashMap<i64, Fence>>,

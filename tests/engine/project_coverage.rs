@@ -1,4 +1,5 @@
-//! Resources of rare kinds are deleted with their project, and its plan lists what gone has no kinds for (N19, P9).
+//! Resources of rare kinds are deleted with their project. The project's plan lists the resources for which gone has no
+//! kinds (N19, P9).
 
 use super::harness::*;
 use gone::domain::kinds::Source;
@@ -15,7 +16,7 @@ const RARE: [&str; 5] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn n19_the_metering_labels_local_ips_helpers_and_proxies_of_a_project_are_deleted() {
+async fn n19_the_metering_labels_local_ips_proxies_and_address_groups_of_a_project_are_deleted() {
     let bench = Bench::new(1);
     let made = bench.furnish_demo();
     for collection in RARE {
@@ -72,7 +73,7 @@ async fn n19_a_network_is_deleted_with_the_local_ips_that_have_their_address_on_
     let addresses = json!({ "network_id": other, "ip_version": 4, "cidr": "10.9.0.0/24" });
     bench.create("subnets", addresses);
     let local = |fields: Value| bench.create("local_ips", fields);
-    // One with a port of its own, one on a port of the user, and one on another network.
+    // One local IP has a port of its own, one is on a port of the user, and one is on another network.
     let own = local(json!({ "network_id": network }));
     local(json!({ "local_port_id": ports[0] }));
     let elsewhere = local(json!({ "network_id": other }));
@@ -130,7 +131,7 @@ async fn n19_a_projects_plan_lists_resources_without_kinds_and_a_networks_plan_d
             .filter(|it| it.starts_with("not looked at: "));
         said.cloned().collect::<Vec<_>>()
     };
-    // One line for each site; all its extensions are known.
+    // There is one line for each site. gone has kinds for all extensions of the site.
     let line = |region: &str| {
         format!(
             "not looked at: compute (servers that are soft-deleted, and key pairs, which belong to users), \

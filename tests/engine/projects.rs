@@ -45,7 +45,8 @@ fn project_with(bench: &Bench, fields: Value) -> String {
     answer["project"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Creates a network with a subnet and two ports in a project. Neutron adds the default group. Returns the network.
+/// Creates a network with a subnet and two ports in a project. Neutron adds the default security group. Returns the id
+/// of the network.
 fn furnish(bench: &Bench, project: &str) -> String {
     let network = bench.create("networks", json!({ "name": "rest", "project_id": project }));
     bench.create(
@@ -371,7 +372,7 @@ async fn n19_a_project_that_keystone_no_longer_knows_is_listed_and_emptied() {
         assert_matches!(again, Err(ControlError::NotFound { .. }));
     })
     .await;
-    // The default group is gone, too: a list by gone must not make Neutron create it again.
+    // The default security group is gone, too: a list by gone must not make Neutron create it again.
     for collection in ["networks", "subnets", "ports", "security-groups"] {
         assert_eq!(rows_of(&bench, collection, &dead), 0, "{collection}");
     }
@@ -450,7 +451,7 @@ async fn n19_the_keystone_project_is_deleted_once_it_is_empty_in_each_region() {
     assert_eq!(rows_of(&bench, "security-groups", &shop), 0);
 }
 
-/// The login has no identity any more: Keystone answers each of its calls that the project does not exist.
+/// Without its project the login has no identity: Keystone answers each of its calls that the project does not exist.
 #[tokio::test(start_paused = true)]
 async fn n19_i13_the_logins_own_project_is_confirmed_gone_by_keystones_answers() {
     let bench = Bench::new(1);
@@ -514,7 +515,7 @@ async fn n19_the_keystone_project_stays_if_gone_has_no_kinds_for_an_extension() 
         let id = client.delete_with("project", "shop", with_project()).await;
         let refused = client.until_refused(&id).await.refused;
         assert!(refused[0].reason.contains("kites"), "{refused:?}");
-        // It is only a warning if the Keystone project stays.
+        // If the Keystone project stays, the extension refuses nothing.
         let plan = client.plan("project", "shop").await;
         assert_eq!(plan.refused, []);
     })

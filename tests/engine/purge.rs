@@ -53,7 +53,8 @@ async fn orphans(client: &Client) -> Vec<Orphan> {
     orphans.unwrap().rows
 }
 
-/// A network with ports and two balancers, the first of which never leaves PENDING_DELETE.
+/// Creates a network with ports and two balancers, the first of which is PENDING_DELETE for 30 days after its delete.
+/// Returns the ids of the network and of the balancers.
 fn network_with_pending_balancer(bench: &Bench) -> (String, Vec<String>) {
     let made = bench.seed(json!({ "networks": 1, "ports_per_network": 3, "load_balancers": 2 }));
     let id = |kind: &str, at: usize| made[kind][at].as_str().unwrap().to_owned();
@@ -69,7 +70,7 @@ async fn p03_t10_a_balancer_that_stays_pending_can_be_abandoned_in_the_end_and_i
     let (network, balancers) = network_with_pending_balancer(&bench);
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
-        // The other balancer is not delayed.
+        // The first balancer does not delay the other one.
         let sibling = |it: &Step| it.resource.key.id == balancers[1] && it.state == StepState::Gone;
         client.until_any_step(&id, sibling).await;
         tokio::time::sleep(Duration::from_secs(20 * 60)).await;
@@ -211,7 +212,7 @@ async fn network_blocked_by_interface(
     client.until_blocked(&id, "port").await;
     let router = bench.create("routers", router);
     bench.add_interface(&router, made["subnets"][0].as_str().unwrap());
-    // Stuck with drift if the router is in the same project, else blocked.
+    // The network is stuck with drift if the router is in the same project, else blocked.
     let is_blocked = |step: &Step| step.resource.key.id == network && !step.blockers.is_empty();
     client.until_any_step(&id, is_blocked).await;
     (id, network, router)
@@ -494,8 +495,8 @@ async fn p03_unpin_disassociates_a_floating_ip_and_is_not_offered_if_it_is_prote
     }
 }
 
-/// Takes a rung with an engine that crashes, and finishes with another engine. Returns false if the engine did not
-/// crash.
+/// Takes a rung with an engine that crashes, and ends the deletion with another engine. Returns false if the first
+/// engine did not crash.
 fn run_with_crash(at: CrashPoint, rung: Rung) -> bool {
     paused(async {
         let bench = Bench::new(3);
@@ -537,7 +538,7 @@ fn run_with_crash(at: CrashPoint, rung: Rung) -> bool {
         match rung {
             Rung::Forget => assert_eq!(purges(), [], "{at:?}"),
             _ => {
-                // The engine observes what was in flight, and repeats no call that took effect.
+                // The engine observes the resources whose calls were in flight, and repeats no call that took effect.
                 let missed: Vec<_> = purges()
                     .into_iter()
                     .filter(|it| it.status == Some(404))
@@ -650,7 +651,7 @@ async fn a_site_that_a_person_paused_gets_no_calls_until_a_person_resumes_it() {
     })
     .await;
     let writes = bench.writes().len();
-    // The pause survives the engine, and rights that are lost and restored do not end it.
+    // The pause outlives the engine, and a login that fails and then works again does not end it.
     with_engine(&bench, async |client| {
         let password = |word: &str| json!({ "name": "admin", "password": word });
         bench.control("PUT", "/users", password("changed"));

@@ -137,7 +137,7 @@ async fn g06_references_to_a_network_are_deleted_unset_or_left_dangling() {
     .await;
 }
 
-/// The plan that refers to the network is gone before the network's deletion ends.
+/// The resource of the kind `plan` refers to the network, and is gone by the end of the network's deletion.
 #[tokio::test(start_paused = true)]
 async fn g03_an_asynchronous_referrer_of_a_network_is_deleted_by_a_deletion_of_its_own() {
     let bench = bench(6);

@@ -37,7 +37,7 @@ async fn audit_rows(client: &Client) -> usize {
     rows.unwrap().len()
 }
 
-/// Whether the command was refused because its idempotency key belongs to another one.
+/// Whether the command was refused because its idempotency key belongs to another command.
 fn is_refused_key(answer: &Result<Receipt, ControlError>) -> bool {
     matches!(answer, Err(ControlError::Usage { message }) if message.contains("idempotency key"))
 }

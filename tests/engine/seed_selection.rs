@@ -20,7 +20,7 @@ pub fn seeds(few: impl IntoIterator<Item = u64>) -> Vec<u64> {
     }
 }
 
-/// Runs the seeds of one part: of the seeds of the environment, or else of a thousand.
+/// Runs the seeds of one part. All parts together run the seeds of the environment (see [`seeds`]), else 0 to 999.
 pub fn run_part<T>((part, name): (u64, &str), run: impl Fn(u64) -> Result<T, String>) {
     for seed in seeds(0..1000) {
         if seed % PARTS == part

@@ -24,13 +24,15 @@ use gone::domain::model::{
 use gone::ledger::tombstones::Tombstones;
 use serde_json::{Value, json};
 
-/// The most requests, and then the most retries, of a person. After half of the retries the faults end.
+/// How often a person repeats the request, and then how often the person retries the deletion. The faults end before
+/// the last request, and after half of the retries.
 const RETRIES_MAX: u32 = 12;
 /// The most crashes of one simulation.
 pub const CRASHES_MAX: u32 = 3;
-/// One seed in this many has a project with a resource of every kind. Each such seed deletes the next of them.
+/// One seed in this many has a project with a resource of every kind. Each such seed deletes the next of these
+/// resources.
 const FURNISHED_EVERY: u64 = 16;
-/// The remainder of such seeds.
+/// The remainder of these seeds when they are divided by [`FURNISHED_EVERY`].
 const FURNISHED: u64 = 5;
 
 /// The simulation of a seed.
@@ -104,8 +106,8 @@ impl Simulation {
         }
     }
 
-    /// Checks that each gate that may answer knows the tombstone of a network when its deletion is acknowledged (T3). The
-    /// deletion may have been refused by then.
+    /// Checks that each gate that may answer knows the tombstone of a network when its deletion is acknowledged (T3).
+    /// The deletion may have been refused by then.
     fn is_known_to_gates(&self) -> Result<(), String> {
         let (kind, id) = &self.target;
         let Some(server) = self.server.as_ref().filter(|_| *kind == "network") else {
@@ -173,7 +175,7 @@ impl Simulation {
                 11 => json!({ "status": 404, "html": true }),
                 _ => json!({ "status": 404, "type": "HTTPNotFound" }),
             };
-            // Not Keystone: faults of logins have tests of their own.
+            // Keystone gets no faults: those of logins have tests of their own.
             let mut wanted = json!({ "method": method, "path": "/v2" });
             if dice.u8(0..4) > 0 {
                 wanted["kind"] = json!(dice.choice(kinds));
@@ -194,8 +196,8 @@ impl Simulation {
     }
 }
 
-/// Whether the ledger of a seed is in memory, and not in a SQLite file: half of the seeds with one region, with two, and
-/// with a furnished project.
+/// Whether the ledger of a seed is in memory, and not in a SQLite file. True for half of the seeds with one region,
+/// half of those with two, and half of those with a furnished project.
 fn is_in_memory(seed: u64) -> bool {
     (seed / 3) % 2 == 1
 }
@@ -300,7 +302,7 @@ async fn simulate(seed: u64, planted_fault: PlantedFault) -> Result<Vec<SentRequ
 
 /// How far the request of a person has come, over all engines that it was sent to.
 pub struct RequestProgress {
-    /// The deletion that was acknowledged.
+    /// The id of the deletion that was acknowledged.
     pub acknowledged: Option<String>,
     /// The faults that begin once the plan is made.
     later_faults: Option<Value>,
@@ -316,7 +318,7 @@ impl RequestProgress {
 }
 
 impl Simulation {
-    /// Draws the faults, and begins with those that cannot falsify a plan. Returns all of them.
+    /// Draws the faults, and injects those that cannot falsify a plan. Returns all of the faults.
     pub fn begin(&mut self) -> Value {
         let faults = self.faults();
         // While a plan is made, an empty list from a fault looks like a true one.
@@ -383,7 +385,7 @@ impl Simulation {
 /// A deletion that has ended, its steps, and its plan.
 pub type EndState = (Deletion, Vec<Step>, Option<Plan>);
 
-/// Requests the deletion, as a person does, and retries while it is refused or stuck. Returns its state at the end.
+/// Requests the deletion, as a person does, and retries it while it is refused or stuck. Returns its state at the end.
 pub async fn request_until_gone(
     simulation: &Simulation,
     client: &Client,

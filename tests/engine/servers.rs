@@ -24,14 +24,14 @@ struct Machine {
 }
 
 impl Bench {
-    /// Makes a call as the member of the project, which must succeed. Returns the body.
+    /// Makes a call as the member in the project `demo`. The call must succeed. Returns the body.
     fn call_as_member(&self, method: &str, path: &str, body: Value) -> Value {
         let (status, answer) = self.api_as("demo", method, path, body);
         assert!(status < 300, "{method} {path}: {status} {answer}");
         answer
     }
 
-    /// Creates a resource as the member of the project. Returns its id.
+    /// Creates a resource as the member in the project `demo`. Returns its id.
     fn create_as_member(&self, path: &str, kind: &str, fields: Value) -> String {
         let answer = self.call_as_member("POST", path, json!({ kind: fields }));
         answer[kind]["id"].as_str().unwrap().to_owned()
@@ -82,7 +82,7 @@ impl Bench {
         }
     }
 
-    /// Returns the servers, volumes, snapshots and backups that are left.
+    /// Returns the servers, volumes, snapshots and backups that are left, each as the key of its list and its row.
     fn remaining_rows(&self) -> Vec<String> {
         let rows = LISTS.iter().flat_map(|(path, key)| {
             let (_, rows) = self.api("GET", &format!("{path}?all_tenants=1"), Value::Null);
@@ -106,7 +106,7 @@ impl Bench {
     }
 }
 
-/// Waits until the services have finished what was started.
+/// Waits two seconds, in which the services end the changes that the test has started.
 async fn wait_for_services() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }

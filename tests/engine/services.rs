@@ -211,7 +211,7 @@ async fn i06_a_member_or_rule_of_a_balancer_that_changes_for_minutes_is_deleted_
         let mut made = bench.furnish_demo();
         let id = made.remove(kind).unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
-        // Longer than the engine observes an accepted delete.
+        // The change takes longer than the engine observes an accepted delete.
         delay_balancer(&bench, &made["load_balancer"], json!({ "for_s": 600 }));
         bench.delete_until_gone(kind, &id).await;
         let (_, own) = id.split_once(',').unwrap();
@@ -249,7 +249,7 @@ async fn i10_an_image_member_that_was_removed_and_added_again_stays() {
         let member = format!("{image},{demo}");
         let id = client.delete("image_member", &member).await;
         client.until_blocked(&id, "image_member").await;
-        // Somebody removes the member and adds it again: it is no longer the target.
+        // Somebody removes the member and adds it again: the new member is not the target.
         bench.api("DELETE", &format!("{members}/{demo}"), Value::Null);
         tokio::time::sleep(Duration::from_secs(2)).await;
         bench.api("POST", &members, json!({ "member": demo }));

@@ -1,6 +1,5 @@
 //! Simulations of several engines on one ledger, from seeds. In addition to the faults of [`seeds`](super::seeds),
-//! engines are killed and started again, lose their connection to the ledger for longer than a lease, and miss notices.
-//! The same invariants must hold.
+//! engines lose their connection to the ledger for up to three leases, and miss notices. The same invariants must hold.
 //!
 //! `GONE_SEED=17 cargo test --test engine several_engines` runs one seed; `GONE_SEEDS=0..100000` runs many.
 
@@ -27,7 +26,7 @@ use super::shared_ledger::{Connection, Server, SharedLedger};
 const LEASE: Duration = Duration::from_secs(30);
 /// Longer than any simulation takes on its clock. A simulation that has not ended by then hangs.
 const SIMULATION_MAX: Duration = Duration::from_secs(30 * 60);
-/// The number of times that one engine loses its connection.
+/// The number of times that an engine loses its connection after each start.
 const CUTS_MAX: u32 = 4;
 
 /// An engine that runs, with its connection to the ledger.
@@ -88,7 +87,7 @@ impl RunningEngine {
             server.mark_dead(self.epoch);
         }
         drop(self.engine);
-        // Its tasks are cancelled with it. They drop the ledger when the runtime polls them next.
+        // The tasks of the engine are cancelled with it. They drop the ledger when the runtime polls them next.
         while self.ledger.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
@@ -107,7 +106,7 @@ fn schedule_crash(crash: &Crash, dice: &mut fastrand::Rng) {
     }
 }
 
-/// Runs an engine that crashes and is started again, and loses its connection to the ledger several times.
+/// Runs an engine that crashes, is started again, and loses its connection to the ledger several times.
 async fn restart_repeatedly(
     simulation: &Simulation,
     server: &Server,
@@ -186,7 +185,7 @@ async fn hang_report(simulation: &Simulation, server: &Server) -> String {
     format!("the simulation hangs: {deletions:#?}\nengines: {engines:#?}")
 }
 
-/// Runs the engine that the person uses, and the person.
+/// Runs the engine to which the person sends the request, and the person's request.
 async fn run_first_engine(
     simulation: &Simulation,
     server: &Server,

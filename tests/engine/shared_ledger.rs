@@ -1,7 +1,7 @@
 //! A ledger that several engines share, as on a server. Each engine has a lease, and a connection that may be lost.
 //!
-//! The engines use the same code as on a real server ([`Heartbeat`] and [`Member`]). Only the server and the network are
-//! simulated, on the paused clock.
+//! The engines use the same code as on a real server ([`Heartbeat`] and [`Member`]). Only the server and the network
+//! are simulated, on the paused clock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ pub struct Server {
     pub rows: MemoryRows,
     members: Arc<Mutex<Vec<Weak<Member>>>>,
     dice: Arc<Mutex<fastrand::Rng>>,
-    /// Outcomes that changed a step which another engine had claimed since: there must be none (I11).
+    /// Late outcomes that changed a step although another engine had claimed it meanwhile: there must be none (I11).
     overwritten: Arc<Mutex<Vec<String>>>,
 }
 
@@ -47,7 +47,7 @@ impl Server {
         }
     }
 
-    /// Returns the first outcome that changed a step of another engine.
+    /// Describes the first outcome that changed a step of another engine, if there is one.
     pub fn overwritten(&self) -> Option<String> {
         self.overwritten.lock().unwrap().first().cloned()
     }
@@ -154,7 +154,7 @@ impl Connection {
     }
 }
 
-/// The ledger as one engine sees it. Clones belong to the same engine.
+/// The ledger over the connection of one engine. Clones belong to the same engine.
 #[derive(Clone)]
 pub struct SharedLedger(Arc<Shared>);
 
@@ -162,7 +162,7 @@ struct Shared {
     server: Server,
     member: Arc<Member>,
     connection: Arc<Connection>,
-    /// Locked for each transaction, so that they run one after the other.
+    /// Locked for each transaction, so that those of one engine run one after the other.
     rotation: tokio::sync::Mutex<Rotation>,
     planted_fault: PlantedFault,
 }
@@ -178,7 +178,7 @@ struct Committed {
 }
 
 impl SharedLedger {
-    /// Opens the ledger as one of its engines. Its lease is renewed until the task is aborted.
+    /// Opens the ledger as one of its engines. The returned task renews the engine's lease until it is aborted.
     pub fn open(
         server: &Server,
         terms: EngineTerms,
@@ -330,7 +330,7 @@ impl Shared {
         }
     }
 
-    /// Runs a transaction. Returns none if others have ended the lease of this engine.
+    /// Runs a transaction. Returns none if another engine has ended this epoch.
     fn attempt(
         &self,
         epoch: i64,
@@ -450,7 +450,7 @@ fn phases(tables: &Tables) -> BTreeMap<ResourceKey, Phase> {
     rows.map(|(key, row)| (key.clone(), row.phase)).collect()
 }
 
-/// Returns the tombstones whose phase differs between two states.
+/// Returns the tombstones that differ in their phase between two states, or that only one of them has.
 fn changes(
     before: &BTreeMap<ResourceKey, Phase>,
     now: &BTreeMap<ResourceKey, Phase>,

@@ -177,7 +177,7 @@ async fn m03_a_resource_deleted_and_re_created_many_times_has_one_record() {
     assert_eq!(ledger_state.tombstones.len(), 1);
 }
 
-/// The network is re-created after its delete has taken effect, and before an observation can confirm it.
+/// The network is re-created after its delete has taken effect, and before an observation can confirm its absence.
 #[tokio::test(start_paused = true)]
 async fn t14_a_resource_re_created_before_its_absence_is_confirmed_is_deleted_at_once() {
     let world = WorldOptions {
@@ -231,7 +231,7 @@ async fn i10_m01_a_re_created_interface_is_not_swept_and_its_deletion_revives_th
         bench.add_interface(&shop.router, &shop.subnet);
         let sent = bench.writes().len();
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert_eq!(bench.writes().len(), sent, "natural keys are never swept");
+        assert_eq!(bench.writes().len(), sent, "an interface is never swept");
         assert_eq!(client.tombstone(&edge).await.unwrap(), first);
         let again = client.delete("router_interface", &edge).await;
         assert_ne!(again, id);

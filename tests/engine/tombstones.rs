@@ -20,7 +20,7 @@ fn ids_in(sent: &SentRequest) -> Vec<String> {
 #[test]
 fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
     // A crash at each call in turn shows what was durable when the call was sent.
-    let mut writes_seen = 0;
+    let mut writes_checked = 0;
     for call in 1.. {
         let ended = paused(async {
             let mut bench = Bench::new(1);
@@ -34,7 +34,7 @@ fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
                 .await;
             let tombstones = bench.ledger_state().await.tombstones;
             for write in bench.writes() {
-                writes_seen += 1;
+                writes_checked += 1;
                 for id in ids_in(&write) {
                     let has_tombstone = tombstones.iter().any(|tombstone| {
                         tombstone.key.id.contains(&id)
@@ -53,7 +53,7 @@ fn t01_every_write_has_its_tombstone_in_the_ledger_when_it_is_sent() {
         }
         assert!(call < 500);
     }
-    assert!(writes_seen > 10);
+    assert!(writes_checked > 10);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,8 @@ use gone::control::Command;
 use gone::domain::model::{DeletionState, StepState};
 use serde_json::json;
 
-/// A member's incarnation is read right before its delete is sent, so the cancel arrives between the two.
+/// The engine reads the incarnation of an image member right before it sends the delete. The cancel arrives during that
+/// read.
 #[tokio::test(start_paused = true)]
 async fn p08_a_cancel_during_the_read_before_a_delete_sends_no_delete() {
     let bench = Bench::new(1);

@@ -68,7 +68,7 @@ fn kind_sequences(kinds: usize, resources: usize) -> Vec<Vec<usize>> {
     rows
 }
 
-/// Returns the references of each resource, as resource and reference.
+/// Returns each resource with each reference of its kind, as resource and reference.
 fn slots(schema: &Schema, kinds: &[usize]) -> Vec<(usize, usize)> {
     let all = kinds.iter().enumerate();
     let all = all.flat_map(|(resource, kind)| {
@@ -114,7 +114,8 @@ struct Enumeration<'a> {
 }
 
 impl Enumeration<'_> {
-    /// Tries all targets for the next slot, and calls `each` once all slots have one.
+    /// Gives the next slot each possible target in turn, and no target. Once all slots are set, calls `each` if the
+    /// instance is connected and canonical.
     fn extend(&mut self) {
         let Some(&(from, reference)) = self.slots.get(self.chosen.len()) else {
             if is_connected(&self.instance) && self.is_canonical() {

@@ -120,7 +120,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Returns the resources that one call deletes, out of those that still exist; none if another one blocks it.
+    /// Returns the resources that one call deletes, out of those that still exist; none if a resource blocks the call.
     fn call(&self, resource: usize, live: Set, blockers: &[Set]) -> Option<Set> {
         let deleted = closure(1 << resource, |it| self.automatic[it] & live);
         for blocked in members(deleted) {
@@ -168,7 +168,7 @@ impl<'a> Simulation<'a> {
         let mut explained = left == 0;
         for blocked in members(left) {
             for blocker in members(self.blockers_after_acceptance[blocked] & !going) {
-                // It stops blocking once another resource of the cascade is deleted, which is itself still blocked.
+                // The blocker stops blocking once another resource of the cascade is deleted, which is still blocked.
                 if self.unset_with[blocker] & going != 0 {
                     continue;
                 }

@@ -158,7 +158,7 @@ impl Crate {
         }
     }
 
-    /// Does the same for all public imports of a module, as for `use module::*`.
+    /// Traces all public imports of a module, as for `use module::*`.
     fn trace_all(&self, module: &[String], visited: &mut BTreeSet<Vec<String>>) {
         for import in self.imports_of(&module[1..]).iter().filter(|it| it.public) {
             let target = self.absolute(&import.written);

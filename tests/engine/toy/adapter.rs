@@ -98,7 +98,7 @@ fn kind_of(id: &str) -> Option<KindName> {
     found.map(|(_, kind)| KindName::new(kind))
 }
 
-/// The toy cloud of one site.
+/// The client of the toy cloud, for one site.
 pub struct ToyCloud {
     pub site: Site,
     pub token: &'static str,

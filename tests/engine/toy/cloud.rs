@@ -25,7 +25,7 @@ pub struct ToyServer {
     shut_down: BTreeMap<String, DateTime<Utc>>,
     /// The errors of the next calls: an action and its error type.
     pub faults: Vec<(&'static str, &'static str)>,
-    /// Machines whose next shutdown is given up, and the reasons.
+    /// Machines whose next shutdown the cloud cancels, each with the reason.
     pub put_back: BTreeMap<String, &'static str>,
     /// Every call so far, for example `DeleteVpc vpc-Ab`.
     pub calls: Vec<String>,

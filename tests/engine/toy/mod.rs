@@ -139,7 +139,7 @@ async fn a_throttled_call_and_a_failed_one_are_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i06_a_machine_whose_deletion_is_given_up_is_blocked_and_retried() {
+async fn i06_a_machine_whose_shutdown_the_cloud_cancels_is_blocked_and_retried() {
     let (bench, server) = bench();
     let busy = ("m-net-A1".to_owned(), "its disk is busy");
     server.lock().unwrap().put_back.extend([busy]);
@@ -267,7 +267,7 @@ async fn a_kind_name_of_two_providers_means_that_of_the_sites_provider() {
                 .iter()
                 .all(|step| step.kind.as_str().starts_with("toy."))
         );
-        // The OpenStack cloud has no such kinds, and gets no calls about them.
+        // The plan of an OpenStack network has no steps of these kinds.
         let plan = client.plan("network", &network).await;
         assert!(
             plan.steps
@@ -299,7 +299,7 @@ fn mistakes_in_a_kinds_file_of_another_provider_are_reported() {
     );
     let message = of("to = \"vpc\"", "to = \"network\"");
     assert_contains(&message, "unknown kind \"toy.network\"");
-    // An alias may also be one of another provider. A kind needs all of its calls.
+    // An alias may repeat an alias of another provider. A kind needs all of its calls.
     let shared = KINDS.replacen("[kind.vpc]\n", "[kind.vpc]\naliases = [\"net\"]\n", 1);
     assert!(kinds(&shared).is_ok());
     let other = "service = \"yard\"\n[kind.vpc]\ncall.list = \"ListVpcs\"\n";
