@@ -46,7 +46,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Connections of an attack: as many as a gate accepts by default.
 const CONNECTIONS: usize = 1_024;
-/// Addresses from which they come, so that no address exceeds its own limit.
+/// Addresses from which the connections of an attack come, so that no address exceeds its own limit.
 const ADDRESSES: usize = 8;
 /// Connections to the engine's socket: more than it accepts.
 const SOCKET_CONNECTIONS: usize = 600;
@@ -61,7 +61,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Scale {
     rounds: usize,
-    /// Requests of the well-behaved client in each round without the attack, and as many during it.
+    /// Requests of the well-behaved client in each round: as many without the attack as during it.
     requests: usize,
     list_bytes: usize,
 }
@@ -195,9 +195,9 @@ fn compare(
 /// A well-behaved client, which requests one small list again and again.
 struct Client {
     runtime: Runtime,
-    /// Reuses its connections.
+    /// A client that reuses its connections.
     reusing: reqwest::Client,
-    /// Opens a connection for each request.
+    /// A client that opens a connection for each request.
     connecting: reqwest::Client,
     url: String,
 }
@@ -251,9 +251,9 @@ impl Client {
 /// other requests.
 struct Service {
     address: SocketAddr,
-    /// Number of requests that it left unanswered.
+    /// Number of requests that the service left unanswered.
     hanging: Arc<AtomicUsize>,
-    /// Bytes of large lists that it sent.
+    /// Bytes of large lists that the service sent.
     list_bytes_sent: Arc<AtomicUsize>,
     _runtimes: [Runtime; 2],
 }

@@ -1,7 +1,7 @@
 //! Measures what the console costs with 100 and with 1,000,000 steps in one deletion, on a screen of 200x60: a frame,
 //! the time from a key to its frame, a filter, and memory. The steps are in a ledger on disk, as an engine writes it,
-//! which answers the console's queries at once. Also measures frames of `:home`, and 10,000 resources of a cloud that
-//! are listed, sorted and filtered.
+//! which answers the console's queries at once. Also measures frames of `:home`, the query for the chart of the
+//! deletion, and 10,000 resources of a cloud that are listed, sorted and filtered.
 //!
 //! Goals: p99 of a frame is at most 1 ms, and p50 at most 1.2 times that with 100 steps, also in `:home`; p99 of the
 //! time from a key to its frame is at most 5 ms; the first page of a filter takes less than 100 ms, its exact count
@@ -70,7 +70,7 @@ fn main() {
     let [few, many] = [100, many].map(|steps: usize| {
         let path = folder.path().join(format!("{steps}.db"));
         let mut build = Command::new(&arguments[0]);
-        // In a process of its own, because this process measures only the memory of the console.
+        // A process of its own builds the ledger, because this process measures only the memory of the console.
         let built = build.arg("--build").arg(&path).arg(steps.to_string());
         assert!(built.status().unwrap().success());
         (path, steps)
@@ -181,7 +181,7 @@ fn network(ports: usize) -> Plan {
 /// The kind of each query that the ledger answered, and how long the answer took.
 type Answers = Arc<Mutex<Vec<(&'static str, Duration)>>>;
 
-/// A console on this ledger.
+/// Returns a console on this ledger, and the log of the queries that the ledger answers.
 fn console(path: &Path) -> (TestConsole, Answers) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ledger = SqliteLedger::open_reader(path).unwrap();
@@ -327,7 +327,7 @@ impl TimedConsole {
         let began = Instant::now();
         self.console.press(key);
         let drawing = Instant::now();
-        // As ratatui's terminal does, with two buffers that it swaps: each frame overwrites the one before the last.
+        // Draws as ratatui's terminal does, with two buffers in turn: each frame overwrites the one before the last.
         self.frame.reset();
         render(&self.console.state, &mut self.frame);
         let changed = self.before.diff_iter(&self.frame).count();
@@ -377,7 +377,7 @@ fn tree(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [DrawTimes; 2] {
 
 /// Measures frames of `:home`, with the cursor on each of its rows in turn.
 fn home(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [DrawTimes; 2] {
-    // Downwards to the last row, and up again.
+    // The cursor moves down to the last row, and up again.
     let key = |n| if n % 6 < 3 { "down" } else { "up" };
     draw_in_turn(ledgers, ":home enter", frames, key).map(|timed| {
         let text = timed.console.text();

@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// Measures an engine without work, and one with many steps that are paused.
+/// Measures an engine without work, and then with many steps that are paused.
 fn at_rest_and_live(steps: usize, rest: Duration) {
     let fixture = Fixture::start();
     println!("engine without work: {}", fixture.cost_at_rest(rest));
@@ -116,7 +116,7 @@ fn deleting(ports: usize) {
     assert!(others <= 20, "more than 20 other calls");
 }
 
-/// Says how often each path was listed or read.
+/// Returns how often each path was listed or read, as text such as `ports 3, networks/ID 1`.
 fn count_reads(calls: &[Call]) -> String {
     let mut counts = BTreeMap::new();
     for call in calls.iter().filter(|call| call.method == "GET") {

@@ -3,10 +3,10 @@
 //!
 //! At full speed, one engine alone would use all cores of a small machine. So each engine may have only a few calls
 //! in flight here, during which it waits, and the limit of the site, which the engines share, grows with their
-//! number.
+//! number, up to [`SITE_LIMIT`].
 //!
-//! With `--engines N`, the bench runs one engine, and then `N`. With `--smoke`, it runs briefly and proves only that
-//! it works. It needs PostgreSQL, as `tests/postgres` does.
+//! With `--engines N`, the bench measures one engine, and then `N`, which is 2, 4 or 8. With `--smoke`, it runs
+//! briefly, with at most two engines, and proves only that it works. It needs PostgreSQL, as `tests/postgres` does.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -161,7 +161,7 @@ impl Engines {
         let accepted = self.stage.gone(&self.on_first(&line)).ok().json();
         let id = text(&accepted["id"]);
         wait_for("the deletion to be gone", || {
-            // Each request is work for an engine.
+            // Each request is work for an engine, so there is at most one a second.
             std::thread::sleep(Duration::from_secs(1));
             let shown = self.on_first(&format!("show {id} -o json"));
             self.stage.gone(&shown).ok().json()["state"] == "gone"
@@ -192,14 +192,14 @@ impl Engines {
         );
     }
 
-    /// The statements that the engines have sent so far, including those that begin and end transactions.
+    /// The number of statements that the engines have sent so far, including those that begin and end transactions.
     fn statements(&self) -> u64 {
         let sql =
             "SELECT sum(calls) FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_statements%'";
         self.server.run_sql(sql).parse().unwrap()
     }
 
-    /// The processor time that the engines have used so far.
+    /// The processor time that all engines together have used so far, in ms.
     fn cpu_ms(&self) -> u64 {
         let pids = self.engines.iter().map(Running::pid);
         pids.map(proc_stats::cpu_ms).sum()
@@ -216,7 +216,7 @@ fn counting_server(folder: &tempfile::TempDir) -> OwnServer {
     server
 }
 
-/// Waits until a condition holds; panics after [`DEADLINE`].
+/// Waits until a condition is true; panics after [`DEADLINE`].
 fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let since = Instant::now();
     while !condition() {

@@ -67,7 +67,7 @@ fn main() {
         ("UPSTREAM", &upstream),
         ("KEEPALIVE", &keepalive),
         ("PLAIN", &plain),
-        // The gate has as many threads.
+        // nginx gets as many workers as the gate has threads.
         ("WORKERS", &available_parallelism().unwrap().to_string()),
     ];
     let _proxy = nginx(&home, "proxy", &proxy_ports);
@@ -140,7 +140,7 @@ impl Gate {
     }
 }
 
-/// An nginx. On drop it gets SIGTERM, so that it ends its workers, which SIGKILL would leave behind.
+/// An nginx process. On drop it gets SIGTERM, so that it ends its workers, which SIGKILL would leave behind.
 struct Nginx(Child);
 
 impl Drop for Nginx {
@@ -217,8 +217,8 @@ fn requests_per_second(url: &str, seconds: usize) -> f64 {
     rate.expect(&report).trim().parse().unwrap()
 }
 
-/// Measures with a client that sends at a fixed rate, however long the answers take. Prints a note if the client did
-/// not reach the rate.
+/// Returns the p99 of the latency in ms, for a client that sends at a fixed rate, however long the answers take. Prints
+/// a note if the client did not reach the rate.
 fn latency_p99_ms(home: &tempfile::TempDir, url: &str, rate: f64, seconds: usize) -> f64 {
     let log = home.path().join("h2load.log");
     let each = format!("{:.1}", rate / CONNECTIONS as f64);

@@ -375,11 +375,12 @@ struct ReplayTimes {
     /// The median of jumps to random times.
     jump: f64,
     longest_jump: f64,
-    /// One event back.
+    /// A step back by one event.
     step: f64,
 }
 
-/// Replays one deletion whose deletes were all accepted; then its steps were gone, and one in a hundred was stuck.
+/// Replays one deletion whose deletes were all accepted. Then about one step in a hundred was stuck, and the others
+/// were gone.
 fn replay(n: usize) -> ReplayTimes {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");

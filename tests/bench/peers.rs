@@ -196,8 +196,8 @@ fn notices(importers: usize, rounds: usize) {
     );
 }
 
-/// Watches the owner. Sends its name without a resource once it is up to date, and then with the id of each resource
-/// of which it gets a notice.
+/// Watches the owner as this importer. Sends the importer's name to `sender` without a resource once the watch is up to
+/// date, and then with the id of each resource of which the importer gets a notice.
 async fn importer(
     from: Deployment,
     calls: Arc<HttpPeers>,
@@ -217,7 +217,7 @@ async fn importer(
         if watch.wait_ms == 0 && sender.send((name.clone(), None)).is_err() {
             return;
         }
-        // In whatever state: a notice has the state at its reading, and the resource may be gone by then.
+        // The phase does not matter: a notice has the phase at its reading, and the resource may be gone by then.
         for changed in &notices.changes {
             if sender
                 .send((name.clone(), Some(changed.key.id.clone())))
@@ -275,7 +275,7 @@ fn index_of_references(references: usize) {
     };
     println!(
         "{references} references: a query about {RESOURCES_PER_QUESTION_MAX} resources with {REFERRERS} referrers each takes \
-         {:.1} ms (goal < 50), about as many without referrers {:.1} ms",
+         {:.1} ms (goal < 50), one about as many resources without referrers {:.1} ms",
         median(0, REFERRERS),
         median(targets, 0)
     );
@@ -345,8 +345,8 @@ on_delete = 'cascade'
 says = 'is in'
 ";
 
-/// Measures the deletion of a resource with `width` dependents in another deployment, against one with as many
-/// dependents in its own.
+/// Measures the deletion of a resource with `width` dependents in another deployment, against that of a resource with
+/// as many dependents in its own deployment.
 fn many_dependents(width: usize) {
     let kinds = [OWNER.to_owned(), IMPORTER.to_owned()];
     let alone = {
@@ -380,7 +380,7 @@ fn many_dependents(width: usize) {
         json!([]),
         "the owner's deletion ended before its dependents were gone"
     );
-    // The importer's own deletion ends once it has confirmed each of them gone.
+    // The importer's own deletion ends once each of the dependents is confirmed gone.
     let (_, chained) = homes[0].api("GET", "deletions", &Value::Null);
     for chained in chained["items"].as_array().unwrap() {
         until_gone(&homes[0], chained["id"].as_str().unwrap());
@@ -439,7 +439,7 @@ fn chain_of_dependents(rounds: usize) {
     );
 }
 
-/// Starts engines of which each has all others as peers.
+/// Starts engines, each of which has all others as peers.
 fn engines(count: usize, kinds: &[String]) -> Vec<Home> {
     let addresses: Vec<String> = (0..count).map(|_| address()).collect();
     let services: Vec<String> = (0..count).map(|n| format!("s{n}")).collect();

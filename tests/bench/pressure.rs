@@ -89,8 +89,8 @@ fn longest_path(fixture: &Fixture, id: &str) -> usize {
     lengths.into_iter().max().unwrap_or(0)
 }
 
-/// Measures the deletion of a network of fifty ports without others, and then during a large deletion and one whose
-/// eight calls hang.
+/// Measures the deletion of a network with fifty ports: without other deletions, and then during a large deletion and a
+/// deletion whose eight calls hang.
 fn small_during_large(ports: usize) {
     const SMALL: usize = 50;
     let took = |fixture: &Fixture| {

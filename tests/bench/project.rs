@@ -43,11 +43,11 @@ const SMALL: &str =
 #[derive(Clone, Copy)]
 struct Load {
     servers: usize,
-    /// One of them is attached to each server.
+    /// One volume is attached to each server.
     volumes: usize,
-    /// One each of the last volumes.
+    /// One snapshot of each of the last volumes.
     snapshots: usize,
-    /// One each of the last volumes.
+    /// One backup of each of the last volumes.
     backups: usize,
 }
 
@@ -99,7 +99,7 @@ fn main() {
     let gone = || run("gone", &empty_by_gone);
     let mut ratios = Vec::new();
     for pair in 0..pairs {
-        // They take turns in going first, because the second run finds the cloud in another state.
+        // gone and the script take turns in being first, because the second one finds the cloud in another state.
         let (ours, theirs) = if pair % 2 == 0 {
             (gone(), script())
         } else {
@@ -184,7 +184,8 @@ fn resource_counts(load: &ProjectLoad<'_>) -> BTreeMap<&'static str, usize> {
     counts
 }
 
-/// The project's servers, volumes, stacks and zones, which a login to the project created. Drop deletes what is left.
+/// The project's servers, volumes, snapshots, backups, stack and zone, which a login to the project created. Drop
+/// deletes those that are left.
 struct ProjectLoad<'b> {
     bed: &'b Bed,
     /// A login to the project.
@@ -194,7 +195,7 @@ struct ProjectLoad<'b> {
 }
 
 impl Drop for ProjectLoad<'_> {
-    /// Deletes what a contender left. Repeats the deletes while some resources block others.
+    /// Deletes the resources that are left. Repeats the deletes while some resources block others.
     fn drop(&mut self) {
         let until = Instant::now() + DEADLINE;
         loop {

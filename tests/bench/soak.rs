@@ -77,7 +77,7 @@ impl Servers {
         Self { primary, standby }
     }
 
-    /// The address of a schema on whichever of the two accepts writes.
+    /// The address of a schema on whichever server accepts writes.
     fn url(&self, schema: &str) -> String {
         let [one, other] = [&self.primary, &self.standby].map(|it| it.folder().display());
         format!("postgres://postgres@/postgres?host={one},{other}&schema={schema}")
@@ -155,7 +155,7 @@ impl Soak {
             let file = stage.path(&format!("{name}.toml"));
             std::fs::write(file, common(name) + gates).unwrap();
         }
-        // Settings of the verbs.
+        // The verbs have settings of their own.
         stage.settings(&common("verb"));
         stage.limits(json!({"latency_ms": 50, "parallel": 16}));
         let token = stage.token();
@@ -219,7 +219,7 @@ impl Soak {
         socket.display().to_string()
     }
 
-    /// Restarts ended engines, requests new deletions, causes a fault, tries to add ports to networks that are being
+    /// Restarts ended engines, requests new deletions, causes a fault, requests new ports on networks that are being
     /// deleted, and checks the states of the deletions.
     fn round(&mut self) {
         self.restart_ended();
@@ -293,8 +293,8 @@ impl Soak {
         }
     }
 
-    /// Tries, by each gate, to add a port to a network whose deletion was accepted, and asserts that the gate refuses
-    /// it.
+    /// Requests, at each gate, a new port on a network whose deletion was accepted. Asserts that a gate that answers
+    /// refuses the port.
     fn try_to_add_ports(&mut self) {
         let Some(deletion) = self.random.choice(&self.running) else {
             return;

@@ -30,7 +30,7 @@ use support::{Timeline, delete_by_plain_calls, per_second, timeline};
 
 const GOAL: f64 = 0.95;
 /// The networks of a pair, in the order of their deletion: true if gone deletes the ports of the network, false if
-/// plain calls do. Each has two turns, because the load of the machine changes from minute to minute.
+/// plain calls do. Each of the two has two turns, because the load of the machine changes from minute to minute.
 const TURNS: [bool; 4] = [true, false, false, true];
 /// The numbers of clients for the plain calls, of which the fastest is used.
 const CLIENTS: [usize; 3] = [4, 8, 16];

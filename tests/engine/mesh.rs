@@ -424,8 +424,7 @@ impl Deployments {
         self.at(name).try_create(kind, body).await.map(drop)
     }
 
-    /// Creates a resource. Repeats the request for up to ten minutes while the deployment is unreachable, as it is
-    /// until its watches are fresh.
+    /// Creates a resource. Repeats the request for up to ten minutes while the watches of the deployment are not fresh.
     pub async fn create(&self, name: &str, kind: &str, body: Value) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
         loop {

@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
-/// The cases of one parser in `cargo test`.
+/// The number of cases of one parser for each seed; `cargo test` runs one seed.
 const CASES: u32 = 200;
 /// A case takes some milliseconds. Even on a busy machine, a case of this length hangs, or its work grows faster
 /// than its input.

@@ -2,8 +2,8 @@
 //!
 //! `tests/ledger` shows that it does what the other stores do; `tests/engine` runs half of its seeds on it.
 //!
-//! It is written to be obviously right, so each read goes through whole tables, and each transaction begins with a
-//! copy of them.
+//! It is written to be obviously right, so most reads go through whole tables, and each transaction begins with a copy
+//! of all tables.
 
 mod natives;
 mod peers;

@@ -1,4 +1,4 @@
-//! Rows of the registry.
+//! Rows of native resources, and of their references.
 
 use std::collections::BTreeSet;
 

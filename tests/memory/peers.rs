@@ -12,7 +12,7 @@ use super::tables::PeerDeletion;
 use super::{Answer, MemoryRows, Tables};
 
 impl Tables {
-    /// The steps after this one that have not ended and wait for the clearance of an importer.
+    /// The ids of the steps after this one that have not ended and wait for the clearance of an importer.
     fn steps_awaiting(&self, importer: &str, after: i64) -> Vec<i64> {
         let awaited = self
             .pending_clearances
@@ -118,11 +118,11 @@ impl PeerReads for MemoryRows {
 
     fn load_deleting_owners(&self) -> Answer<BTreeSet<String>> {
         let tables = self.tables();
-        let going = tables
+        let deleting = tables
             .peer_deletions
             .values()
             .filter(|it| it.notice.is_under_way());
-        Ok(going.map(|it| it.owner.clone()).collect())
+        Ok(deleting.map(|it| it.owner.clone()).collect())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rows that change with every step, and the removal of old rows.
+//! Rows that the transitions of steps and deletions find and change, and the removal of old rows.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

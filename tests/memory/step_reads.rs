@@ -18,7 +18,7 @@ use gone::ledger::store::{
 
 use super::{Answer, MemoryRows, Tables};
 
-/// The cause of a step that needs a person.
+/// The cause for which a step needs a person; none if it needs none.
 fn cause(step: &StoredStep) -> Option<Cause> {
     let needs_person = match step.state {
         StepState::Stuck => true,

@@ -21,7 +21,7 @@ use gone::ledger::{AuditEntry, AuditRow, KeptRequest, KeyedRequest, WatchCursor,
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// A resource of another deployment that is being deleted, as its owner's last notice describes it.
+/// A deletion of a resource of another deployment, as the last notice of its owner describes it.
 #[derive(Clone)]
 pub struct PeerDeletion {
     pub num: i64,
@@ -40,10 +40,10 @@ pub struct EngineRow {
     pub has_gates: bool,
     pub applied: i64,
     pub passed: i64,
-    /// When it last renewed its lease; none once its process is known to have ended.
+    /// When the engine last renewed its lease; none once its process is known to have ended.
     pub renewed: Option<Instant>,
     pub lease: Duration,
-    /// Whether other engines have taken over its steps in flight. It never becomes false again.
+    /// Whether another engine has found the lease of this one at its end. Never becomes false again.
     pub has_ended: bool,
 }
 
@@ -62,7 +62,7 @@ impl EngineRow {
 pub struct Tables {
     /// The epoch of the engine that opened the ledger last.
     pub(super) epoch: i64,
-    /// The engines, in the order of their epochs; none if the ledger has only one.
+    /// The engines that share the ledger, in the order of their epochs; empty if only one engine uses it.
     pub engines: Vec<EngineRow>,
     /// The changes of tombstones, in their order, for the engines that share the ledger.
     pub tombstone_changes: Vec<Changed>,
@@ -71,9 +71,9 @@ pub struct Tables {
     pub plans: BTreeMap<i64, StepPlan>,
     pub deletions: BTreeMap<i64, StoredDeletion>,
     pub tombstones: BTreeMap<i64, (ResourceKey, StoredTombstone)>,
-    /// (dependency, dependent)
+    /// Pairs of step ids: the dependency and its dependent.
     pub edges: BTreeSet<(i64, i64)>,
-    /// By their sequences.
+    /// The events by their sequence numbers.
     pub events: BTreeMap<i64, UnsavedEvent>,
     pub audit: Vec<AuditRow>,
     pub(super) steps_of: BTreeMap<ResourceKey, BTreeSet<i64>>,
@@ -85,7 +85,7 @@ pub struct Tables {
     pub(super) frozen: BTreeMap<i64, Plan>,
     pub(super) saved_plans: BTreeMap<String, (Plan, DateTime<Utc>)>,
     pub(super) kept_requests: Vec<(KeyedRequest, KeptRequest, DateTime<Utc>)>,
-    /// Each with the number of its deletion.
+    /// The branches by their ids, each with the number of its deletion.
     pub(super) branches: BTreeMap<i64, (i64, Branch)>,
     pub(super) snapshots: BTreeMap<i64, Value>,
     pub(super) copies: BTreeMap<i64, OriginalCopies>,
@@ -94,16 +94,16 @@ pub struct Tables {
     pub(super) notification_cursors: BTreeMap<String, CursorPosition>,
     pub(super) importers: BTreeMap<String, (Deployment, DateTime<Utc>)>,
     pub(super) importer_kinds: BTreeSet<(KindName, String)>,
-    /// By importer and step, with the importer's last answer.
+    /// The pending clearances by importer and step id, each with the importer's last answer, if any.
     pub(super) pending_clearances: BTreeMap<(String, i64), Option<ClearanceAnswer>>,
-    /// The records of the notices to importers, by their sequences.
+    /// The tombstones (their records) that importers were notified of, by the sequence numbers of the notices.
     pub(super) notices: BTreeMap<i64, i64>,
     pub(super) last_notice: i64,
     pub(super) watches: Vec<WatchCursor>,
     pub(super) peer_deletions: BTreeMap<ResourceKey, PeerDeletion>,
     pub(super) last_peer_deletion: i64,
     pub(super) natives: BTreeMap<i64, Native>,
-    /// Number of the resource, field, and the resource to which it refers.
+    /// The references: the number of the resource, its field, and the resource to which it refers.
     pub(super) references: BTreeSet<(i64, String, ResourceKey)>,
 }
 
@@ -229,7 +229,7 @@ impl Tables {
     }
 }
 
-/// Ids of the registry compare without their case.
+/// Whether two keys are the same resource of the registry, which compares ids without their case.
 pub(super) fn same(a: &ResourceKey, b: &ResourceKey) -> bool {
     (&a.site, &a.kind) == (&b.site, &b.kind) && a.id.eq_ignore_ascii_case(&b.id)
 }

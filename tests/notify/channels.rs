@@ -106,7 +106,7 @@ async fn i07_a_refused_address_keeps_no_mail_from_the_other_addresses() {
     let notifier = harness.start().await;
     harness.stuck("one").await;
     mail.inbox.wait_for(1).await;
-    // The address that was refused temporarily gets the mail later; the others get each mail once.
+    // `grey@`, which was refused temporarily, gets the mail later; `ops@` gets each mail once.
     harness.stuck("two").await;
     let mailed = mail.inbox.wait_for(4).await;
     notifier.stop().await;

@@ -1,4 +1,4 @@
-//! Every event reaches each channel, and does so once (I7).
+//! Each event that needs a person reaches each channel once; only a crash repeats a message, under the same id (I7).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn i07_a_crash_between_sending_and_recording_repeats_one_message_under_its
     harness.stuck("one").await;
     web.inbox.wait_for(1).await;
     drop(notifier);
-    // An event from before the next start is another message.
+    // An event between the crash and the next start is in another message.
     harness.stuck("two").await;
     harness
         .control
@@ -61,7 +61,7 @@ async fn i07_a_crash_between_sending_and_recording_repeats_one_message_under_its
     assert_ne!(posted[1].id(), posted[2].id());
     assert_eq!(posted[2].body["news"][0]["deletion_id"], json!(id("two")));
     notifier.stop().await;
-    // All is recorded: a third engine only notifies new events.
+    // Everything is recorded, so the third notifier notifies only about new events.
     harness
         .wait_for_cursor("webhook", |position| position.sending_through.is_none())
         .await;
@@ -148,7 +148,7 @@ async fn i07_a_refusal_is_notified_when_nobody_waits_for_it() {
     let harness = Harness::new().with_webhook(&web);
     let notifier = harness.start().await;
     // A person who requested the deletion seconds ago still waits for the answer.
-    harness.refused("looked", Origin::Cli, 5).await;
+    harness.refused("waiting", Origin::Cli, 5).await;
     harness.refused("left", Origin::Cli, 120).await;
     let posted = web.inbox.wait_for(1).await;
     let news = &posted[0].body["news"];
@@ -180,7 +180,7 @@ async fn i07_a_paused_site_is_notified_once_until_it_works_again() {
         .wait_for_cursor("webhook", |position| position.sending_through.is_none())
         .await;
     notifier.stop().await;
-    // The next engine finds the same site paused, and another.
+    // The next engine finds the same site paused, and another one.
     let notifier = harness.start().await;
     harness.site_event("prod/RegionOne", "paused").await;
     harness.site_event("prod/RegionTwo", "paused").await;

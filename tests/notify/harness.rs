@@ -130,7 +130,7 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// The settings gather no events, and allow the next message about a deletion at once.
+    /// Creates a harness whose settings gather no events, and allow the next message about a deletion at once.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("ledger.db"), Options::default()).unwrap();

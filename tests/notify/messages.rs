@@ -115,7 +115,7 @@ async fn i07_hostile_names_inject_nothing() {
     let raw = posted.body["news"].to_string();
     assert!(!raw.contains(['\u{202e}', '\u{1b}']), "{raw}");
     assert!(!raw.contains("\\u001b"), "{raw}");
-    // No character that a shell would interpret.
+    // The commands have no character that a shell would interpret.
     assert_eq!(
         posted.body["news"][0]["next"],
         json!([

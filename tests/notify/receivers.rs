@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// Limit for everything that a test waits for: a busy machine needs less.
+/// Limit for everything that a test waits for. Even a busy machine needs less.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The messages that have arrived, in order, and the answers to the next ones.

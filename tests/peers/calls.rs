@@ -16,8 +16,8 @@ async fn ask_peer_answering(answer: impl Into<Vec<u8>>) -> Result<Answers, PeerF
     let peers = caller(files.peer("s1", &url, "token"));
     let answer = peers.ask(&peer("s1"), question("s0")).await;
     answer.inspect_err(|failure| {
-        let tried = format!("POST {url}/peer/v1/points-at: ");
-        assert!(failure.message.starts_with(&tried), "{failure}");
+        let called = format!("POST {url}/peer/v1/points-at: ");
+        assert!(failure.message.starts_with(&called), "{failure}");
         assert!(!failure.message.contains(TOKEN), "{failure}");
     })
 }
@@ -200,7 +200,7 @@ async fn g07_a_call_to_a_silent_peer_ends_at_its_timeout() {
         failure.message.ends_with("no answer within 0.05 s"),
         "{failure}"
     );
-    // The time that a watch waits at the peer is added.
+    // The time that a watch waits at the peer is added to the time limit.
     let mut patient = watch("s0");
     patient.wait_ms = 200;
     let since = Instant::now();
@@ -221,8 +221,8 @@ async fn g07_a_refused_connection_is_reported_with_the_address() {
     let files = Files::new();
     let peers = caller(files.peer("s1", &url, "token"));
     let failure = peers.ask(&peer("s1"), question("s0")).await.unwrap_err();
-    let tried = format!("POST {url}/peer/v1/points-at: ");
-    assert!(failure.message.starts_with(&tried), "{failure}");
+    let called = format!("POST {url}/peer/v1/points-at: ");
+    assert!(failure.message.starts_with(&called), "{failure}");
     assert!(failure.message.contains("refused"), "{failure}");
     let failure = peers.ask(&peer("s9"), question("s0")).await.unwrap_err();
     assert_eq!(failure.message, "s9/r is not one of [deployment] peers");

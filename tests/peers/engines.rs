@@ -7,7 +7,8 @@ use crate::processes::{Home, homes, wait_for};
 /// The kind that `d1` offers. `d1` does not know the kinds of other deployments (G8).
 const OWNER: &str = "service = 's1'\n[kind.rx.native]\n";
 
-/// The kinds of `d0`: one for each rule by which a resource refers to an `rx`, and one that blocks a lease.
+/// The kinds of `d0`: one that is deleted with an `rx`, one whose reference is unset, one that blocks an `rx`, and one
+/// that blocks a lease.
 const IMPORTER: &str = "
 service = 's0'
 [kind.lease.native.fields]
@@ -53,10 +54,10 @@ fn delete_r1(d1: &Home, more: &str) -> crate::processes::RunResult {
     d1.gone(&format!("delete rx/r1 --cascade --yes --no-color {more}"))
 }
 
-/// Waits until the owner has asked its importer in vain for clearances, for this reason. Then it still waits for them:
-/// neither silence nor a broken connection is a clearance.
+/// Waits until the owner's question to its importer has failed for this reason. Asserts that the owner still waits for
+/// the clearance: neither silence nor a broken connection is one.
 fn assert_still_waits(d1: &Home, reason: &str) {
-    wait_for("d1 to ask d0 in vain", || {
+    wait_for("a question of d1 to d0 to fail", || {
         let deployments = d1.gone("list deployments -o json").ends_with(0).out;
         deployments.contains(reason)
     });
@@ -69,14 +70,14 @@ fn explain(d1: &Home) -> String {
     format!("{}{}", ran.out, ran.err)
 }
 
-/// Without `gone --engine`, the verb runs an engine itself. This waits for the importers' clearances, for which they
-/// must reach it.
+/// Without `gone --engine`, the verb runs an engine itself. That engine waits for the importers' clearances, so
+/// importers must be able to reach it.
 #[test]
 fn g07_importers_can_reach_a_verb_that_runs_its_own_engine() {
     let [d0, mut d1] = importer_and_owner();
     d0.create("lease", &json!({"id": "l1", "rx": "r1@d1"}));
     d1.kill();
-    // Another program uses the address of its listener: verbs that need no clearance still work.
+    // Another program uses the address of d1's listener: verbs that need no clearance still work.
     let taken = std::net::TcpListener::bind(d1.listen_address()).unwrap();
     d1.gone("list rx")
         .ends_with(0)
@@ -143,7 +144,7 @@ fn a_wait_for_the_clearance_of_another_deployment_lasts_until_its_deadline() {
 }
 
 #[test]
-fn g07_a_resource_is_not_deleted_before_its_killed_importer_is_back() {
+fn g07_a_resource_is_not_deleted_before_its_killed_importer_runs_again() {
     let [mut d0, mut d1] = deletion_blocked_at_d0();
     d0.kill();
     assert!(explain(&d1).contains("d0"));

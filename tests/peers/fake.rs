@@ -139,7 +139,7 @@ impl Control for FakeEngine {
     }
 }
 
-/// The answer to a watch: the sequence after `after`, and no changes.
+/// The answer to a watch: the sequence number after `after`, and no changes.
 pub fn notices(watch: &Watch) -> DeletionNotices {
     DeletionNotices {
         from: deployment("s1"),

@@ -52,7 +52,7 @@ async fn serve_link(here: SocketAddr, there: SocketAddr, mut state: StateReceive
     while state.wait_for(|now| *now != LinkState::Cut).await.is_ok() {
         let listener = bind_when_free(here).await;
         let receiver = state.clone();
-        // Dropping this cuts all connections.
+        // Dropping the set cuts all connections.
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {

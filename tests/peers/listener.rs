@@ -23,7 +23,7 @@ async fn listening(files: &Files, control: Arc<FakeEngine>) -> ListenHandle {
     serve(control, &settings(peers)).await
 }
 
-/// A call with this token and body; without a token if it is empty.
+/// A call with this token and body; without a token if `token` is empty.
 fn call(
     listening: &ListenHandle,
     path: &str,

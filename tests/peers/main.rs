@@ -1,4 +1,5 @@
-//! The protocol between deployments: over real sockets with a fake engine, and between engines in processes.
+//! The protocol between deployments: over real sockets with a fake engine, and between engines in processes of their
+//! own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

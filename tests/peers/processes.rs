@@ -128,7 +128,7 @@ impl Home {
         self.folder.path().join(name)
     }
 
-    /// The address at which its peers reach it.
+    /// The address at which its peers reach the deployment.
     pub fn listen_address(&self) -> &str {
         &self.listen
     }
@@ -170,7 +170,7 @@ impl Home {
         self.engine = Some(engine);
     }
 
-    /// Kills its engine, as `kill -9` does.
+    /// Kills the engine, as `kill -9` does.
     pub fn kill(&mut self) {
         self.engine = None;
     }
@@ -192,7 +192,7 @@ impl Home {
         self.engine.as_ref().unwrap().0.id()
     }
 
-    /// The log of its engine.
+    /// The log of the engine, over all its starts.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
@@ -202,7 +202,7 @@ impl Home {
         RunResult::of(self.command().args(line.split_whitespace()))
     }
 
-    /// Calls its API. Returns the status and the body of the answer.
+    /// Calls the engine's API. Returns the status and the body of the answer.
     pub fn api(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.runtime.block_on(async {
             let url = format!("http://localhost/api/v1/{path}");
@@ -216,8 +216,8 @@ impl Home {
         })
     }
 
-    /// Creates a resource. Repeats a call that is answered 503, as it is while this deployment has not heard from a
-    /// deployment to which the resource refers.
+    /// Creates a resource. Repeats a call that is answered 503, as it is while this deployment has no fresh notices of
+    /// the deployment to which the resource refers.
     pub fn create(&self, kind: &str, body: &Value) {
         let path = format!("resources/{kind}");
         wait_for(

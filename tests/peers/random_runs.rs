@@ -61,14 +61,14 @@ impl Run {
         }
         let texts = SERVICES.map(|service| format!("service = \"{service}\"\n{}", kinds(service)));
         let texts = texts.each_ref().map(String::as_str);
-        let homes = addresses.into_iter().enumerate().map(|(place, listen)| {
-            let others = (0..DEPLOYMENTS.len()).filter(|other| *other != place);
+        let homes = addresses.into_iter().enumerate().map(|(number, listen)| {
+            let others = (0..DEPLOYMENTS.len()).filter(|other| *other != number);
             let mut home = Home::new(&Setup {
-                deployment: deployment(place),
+                deployment: deployment(number),
                 listen,
                 heartbeat: HEARTBEAT,
                 peers: others
-                    .map(|to| (deployment(to), links[&(place, to)].address.clone()))
+                    .map(|to| (deployment(to), links[&(number, to)].address.clone()))
                     .collect(),
                 settings: SETTINGS,
                 kinds: &texts,
@@ -106,10 +106,10 @@ impl Run {
     /// Observes each resource whose deployment runs.
     ///
     /// # Errors
-    /// A resource in `stays` is gone; a resource has come back; or a resource is gone while another refers to it that
-    /// is not in a circle with it (G7).
+    /// A resource in `stays` is gone; a resource that was gone exists again; or a resource is gone while another refers
+    /// to it that is not in a circle with it (G7).
     ///
-    /// The observations are made one after the other. Nothing comes back, so a resource that was observed gone stays
+    /// The observations are made one after the other. No resource is re-created, so one that was observed gone stays
     /// gone, and a reference to it that is observed later is a dangling one. The reverse order proves nothing: the
     /// reference may have been removed before its target was gone. So the order of the observations causes no false
     /// alarm, only late ones.
@@ -135,7 +135,7 @@ impl Run {
                 }
             }
             if self.gone.contains(&nth) {
-                return Err(format!("t{nth} was gone, and is back"));
+                return Err(format!("t{nth} was gone, and exists again"));
             }
             self.references_by_number.insert(nth, points);
         }
@@ -151,11 +151,11 @@ impl Run {
         // How often these pauses occur depends on the machine, so they must not change the next fault.
         let mut pauses = fastrand::Rng::with_seed(dice.u64(..));
         for _ in 0..dice.usize(4..12) {
-            let place = dice.usize(0..DEPLOYMENTS.len());
+            let number = dice.usize(0..DEPLOYMENTS.len());
             match dice.u8(0..8) {
-                0..=2 => match self.homes[place].is_running() {
-                    true => self.homes[place].kill(),
-                    false => self.homes[place].start(),
+                0..=2 => match self.homes[number].is_running() {
+                    true => self.homes[number].kill(),
+                    false => self.homes[number].start(),
                 },
                 3 => self.set_links(self.usual),
                 _ => {
@@ -165,8 +165,8 @@ impl Run {
                         .choice(&[LinkState::Cut, LinkState::Cut, LinkState::Silent, slow])
                         .unwrap();
                     let both = dice.bool();
-                    for direction in [(place, other), (other, place)] {
-                        let is_first = direction.0 == place;
+                    for direction in [(number, other), (other, number)] {
+                        let is_first = direction.0 == number;
                         let link = self.links.get(&direction);
                         if let Some(link) = link.filter(|_| is_first || both) {
                             link.set_state(state);
@@ -227,8 +227,8 @@ impl Run {
     }
 }
 
-fn deployment(place: usize) -> Deployment {
-    let (name, service, region) = DEPLOYMENTS[place];
+fn deployment(number: usize) -> Deployment {
+    let (name, service, region) = DEPLOYMENTS[number];
     Deployment {
         name: name.to_owned(),
         service: service.to_owned(),

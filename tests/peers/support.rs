@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// The token of the tests; no other text contains it.
 pub const TOKEN: &str = "tok-Wb5Qz8Kd2";
-/// Limit for everything that a test waits for: a busy machine needs less.
+/// Limit for everything that a test waits for. Even a busy machine needs less.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 pub fn deployment(service: &str) -> Deployment {

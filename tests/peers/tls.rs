@@ -42,7 +42,8 @@ fn files() -> Files {
     files
 }
 
-/// Settings of a listener with TLS and the peers `s0` and `s2`. Without a token, it knows them by their certificates.
+/// Settings of a listener with TLS and the peers `s0` and `s2`. Without a token, the listener knows the peers by their
+/// certificates.
 fn tls_settings(files: &Files, token: Option<&str>, client_ca: Option<&str>) -> DeploymentSettings {
     let peers = ["s0", "s2"].map(|service| {
         let url = format!("https://{}.example:7661", service.replace('s', "d"));

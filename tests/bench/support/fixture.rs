@@ -55,7 +55,7 @@ impl Fixture {
         Self::start_with("")
     }
 
-    /// Starts both, the engine with this text as its `config.toml`.
+    /// Starts a practice cloud, and an engine with this text as its `config.toml`.
     pub fn start_with(settings: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(home.path().join("config/gone")).unwrap();
@@ -125,12 +125,12 @@ impl Fixture {
             .collect()
     }
 
-    /// Creates networks with this many ports, and requests their deletion. Returns its id.
+    /// Creates networks with this many ports in all, and requests their deletion. Returns the id of the deletion.
     pub fn seed_and_delete(&self, ports: usize) -> String {
         self.delete_networks(self.seed(ports))
     }
 
-    /// Requests the deletion of networks with all their dependents. Returns its id.
+    /// Requests the deletion of networks with all their dependents. Returns the id of the deletion.
     pub fn delete_networks(&self, networks: Vec<String>) -> String {
         let networks = networks.into_iter();
         let targets: Vec<String> = networks.map(|id| format!("network/{id}")).collect();
@@ -159,7 +159,7 @@ impl Fixture {
         serde_json::to_value(deletion.unwrap()).unwrap()
     }
 
-    /// Waits until the deletion fulfils a condition, and returns it.
+    /// Waits until the deletion fulfils a condition. Returns the deletion.
     pub fn wait_until(&self, id: &str, is_met: impl Fn(&Value) -> bool) -> Value {
         let mut deletion = Value::Null;
         wait_for("the deletion to reach the expected state", || {
@@ -169,7 +169,7 @@ impl Fixture {
         deletion
     }
 
-    /// The calls that gone sent to the cloud, without logins.
+    /// The calls that gone sent to the cloud, without those whose path has `/v3/`, such as logins.
     pub fn calls(&self) -> Vec<Call> {
         let log = self.control("GET", "calls?after=0", Value::Null);
         let calls = log["calls"].as_array().unwrap().iter();
@@ -308,7 +308,7 @@ pub fn command(home: &tempfile::TempDir, line: &str) -> Command {
     command
 }
 
-/// Waits until a condition holds; panics after [`DEADLINE`].
+/// Waits until a condition is true; panics after [`DEADLINE`].
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let since = Instant::now();
     while !condition() {

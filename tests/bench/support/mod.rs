@@ -72,8 +72,8 @@ pub async fn timeline(ledger: &Path, deletion_id: &str, ports: usize) -> Timelin
     }
 }
 
-/// Says when the steps of each kind had their first and their last event, and when the other events of each kind
-/// happened, in seconds after the deletion was accepted.
+/// Describes when the steps of each kind had their first and their last event, and when the other events of each kind
+/// happened, in seconds after the deletion was accepted: `port 1.2-3.4 s`. Sorted by the last event.
 pub async fn phases(ledger: &Path, deletion_id: &str) -> Vec<String> {
     let ledger = SqliteLedger::open_reader(ledger).unwrap();
     let events = events_of(&ledger, deletion_id).await;

@@ -15,13 +15,13 @@ use super::{accept, capacity, delay_proxy, end_each, now, plan};
 /// Commits at the same time, which the ledger groups.
 const IN_FLIGHT: usize = 16;
 
-/// The same for a fast site: the default of `concurrency_max`.
+/// Commits at the same time for a fast site: the default of `concurrency_max`.
 const IN_FLIGHT_MOST: usize = 64;
 
 /// The time that a message takes, in each direction.
 const DELAY: Duration = Duration::from_micros(500);
 
-/// Durable transitions per second with 16 in flight.
+/// Durable transitions per second, with 16 in flight unless a field says otherwise.
 pub(crate) struct Rates {
     pub(crate) ours: f64,
     /// The same row changes in a loop.
@@ -30,7 +30,7 @@ pub(crate) struct Rates {
     pub(crate) size: u64,
     /// With [`DELAY`] in each direction.
     pub(crate) delayed: f64,
-    /// The same with [`IN_FLIGHT_MOST`].
+    /// With [`DELAY`] in each direction, and [`IN_FLIGHT_MOST`] in flight.
     pub(crate) delayed_most: f64,
 }
 
