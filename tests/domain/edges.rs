@@ -105,7 +105,7 @@ fn n17_an_interface_whose_port_has_more_subnets_is_removed_by_its_subnet() {
 }
 
 #[test]
-fn n18_a_subnet_with_automatic_addresses_goes_and_its_ports_lose_them() {
+fn n18_a_subnet_with_automatic_addresses_is_deleted_and_its_ports_lose_them() {
     for mode in ["slaac", "dhcpv6-stateless"] {
         for options in [cascade(), PlanOptions::default()] {
             let mut cloud = dual(mode);
@@ -137,7 +137,7 @@ fn n18_a_port_that_loses_an_automatic_address_still_blocks_its_network() {
 }
 
 #[test]
-fn n20_octavias_ports_go_with_their_network_although_another_project_owns_them() {
+fn n20_octavias_ports_are_deleted_with_their_network_although_another_project_owns_them() {
     for name in ["octavia-lb-vrrp-1", "octavia-lb-member-1"] {
         let mut cloud = dual("slaac");
         let mut amphora = port("amphora", "compute:nova", "vm2", &[("v4", "10.0.0.9")]);

@@ -53,8 +53,8 @@ fn running(counts: Counts, rate_per_second: f64) -> Deletion {
 }
 
 impl Simulation {
-    /// Runs to the end. Returns the estimated range and the true time left, in seconds, at each tenth from 20 % to 90
-    /// %.
+    /// Runs to the end. Returns the ends of the estimated range and the true time left, in seconds, at each tenth of the
+    /// steps from 20 % to 90 %.
     fn run(&self, seed: u64) -> Vec<(u64, u64, f64)> {
         let mut random = Random(seed);
         let mut free = vec![0.0_f64; self.calls];

@@ -22,7 +22,7 @@ fn set(expected: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn n02_interfaces_and_the_routes_behind_them_go_and_floating_ips_stay() {
+fn n02_interfaces_and_the_routes_behind_them_are_deleted_and_floating_ips_stay() {
     let plan = Topology::web().plan("network", "web", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     assert_eq!(
@@ -64,7 +64,7 @@ fn p01_a_row_that_vanished_when_its_list_was_restarted_is_in_no_plan() {
 }
 
 #[test]
-fn n02_floating_ips_go_too_with_delete_detached() {
+fn n02_floating_ips_are_deleted_too_with_delete_detached() {
     let options = PlanOptions {
         delete_detached: true,
         ..cascade()
@@ -88,7 +88,7 @@ fn n02_floating_ips_go_too_with_delete_detached() {
 }
 
 #[test]
-fn n05_a_floating_ips_own_port_goes_with_it_and_stays_with_it() {
+fn n05_a_floating_ips_own_port_is_deleted_with_it_and_stays_with_it() {
     let mut cloud = Topology::web();
     cloud.add_floating_ips_port();
     let plan = cloud.plan("floating_ip", "fip", PlanOptions::default());
@@ -103,7 +103,7 @@ fn n05_a_floating_ips_own_port_goes_with_it_and_stays_with_it() {
 }
 
 #[test]
-fn n03_a_trunk_goes_with_its_subports_and_the_other_network_stays() {
+fn n03_a_trunk_is_deleted_with_its_subports_and_the_other_network_stays() {
     let plan = Topology::web().plan("network", "web", cascade());
     assert!(goes_after(&plan, "port/parent", "trunk/t1"));
     assert!(goes_after(&plan, "port/sub1", "trunk/t1"));
@@ -181,7 +181,7 @@ fn n05_ports_that_the_cloud_removes_are_automatic_and_listed_by_network() {
 }
 
 #[test]
-fn n06_the_network_goes_last_and_its_subnets_with_it() {
+fn n06_the_network_is_deleted_last_and_its_subnets_with_it() {
     let plan = Topology::web().plan("network", "web", cascade());
     let last = plan.steps.last().unwrap();
     assert_eq!(
@@ -195,7 +195,7 @@ fn n06_the_network_goes_last_and_its_subnets_with_it() {
 }
 
 #[test]
-fn n01_an_address_scope_goes_after_its_pools_their_subnets_and_ports() {
+fn n01_an_address_scope_is_deleted_after_its_pools_their_subnets_and_ports() {
     let mut cloud = Topology::web();
     cloud.add(
         "address_scope",
@@ -235,7 +235,7 @@ fn n01_an_address_scope_goes_after_its_pools_their_subnets_and_ports() {
 }
 
 #[test]
-fn n01_an_address_group_goes_after_the_rules_that_name_it() {
+fn n01_an_address_group_is_deleted_after_the_rules_that_name_it() {
     let mut cloud = Topology::new();
     cloud.add("address_group", json!({ "id": "a", "name": "a" }));
     for group in ["g1", "g2"] {
@@ -285,7 +285,7 @@ fn n15_resources_that_use_a_qos_policy_block_it_and_are_not_deleted() {
 }
 
 #[test]
-fn p04_rbac_policies_of_a_network_go_with_it_and_are_listed() {
+fn p04_rbac_policies_of_a_network_are_deleted_with_it_and_are_listed() {
     let mut cloud = Topology::web();
     for (id, kind, object) in [("r1", "network", "web"), ("r2", "network", "storage")] {
         cloud.add(
@@ -475,7 +475,7 @@ fn p04_ports_without_a_project_belong_to_no_other_project() {
 }
 
 #[test]
-fn p04_protection_holds_for_steps_automatic_and_unset() {
+fn p04_protection_applies_to_steps_automatic_and_unset() {
     for protected in ["vm", "dhcp", "s1", "fip", "web", "t1,sub1"] {
         let plan = Topology::web().plan_guarded("network", "web", cascade(), &move |resource| {
             (resource.key.id == protected).then(|| "tag keep".to_owned())
@@ -510,7 +510,7 @@ fn p04_shared_and_external_networks_and_default_groups_are_never_deleted() {
 }
 
 #[test]
-fn p04_rules_of_other_groups_that_go_silently_are_listed_by_id() {
+fn p04_rules_of_other_groups_that_are_deleted_silently_are_listed_by_id() {
     let mut cloud = Topology::new();
     cloud
         .add("security_group", json!({ "id": "g1", "name": "g1" }))
@@ -546,7 +546,7 @@ fn a_port_that_uses_a_group_blocks_it_even_in_a_cascade() {
 }
 
 #[test]
-fn a_forwarding_goes_with_its_port_and_frees_the_interface() {
+fn a_forwarding_is_deleted_with_its_port_and_then_the_interface_is_not_blocked() {
     let mut cloud = Topology::web();
     cloud.change("floating_ip", "fip", "port_id", json!(null));
     cloud.change("floating_ip", "fip", "fixed_ip_address", json!(null));
@@ -564,7 +564,7 @@ fn a_forwarding_goes_with_its_port_and_frees_the_interface() {
 }
 
 #[test]
-fn a_subnet_that_goes_alone_leaves_the_dhcp_port_without_its_address() {
+fn a_subnet_that_is_deleted_alone_leaves_the_dhcp_port_without_its_address() {
     let plan = Topology::web().plan("subnet", "s1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     assert!(names(&plan.unset).contains("port/dhcp"));
@@ -691,7 +691,7 @@ fn n14_a_lookup_uses_a_filter_up_to_700_values_and_lists_all_above() {
 }
 
 #[test]
-fn n03_a_subport_on_the_same_network_goes_after_its_trunk() {
+fn n03_a_subport_on_the_same_network_is_deleted_after_its_trunk() {
     let mut cloud = Topology::web();
     cloud.change("port", "sub1", "network_id", json!("web"));
     let plan = cloud.plan("network", "web", cascade());

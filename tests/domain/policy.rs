@@ -655,7 +655,7 @@ fn i06_a_delete_under_way_uses_no_attempt_and_is_stuck_at_its_limit() {
     assert_eq!(end.next_attempt_at, None);
 }
 
-/// As for Nova: a delete that was sent before the host went down never ends, but one that is sent afterwards does.
+/// As in Nova: a delete that was sent before the host went down never ends, but one that is sent afterwards does.
 #[test]
 fn i06_a_repeated_delete_under_way_is_stuck_at_the_same_limit() {
     let schedule = Schedule {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::topology::{Topology, cascade, goes_after, site, steps};
 
 #[test]
-fn a_zone_goes_after_the_zones_below_it() {
+fn a_zone_is_deleted_after_the_zones_below_it() {
     let mut cloud = Topology::new();
     for (id, name) in [
         ("org", "example.org."),
@@ -58,7 +58,7 @@ fn with_certificate() -> Topology {
 
 /// Barbican itself would delete a certificate that a listener uses.
 #[test]
-fn a_certificate_goes_after_the_listener_that_uses_it() {
+fn a_certificate_is_deleted_after_the_listener_that_uses_it() {
     let mut cloud = with_certificate();
     let plan = cloud.plan("project", "p1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
@@ -93,7 +93,7 @@ fn a_secret_with_consumers_is_refused() {
 
 /// Octavia registers its listener as a consumer of the container. Both are deleted with their project.
 #[test]
-fn a_secret_whose_consumers_go_too_is_not_refused() {
+fn a_secret_whose_consumers_are_deleted_too_is_not_refused() {
     let mut cloud = with_certificate();
     let used = json!([{ "name": "Octavia", "URL": "https://cloud/v2/listeners/https" }]);
     cloud.change("secret_container", "tls", "consumers", used);

@@ -88,7 +88,7 @@ fn steps_that_take_the_cloud_longest_have_the_highest_ranks() {
 }
 
 #[test]
-fn n20_a_projects_server_goes_before_its_ports_and_volumes() {
+fn n20_a_projects_server_is_deleted_before_its_ports_and_volumes() {
     let plan = project().plan("project", "p1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     let waits = waits(&plan);
@@ -227,7 +227,7 @@ fn n14_a_listed_row_is_not_queried_again_by_its_id() {
 
 /// Without the option, the plan lists the servers as unset, with the port that each loses.
 #[test]
-fn n04_a_networks_servers_stay_and_are_listed_or_go_before_their_ports() {
+fn n04_a_networks_servers_stay_and_are_listed_or_are_deleted_before_their_ports() {
     let plan = project().plan("network", "net", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     let kinds: Vec<&str> = plan.steps.iter().map(|it| it.kind.as_str()).collect();

@@ -51,7 +51,7 @@ const CHILDREN: [&str; 6] = [
 ];
 
 #[test]
-fn n04_balancers_go_by_their_own_cascade_before_a_port_that_the_user_made() {
+fn n04_balancers_are_deleted_by_their_own_cascade_before_a_port_that_the_user_made() {
     let plan = balancers().plan("network", "web", cascade());
     assert_eq!(plan.refused, []);
     assert_eq!(
@@ -74,7 +74,7 @@ fn n04_balancers_go_by_their_own_cascade_before_a_port_that_the_user_made() {
 }
 
 #[test]
-fn n04_a_balancer_with_another_vip_on_the_network_goes_too() {
+fn n04_a_balancer_with_another_vip_on_the_network_is_deleted_too() {
     let mut cloud = balancers();
     cloud
         .add("port", json!({ "id": "second", "network_id": "web", "device_owner": "Octavia", "device_id": "lb-far" }))
@@ -120,7 +120,7 @@ fn n15_a_pool_that_a_policy_redirects_to_is_refused() {
 }
 
 #[test]
-fn p04_the_members_of_a_shared_image_go_with_it_and_are_listed() {
+fn p04_the_members_of_a_shared_image_are_deleted_with_it_and_are_listed() {
     let mut cloud = Topology::new();
     cloud
         .add("image", json!({ "id": "i1", "name": "base", "owner": "p1", "visibility": "shared", "protected": false }))
@@ -216,7 +216,7 @@ fn a_projects_plan_covers_all_services_but_not_the_project_and_its_default_group
 }
 
 #[test]
-fn n01_a_projects_resources_go_only_with_the_cascade() {
+fn n01_a_projects_resources_are_deleted_only_with_the_cascade() {
     let plan = project().plan("project", "p1", PlanOptions::default());
     assert_eq!(steps(&plan), Vec::<String>::new());
     let rules: BTreeSet<&str> = plan

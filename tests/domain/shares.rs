@@ -68,7 +68,7 @@ fn automatic(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn n20_a_share_goes_after_its_snapshot_replica_and_backup_and_its_rule_with_it() {
+fn n20_a_share_is_deleted_after_its_snapshot_replica_and_backup_and_its_rule_with_it() {
     let plan = project().plan("share", "data", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     let mut gone = steps(&plan);
@@ -98,7 +98,7 @@ fn n20_a_share_goes_after_its_snapshot_replica_and_backup_and_its_rule_with_it()
 }
 
 #[test]
-fn n19_a_projects_network_goes_after_its_shares_and_their_share_network() {
+fn n19_a_projects_network_is_deleted_after_its_shares_and_their_share_network() {
     let plan = project().plan("project", "p1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     for (last, first) in [
@@ -121,7 +121,7 @@ fn n19_a_projects_network_goes_after_its_shares_and_their_share_network() {
     }
 }
 
-/// Neutron might delete the network, and the shares there would lose their storage.
+/// Neutron would delete the network while no share server has a port on it, although shares need the network.
 #[test]
 fn p04_a_network_or_subnet_is_refused_while_a_share_network_uses_it() {
     for (kind, id) in [("network", "net"), ("subnet", "sub")] {

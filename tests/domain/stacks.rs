@@ -1,4 +1,5 @@
-//! Stacks in a plan: resources that a stack made go with it, retained ones stay, and blockers go before it.
+//! Stacks in a plan: resources that a stack made are deleted with it, retained ones stay, and blockers are deleted
+//! before it.
 
 use gone::domain::model::{Plan, PlanOptions, PlanStep, Refusal, RefusalRule};
 use serde_json::{Value, json};
@@ -92,7 +93,7 @@ fn automatic(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn n05_resources_that_a_stack_made_go_with_it_and_retained_ones_are_listed() {
+fn n05_resources_that_a_stack_made_are_deleted_with_it_and_retained_ones_are_listed() {
     let mut cloud = stack();
     let plan = cloud.plan("stack", "web,1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
@@ -125,7 +126,7 @@ fn n05_resources_that_a_stack_made_go_with_it_and_retained_ones_are_listed() {
 
 /// Heat would fail only after a minute of its own retries.
 #[test]
-fn n15_blockers_of_a_stack_go_before_it_and_its_servers_port_after_it() {
+fn n15_blockers_of_a_stack_are_deleted_before_it_and_its_servers_port_after_it() {
     let plan = stack().plan("stack", "web,1", cascade());
     let mut all = steps(&plan);
     all.sort();
@@ -150,7 +151,7 @@ fn n15_blockers_of_a_stack_go_before_it_and_its_servers_port_after_it() {
 }
 
 #[test]
-fn n19_a_projects_stack_goes_before_everything_that_it_made() {
+fn n19_a_projects_stack_is_deleted_before_everything_that_it_made() {
     let plan = stack().plan("project", "p1", cascade());
     assert!(plan.refused.is_empty(), "{:?}", plan.refused);
     for made in [

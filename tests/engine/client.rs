@@ -224,7 +224,7 @@ impl Client {
         self.until(id, |it| it.state == state).await
     }
 
-    /// Waits until the deletion has ended in this state, and in no other.
+    /// Waits until the deletion has ended, and asserts that it has this state.
     async fn until_ended_as(&self, id: &str, state: DeletionState) -> Deletion {
         let deletion = self.until_terminal(id).await;
         assert_eq!(
@@ -279,7 +279,7 @@ impl Client {
         }
     }
 
-    /// Returns the last step of this resource, which removes it.
+    /// Returns the last step of the resource with this id: the one that removes the resource.
     pub async fn step_of(&self, id: &str, resource: &str) -> Step {
         let steps = self.steps(id).await;
         let mut found = steps

@@ -139,7 +139,7 @@ async fn t09_a_plan_deletes_each_copy_by_a_cascade_of_its_own_and_the_original_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn t09_t12_a_slow_local_site_keeps_the_original_deleting_and_the_other_gets_no_copy_back() {
+async fn t09_t12_a_slow_local_site_keeps_the_original_deleting_and_a_new_copy_is_removed() {
     let copied = Copied::by(CopiedBy::Tag);
     let bench = &copied.bench;
     bench.faults(fail_deletes_at(LOCALS[1]));
@@ -401,7 +401,7 @@ async fn t14_copies_matched_by_name_are_deleted_with_their_original_and_never_sw
     .await;
 }
 
-/// Regions that keep ids when they copy. Only one local site has a copy when the deletion is planned.
+/// The regions keep ids when they copy. Only one local site has a copy when the deletion is planned.
 #[tokio::test(start_paused = true)]
 async fn t09_t14_copies_with_the_same_id_are_deleted_with_their_original_and_when_re_created() {
     let world = WorldOptions {

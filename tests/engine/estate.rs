@@ -13,8 +13,8 @@ mod build;
 use build::{Estate, Outer};
 
 impl Bench {
-    /// Gives the project `demo` a resource of every kind (see [`Estate::furnish`]). Returns one resource of each kind
-    /// by its id, and the project by its name.
+    /// Gives the project `demo` a resource of every kind (see [`Estate::furnish`]). Returns the id of one
+    /// resource of each kind, by kind; for the kind `project`, the name.
     pub fn furnish_demo(&self) -> BTreeMap<&'static str, String> {
         let send = |method: &str, path: &str, body: Value| self.call_ok(method, path, body);
         let outer = Outer::make(&send);

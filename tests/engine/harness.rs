@@ -84,7 +84,7 @@ pub enum Login {
     Unscoped,
     /// The member, in the project `demo`.
     Member,
-    /// The practice cloud's application credential, which has its own project.
+    /// The practice cloud's application credential, in the project `admin`.
     Credential,
 }
 
@@ -395,7 +395,7 @@ impl Bench {
         self.status(&format!("{}/{id}", path_of(collection))) == 200
     }
 
-    /// Returns every id in the cloud as (collection, id). Faults must be off.
+    /// Returns the ids in all [`COLLECTIONS`] of all regions, as (collection, id). Faults must be off.
     pub fn all_ids(&self) -> BTreeSet<(String, String)> {
         let mut all = BTreeSet::new();
         for region in &self.regions {
@@ -410,8 +410,8 @@ impl Bench {
         all
     }
 
-    /// Returns the ports that floating IPs and routers have on the external network, each with the id of its owner.
-    /// The cloud removes them with their owners.
+    /// Returns the ports in `RegionOne` that floating IPs and routers have on the external network, each with the id of
+    /// its owner. The cloud removes these ports with their owners.
     pub fn owned_ports(&self) -> BTreeMap<String, String> {
         let ports = self.rows("ports").into_iter();
         let owned = ports.filter(|port| {
@@ -633,7 +633,8 @@ impl Bench {
         )
     }
 
-    /// Opens a replay of the ledger file while no engine runs. Returns it and the folder of its copy.
+    /// Opens a replay of the ledger file while no engine runs. Returns the replay and the folder of its copy of the
+    /// file.
     pub fn rewind(&self) -> (Rewind, tempfile::TempDir) {
         let LedgerStorage::File(ledger) = &self.storage else {
             panic!("only a ledger in a file can be replayed");

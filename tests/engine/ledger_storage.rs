@@ -46,7 +46,7 @@ impl LedgerStorage {
         }
     }
 
-    /// Opens the ledger as an engine does. Returns it and the epoch that begins.
+    /// Opens the ledger as an engine does. Returns the ledger and the epoch that begins.
     pub fn open(&self) -> (Box<dyn Ledger>, i64) {
         match self {
             Self::File(path) => {
@@ -93,7 +93,7 @@ impl LedgerStorage {
     }
 }
 
-/// Copies a SQLite file with its log, while nothing is being written.
+/// Copies a SQLite file with its write-ahead log, while nothing is being written.
 fn copy_ledger(from: &Path, to: &Path) {
     for ending in ["", "-wal"] {
         let name = |path: &Path| PathBuf::from(format!("{}{ending}", path.display()));

@@ -95,7 +95,7 @@ fn i13_a_client_that_takes_an_empty_list_for_absence_is_detected() {
     assert!((1..=4).any(found));
 }
 
-/// Returns whether no existing resource is reported as gone while lists are empty after the first `lists` ones.
+/// Returns whether no existing port is reported as gone while lists of ports are empty after the first `lists` ones.
 fn is_correct_when_lists_are_empty(lists: u32, planted_fault: PlantedFault) -> bool {
     paused(async {
         let mut bench = Bench::new(1);

@@ -157,7 +157,7 @@ async fn n16_a_plan_whose_cloud_stays_unavailable_is_refused_at_its_deadline() {
 #[tokio::test(start_paused = true)]
 async fn n16_plans_that_wait_for_one_region_do_not_delay_a_plan_at_another() {
     let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
-    // Twice as many plans as the engine makes at a time, and one more.
+    // These are twice as many plans as the engine makes at a time, and one more.
     let networks: Vec<String> = (0..9).map(|_| bench.plain_network(0).0).collect();
     let seeded =
         bench.seed(json!({ "region": "RegionTwo", "networks": 1, "ports_per_network": 1 }));
@@ -227,7 +227,7 @@ async fn n16_reads_pause_between_attempts_even_if_retry_after_is_zero() {
     .await;
 }
 
-/// Deletes a project with more than a hundred resources. Returns the numbers of its steps, of the calls that the limit
+/// Deletes a project with at least a hundred resources. Returns the numbers of its steps, of the calls that the limit
 /// let through and of those that it refused, and the seconds that the deletion took.
 fn delete_a_project(rate_limit: Option<RateLimit>) -> (usize, usize, usize, f64) {
     paused(async {

@@ -88,7 +88,7 @@ impl Thing {
     }
 }
 
-/// The resources, and the number of the one that is deleted.
+/// The resources, and the number of the one that is deleted. Methods take and return resources by their numbers.
 pub struct World {
     pub things: Vec<Thing>,
     pub root: usize,

@@ -65,7 +65,7 @@ struct Late {
     changes: Vec<Change>,
 }
 
-/// The write or the call at which an engine is ended, counted from now.
+/// The write or the call at which an engine is ended, counted from the time when the crash is planned.
 #[derive(Clone, Copy, Debug)]
 pub enum CrashPoint {
     Write(u64),
@@ -453,7 +453,8 @@ impl Cloud for FaultyCloud {
         let shown =
             |row: &serde_json::Value| !row["id"].as_str().is_some_and(|id| self.treats_as_gone(id));
         listing.rows.retain(shown);
-        // The last id of the filter is that of the witness. An empty list gets its row, so that it seems complete.
+        // The last id of the filter is that of the witness. An empty list gets the row of the witness, so that it
+        // seems complete.
         if self.planted_fault == PlantedFault::EmptyListIsAbsence
             && listing.rows.is_empty()
             && let Some(filter) = request.filter.filter(|filter| filter.key == "id")

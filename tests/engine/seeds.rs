@@ -202,7 +202,8 @@ fn is_in_memory(seed: u64) -> bool {
     (seed / 3) % 2 == 1
 }
 
-/// Creates a topology of a random size. Returns what was created, its first network, its project, and the target.
+/// Creates a topology of a random size. Returns the ids of the created resources, the id of the first network, the
+/// project, and the target.
 fn random_topology(
     bench: &Bench,
     dice: &mut fastrand::Rng,

@@ -264,7 +264,7 @@ fn detach_with_crash(crash: impl Fn(&Bench)) -> bool {
         );
         assert_eq!(server["server"]["status"], "ACTIVE");
         let left = bench.remaining_rows();
-        // The server and the two backups.
+        // The server and the two backups are left.
         assert_eq!(left.len(), 3, "{left:?}");
         bench.assert_no_premature_call();
         let path = format!("os-volume_attachments/{}", machine.volume);

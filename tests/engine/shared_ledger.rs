@@ -215,7 +215,7 @@ impl SharedLedger {
         self.0.member.index.clone()
     }
 
-    /// Renews the lease as often as that is due.
+    /// Renews the lease whenever that is due.
     async fn renew(&self) {
         let mut heartbeat = Heartbeat::new(self.0.member.clone());
         let woken = self.0.member.waker();

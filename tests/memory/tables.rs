@@ -43,7 +43,7 @@ pub struct EngineRow {
     /// When the engine last renewed its lease; none once its process is known to have ended.
     pub renewed: Option<Instant>,
     pub lease: Duration,
-    /// Whether another engine has found the lease of this one at its end. Never becomes false again.
+    /// Whether another engine has marked this one as ended, because its lease was over. Never becomes false again.
     pub has_ended: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct Tables {
     pub(super) importer_kinds: BTreeSet<(KindName, String)>,
     /// The pending clearances by importer and step id, each with the importer's last answer, if any.
     pub(super) pending_clearances: BTreeMap<(String, i64), Option<ClearanceAnswer>>,
-    /// The tombstones (their records) that importers were notified of, by the sequence numbers of the notices.
+    /// The record of the tombstone of each notice to importers, by the sequence number of the notice.
     pub(super) notices: BTreeMap<i64, i64>,
     pub(super) last_notice: i64,
     pub(super) watches: Vec<WatchCursor>,

@@ -33,7 +33,7 @@ impl Table {
         Self(table)
     }
 
-    /// Returns the row of a module or item: the one that names the longest part of its path.
+    /// Returns the row of a module or item: the one that names the longest part of its path; none if it has no row.
     fn row_of(&self, path: &[String], modules: &BTreeSet<Vec<String>>) -> Option<String> {
         let [first, rest @ ..] = path else {
             return Some("lib".to_owned());
