@@ -327,7 +327,7 @@ fn observations_due(accepted: usize) -> f64 {
     let query = || {
         let before = Instant::now();
         let due = runtime.block_on(ledger.observations_due(now())).unwrap();
-        assert_eq!(due.len(), 1, "the ports are one group of due steps");
+        assert_eq!(due.len(), 1, "the ports are not one group of due steps");
         before.elapsed().as_secs_f64()
     };
     let mut times: Vec<f64> = (0..101).map(|_| query()).collect();

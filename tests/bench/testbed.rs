@@ -135,7 +135,11 @@ fn by_gone(runtime: &tokio::runtime::Runtime, bed: &Bed, network: usize, ports: 
     let limits: Vec<&str> = ran.err.lines().filter_map(limit_in).collect();
     println!("the engine changed its limit of calls in flight to: {limits:?}");
     let total = usize::try_from(done["counts"]["total"].as_u64().unwrap()).unwrap();
-    assert_eq!(total, ports + 1, "the ports and their network");
+    assert_eq!(
+        total,
+        ports + 1,
+        "the steps are not the ports and their network"
+    );
     runtime.block_on(timeline(&bed.ledger(), done["id"].as_str().unwrap(), ports))
 }
 

@@ -134,13 +134,13 @@ fn i07_events_are_gathered_into_one_message_and_more_of_the_same_subject_wait() 
     assert_eq!(
         due(BTreeMap::new()),
         Some(at(60)),
-        "a minute after the first event"
+        "the message is not due a minute after the first event"
     );
     let late = found.due(PACE, &BTreeMap::new(), at(30));
     assert_eq!(
         late,
         Some(at(90)),
-        "an event from before the notifier ran counts as of its start"
+        "an event from before the notifier's start does not count as of that start"
     );
     let notified = |when| BTreeMap::from([(subject.clone(), at(when))]);
     assert_eq!(due(notified(-100)), Some(at(3500)));
@@ -149,7 +149,7 @@ fn i07_events_are_gathered_into_one_message_and_more_of_the_same_subject_wait() 
     assert_eq!(
         due(other),
         Some(at(60)),
-        "a notification about another deletion delays nothing"
+        "a notification about another deletion changes the time"
     );
 }
 

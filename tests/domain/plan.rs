@@ -388,7 +388,7 @@ fn p01_drift_is_any_difference_in_set_project_name_tags_owner_or_reference() {
         }),
     ];
     for (what, change) in changes {
-        assert_ne!(drifted(change), plain, "{what} is drift");
+        assert_ne!(drifted(change), plain, "{what} is not drift");
     }
 }
 

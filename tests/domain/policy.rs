@@ -712,7 +712,7 @@ fn n14_asynchronous_deletes_are_observed_again_at_the_same_even_seconds() {
         assert_eq!(
             next.timestamp_millis() % 2_000,
             0,
-            "observed at an even second, so by at most one list in 2 s"
+            "not observed at an even second, so by more than one list in 2 s"
         );
         (next - self::now()).num_milliseconds()
     };

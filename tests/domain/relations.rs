@@ -27,7 +27,7 @@ fn the_relations_of_a_row_name_what_it_uses_and_its_project() {
     }
     let mut once = uses.clone();
     once.dedup();
-    assert_eq!(once, uses, "each used resource is named once");
+    assert_eq!(once, uses, "a used resource is named twice");
     assert_eq!(ends(&relations, RelationKind::OwnedBy), ["project/p1"]);
 }
 

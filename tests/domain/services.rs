@@ -265,7 +265,11 @@ fn n14_one_list_replaces_many_lookups_by_a_filter_that_takes_one_value() {
                 .map_or(0, |filter| filter.values.len())
         })
         .collect();
-    assert_eq!(filter_values, [0], "one list of all listeners");
+    assert_eq!(
+        filter_values,
+        [0],
+        "the lookups are not one list of all listeners"
+    );
     assert_eq!(
         plan.automatic
             .iter()

@@ -266,7 +266,7 @@ async fn n12_a_step_that_waits_for_a_stuck_step_is_stuck_and_names_it() {
     with_engine(&bench, async |client| {
         let id = client.delete("network", &network).await;
         let deletion = client.until_stuck(&id).await;
-        assert_eq!(deletion.counts.live(), 0, "no step waits forever");
+        assert_eq!(deletion.counts.live(), 0, "a step waits for ever");
         assert_contains(&deletion.note, "a server holds it");
         let waiting = client.step_of(&id, &network).await;
         let error = waiting.last_error.unwrap();
@@ -339,7 +339,7 @@ async fn p01_a_deletion_that_absorbs_drift_removes_a_newcomer_by_a_deletion_of_i
         assert_eq!(blocked.blockers[0].id, newcomer);
         assert_eq!(
             blocked.attempts, 0,
-            "a blocker that is being deleted uses no attempt"
+            "a blocker that is being deleted used an attempt"
         );
         client.until_gone(&id).await;
         assert!(!bench.ids("ports").contains(&newcomer));

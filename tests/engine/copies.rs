@@ -113,7 +113,7 @@ async fn t09_a_plan_deletes_each_copy_by_a_cascade_of_its_own_and_the_original_l
     with_engine(&copied.bench, async |client| {
         let plan = client.plan("network", &copied.original).await;
         assert_eq!(plan.refused, []);
-        assert_eq!(plan.targets.len(), 1, "only the original is a target");
+        assert_eq!(plan.targets.len(), 1, "not only the original is a target");
         // Three ports and the network at each of three sites.
         assert_eq!(plan.steps.len(), 12);
         let last = &plan.steps[step_of(&plan, &copied.original) as usize];
@@ -296,7 +296,7 @@ async fn t14_a_copy_re_created_more_often_than_allowed_is_stuck_with_that_reason
         assert_eq!(
             bench.writes().len(),
             sent,
-            "nothing is sent until a person decides"
+            "a call was sent before a person decided"
         );
         let events = client.timeline(Some(&id), None).await;
         let events = events.iter().filter(|it| it.kind == EventKind::Recreated);

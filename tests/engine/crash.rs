@@ -109,7 +109,7 @@ fn run_with_crash(at: CrashPoint, concurrency: usize, target: Target) -> bool {
             if old.contains(&signature) {
                 assert!(
                     in_flight.iter().any(|id| signature.contains(id)),
-                    "{at:?}: {signature} was sent again and was not in flight: {in_flight:?}"
+                    "{at:?}: {signature} was sent again, but was not in flight: {in_flight:?}"
                 );
             }
         }
@@ -190,7 +190,7 @@ async fn check_outcome(
     for step in &frozen.steps {
         assert!(
             with_tombstone.contains(&step.key()),
-            "{step:?} lost its tombstone"
+            "{step:?} has no tombstone"
         );
     }
 }

@@ -52,7 +52,7 @@ async fn n13_a_call_whose_answer_was_lost_is_not_repeated_if_it_took_effect() {
         let sent = signatures.len();
         signatures.sort();
         signatures.dedup();
-        assert_eq!(signatures.len(), sent, "{action}: nothing is sent twice");
+        assert_eq!(signatures.len(), sent, "{action}: a call was sent twice");
     }
 }
 

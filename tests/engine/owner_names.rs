@@ -195,7 +195,7 @@ async fn p02_an_explanation_waits_for_names_for_less_than_ten_seconds() {
         .filter(|it| it.key.kind.as_str() == "security_group")
         .map(|it| it.name)
         .collect();
-    assert_eq!(groups, [""], "the group is listed without a name");
+    assert_eq!(groups, [""], "the group is not listed once, without a name");
 }
 
 #[tokio::test(start_paused = true)]

@@ -215,7 +215,7 @@ async fn simulate(seed: u64) -> Result<&'static str, String> {
         return match state {
             DeletionState::Gone => Ok("gone"),
             other => Err(format!(
-                "all resources are gone, and the deletion is {other:?}"
+                "all resources to delete are gone, but the deletion is {other:?}"
             )),
         };
     }

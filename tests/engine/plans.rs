@@ -168,7 +168,7 @@ async fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
             assert_eq!(
                 client.plan("network", &network).await.hash,
                 plan_hash,
-                "two plans of an unchanged cloud have one hash"
+                "two plans of an unchanged cloud have different hashes"
             );
             change(word);
             let deletion_id = client.delete_plan(&plan_hash).await;
@@ -261,7 +261,11 @@ async fn p08_a_cancelled_deletion_keeps_the_resources_whose_delete_was_not_sent(
                     it.state == DeletionState::Cancelled && it.counts.live() == 0
                 })
                 .await;
-            assert_eq!(bench.writes().len(), sent, "nothing more is sent");
+            assert_eq!(
+                bench.writes().len(),
+                sent,
+                "a call was sent after the cancellation"
+            );
             assert_eq!(
                 deletion.counts.gone + deletion.counts.skipped,
                 deletion.counts.total

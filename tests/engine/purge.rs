@@ -643,7 +643,7 @@ async fn a_site_that_a_person_paused_gets_no_calls_until_a_person_resumes_it() {
         assert_eq!(
             bench.sent().len(),
             sent,
-            "neither writes nor reads are sent to a paused site"
+            "a call was sent to the paused site"
         );
         let again = client.submit(steer(true)).await;
         assert_matches!(again, Err(ControlError::Conflict { .. }));

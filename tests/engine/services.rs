@@ -108,7 +108,7 @@ async fn i06_i12_a_balancer_that_stays_pending_for_hours_ends_stuck_and_delays_n
     assert_eq!(
         bench.writes_to(&balancers[0]).len(),
         1,
-        "the delete is sent once"
+        "the delete was not sent exactly once"
     );
 }
 

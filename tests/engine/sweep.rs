@@ -134,12 +134,12 @@ async fn m01_p06_deletions_that_ended_longer_ago_than_the_retention_are_pruned()
         let first = delete(&networks[0]).await;
         let second = delete(&networks[1]).await;
         tokio::time::sleep(hour).await;
-        assert_eq!(prune().await, 0, "all deletions are in their hold-down");
+        assert_eq!(prune().await, 0, "a deletion in its hold-down was pruned");
         tokio::time::sleep(2 * hour).await;
         let third = delete(&networks[2]).await;
         assert!(
             is_kept(&first).await && is_kept(&second).await,
-            "the retention has not passed"
+            "a deletion was pruned within its retention"
         );
         assert!(prune().await > 0);
         assert!(!is_kept(&first).await && !is_kept(&second).await);
@@ -154,7 +154,7 @@ async fn m01_p06_deletions_that_ended_longer_ago_than_the_retention_are_pruned()
     assert_eq!(
         pruned.count(),
         2,
-        "one row for each prune that a person requested"
+        "the audit has no row, or more than one, for a prune that a person requested"
     );
 }
 
@@ -231,7 +231,7 @@ async fn i10_m01_a_re_created_interface_is_not_swept_and_its_deletion_revives_th
         bench.add_interface(&shop.router, &shop.subnet);
         let sent = bench.writes().len();
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert_eq!(bench.writes().len(), sent, "an interface is never swept");
+        assert_eq!(bench.writes().len(), sent, "an interface was swept");
         assert_eq!(client.tombstone(&edge).await.unwrap(), first);
         let again = client.delete("router_interface", &edge).await;
         assert_ne!(again, id);
@@ -250,6 +250,6 @@ async fn i10_m01_a_re_created_interface_is_not_swept_and_its_deletion_revives_th
     assert_eq!(ports.len(), 2);
     assert_ne!(
         ports[0], ports[1],
-        "each call names its own incarnation's port"
+        "both calls name the port of the same incarnation"
     );
 }

@@ -257,7 +257,7 @@ async fn g01_both_sides_read_a_rotated_token_again() {
     assert_eq!(
         call().await,
         Ok(notices(&watch("s0"))),
-        "the caller keeps the token of a file that was removed"
+        "the caller lost the token of a file that was removed"
     );
     listening.stop().await;
 }
