@@ -294,7 +294,7 @@ impl Times {
 
 struct DrawTimes {
     frames: Times,
-    /// From the key until its frame is drawn, including the queries for it.
+    /// The times from a key until its frame is drawn, including the queries for the frame.
     keys: Times,
 }
 

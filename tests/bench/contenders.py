@@ -1,6 +1,6 @@
 """Empties a project as people do it today, for the bench `project`: `cleanup` is project_cleanup of
 openstacksdk, `script` sends plain calls in the right order by eight threads, `commands` runs the `openstack`
-commands that an admin types in that order, each with many ids. The last two wait until everything is
+commands that an admin types in a similar order, each with many ids. The last two wait until everything is
 deleted, as gone does. Prints the seconds taken."""
 import os
 import pathlib

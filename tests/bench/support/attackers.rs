@@ -147,7 +147,7 @@ pub fn hanging_streams(
     }
 }
 
-/// Clients that read the whole list again and again.
+/// Starts clients that read the whole list again and again.
 pub fn list_readers(runtime: &Runtime, url: &str, clients: usize) -> Attack {
     let mut attack = Attack {
         other_connections: clients,
@@ -171,7 +171,7 @@ pub fn list_readers(runtime: &Runtime, url: &str, clients: usize) -> Attack {
     attack
 }
 
-/// Clients that send `head`, and read the answer a kilobyte at a time.
+/// Starts clients that send `head`, and read the answer a kilobyte at a time.
 pub fn slow_readers(
     runtime: &Runtime,
     gate: SocketAddr,
@@ -198,7 +198,8 @@ pub fn slow_readers(
     attack
 }
 
-/// Silent connections to the engine's socket, from a process under another uid if this one may change it.
+/// Opens silent connections to the engine's socket, from a process under another uid if this process may change its
+/// uid.
 pub fn socket_connections(socket: &Path, count: usize) -> Attack {
     // The other user may not be allowed to read the folders of the bench's own path.
     let mut command = Command::new("/proc/self/exe");

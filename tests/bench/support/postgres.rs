@@ -24,13 +24,13 @@ const DELAY: Duration = Duration::from_micros(500);
 /// Durable transitions per second, with 16 in flight unless a field says otherwise.
 pub(crate) struct Rates {
     pub(crate) ours: f64,
-    /// The same row changes in a loop.
+    /// Of the same row changes in a loop, without the ledger.
     pub(crate) bare: f64,
     /// Bytes in the tables for each step that is gone.
     pub(crate) size: u64,
-    /// With [`DELAY`] in each direction.
+    /// Of the ledger, with [`DELAY`] in each direction.
     pub(crate) delayed: f64,
-    /// With [`DELAY`] in each direction, and [`IN_FLIGHT_MOST`] in flight.
+    /// Of the ledger, with [`DELAY`] in each direction and [`IN_FLIGHT_MOST`] in flight.
     pub(crate) delayed_most: f64,
 }
 

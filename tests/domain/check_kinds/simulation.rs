@@ -1,5 +1,4 @@
-//! Simulates deletions in one instance, call by call: which are refused, which resources are deleted, and which are
-//! left.
+//! Simulates deletions in one instance, call by call: which calls are refused, and which resources are deleted or left.
 
 use super::instance::{Edge, Instance};
 use super::schema::{ReferenceRow, Rule, Schema};
@@ -29,15 +28,15 @@ pub struct Simulation<'a> {
     schema: &'a Schema,
     instance: &'a Instance,
     all: Set,
-    /// For each resource, those that block it while its deletion is requested.
+    /// For each resource, the resources that block it while its deletion is requested.
     blockers: Vec<Set>,
-    /// For each resource, those that block it after its deletion was accepted.
+    /// For each resource, the resources that block it after its deletion was accepted.
     blockers_after_acceptance: Vec<Set>,
-    /// For each resource, those that the same request deletes.
+    /// For each resource, the resources that the same request deletes.
     deleted_along: Vec<Set>,
-    /// For each resource, those that the cloud deletes with it.
+    /// For each resource, the resources that the cloud deletes with it.
     automatic: Vec<Set>,
-    /// For each resource, those whose deletion makes it block nothing any more.
+    /// For each resource, the resources whose deletion makes it block nothing any more.
     unset_with: Vec<Set>,
 }
 

@@ -133,7 +133,7 @@ fn a_forbidden_import_through_a_re_export_is_found() {
         let by_api = |line: &&String| line.starts_with("src/frontends/api/mod.rs:1: ");
         wrong.iter().filter(by_api).count()
     };
-    // By name, by an alias of the module, by `*`, and through a submodule of the other module.
+    // The import is by name, by an alias of the module, by `*`, or through a submodule of the other module.
     assert_eq!(
         found(&names("", hidden, "use crate::ledger::port::Line;")),
         1
@@ -161,10 +161,10 @@ fn a_forbidden_import_through_a_re_export_is_found() {
         )),
         0
     );
-    // All of another module at once.
+    // The re-export is of all of another module at once.
     let wrong = names("pub use crate::domain::*;", "", "");
     assert!(wrong[0].contains("may not re-export all"), "{wrong:?}");
-    // Through the crate's root.
+    // The import is through the crate's root.
     let wrong = planted(&[
         frontends,
         (

@@ -110,7 +110,8 @@ impl Source {
             _ => {
                 let (path, end) = path_at(tokens, at);
                 let after_colons = at >= 2 && colons(tokens, at - 2);
-                // In `<T as Trait>::name` and `Vec::<T>::new`, this is the rest of a path that was read already.
+                // In `<T as Trait>::name` and `Vec::<T>::new`, the word begins the rest of a path that was read
+                // already.
                 let rest = after_colons && at >= 3 && is(&tokens[at - 3], '>');
                 if after_colons && !rest {
                     self.path(module, [vec![String::new()], path].concat(), line);
