@@ -88,7 +88,7 @@ impl Thing {
     }
 }
 
-/// The resources, and the number of the one that is deleted. Methods take and return resources by their numbers.
+/// The resources, and the number of the one that is deleted. The number of a resource is its index in `things`.
 pub struct World {
     pub things: Vec<Thing>,
     pub root: usize,

@@ -171,7 +171,7 @@ impl Crash {
 }
 
 /// A fault that is planted at a port of the engine. Tests prove that the invariants detect it, or that the engine
-/// copes.
+/// handles it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlantedFault {
     #[default]

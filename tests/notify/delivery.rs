@@ -1,4 +1,5 @@
-//! Each event that needs a person reaches each channel once; only a crash repeats a message, under the same id (I7).
+//! Each event that needs a person reaches each channel. A message is repeated only after a crash or a failed delivery,
+//! under the same id (I7).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
