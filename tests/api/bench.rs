@@ -77,8 +77,8 @@ pub fn client(socket: &std::path::Path) -> Client {
     Client::builder().unix_socket(socket).build().unwrap()
 }
 
-/// Sends a request, and returns the status and the JSON of the answer. The OpenAPI document must describe both. An
-/// error must be a problem document with the same status.
+/// Sends a request, and returns the status and the JSON of the answer. Asserts that the OpenAPI document describes the
+/// answer and, after a success, the request; and that an error is a problem document with the same status.
 pub async fn answer(request: RequestBuilder) -> (u16, Value) {
     let (client, request) = request.build_split();
     let request = request.unwrap();

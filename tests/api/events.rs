@@ -34,7 +34,7 @@ impl Reader {
         }
     }
 
-    /// None when the stream has ended.
+    /// Returns the next event, without the heartbeats before it. `None` if the stream has ended.
     async fn next(&mut self) -> Option<Received> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -63,7 +63,7 @@ impl Reader {
     }
 }
 
-/// None for a heartbeat.
+/// Parses one block of the stream. `None` for a heartbeat.
 fn parse(block: &str) -> Option<Received> {
     let field = |name: &str| {
         let mut lines = block.lines();
@@ -120,7 +120,7 @@ async fn a_stream_without_a_start_begins_with_the_next_event() {
 }
 
 #[tokio::test]
-async fn pruned_events_are_410_with_the_oldest_kept_sequence() {
+async fn pruned_events_are_410_with_the_oldest_kept_sequence_number() {
     let bench = Bench::new().await;
     bench.fake.emit(1..=20);
     bench.fake.prune_events_before(12);

@@ -39,12 +39,12 @@ impl Fake {
         })
     }
 
-    /// Answers the next command with this, instead of with a sample.
+    /// Answers the next command with this receipt, instead of with a sample.
     pub fn answer_next_submit(&self, receipt: Result<Receipt, ControlError>) {
         self.state.lock().unwrap().receipts.push_back(receipt);
     }
 
-    /// Answers the next query with this, instead of with a sample.
+    /// Answers the next query with this page, instead of with a sample.
     pub fn answer_next_query(&self, page: Result<Page, ControlError>) {
         self.state.lock().unwrap().pages.push_back(page);
     }

@@ -1,4 +1,5 @@
-//! The OpenAPI document (`GET /openapi.json`), checked against every answer of these tests.
+//! The OpenAPI document (`GET /openapi.json`), checked against the answers that these tests get by
+//! [`crate::bench::answer`].
 //!
 //! The check is stricter than what the document demands of clients: a member that the document does not name is an
 //! error here, so that the document names all members.
@@ -58,7 +59,7 @@ fn merged(parts: Vec<Value>, schemas: &Value) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// A request in the terms of the document.
+/// The parts of a request that the document describes: method, path, names of query parameters, and JSON body.
 pub struct DescribedRequest {
     method: Method,
     path: String,
@@ -78,7 +79,8 @@ impl DescribedRequest {
         }
     }
 
-    /// Asserts that the document describes the answer and, if it was a success, the request.
+    /// Asserts that the document describes the answer and, if the answer is a success, the request. The document
+    /// describes no path below `/control/`.
     pub fn assert_described(&self, status: u16, content: &str, body: &Value) {
         if self.path.starts_with("/control/") {
             return;

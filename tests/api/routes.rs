@@ -1,4 +1,4 @@
-//! Each route: what it sends to the control, its status and the shape of its answer.
+//! The routes: the command or query that each sends to the control, its status and the shape of its answer.
 
 use gone::control::{Command, ControlError, Page, Query, Receipt, SiteSpec, query};
 use gone::domain::model::{DeletionState, DriftPolicy, OnFailure, Origin, RefusalRule};
@@ -89,7 +89,7 @@ async fn a_deletion_is_accepted_with_202_and_its_location() {
     };
     assert_eq!(targets[0].to_string(), "network/web@prod");
     assert_eq!(options.drift, DriftPolicy::Absorb);
-    // If the request joins a deletion, the options that it names apply to that one, too.
+    // If the request joins a deletion, the options that the request names apply to that deletion, too.
     let asked = (Some(DriftPolicy::Absorb), Some(OnFailure::Stop));
     assert_eq!((named.drift, named.on_failure), asked);
     assert!(options.cascade && options.delete_detached);

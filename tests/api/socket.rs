@@ -57,7 +57,7 @@ async fn p12_600_silent_connections_keep_no_other_client_from_the_socket() {
         assert_eq!(answer.send().await.unwrap().status(), 200);
     }
     println!(
-        "{} silent connections held, 20 of 20 answered",
+        "{} silent connections open, 20 of 20 requests answered",
         silent.len()
     );
 }
@@ -141,7 +141,7 @@ async fn a_socket_whose_file_vanished_is_bound_again() {
 async fn a_stopping_engine_leaves_the_socket_of_another_engine() {
     let bench = Bench::new().await;
     let late = ServeOptions {
-        // Does not check its file again, as if it had not noticed the change yet.
+        // The API does not check the file of its socket again, as if it had not noticed the change yet.
         socket_check: std::time::Duration::from_secs(3600),
         ..options(&bench.socket)
     };

@@ -79,7 +79,8 @@ impl CrashTest {
         self.assert_ledger(id);
     }
 
-    /// The network and everything in it are gone, and everything else is unchanged.
+    /// Asserts that the network and all that depends on it are gone, that all other resources still exist, and that the
+    /// floating IP of the network has no port.
     fn assert_cloud(&self) {
         let mine = |row: &Value, key: &str| row[key] == self.network.as_str();
         let ports: BTreeSet<String> = self.before["ports"]
@@ -120,8 +121,8 @@ impl CrashTest {
     }
 }
 
-/// No call took effect twice, and at most `allowed` calls were repeated. A path in `resources_of_path` stands for
-/// that many resources, and any other path for one.
+/// Asserts that no call took effect twice, and that at most `allowed` calls were repeated. A path in
+/// `resources_of_path` stands for that many resources, and another path for one.
 fn assert_repeated(stage: &Stage, allowed: usize, resources_of_path: &BTreeMap<String, usize>) {
     let mut by_call: BTreeMap<String, Vec<LoggedCall>> = BTreeMap::new();
     for call in stage.writes() {
@@ -148,7 +149,8 @@ fn assert_repeated(stage: &Stage, allowed: usize, resources_of_path: &BTreeMap<S
     );
 }
 
-/// The hash chain of the audit is intact, the audit has one delete, and every step of the deletion is gone.
+/// Asserts that the hash chain of the audit is intact, that the audit has one delete, and that every step of the
+/// deletion is gone.
 fn assert_ledger(stage: &Stage, id: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -163,7 +165,7 @@ fn assert_ledger(stage: &Stage, id: &str) {
 }
 
 #[test]
-fn t08_i11_forty_kills_lose_nothing_and_repeat_only_calls_in_flight() {
+fn t08_i11_41_kills_lose_nothing_and_repeat_only_calls_in_flight() {
     let mut test = CrashTest::new(400);
     let mut engine = test.stage.engine();
     let id = test.delete();
@@ -216,7 +218,7 @@ fn t08_a_deletion_whose_engine_is_killed_while_it_lists_is_planned_again() {
 fn t08_absence_is_confirmed_although_engines_are_killed_while_they_confirm_it() {
     let mut test = CrashTest::new(20);
     let mut engine = test.stage.engine();
-    // Slow enough that the next fault is there before its absence can be confirmed.
+    // Slow enough that the next fault is set before the absence of the network can be confirmed.
     let delete = json!({"method": "DELETE", "id": test.network});
     test.stage
         .faults(json!([{"match": delete, "action": {"delay_ms": 3_000}}]));
@@ -328,7 +330,7 @@ fn interfaces_of_path(steps: &[Step]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// There is a step of every kind of the estate except the project, which stays.
+/// Asserts that there is a step of every kind of the estate except the project, which stays.
 fn assert_every_kind(steps: &[Step]) {
     let met: BTreeSet<&KindName> = steps.iter().map(|step| &step.resource.key.kind).collect();
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
@@ -354,7 +356,8 @@ fn t08_t09_i11_kills_lose_nothing_and_repeat_only_calls_in_flight_for_every_kind
     };
     let mut targets = String::from("project/demo");
     for region in regions {
-        // Without being targets, some of them would be removed along with the load balancer or the image.
+        // All resources of the estate are targets: otherwise the cloud would remove some along with their load balancer
+        // or image, without steps of their own.
         for (kind, id) in furnish(&stage, region, &demo).0 {
             targets += &format!(" {kind}/{id}@prod/{region}");
         }

@@ -10,7 +10,7 @@ use super::support::program::send;
 use super::support::{GONE, PASSWORD, Stage, assert_counts_sum, files, text, wait_for};
 use super::terminal;
 
-/// The longest time that a console with an embedded engine may take to hand over (contract).
+/// The longest time that a console with an embedded engine may take to hand over (`assets/contract.md`).
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 
 /// Ends the engine that was left behind, also if the test fails.
@@ -31,7 +31,7 @@ impl Drop for LeftBehind<'_> {
 }
 
 struct Console {
-    /// Nobody reads the output: what a console writes in some seconds fits the terminal's buffer.
+    /// Nobody reads the output of the console: the output of some seconds fits the terminal's buffer.
     terminal: Box<dyn portable_pty::MasterPty + Send>,
     child: Box<dyn portable_pty::Child + Send + Sync>,
 }
@@ -102,7 +102,7 @@ fn assert_ends_in_time(console: &mut Console) {
 
 fn assert_continues(stage: &Stage, id: &str, console: u32) {
     let left = LeftBehind(stage);
-    wait_for("an engine of its own", || {
+    wait_for("an engine in another process than the console", || {
         left.pid().is_some_and(|pid| pid != console)
     });
     let pid = left.pid().unwrap();

@@ -21,12 +21,12 @@ fn ledger_with_a_deletion(stage: &Stage) -> String {
     id
 }
 
-/// Returns the bytes of the ledger and of its log.
+/// Returns the bytes of the ledger and of its write-ahead log.
 fn contents(stage: &Stage) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let all = files(stage.ledger().parent().unwrap()).into_iter();
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     // SQLite may rebuild the index of the log at any time, an empty log has no data, and the lock file names the
-    // process that asks.
+    // process that locked it last.
     all.filter(|(path, bytes)| match name(path).as_str() {
         "ledger.db" => true,
         "ledger.db-wal" => !bytes.is_empty(),
@@ -35,7 +35,7 @@ fn contents(stage: &Stage) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     .collect()
 }
 
-/// Every command that opens the ledger says what is wrong and what to do, exits with 2, and changes nothing.
+/// Asserts that commands that open the ledger say what is wrong and what to do, exit with 2, and change nothing in it.
 fn assert_refused_untouched(stage: &Stage, words: &[&str]) {
     let before = contents(stage);
     let ledger = stage.ledger();
@@ -188,7 +188,7 @@ fn an_engine_that_is_terminated_while_it_starts_exits_with_0() {
     engine.end().ok();
 }
 
-/// Limits the size of the files that this process writes, as a full disk does. None removes the limit.
+/// Limits the size in bytes of the files that the engine writes, as a full disk does. None removes the limit.
 fn limit_files(engine: &Running, bytes: Option<u64>) {
     let pid = Pid::from_raw(i32::try_from(engine.pid()).unwrap());
     let limit = Rlimit {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _}
 use super::support::{Running, Stage, text, wait_for};
 use super::tls;
 
-/// Answers every POST with 200, and keeps its body.
+/// The receiver of a webhook: it answers every POST with 200, and keeps the body.
 struct Receiver {
     url: String,
     bodies: Arc<Mutex<Vec<Value>>>,
@@ -44,7 +44,7 @@ impl Receiver {
     }
 }
 
-/// Reads a request, and answers it. Returns its body.
+/// Reads a request, and answers it. Returns the body, or None if the client closed the connection without a request.
 fn read_post(mut client: TcpStream) -> Option<Value> {
     let mut reader = BufReader::new(client.try_clone().unwrap());
     let mut length = 0;
@@ -179,7 +179,7 @@ fn mail_server() -> (u16, String, Arc<Mutex<Vec<String>>>) {
     (receive.recv().unwrap(), pem, received)
 }
 
-/// Answers commands until QUIT or STARTTLS, and then returns the stream.
+/// Answers mail commands until QUIT, STARTTLS or the end of the stream, and then returns the stream.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     greeting: &str,

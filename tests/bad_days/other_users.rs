@@ -17,7 +17,8 @@ fn mode_of(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Whether this is root, who alone can make files of another user. Without root, those checks are left out.
+/// Whether the test runs as root. Only root can make files of another user; without root, the checks with such files
+/// are left out.
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -33,7 +34,8 @@ fn folder(stage: &Stage, name: &str, with_mode: u32) -> PathBuf {
     folder
 }
 
-/// Every command that starts an engine on this ledger says why it refuses, and leaves the victim's file unchanged.
+/// Asserts that commands that start an engine on this ledger say why they refuse it, and leave the victim's file
+/// unchanged.
 fn assert_refused(stage: &Stage, ledger: &Path, victim: &Path, words: &[&str]) {
     let before = fs::read(victim).unwrap();
     let ledger_option = format!("--ledger {}", ledger.display());
@@ -56,7 +58,7 @@ fn a_link_in_place_of_a_lock_log_or_ledger_is_refused() {
         let ledger = state.join("ledger.db");
         assert_refused(&stage, &ledger, &victim, &["is a symbolic link", name]);
     }
-    // The log of a console and of an engine.
+    // A console and an engine open their logs by this function.
     let stage = Stage::new();
     let victim = stage.path("victim");
     fs::write(&victim, "precious").unwrap();
@@ -66,7 +68,7 @@ fn a_link_in_place_of_a_lock_log_or_ledger_is_refused() {
         opened.to_string().contains("is a symbolic link"),
         "{opened}"
     );
-    // A hard link.
+    // A hard link is refused too.
     fs::hard_link(&victim, stage.path("other")).unwrap();
     let opened = gone::system::private::append(&stage.path("other")).unwrap_err();
     assert!(opened.to_string().contains("another name"), "{opened}");
@@ -80,7 +82,7 @@ fn a_ledger_that_other_users_may_replace_is_refused() {
     let open = folder(&stage, "open", 0o777);
     let words = ["other users may replace files in", "chmod go-w"];
     assert_refused(&stage, &open.join("ledger.db"), &victim, &words);
-    // Nor in a folder below it.
+    // A ledger in a folder below that folder is refused too.
     let below = folder(&stage, "open/below", 0o700);
     assert_refused(&stage, &below.join("ledger.db"), &victim, &words);
     assert!(!below.join("ledger.db").exists() && !below.join("ledger.db.lock").exists());
@@ -98,7 +100,7 @@ fn a_ledger_that_other_users_may_replace_is_refused() {
         chown(&theirs, Some(MALLORY), None).unwrap();
         let words = ["belongs to uid 54321"];
         assert_refused(&stage, &theirs.join("ledger.db"), &victim, &words);
-        // A lock of another user in the sticky folder.
+        // In the sticky folder, a lock of another user is refused.
         let lock = shared.join("second.db.lock");
         fs::write(&lock, "{}").unwrap();
         chown(&lock, Some(MALLORY), None).unwrap();

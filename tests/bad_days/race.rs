@@ -37,13 +37,16 @@ enum GateUse {
     Nothing,
 }
 
-/// Where the gates listen, in the order of the settings.
+/// The addresses of the gates, such as `127.0.0.1:9696`, in the order of the settings.
 #[derive(Clone, Debug)]
 struct Gates {
-    /// For users of the first region, for the second region's reads there, and for its own creates.
+    /// Of the network service of the first region, for users.
     user: String,
+    /// Of the network service of the first region, for reads by the second region.
     read: String,
+    /// Of the network service of the second region, for its own creates.
     create: String,
+    /// Of the image service of the first region, for users.
     image: String,
 }
 
@@ -228,7 +231,7 @@ impl Race {
         ids.filter(|id| self.networks.contains(id)).collect()
     }
 
-    /// Waits until all deletions have ended. Then no network is left in the first region.
+    /// Waits until all deletions have ended. Asserts that the first region then has none of the deleted networks.
     fn await_gone(&self) {
         wait_for("the end of all deletions", || {
             let all = self.stage.gone("list deletions -o json").ok().json();
@@ -242,8 +245,8 @@ impl Race {
         );
     }
 
-    /// Waits for the last sweep after copies were created again, and checks that nothing else was deleted. `since` is
-    /// the end of the pullers.
+    /// Waits for the last sweep after copies were created again, and asserts that the bystanders and the member still
+    /// exist. `since` is the end of the pullers.
     fn assert_swept(&self, since: Instant, member: &Member) {
         wait_for("the last sweep", || self.copies().is_empty());
         let took = since.elapsed();

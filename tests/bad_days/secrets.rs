@@ -1,4 +1,4 @@
-//! Passwords and tokens are in memory, and nowhere else.
+//! gone keeps passwords and tokens in memory: it writes none to a file, a log or an output.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

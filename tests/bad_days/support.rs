@@ -34,7 +34,7 @@ impl Stage {
         Self::in_regions(&["RegionOne"])
     }
 
-    /// Starts a practice cloud that has the network `web-net-0` with so many ports.
+    /// Starts a practice cloud that has the network `web-net-0` with this many ports besides its DHCP port.
     pub fn with_web(ports: u32) -> Self {
         let stage = Self::new();
         stage.network("web", ports);
@@ -122,7 +122,7 @@ impl Stage {
         self.control("POST", "seed", seed)
     }
 
-    /// Makes a network `NAME-net-0` with so many ports besides its DHCP port. Returns its id.
+    /// Makes a network `NAME-net-0` with this many ports besides its DHCP port. Returns the network's id.
     pub fn network(&self, name: &str, ports: u32) -> String {
         let seed = json!({"name": name, "networks": 1, "ports_per_network": ports});
         text(&self.seed(seed)["networks"][0])
@@ -160,7 +160,7 @@ impl Stage {
             .collect()
     }
 
-    /// Waits until gone has sent so many calls that change the cloud.
+    /// Waits until gone has sent this many calls that change the cloud.
     pub fn await_writes(&self, count: usize) {
         wait_for(&format!("{count} writes"), || self.writes().len() >= count);
     }
@@ -261,7 +261,7 @@ impl Stage {
         });
     }
 
-    /// `gone show` as JSON.
+    /// Runs `gone show` on a deletion. Returns its output as JSON.
     pub fn show(&self, id: &str) -> Value {
         self.gone(&format!("show {id} -o json")).ok().json()
     }

@@ -51,7 +51,7 @@ fn a_backup_beside_a_working_engine_is_complete_private_and_overwrites_nothing()
             "another engine serves it",
             "End that engine, or choose another socket with --socket.",
         ]);
-    // The engine was not delayed, and its own ledger is intact.
+    // The engine completes the deletion, and its own ledger is intact.
     stage.await_state(&id, "gone");
     stage.gone("ledger check").ok();
     engine.stop().ok();

@@ -359,7 +359,7 @@ fn a_deployment_name_with_a_slash_or_an_empty_service_is_an_error() {
     assert_eq!(wrong.key, "deployment.service");
 }
 
-/// The settings of a deployment with two peers. Each of these changes is made once in the text.
+/// The settings of a deployment with two peers. Each change, a text and its replacement, is made once.
 fn peered(changes: &[(&str, &str)]) -> String {
     let text = "[deployment]
 name = 'billing-1'

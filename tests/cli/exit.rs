@@ -93,7 +93,7 @@ fn each_control_error_has_its_exit_code() {
 }
 
 #[test]
-fn each_deletion_state_has_its_exit_code() {
+fn a_deletion_exits_by_its_state_its_errors_and_its_refusals() {
     use ErrorClass::{Auth, Blocked, Drift, Fatal, Guard, OutcomeUnknown, Unavailable};
     let table: [(DeletionState, &[ErrorClass], &[RefusalRule], u8); 17] = [
         (DeletionState::Gone, &[], &[], 0),
@@ -139,7 +139,8 @@ fn each_deletion_state_has_its_exit_code() {
     }
 }
 
-/// Counts as `(ready, running, verifying, blocked)`; times in minutes from now.
+/// A row has the state, the counts as `(ready, running, verifying, blocked)`, the next attempt and the deadline in
+/// minutes from now, and the expected verdict.
 #[test]
 fn a_wait_ends_when_the_deletion_has_ended_cannot_progress_or_time_is_up() {
     use DeletionState::{AwaitingApproval, Cancelled, Gone, Paused, Planning, Running, Stuck};

@@ -37,8 +37,8 @@ pub fn start() -> DateTime<Utc> {
 pub const DELETION: &str = "0195d3c0-0000-7000-8000-0000deadbeef";
 pub const SHORT: &str = "deadbeef";
 
-/// What the control answers with. `deletions` are versions of one deletion: each query takes the next,
-/// and the last one stays.
+/// The data with which the control answers. `deletions` are versions of one deletion: each query for a deletion by its
+/// id takes the next version, and the last one stays.
 pub struct World {
     pub plan: Result<Plan, ControlError>,
     pub accept: Result<Receipt, ControlError>,
@@ -64,7 +64,7 @@ pub struct World {
     pub kinds: Vec<KindInfo>,
     pub explanation: Option<Explanation>,
     pub sites: Vec<SiteStatus>,
-    /// Rows per page.
+    /// Number of rows of a page.
     pub page_rows: usize,
     pub submitted: Vec<Envelope>,
     pub queries: usize,
@@ -283,7 +283,7 @@ pub struct Outcome {
 pub struct Runner {
     pub fake: Arc<Fake>,
     pub embedded: bool,
-    /// Whether the settings are read-only.
+    /// Whether the settings have `[guard] read_only = true`.
     pub read_only: bool,
     pub style: Style,
     pub typed: String,
@@ -378,7 +378,7 @@ pub fn site(cloud: &str, region: &str) -> SiteStatus {
     }
 }
 
-/// An importer with pending clearances, and a deployment of which the watch here is stale.
+/// An importer with pending clearances, and a deployment that this engine watches and whose answers are stale.
 pub fn deployments() -> Vec<DeploymentStatus> {
     let seconds_ago = |seconds| Some(start() - chrono::TimeDelta::seconds(seconds));
     vec![

@@ -154,7 +154,7 @@ fn the_ledger_and_socket_paths_are_those_of_the_contract() {
         (named.serve.as_path(), named.reach.as_path()),
         (Path::new("/opt.sock"), Path::new("/opt.sock"))
     );
-    // The practice cloud shares nothing with the real ones.
+    // The practice cloud has a ledger and a socket of its own.
     let sandbox = placed("list --sandbox", &settings);
     assert_eq!(
         sandbox.ledger,
@@ -520,7 +520,7 @@ fn every_verb_has_a_man_page_with_examples() {
     );
 }
 
-/// The pages for tasks, by name.
+/// The name and the text of each task page.
 const TASKS: [(&str, &str); 7] = [
     (
         "free-what-is-stuck",

@@ -141,7 +141,7 @@ fn a_narrow_screen_drops_the_columns_of_least_weight_and_wraps_no_row() {
     for (width, headings) in [
         (120, "STATE ID SITE WHY"),
         (110, "STATE ID SITE WHY"),
-        // A light column takes no space from a sentence.
+        // A column of low weight takes no space from a sentence.
         (109, "STATE ID WHY"),
         (65, "STATE ID WHY"),
         (64, "STATE WHY"),
@@ -171,7 +171,7 @@ fn only_states_are_coloured_and_only_if_colour_is_allowed() {
     assert!(text.contains("\u{1b}[31mstuck\u{1b}[0m  gone"), "{text:?}");
 }
 
-/// A pipe that takes so many writes, and is then closed by its reader.
+/// A pipe that accepts this many writes, and is then closed by its reader.
 struct ClosingPipe(usize);
 
 impl Write for ClosingPipe {
@@ -201,7 +201,7 @@ async fn a_closed_output_pipe_does_not_change_the_exit_code() {
             .await;
         assert_eq!(exit, Exit::Stuck, "{err}");
     }
-    // Any other write error is an internal error.
+    // An output that takes no more bytes is an internal error.
     let mut full: &mut [u8] = &mut [];
     let runner = Runner::new(World::new());
     let (exit, err) = runner.run_into("list sites", &mut full).await;
@@ -490,7 +490,7 @@ async fn a_failed_listing_exits_by_the_class_of_its_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_names_the_resource_of_each_event() {
+async fn watch_names_the_resource_of_each_event_whose_step_is_known() {
     let mut world = World::new();
     world.deletions = [
         deletion(DeletionState::Running),
@@ -511,7 +511,7 @@ async fn watch_names_the_resource_of_each_event() {
     };
     world.new_events = [
         event(1, 7, "DELETE /v2.0/ports/port-7 204"),
-        // Its step was pruned.
+        // The step of this event was pruned.
         event(2, 8, "confirmed gone: port port8"),
     ]
     .into();
@@ -635,7 +635,7 @@ fn a_tree_shows_each_step_once_and_folds_similar_steps() {
     );
 }
 
-/// Draws the tree of a network with one step at another site.
+/// Draws the tree of a network whose subnet has this name, with one step at another site.
 fn drawn_tree(format: Format, name: &str) -> String {
     let mut steps = network_steps();
     steps[1].resource.name = name.to_owned();
@@ -764,7 +764,7 @@ async fn p02_explain_names_the_blocker_and_the_next_action() {
         deletion: Some(deletion(DeletionState::Running)),
         step: None,
         tombstone: None,
-        lines: vec!["a floating IP holds port vm-1".into()],
+        lines: vec!["a floating IP uses port vm-1".into()],
         blockers: vec![blocker()],
         refused: vec![],
         next_action: "ask project demo to free it".into(),
@@ -774,7 +774,7 @@ async fn p02_explain_names_the_blocker_and_the_next_action() {
     let ran = runner.run("explain network/web@prod/one").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     for word in [
-        "holds port vm-1",
+        "uses port vm-1",
         "blocked by floatingip \"203.0.113.9\" fip-1",
         "Next: ask project demo",
         SHORT,

@@ -1,4 +1,4 @@
-//! `purge`, `release`, `list orphans`, and sites paused by hand.
+//! `purge`, `release`, `list orphans`, sites paused by hand, and `ledger prune`.
 
 use gone::app::command_line::Cli;
 use gone::control::Command;

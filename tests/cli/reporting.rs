@@ -224,7 +224,8 @@ async fn every_cell_of_the_html_report_is_in_the_text_report() {
     assert_eq!(page.select(&bars).count(), 2);
 }
 
-/// Asserts that the page has only elements that show something, and none that runs, sends or loads anything.
+/// Asserts that the page has only elements and attributes that show text or drawings, and none that runs, sends or
+/// loads anything.
 fn assert_page_is_passive(page: &Html) {
     let known = [
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "section", "span",
@@ -380,7 +381,7 @@ async fn a_long_section_of_the_html_report_counts_the_rows_it_leaves_out() {
     assert!(ran.out.contains("and 500 more"));
 }
 
-/// Chromium builds the same elements from the page, and prints it on A4.
+/// Chromium shows the same text as the written page, and prints the page on A4 in landscape.
 #[tokio::test(start_paused = true)]
 #[ignore = "needs Chromium"]
 async fn browser_the_html_report_opens_prints_on_a4_and_keeps_hostile_names_text() {

@@ -2,7 +2,7 @@
 
 use super::fake::{TestConsole, World};
 
-/// Returns the title of the pane, without the rules around it.
+/// Returns the title of the pane, without the horizontal lines beside it.
 fn title(console: &TestConsole) -> String {
     let text = console.text();
     let line = text.lines().find_map(|line| line.strip_prefix("── "));

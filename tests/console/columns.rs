@@ -68,12 +68,12 @@ fn columns_are_shown_in_the_order_in_which_their_names_were_typed() {
     console.press(":network enter");
     console.type_line(":columns status,name site");
     assert_eq!(headings(&console), ["STATUS", "NAME", "SITE"]);
-    // Only shown columns can be sorted by, and the heading of the sorted one has an arrow.
+    // The key s sorts by one shown column after the other, and the heading of that column has an arrow.
     console.press("s");
     assert_eq!(headings(&console), ["STATUS", "NAME▲", "SITE"]);
     console.press("s s s");
     assert_eq!(headings(&console), ["STATUS", "NAME", "SITE"]);
-    // The key w, which shows ids in place of names, still works.
+    // The key w, which shows ids in place of names, and a filter leave the columns as they are.
     console.type_line(":columns project,name");
     console.press("w w /web enter");
     assert_eq!(headings(&console), ["PROJECT", "NAME"]);
@@ -192,7 +192,7 @@ fn a_list_shows_the_columns_from_the_settings_and_ignores_unknown_names() {
 }
 
 #[test]
-fn the_columns_of_all_trees_are_chosen_together() {
+fn the_columns_of_the_trees_of_all_deletions_are_chosen_together() {
     let mut console = console((100, 30));
     let all = ["WHAT", "STATE", "DOES", "ID", "ATTEMPTS", "NEXT (UTC)"];
     console.press("enter");

@@ -103,7 +103,7 @@ fn a_whole_runbook_is_copied_as_it_is_written() {
     assert_eq!(console.copied, ["1. Look at the log.", runbook.trim_end()]);
 }
 
-/// Pasted into a shell, a line feed in a name would run the text after it as a command.
+/// If a name with a line feed is pasted into a shell, the shell runs the text after the line feed as a command.
 #[test]
 fn hostile_names_are_copied_as_escapes() {
     let mut world = World::busy();

@@ -1,5 +1,5 @@
 //! A pane without rows says why: it is still loading, its query failed, a filter hides all rows, or nothing exists.
-//! The tests check each of the four for each pane.
+//! For each pane of `CASES`, the tests check each of these four reasons that the pane can have.
 
 use gone::control::{Page, Query};
 use gone::domain::gantt::Gantt;
@@ -10,23 +10,22 @@ use crate::fake::{self, TestConsole, World, deletion, explanation, step, unreach
 
 const FAILURE: &str = "the socket was closed";
 
-/// One pane.
+/// A pane, the keys that open it, and what it says while it has no rows.
 struct Case {
     name: &'static str,
-    /// The keys that lead to the pane from which this one is opened.
+    /// The keys that lead to the pane from which this one is opened; empty for the pane of a new console.
     start_keys: &'static str,
-    /// The keys that open the pane.
+    /// The keys that open this pane.
     open_keys: &'static str,
-    /// The word for one of its rows.
+    /// The word for one row of the pane.
     noun: &'static str,
-    /// The message until the first answer; empty if the pane waits for no answer.
+    /// The pane's message until the first answer; empty if the pane waits for no answer.
     loading: &'static str,
-    /// The message if nothing exists; empty if the pane always has rows.
+    /// The pane's message if nothing exists; empty if the pane always has rows.
     nothing: &'static str,
 }
 
-/// Name and noun of each pane, the keys that lead to it, those that open it, and its messages while it is loading and if
-/// nothing exists.
+/// The panes of these tests. The columns are the arguments of [`case`].
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     case("deletions", "deletion", "", ":deletions enter", "Asking for the deletions", "No deletion has been asked for yet"),
@@ -75,7 +74,7 @@ const fn case(
 }
 
 impl Case {
-    /// Opens the pane in a console with this world. `prepare` changes the console just before.
+    /// Opens the pane in a console with this world. `prepare` changes the console before the pane is opened.
     fn console(&self, world: World, prepare: impl FnOnce(&mut TestConsole)) -> TestConsole {
         let options = ConsoleOptions {
             tour: self.name == "tour",

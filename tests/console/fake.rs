@@ -1,5 +1,5 @@
-//! [`World`] is an engine that answers at once from plain data. [`TestConsole`] is a console that is attached to one,
-//! and records its effects.
+//! [`World`] is an engine that answers at once from plain data. [`TestConsole`] is a console that is attached to a
+//! world; it records the effects of the console.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ use termina::event::{KeyCode, KeyEvent, Modifiers};
 
 use crate::testkit::{self, offer};
 
-/// Number of rows of a page, as the engine serves them if a query sets no limit.
+/// Largest number of rows of a page, as in the engine.
 const PAGE_ROWS: usize = 500;
 
 /// The time at which the console starts.
@@ -59,7 +59,7 @@ pub fn key(kind: &str, id: &str) -> ResourceKey {
     testkit::key(site("RegionOne"), kind, id)
 }
 
-/// Returns the `n`th id, a UUID that ends with `n`.
+/// Returns the `n`th id, a UUID that ends with `n` in hexadecimal.
 pub fn id(n: u32) -> String {
     format!("7d444840-9dc0-11d1-b245-{n:012x}")
 }
@@ -84,7 +84,7 @@ pub fn project(id: &str, name: &str) -> Resource {
     project
 }
 
-/// The complete list of a region, made now.
+/// The list of a region, with these rows and no error, made at [`now`].
 pub fn listing(region: &str, rows: Vec<Resource>) -> SiteListing {
     SiteListing {
         site: site(region),
@@ -96,7 +96,7 @@ pub fn listing(region: &str, rows: Vec<Resource>) -> SiteListing {
     }
 }
 
-/// An explanation that says nothing.
+/// An explanation without a deletion, lines, blockers and relations.
 pub fn explanation(target: Target) -> Explanation {
     Explanation {
         target,
@@ -309,7 +309,7 @@ pub fn drifted(n: i64, name: &str) -> Step {
     }
 }
 
-/// The data of an engine, from which it answers.
+/// The data with which the fake engine answers queries and commands.
 pub struct World {
     pub snapshot: Snapshot,
     pub kinds: Vec<KindInfo>,
@@ -326,7 +326,7 @@ pub struct World {
     pub reconcilers: Vec<ReconcilerStatus>,
     pub engines: Vec<EngineRow>,
     pub tombstones: Vec<Tombstone>,
-    /// Answers a query in place of this world, unless it returns none.
+    /// Answers a query in place of this world, unless this function returns `None`.
     pub override_answer: Option<AnswerOverride>,
 }
 
@@ -469,8 +469,8 @@ fn deployments() -> Vec<DeploymentStatus> {
     ]
 }
 
-/// A world with a stuck zone. One deployment still refers to the zone and names what blocks that, and another has not
-/// answered.
+/// A world with a stuck zone. A record set of one deployment still refers to the zone, and is blocked by a lease;
+/// another deployment has not answered.
 pub fn pending_clearances() -> World {
     let mut zone = step(71, "zone", "example.org", StepState::Stuck, &[]);
     let importer = Site::Deployment {
@@ -579,7 +579,7 @@ impl World {
         }
     }
 
-    /// Some of everything, with deletions under way.
+    /// A world with rows for most panes, and a deletion under way.
     pub fn busy() -> Self {
         let mut world = Self::empty();
         let status = |region: &str, state, reason: &str, latency_ms| SiteStatus {
@@ -717,7 +717,7 @@ impl World {
         world
     }
 
-    /// Answers a query.
+    /// Answers a query from the data of this world. An unknown id and a query without data are `NotFound`.
     pub fn answer(&self, query: &Query) -> Result<Page, ControlError> {
         if let Some(answer) = self.override_answer.as_ref().and_then(|over| over(query)) {
             return answer;
@@ -886,7 +886,7 @@ impl World {
         })
     }
 
-    /// Returns the branches of the deletion's tree, and the steps of each in order.
+    /// Returns the branches of the tree of deletion 1, and the steps of each branch in the order of their rows.
     fn tree(&self) -> (Vec<Branch>, Vec<Vec<&Step>>) {
         let steps: Vec<&Step> = self.steps.iter().filter(|s| is_of_deletion(s)).collect();
         let positions: HashMap<i64, u32> = steps.iter().map(|s| s.id).zip(0..).collect();
@@ -1046,7 +1046,7 @@ impl World {
     }
 }
 
-/// Whether a step belongs to deletion 1. The steps 90 to 99 belong to others.
+/// Whether a step belongs to deletion 1. The steps 90 to 99 belong to other deletions.
 fn is_of_deletion(step: &Step) -> bool {
     !(90..100).contains(&step.id)
 }
@@ -1194,10 +1194,10 @@ pub struct TestConsole {
     pub reports: Vec<(PathBuf, bool)>,
     pub exits: Vec<Exit>,
     pub now: DateTime<Utc>,
-    /// The ticket of the pending request for events, and the sequence after which they are requested. The test answers
-    /// it with [`Self::deliver_events`] or [`Self::fail_events`].
+    /// The ticket of the pending request for events, and the sequence number after which events are requested. The test
+    /// answers the request with [`Self::deliver_events`] or [`Self::fail_events`].
     pub event_request: Option<(u64, i64)>,
-    /// Whether a frame is painted after each event.
+    /// Whether a guarded screen counts as painted after each event. Keys are ignored until a guarded screen is painted.
     pub paints_frames: bool,
     /// Whether queries are answered at once. Otherwise [`Self::answer_withheld`] answers them.
     pub answers_queries: bool,
@@ -1207,7 +1207,7 @@ pub struct TestConsole {
     pub answers_commands: bool,
     /// Whether effects that come together are performed in reverse order, so that the last query is answered first.
     pub answers_last_first: bool,
-    /// The tickets and commands that were not answered yet.
+    /// The commands that were not answered yet, with their tickets, oldest first.
     pub unanswered_commands: Vec<(u64, Command)>,
     /// The tickets of the withheld queries, and their answers as of the time of the query.
     pub withheld_answers: Vec<(u64, Result<Page, ControlError>)>,
@@ -1252,7 +1252,7 @@ pub fn embedded() -> ConsoleOptions {
 }
 
 impl TestConsole {
-    /// A console of 80x24 with some of everything, after these keys.
+    /// A console of 80x24 that is attached to [`World::busy`], after these keys.
     pub fn busy(keys: &str) -> Self {
         Self::new(World::busy(), (80, 24)).after(keys)
     }
@@ -1299,7 +1299,7 @@ impl TestConsole {
         console
     }
 
-    /// Passes an event to the console, and performs the effects.
+    /// Passes an event to the console, and performs the effects that the console returns.
     pub fn handle(&mut self, event: Event) {
         if let Event::Resize(columns, rows) = event {
             self.size = (columns, rows);
@@ -1377,7 +1377,7 @@ impl TestConsole {
         }
     }
 
-    /// Answers a command.
+    /// Answers a command with the receipt of the world.
     pub fn answer_command(&mut self, ticket: u64, command: &Command) {
         self.receive(ticket, self.world.receipt(command));
     }
@@ -1489,7 +1489,7 @@ impl TestConsole {
             .to_owned()
     }
 
-    /// Number of the sent queries for which this is true.
+    /// Number of the sent queries for which `is_counted` returns true.
     pub fn count(&self, is_counted: impl Fn(&Query) -> bool) -> usize {
         self.queries.iter().filter(|it| is_counted(it)).count()
     }

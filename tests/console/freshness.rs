@@ -117,7 +117,7 @@ fn a_list_says_how_old_it_is() {
     console.answer_withheld(4);
     assert_titled(&console, " just now ");
     console.advance(23);
-    // The age counts from the query, not from its answer.
+    // The query is 27 seconds old and its answer 23. Ages are rounded down to tens of seconds.
     assert_titled(&console, " 20 s ago ");
     console.advance(15);
     assert_titled(&console, "asking…");

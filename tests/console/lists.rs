@@ -176,7 +176,7 @@ fn the_header_draws_the_recent_rates() {
 }
 
 #[test]
-fn p02_any_row_is_explained_and_the_id_of_its_blocker_is_copied() {
+fn p02_resources_steps_and_orphans_are_explained_and_the_id_of_the_blocker_is_copied() {
     for (keys, words) in [
         (":network enter e", "why network web at prod/RegionOne"),
         (":stuck enter e", "why load balancer lb-shop"),
@@ -316,7 +316,7 @@ fn order<'t>(console: &TestConsole, all: &[&'t str]) -> Vec<&'t str> {
 }
 
 #[test]
-fn every_list_can_be_sorted_and_numbers_in_names_are_compared_by_value() {
+fn lists_can_be_sorted_and_numbers_in_names_are_compared_by_value() {
     let mut console = console(&[("web-10", "ACTIVE"), ("web-2", "DOWN"), ("web-1", "ACTIVE")]);
     console.press("s");
     let all = ["web-1", "web-2", "web-10"];
@@ -472,8 +472,8 @@ fn columns_of_ages_are_sorted_by_their_time_and_filtered_by_what_the_screen_show
     console.assert_shows(["engine 1 of 5", "sweep"]);
     console.press(":deployments enter s s s s");
     console.assert_shows(["IT WATCHES▲"]);
-    let last_seen_last = ["dns-1", "billing-1"];
-    assert_eq!(order(&console, &["billing-1", "dns-1"]), last_seen_last);
+    let longest_ago_first = ["dns-1", "billing-1"];
+    assert_eq!(order(&console, &["billing-1", "dns-1"]), longest_ago_first);
 }
 
 #[test]

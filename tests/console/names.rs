@@ -15,7 +15,7 @@ fn named(rows: Vec<Resource>) -> Page {
     }])
 }
 
-/// Two ports on a network that has a name, and one port on a network without one.
+/// Two ports on network `web`, and one port on a network that is not listed.
 fn ports(may_list_networks: bool) -> World {
     let mut world = World::busy();
     let columns = [
@@ -91,7 +91,7 @@ fn a_plan_names_the_projects_of_its_steps_from_one_bare_list() {
     }
 }
 
-/// An order, a kind of another provider, whose fields have other names.
+/// A world with a resource of the kind `order`, which is of another provider and whose fields have other names.
 fn orders() -> World {
     let mut world = World::empty();
     let columns = [("name", "name"), ("for", "buyer.ref"), ("team", "team")];
@@ -153,7 +153,7 @@ fn network_names_are_queried_once() {
 }
 
 #[test]
-fn a_narrow_screen_shows_regions_before_clouds() {
+fn a_narrow_screen_shows_the_regions_of_sites_and_a_wide_one_their_clouds_too() {
     let console = TestConsole::new(World::busy(), (40, 10)).after(":sites enter");
     console.assert_shows(["RegionOne", "RegionTwo"]);
     let console = TestConsole::new(World::busy(), (120, 24)).after(":sites enter");

@@ -1,5 +1,5 @@
-//! Snapshots of each pane: at two sizes, its styles with and without colours. Each pane is also drawn on a screen that
-//! is too small.
+//! Snapshots of panes: their text at two sizes, and their styles with and without colours. Most panes are also drawn on
+//! a screen that is too small.
 
 use gone::domain::model::DeletionState;
 use gone::frontends::console::{ConsoleOptions, render};
@@ -9,7 +9,8 @@ use ratatui::style::{Color, Modifier};
 
 use super::fake::{TestConsole, World, deletion, options, refusal, unreachable};
 
-/// Returns the screen after these keys, at 80x24 and at 120x40, then its styles at 80x24 in colour and without.
+/// Returns the screen after these keys, at 80x24 and at 120x40, then its styles at 80x24 in colour and without. Asserts
+/// that a screen of 39x9 says that it is too small.
 fn pictures(world: impl Fn() -> World, keys: &str, options: &ConsoleOptions) -> String {
     let mut all = String::new();
     for size in [(80, 24), (120, 40)] {
@@ -75,7 +76,7 @@ pub fn assert_screens(name: &str, text: &str) {
     });
 }
 
-/// The name of each pane, and the keys that lead to it.
+/// The name of each snapshot, and the keys that lead to its screen.
 #[rustfmt::skip]
 const PANES: &[(&str, &str)] = &[
     ("deletions", ""),
@@ -177,7 +178,7 @@ fn events() {
     assert_screens("events", &all);
 }
 
-/// The pending clearances of a step, in each pane that shows the step.
+/// The pending clearances of a step: in `:stuck`, in its blockers, in its timeline and in the tree of its deletion.
 #[test]
 fn pending_clearances() {
     let mut all = String::new();

@@ -306,7 +306,7 @@ fn p08_cancel_asks_first() {
 }
 
 #[test]
-fn a_blocked_step_is_explained_copied_and_retried() {
+fn a_blocked_step_is_explained_and_retried_and_the_id_of_its_blocker_is_copied() {
     let mut console = TestConsole::busy(":stuck enter down enter");
     console.assert_shows([
         "req-3f1a0c52-5a64-4d0e-9f6e-0a4b2f8d9c11",
@@ -706,7 +706,7 @@ fn back_and_forward_restore_views_with_their_filter_and_their_answers() {
     assert_eq!(shown(&console), blockers);
     console.press("]");
     assert_eq!(shown(&console), blockers, "there is no newer view");
-    // Another pane opened from here ends the way forward.
+    // Once another pane is opened from an earlier view, there is no newer view any more.
     console.press("[ :gc enter ]");
     console.assert_shows(["retried automatically"]);
 }
@@ -802,7 +802,7 @@ fn a_count_that_arrives_while_a_person_types_does_not_replace_the_prompt() {
     assert!(!console.state.is_guarded());
     console.press("rt");
     console.assert_shows([" /port"]);
-    // `:events` keeps what was said about the count meanwhile.
+    // `:events` keeps the message about the count that arrived meanwhile.
     console.press("esc :events enter");
     console.assert_shows(["not asked while you type"]);
     console.press("esc r");

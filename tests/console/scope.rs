@@ -1,4 +1,4 @@
-//! The scope, which applies to all panes, and views, which are opened and saved by name.
+//! The scope, which stays when another pane is opened, and views, which are opened and saved by name.
 
 use gone::control::{Command, Query};
 use gone::domain::model::StepState;

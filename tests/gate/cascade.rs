@@ -601,7 +601,7 @@ async fn n07_a_cascade_is_answered_before_slow_planning_ends() {
     assert!(took < Duration::from_secs(4), "{took:?}");
     let id = accepted.header("x-gone-deletion");
     assert_eq!(stage.deletion(id).await.state, DeletionState::Planning);
-    // N8: a planned deletion may still be refused, so the network is shown as before.
+    // N8: a deletion may still be refused while it is planned, so the network is shown as before.
     let shown = stage.user_get(&format!("/v2.0/networks/{network}")).await;
     assert_eq!(shown.json()["network"]["status"], "ACTIVE");
     drop(write);

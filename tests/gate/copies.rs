@@ -14,7 +14,7 @@ use crate::support::{Stage, until};
 const NETWORKS: &str = "/v2.0/networks";
 const LOCALS: [&str; 2] = ["RegionTwo", "RegionThree"];
 
-/// Starts a cloud of three regions, two of which may hold copies of resources of the first.
+/// Starts a cloud of three regions. The second and the third may have copies of resources of the first.
 async fn stage_with_copies() -> Stage {
     let regions = ["RegionOne"].into_iter().chain(LOCALS);
     let world = WorldOptions {
@@ -81,7 +81,7 @@ impl CopiedNetwork {
         left
     }
 
-    /// Creates a port on the copy in this region, which blocks its deletion. Returns the port's id.
+    /// Creates a port on the copy in this region. The port blocks the deletion of the copy. Returns the port's id.
     async fn add_port_to_copy(&self, stage: &Stage, region: &str) -> String {
         let (_, copy) = self.copies.iter().find(|(at, _)| *at == region).unwrap();
         let port = json!({"port": {"network_id": copy}});
@@ -128,7 +128,7 @@ async fn n01_n15_a_blocker_at_any_site_refuses_a_plain_delete_and_nothing_is_sen
     assert_eq!(stage.phase("network", &web.original), None);
     let shown = stage.user_get(&web.path()).await;
     assert_eq!(shown.json()["network"]["status"], "ACTIVE");
-    // A client without the right to delete it changes nothing either.
+    // A client without the right to delete the network is refused as by the service.
     let url = format!("{}{}", stage.url(GateSource::User, "network"), web.path());
     for (token, status) in [(stage.demo.as_str(), 404), ("", 401)] {
         stage
@@ -298,8 +298,11 @@ async fn n01_a_plain_delete_is_refused_as_soon_as_one_blocked_step_on_any_page_d
             .send(Method::DELETE, &url, &stage.admin, None)
             .await
             .with_status(409);
-        // The gate waits longer for steps that move.
-        assert!(since.elapsed() < Duration::from_secs(40), "{soon} is soon");
+        // The gate would wait longer for steps that move.
+        assert!(
+            since.elapsed() < Duration::from_secs(40),
+            "only the step at {soon} is due in time"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
-//! A gate serves everybody or nobody (P12): a client that holds connections, request bodies or answers takes none
-//! from the others.
+//! A gate serves everybody or nobody (P12): a client that keeps connections, request bodies or answers open does not
+//! keep the gate from serving other clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ async fn open_connections(address: &str, count: usize, sent: &str) -> Vec<TcpStr
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, from], 0).into()).unwrap();
         let mut stream = socket.connect(address).await.unwrap();
-        // The gate may close it before all is written.
+        // The gate may close the connection before all bytes are written.
         let _ = stream.write_all(sent.as_bytes()).await;
         connections.push(stream);
     }
@@ -83,7 +83,7 @@ async fn p12_a_client_that_holds_many_connections_does_not_block_others() {
             assert_eq!(answer.status, 200, "{what}: {}", answer.text);
         }
         println!(
-            "{what}: {} connections held of {CONNECTIONS_MAX}, 20 of 20 answered",
+            "{what}: {} connections opened, {CONNECTIONS_MAX} allowed, 20 of 20 requests answered",
             held.len()
         );
     }
@@ -99,7 +99,7 @@ async fn p12_clients_that_do_not_read_their_answers_do_not_block_others() {
     let token = &stage.admin;
     let request =
         format!("GET {path}/v2.0/ports HTTP/1.1\r\nhost: x\r\nx-auth-token: {token}\r\n\r\n");
-    // Each connection costs a large answer, so the test opens only half as many again as the gate accepts.
+    // Each connection costs a large answer, so the test opens only one and a half times as many as the gate accepts.
     let _held = open_connections(
         &address(&stage),
         CONNECTIONS_MAX + CONNECTIONS_MAX / 2,
@@ -182,7 +182,7 @@ async fn p12_one_client_opens_at_most_its_share_of_the_upstream_connections() {
     gate.stop().await;
 }
 
-/// Returns the largest memory that this process has had, in MiB.
+/// Returns the largest resident memory that this process has had, in MiB.
 fn peak_mib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

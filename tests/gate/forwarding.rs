@@ -109,7 +109,7 @@ async fn http_2_and_absolute_request_targets_are_served() {
     assert!(version.contains(url.authority()), "{version}");
 }
 
-/// Sends these bytes to the user gate of the network service. Returns all that it answers until it closes the
+/// Sends these bytes to the user gate of the network service. Returns all that the gate sends until it closes the
 /// connection.
 async fn send_raw(stage: &Stage, request: &str) -> String {
     let url = stage.url(GateSource::User, "network");
@@ -366,7 +366,7 @@ async fn calls_to_an_object_store_pass_with_any_name_method_and_size() {
     }
 }
 
-/// Starts a service that answers every request with these bytes. Returns its URL.
+/// Starts a service that answers every request with these bytes. Returns the service's URL.
 async fn serve_answer(answer: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = format!("http://{}", listener.local_addr().unwrap());

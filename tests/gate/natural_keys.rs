@@ -85,7 +85,7 @@ async fn m01_m02_m03_a_member_that_is_added_again_is_revived_in_the_same_record(
             let listed = stage.call(at, Method::GET, &members, None).await;
             assert_eq!(listed.json()["members"].as_array().unwrap().len(), 1);
         }
-        // Adding a member that is there changes nothing.
+        // Adding a member that exists changes nothing.
         let twice = add(&stage, GateSource::User, &members).await;
         assert_eq!(twice.status, 409, "{}", twice.text);
         assert_eq!(only_record(&stage, "image_member").await, alive);
@@ -148,7 +148,7 @@ async fn m01_only_a_user_revives_a_deleted_member_and_only_after_it_is_gone() {
     }
     assert_eq!(only_record(&stage, "image_member").await.phase, Phase::Gone);
     assert_eq!(add(&stage, GateSource::User, &members).await.status, 200);
-    // From now on the member exists for all sources.
+    // From now on the member exists for a local site, too.
     let twice = add(&stage, GateSource::Local, &members).await;
     assert!(twice.text.contains("is duplicated"), "{}", twice.text);
 }

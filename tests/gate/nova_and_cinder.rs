@@ -81,7 +81,8 @@ fn failing_snapshot_deletes() -> Value {
         "action": {"status": 400, "message": "Invalid snapshot: held by the test"}}])
 }
 
-/// Starts the deletion of a volume, which its snapshot blocks. Returns the ids of both.
+/// Starts the deletion of a volume and its snapshot, and waits until the step of the snapshot is blocked. Returns the
+/// ids of the volume and the snapshot.
 async fn volume_being_deleted(stage: &Stage) -> (String, String) {
     let (volume, snapshot) = volume_with_snapshot(stage).await;
     stage.faults(failing_snapshot_deletes()).await;

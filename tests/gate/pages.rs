@@ -30,7 +30,7 @@ async fn pages(stage: &Stage, path: &str) -> Vec<Vec<Value>> {
     }
 }
 
-/// Creates 23 networks, of which every third one and a run of them are being deleted. Returns the ids of all, and of
+/// Creates 23 networks. Every third one, and six in a row, are being deleted. Returns the ids of all networks, and of
 /// those that are being deleted.
 async fn networks(stage: &Stage) -> (BTreeSet<String>, BTreeSet<String>) {
     let mut ids = BTreeSet::new();

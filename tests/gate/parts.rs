@@ -1,4 +1,5 @@
-//! Parts are shown, hidden and guarded as their parent is (T20), and lists agree with what they show (T21).
+//! Parts are shown, hidden and guarded as their parent is (T20), and a filter by state finds the rows that are shown
+//! with that state (T21).
 
 use gone::domain::model::{DeletionState, Phase};
 use gone::system::config::GateSource::{Central, Local, User};
@@ -85,8 +86,8 @@ async fn balancer(stage: &Stage, subnet: &str) -> (String, Vec<(&'static str, St
     (balancer, parts)
 }
 
-/// Returns how a resource is shown to each source: `404`, `deleting` or `pass`. Asserts that lists, with all fields or
-/// with few, show the same as a read by id.
+/// Returns how a resource is shown to the sources local, user and central: `404`, `deleting` or `pass`. Asserts that
+/// lists, with all fields or with few, show the same as a read by id.
 async fn states_by_source(
     stage: &Stage,
     service: &'static str,
@@ -197,7 +198,7 @@ async fn t20_a_part_is_shown_and_hidden_as_its_parent_is() {
     }
 }
 
-/// Calls that refer to a part of the network: one for each field in which a call can.
+/// Calls that refer to the subnet or a port of the network, in different fields.
 async fn references(stage: &Stage, web: &WebNetwork) -> Vec<(&'static str, Method, String, Value)> {
     let router = router(stage).await;
     let other = stage.network("other").await;
@@ -264,7 +265,7 @@ async fn references(stage: &Stage, web: &WebNetwork) -> Vec<(&'static str, Metho
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t20_a_reference_to_a_part_at_any_depth_is_refused_in_every_service() {
+async fn t20_a_reference_to_a_part_at_any_depth_is_refused_by_neutrons_and_octavias_gates() {
     let stage = Stage::new().await;
     let web = WebNetwork::new(&stage).await;
     let references = references(&stage, &web).await;
@@ -416,7 +417,7 @@ async fn listed(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn t21_a_filter_by_state_finds_the_resources_shown_with_that_state_in_every_service() {
+async fn t21_a_filter_by_state_finds_the_resources_shown_with_that_state_in_three_services() {
     let stage = Stage::new().await;
     let web = WebNetwork::new(&stage).await;
     let other = WebNetwork::new(&stage).await;
@@ -477,7 +478,7 @@ async fn t21_a_filter_by_state_finds_the_resources_shown_with_that_state_in_ever
     let both = "/v2.0/networks?status=DELETING&status=ACTIVE";
     let both = listed(&stage, (User, "network"), both).await;
     assert!(both.contains(&web.network) && both.contains(&other.network));
-    // The central site is shown the service's own state, and its filter goes by that state.
+    // The central site is shown the service's own state, and its filter applies to that state.
     let central = listed(&stage, (Central, "network"), "/v2.0/networks?status=ACTIVE").await;
     assert!(central.contains(&web.network));
 }

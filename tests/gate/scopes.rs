@@ -21,12 +21,12 @@ impl Keystone {
         Self::with_network_service(stage.upstream("network")).await
     }
 
-    /// The catalog has the network service at this URL.
+    /// Starts a Keystone whose catalog has the network service at this URL.
     pub async fn with_network_service(network: String) -> Self {
         Self::with_service("network", network).await
     }
 
-    /// The catalog has a service of this type at this URL.
+    /// Starts a Keystone whose catalog has a service of this type at this URL.
     pub async fn with_service(service: &str, url: String) -> Self {
         let server = MockServer::start().await;
         let catalog = json!([{"type": service, "name": service, "id": "n", "endpoints": [

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::support::Stage;
 
-/// Returns the number of calls that the cloud has received so far, without the engine's own, which go on meanwhile.
+/// Returns the number of calls that the cloud has received so far, without those of the engine, which sends calls
+/// meanwhile.
 async fn client_calls(stage: &Stage) -> usize {
     let calls = stage.sandbox(Method::GET, "calls?after=0", json!({})).await;
     let calls = calls.get("calls").unwrap_or(&calls);
@@ -18,8 +19,8 @@ async fn client_calls(stage: &Stage) -> usize {
     calls.filter(|call| !of_engine(call)).count()
 }
 
-/// Starts the deletion of one resource of each service, and makes the services refuse the deletes. Returns service,
-/// kind, list and id of each.
+/// Starts the deletion of one resource of Neutron, Octavia and Glance each, and makes the services refuse the deletes.
+/// Returns service, kind, list and id of each resource.
 async fn deleting(stage: &Stage) -> Vec<(&'static str, &'static str, &'static str, String)> {
     let network = stage.network("n").await;
     let subnet = json!({"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24"}});

@@ -57,7 +57,7 @@ pub struct Stage {
     parts: Box<dyn Fn(GateSettings, Arc<Session>) -> gate::GateParts + Send + Sync>,
     logins: BTreeMap<Site, openstack::CloudConfig>,
     clock: Clock,
-    /// Path of each service's endpoint, by region.
+    /// Path of each service's endpoint, by region and service type.
     paths: BTreeMap<(String, String), String>,
     http: reqwest::Client,
     engine: JoinHandle<()>,
@@ -82,7 +82,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
     }
 
-    /// Asserts the status.
+    /// Asserts that the answer has this status, and returns the answer.
     #[track_caller]
     pub fn with_status(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
@@ -227,7 +227,7 @@ impl Stage {
         self.gate_for_service("network", auth_url, limits).await
     }
 
-    /// Does the same for any service.
+    /// Starts another user gate of this service, which checks tokens with the Keystone at `auth_url`.
     pub async fn gate_for_service(
         &self,
         service: &str,
@@ -269,7 +269,7 @@ impl Stage {
         format!("http://{}", gate.address())
     }
 
-    /// Returns the service's URL behind a gate.
+    /// Returns the URL of a service through a gate.
     pub fn url(&self, source: GateSource, service: &'static str) -> String {
         self.url_at("RegionOne", source, service)
     }

@@ -1,4 +1,5 @@
-//! Story 3: a floating IP of another project blocks a deletion, the console explains it, and its owner deletes it.
+//! Story 3: a floating IP of another project blocks a deletion, the console explains that, and the owner of the
+//! floating IP deletes it.
 
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ fn delete_floating_ip(cloud: &Cloud, floating_ip: &str) {
     assert_eq!(status, 204, "{body}");
 }
 
-/// In `:stuck`, checks that `b` names the blocker and its project, and that `y` copies its id.
+/// In the timeline of a step, checks that `b` names the blocker and its project, and that `y` copies the blocker's id.
 fn check_blocker(session: &mut Session, floating_ip: &str, address: &str) {
     session.press("b");
     session.wait_for_all(&[

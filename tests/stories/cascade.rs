@@ -1,4 +1,4 @@
-//! Story 2: the cascade of a network with every kind of dependent, in one region and in two.
+//! Story 2: the cascade of a network with many kinds of dependents, in one region and in two.
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn run_one_region(variation: &Variation) {
     session.quit();
 }
 
-/// Types a wrong name, which confirms nothing, and then the name. It does not press the last enter.
+/// Types a wrong name, which confirms nothing, and then the name. Does not press enter after the name.
 fn type_confirmation(session: &mut Session, name: &str, short: &str) {
     session.wait_for_all(&[
         &format!("Delete network {name}"),
@@ -94,7 +94,8 @@ fn type_confirmation(session: &mut Session, name: &str, short: &str) {
     session.wait_for(&format!(">{name}"));
 }
 
-/// Asserts that the plan has each step once and each dependent before its dependency, in the JSON and on the screen.
+/// Asserts that the plan in JSON has eight steps, with dependents before their dependencies, and that the screen shows
+/// the steps.
 fn check_plan(home: &Home, session: &Session, variation: &Variation) {
     let name = |written: &'static str| variation.name(written);
     let web = format!("network/{}", name("web"));
@@ -198,7 +199,8 @@ fn run_two_regions(variation: &Variation) {
     session.press(" ");
     session.wait_for("2 marked");
     session.press("D");
-    // In each region the steps of one region and that of its balancer. The balancer's own port is automatic.
+    // Each region has the eight steps of the first test, and one for its balancer. The balancer's own port is
+    // automatic.
     session.wait_for("▶ 18 steps · 10 automatic · 2 unset · 0 refused");
     assert_eq!(cloud.writes(), Vec::<String>::new());
     session.open_confirmation();

@@ -1,4 +1,5 @@
-//! Story 6: keys that delete in other programs, on a read-only cloud, while the rows of its list move.
+//! Story 6: on a read-only cloud, keys that delete in other programs send nothing; and a confirmation is for the row of
+//! the key, although a row moves into its position.
 
 use serde_json::{Value, json};
 
@@ -32,7 +33,7 @@ fn run_delete_keys(variation: &Variation) {
     session.wait_for("1 marked");
     let writes = cloud.writes().len();
     for (round, keys) in ["\x04", "\x0b", "\x1b[3~", "\x7f"].iter().enumerate() {
-        // The new network is the first row, so all rows move.
+        // The new network is the first of the list, so the rows after it move.
         add_network(&cloud, &format!("{}-{round}", variation.name("aaa")));
         session.press("\x12");
         session.press(keys);
@@ -48,7 +49,7 @@ fn run_delete_keys(variation: &Variation) {
     session.wait_for("read-only");
     // The answer to a question that the console does not ask. None of the letters quits.
     session.press("\ryes\r");
-    // The only writes are the four networks of this test.
+    // The only writes are the creates of the four networks.
     assert_eq!(cloud.writes().len(), writes + 4);
     assert_eq!(home.json(&["list"]), json!([]));
     session.quit();

@@ -1,5 +1,5 @@
-//! The example of the source design: resources at the deployment D0-1 refer to resources of other deployments, and a
-//! resource of the console's own deployment is deleted.
+//! Resources at the deployment d0-1 refer to resources of other deployments, and a resource of the console's own
+//! deployment is deleted.
 
 use super::home::Home;
 use super::session::Session;
@@ -32,7 +32,7 @@ fn a_deletion_across_deployments_shows_its_blockers_and_ends_once_they_are_delet
         rows.map(|row| row["id"].as_str().unwrap().to_owned())
             .collect()
     };
-    // The cascading referrer is gone, the unset one has lost only this reference, and the blocked one is marked.
+    // The cascading referrer is gone, the unset one has lost only this reference, and the blocked one is `DELETING`.
     assert_eq!(kept("a"), ["a-2"]);
     let b = &at_d0_1("list b")[0];
     assert_eq!(

@@ -37,7 +37,7 @@ pub fn until<T>(what: &str, describe: impl Fn() -> String, ask: impl Fn() -> Opt
     }
 }
 
-/// An empty home directory. The programs that a story starts in it are ended when it is dropped.
+/// An empty home directory. When it is dropped, the engines and practice clouds that it has started are ended.
 pub struct Home {
     folder: tempfile::TempDir,
     /// `OS_CLOUD`, the chosen cloud of `clouds.yaml`; None for all clouds.
@@ -161,7 +161,7 @@ impl Home {
         self.write("without-past.toml", &scenario.to_string())
     }
 
-    /// Starts `gone sandbox` with this scenario, and writes its `clouds.yaml` to the place where clients look for it.
+    /// Starts `gone sandbox` with this scenario, which writes its `clouds.yaml` to the file that clients read.
     pub fn serve_cloud(&mut self, scenario: &str) -> Cloud {
         let scenario = self.scenario(scenario);
         let folder = self.path(".config/openstack");
@@ -375,7 +375,7 @@ impl Cloud {
         found["id"].as_str().unwrap().to_owned()
     }
 
-    /// All calls but GET that the services of the cloud received, for example `DELETE /v2.0/ports/…`.
+    /// All calls except GETs that the services of the regions received, for example `DELETE /v2.0/ports/…`.
     pub fn writes(&self) -> Vec<String> {
         let (_, _, body) = self.send(self.client.get(format!("{}/sandbox/v1/calls", self.url)));
         let calls = body["calls"].as_array().unwrap();

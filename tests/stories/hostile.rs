@@ -89,7 +89,7 @@ fn run_console(variation: &Variation) {
     session.open("deletions", "deletions 1");
     session.wait_for(&format!("network {before}]2;"));
     session.quit();
-    // The program has written none of the control sequences and characters that the names contain.
+    // The program has written none of these control sequences and characters, which names contain or could inject.
     let raw = String::from_utf8_lossy(&session.raw()).into_owned();
     for start in [
         "\x1b]2",

@@ -27,7 +27,7 @@ fn a_report_is_written_from_the_console_and_replaces_a_file_only_after_a_questio
     assert!(page.contains("network quiet-net-1"), "{page}");
     let mode = file.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // The command line writes the same page, except for the time.
+    // The command line writes the same page, except for the time of the report.
     let other = home.path("other.html").display().to_string();
     home.stdout_of(&["report", &id, "--html", &other]);
     let same = |page: &str| page.split("reported at").next().unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! Checks that each numbered story has a test in a terminal of 80x24 and one in a terminal of 200x60.
+//! Checks that each numbered story has a test in a terminal of 80x24 and one in a terminal of 200x60, or a reason why
+//! it has none.
 
 use std::fs;
 use std::path::Path;
@@ -16,9 +17,9 @@ const NOT_IN_A_TERMINAL: [(usize, &str); 5] = [
     (18, "it uses the command line and a gate: `tenant.rs`"),
     (20, "it has no console: `tests/postgres/story_20.rs`"),
 ];
-/// What the test of a story contains that runs at 80x24: its line in `in_variations!`, or a call.
+/// A test of a story that runs at 80x24 contains one of these texts: its line in `in_variations!`, or a call.
 const SMALL: [&str; 2] = ["baseline fn", "run(80, 24)"];
-/// What the test of a story contains that runs at 200x60.
+/// A test of a story that runs at 200x60 contains one of these texts.
 const LARGE: [&str; 2] = ["slow_cloud fn", "run(200, 60)"];
 
 /// Returns the number of the story and the text of the test, for each test of a story in a terminal.

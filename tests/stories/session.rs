@@ -1,4 +1,4 @@
-//! The program on a terminal whose size and whose user's speed the variation sets.
+//! The program on a terminal. The variation sets the size of the terminal and the speed of the user.
 
 use std::time::Duration;
 
@@ -79,13 +79,13 @@ impl Session {
         self.terminal.text()
     }
 
-    /// The rows of the screen between the one that contains `heading` and the next rule, without the details that a
-    /// wide screen shows beside them.
+    /// The rows of the screen between the one that contains `heading` and the next horizontal line, without the details
+    /// that a wide screen shows beside them.
     pub fn rows_below(&self, heading: &str) -> Vec<String> {
         let text = self.text();
         let mut rows = text.lines().skip_while(|row| !row.contains(heading));
         let has_detail = rows.next().is_some_and(|row| row.contains('│'));
-        // If the details are beside the rows, no rule is below the rows.
+        // If the details are beside the rows, no horizontal line is below the rows.
         let is_row = |row: &&str| match has_detail {
             true => row.contains('│'),
             false => !row.starts_with("────"),

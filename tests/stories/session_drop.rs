@@ -32,7 +32,7 @@ fn run(variation: &Variation) {
     let mut home = Home::with(variation);
     let cloud = home.serve_cloud(SCENARIO);
     let total = usize::try_from(variation.count(200)).unwrap() + 1;
-    // Number of calls that can take effect before their answers arrive.
+    // At most eight calls can take effect before their answers arrive.
     home.write(
         ".config/gone/config.toml",
         "[engine]\nconcurrency_max = 8\n",

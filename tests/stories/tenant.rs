@@ -14,9 +14,9 @@ const GATE: &str = "[[gate]]\nlisten = '127.0.0.1:0'\n\
     upstream = { cloud = 'sandbox', region = 'RegionOne', service = 'network' }\n";
 
 in_variations! { run,
-    baseline fn story_18_n20_a_member_deletes_only_resources_of_the_own_project();
-    slow_cloud fn story_18_n20_a_member_deletes_only_resources_of_the_own_project_on_a_slow_cloud();
-    fast_cloud fn story_18_n20_a_member_deletes_only_resources_of_the_own_project_on_a_fast_cloud();
+    baseline fn story_18_n20_a_member_deletes_only_resources_of_its_own_project();
+    slow_cloud fn story_18_n20_a_member_deletes_only_resources_of_its_own_project_on_a_slow_cloud();
+    fast_cloud fn story_18_n20_a_member_deletes_only_resources_of_its_own_project_on_a_fast_cloud();
 }
 
 fn run(variation: &Variation) {
@@ -29,7 +29,7 @@ fn run(variation: &Variation) {
     delete_through_gate(&mut home, &cloud);
 }
 
-/// A port of another project on the member's network refuses the deletion.
+/// The deletion of the member's network is refused, because a port of another project is on it.
 fn check_foreign_port_refuses(home: &Home, cloud: &Cloud) {
     let network = format!("network/{}", home.variation.name("branch"));
     let before = cloud.writes().len();
@@ -89,7 +89,8 @@ fn delete_through_gate(home: &mut Home, cloud: &Cloud) {
     assert!(!ports.contains(&disk.to_owned()), "{ports:?}");
 }
 
-/// The port of another project refuses the deletion of the whole project, which succeeds once that port is deleted.
+/// The plan of the whole project is refused because of the port of another project. Once that port is deleted, the
+/// deletion succeeds.
 fn delete_project_by_name(home: &Home, cloud: &Cloud) {
     let appliance = home.variation.name("appliance");
     home.gone(&["plan", "project/demo", "--cascade", "--check"])

@@ -14,7 +14,7 @@ pub struct Variation {
     pub latency_ms: Option<u32>,
     /// Pause of the user before each group of keys.
     pub pause: Duration,
-    /// Percentage to which numbers of 100 and more in a scenario are reduced.
+    /// Percentage to which counts of 100 and more in a scenario are reduced.
     percent: u64,
     names: Names,
 }
@@ -58,7 +58,7 @@ impl Variation {
         }
     }
 
-    /// A cloud with short names that answers at once, and a user who pauses before each key.
+    /// A cloud with short names that answers at once, and a user who pauses before each group of keys.
     pub fn fast_cloud() -> Self {
         Self {
             columns: 90,
@@ -84,7 +84,7 @@ impl Variation {
             .1
     }
 
-    /// Returns the number in this variation for a number of 100 or more in a scenario.
+    /// Returns the count in this variation for a count of 100 or more in a scenario.
     pub fn count(&self, written: u64) -> u64 {
         written * self.percent / 100
     }
@@ -134,8 +134,8 @@ impl Variation {
     }
 }
 
-/// Names with spaces and with characters that are two columns wide. Each fits the narrowest column in which a story
-/// reads it.
+/// Longer names, most with spaces, and many with characters that are two columns wide. Each fits the narrowest column
+/// in which a story reads it.
 const LONG: Names = &[
     ("web", "Shop frontend 網路 7"),
     ("storage", "Cold storage 倉庫 2031"),

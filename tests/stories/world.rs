@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Number of DELETE calls and other writes that Neutron has received.
+    /// Number of calls except GETs that Neutron and Octavia have received.
     pub fn writes(&self) -> usize {
         let calls = self.control("GET", "/calls?after=0", &json!({}));
         let rows = calls
