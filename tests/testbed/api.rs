@@ -27,7 +27,7 @@ const COLLECTIONS: [&str; 15] = [
 ];
 /// Number of concurrent calls during the clean-up.
 const PARALLEL: usize = 8;
-/// Services whose paths are ambiguous, so that callers name the service, with the prefix of their API.
+/// Services that callers name, because the prefix of a path does not identify them, with the prefix of their API.
 const NAMED: [(&str, &str); 5] = [
     ("dns", "/v2"),
     ("key-manager", "/v1"),
@@ -116,7 +116,7 @@ impl Api {
         }
     }
 
-    /// The same cloud with another token.
+    /// Logs in like [`Self::new`], and then calls with this token.
     pub fn with_token(clouds: &Path, cloud: &str, region: &str, token: &str) -> Self {
         Self {
             token: token.to_owned(),
@@ -124,7 +124,8 @@ impl Api {
         }
     }
 
-    /// A call to Keystone that must succeed. Returns the body, and the token of a login.
+    /// A call to Keystone that must succeed. Returns the body, and the token if the call is a login; otherwise an empty
+    /// text.
     pub fn identity(&self, method: &str, path: &str, body: &Value) -> (Value, String) {
         let url = format!("{}{path}", self.keystone);
         let call = self.client.request(method.parse().unwrap(), &url);
@@ -181,7 +182,7 @@ impl Api {
         })
     }
 
-    /// A DELETE of any URL with an additional header. It ignores the answer.
+    /// A DELETE of any URL with an additional header. Ignores the answer.
     pub fn delete_with(&self, url: &str, (header, value): (&str, &str)) {
         let call = self.client.delete(url).header("x-auth-token", &self.token);
         let call = call.header(header, value);
@@ -245,8 +246,8 @@ impl Api {
         self.runtime.block_on(sent)
     }
 
-    /// A call that must succeed, to the service that the prefix of the path names. Repeated if the database undid it
-    /// because of a deadlock, see `begun_again` in `seed.py`.
+    /// A call that must succeed, to the service that the prefix of the path names. Repeated, except for the create of a
+    /// load balancer, if the database undid it because of a deadlock, see `begun_again` in `seed.py`.
     pub fn call_any(&self, method: &str, path: &str, body: Value) -> Value {
         self.call_at(method, path, self.url(path), body)
     }
@@ -276,7 +277,7 @@ impl Api {
         answer
     }
 
-    /// Deletes the resource at this path. It ignores the answer.
+    /// Deletes the resource at this path. Ignores the answer.
     pub fn delete_at(&self, path: &str) {
         let sent = self.send("DELETE", self.url(path), None);
         self.runtime.block_on(sent);
@@ -328,8 +329,8 @@ impl Api {
         rows
     }
 
-    /// All rows of a project in Neutron, and the ports that Neutron created for its routers and floating IPs, which
-    /// have no project.
+    /// The rows of a project in the [`COLLECTIONS`] of Neutron, and the ports that Neutron created for its routers and
+    /// floating IPs, which have no project.
     pub fn holdings(&self, project: &str) -> Holdings {
         let mine = format!("project_id={project}");
         let mut rows: BTreeMap<&str, BTreeMap<String, Value>> = BTreeMap::new();
@@ -352,7 +353,7 @@ impl Api {
         Holdings(rows)
     }
 
-    /// Deletes these rows, several at a time. It ignores rows that are gone or still in use.
+    /// Deletes these rows, several at a time. Ignores rows that are gone or still in use.
     pub fn delete_all(&self, collection: &str, ids: impl IntoIterator<Item = String>) {
         let deletes = ids.into_iter().map(|id| {
             let url = format!("{}/{collection}/{id}", self.network_url);
@@ -362,7 +363,7 @@ impl Api {
         self.runtime.block_on(deletes.for_each(async |_| {}));
     }
 
-    /// Deletes all rows of a project in Neutron, and the project.
+    /// Deletes the rows of a project in Neutron, and the project. Ignores failures.
     pub fn clean_up(&self, project: &str) {
         let holdings = self.holdings(project);
         self.delete_all("trunks", holdings.ids("trunks"));

@@ -70,7 +70,7 @@ impl Bed {
         Self::seeded("RegionOne", "--networks 1 --ports 0 --trunks 0 --fips 0")
     }
 
-    /// A project that `seed` fills. `shape` holds options of `seed`.
+    /// A project that `seed` fills. `shape` has options of `seed`.
     pub fn seeded(region: &str, shape: &str) -> Self {
         let clouds = clouds();
         let name = format!("gone-{}", &uuid::Uuid::new_v4().simple().to_string()[..10]);

@@ -214,7 +214,7 @@ pub fn check_only_default_group(bed: &Bed) {
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_story_8_a_resource_of_every_kind_is_deleted_by_a_step_of_its_own() {
+fn testbed_story_8_a_resource_of_every_kind_of_the_estate_is_deleted_by_a_step_of_its_own() {
     let shape = "--networks 1 --ports 1 --trunks 0 --fips 0";
     let mut bed = Bed::seeded("RegionOne", shape);
     let outer = bed.create_external_network();

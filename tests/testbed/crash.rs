@@ -40,8 +40,8 @@ impl ProxiedBed {
         answered.count()
     }
 
-    /// Starts the cascade of the network, and waits until `most` deletes are answered. The proxy holds all later ones.
-    /// Returns the id of the deletion.
+    /// Starts the cascade of the network, and waits until `most` deletes are answered. The proxy delays all later
+    /// deletes until more may pass. Returns the id of the deletion.
     fn start_deletion(&self, most: usize) -> String {
         self.proxy.hold_deletes_after(most);
         let network = self.network();
@@ -145,5 +145,5 @@ fn testbed_story_5_a_hang_up_and_a_killed_engine_lose_and_repeat_no_delete() {
     bed.gone("ledger check").ok();
 }
 
-/// Longest time that a console with an embedded engine may take to hand over, by the contract.
+/// Longest time that a console with an embedded engine may take to hand over (`assets/contract.md`).
 const HAND_OVER_MAX: Duration = Duration::from_secs(2);

@@ -48,7 +48,7 @@ fn testbed_n17_a_router_interface_of_another_subnet_on_the_same_port_stays() {
     let left = ports[0]["fixed_ips"].as_array().unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(text(&left[0]["subnet_id"]), subnets[1]);
-    // The cascade of the network deletes both interfaces.
+    // The cascade of the network deletes the remaining interface.
     let line = format!("--cloud testbed delete network/{network} --cascade --yes --wait=2m");
     bed.gone(&line).ok();
 }

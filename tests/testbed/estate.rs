@@ -1,4 +1,5 @@
-//! Creates a project with a resource of every kind, by plain calls of an admin: in the sandbox and in the test bed.
+//! Fills a project with resources of the kinds of Neutron, Octavia and Glance, by plain calls of an admin: in the
+//! sandbox and in the test bed.
 
 use std::collections::BTreeMap;
 
@@ -58,9 +59,9 @@ impl Outer {
 pub struct Estate(pub BTreeMap<&'static str, String>);
 
 impl Estate {
-    /// Creates at least one resource of every kind that a project can have. Where possible, another resource uses it.
-    /// The outer network and the ports of the floating IPs belong to another project. The load balancer is pending for
-    /// a while.
+    /// Creates at least one resource of each kind of Neutron, Octavia and Glance that a project can have, except those
+    /// of BGP and VPN. Where possible, another resource uses it. The outer network belongs to another project, and the
+    /// ports of the floating IPs to none. The load balancer is pending for a while.
     pub fn furnish(project: &str, outer: &Outer, send: &Send<'_>) -> Self {
         let builder = Builder { project, send };
         let scope = json!({ "name": "scope", "ip_version": 4 });

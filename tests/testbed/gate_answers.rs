@@ -36,15 +36,15 @@ impl BlockedResource {
 
 /// The expected answers in one phase.
 struct Answers {
-    /// Of GET and LIST, in the order of [`SOURCES`].
+    /// The answers to GET and LIST, in the order of [`SOURCES`].
     read: [&'static str; 3],
-    /// Of DELETE, in the order of [`SOURCES`].
+    /// The answers to DELETE, in the order of [`SOURCES`].
     deleted: [&'static str; 3],
-    /// Of an update, by any source.
+    /// The answer to an update, by any source.
     updated: &'static str,
 }
 
-/// Without a tombstone. The cloud itself refuses a DELETE of a resource in use.
+/// The answers without a tombstone. The cloud itself refuses a DELETE of a resource in use.
 const NONE: Answers = Answers {
     read: ["pass", "pass", "pass"],
     deleted: ["in use", "in use", "in use"],
@@ -132,7 +132,8 @@ impl<'b> SourceGates<'b> {
         }
     }
 
-    /// Checks that the gate takes the source from a header that it trusts, and from no other header.
+    /// Checks that a trusted header can narrow a user to a local site, and that another value or another header changes
+    /// nothing.
     fn check_headers(&self, resource: &BlockedResource) {
         let url = format!("{}/{}", self.gates[1], resource.path);
         for (header, value, expected) in [

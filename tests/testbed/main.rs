@@ -1,7 +1,7 @@
 //! Tests against a real OpenStack: the conformance scenes of the practice cloud, and the program.
 //!
-//! `GONE_TESTBED_CLOUDS` is the path of its `clouds.yaml` (see `README.md` in this folder). `cargo test` ignores these
-//! tests. The nextest profile `testbed` runs them; they fail without a test bed.
+//! `GONE_TESTBED_CLOUDS` is the path of the test bed's `clouds.yaml` (see `README.md` in this folder). `cargo test`
+//! ignores these tests. The nextest profile `testbed` runs them; they fail without a test bed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,7 +10,7 @@
     unreachable_pub
 )]
 
-// The tests of the sandbox check the rows of BEHAVIOUR.md.
+// Only the tests of the sandbox check the rows of BEHAVIOUR.md.
 #[allow(dead_code)]
 #[path = "../sandbox/conformance/mod.rs"]
 mod conformance;

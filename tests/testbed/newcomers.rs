@@ -12,8 +12,8 @@ use crate::bed::{Bed, clouds};
 const SMALL: &str = "--networks 2 --ports 8 --trunks 1 --groups 1";
 /// Pause between two ports.
 const GAP: Duration = Duration::from_millis(150);
-/// Time after which it stops by itself. Without it, a process that creates faster than the cloud deletes would keep the
-/// deletion from ending.
+/// Time after which a creator stops by itself. Without this limit, a process that creates faster than the cloud deletes
+/// would keep the deletion from ending.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 /// A thread in the role of the other process. It creates one port after another until it is stopped, [`AT_MOST`] has
@@ -53,7 +53,7 @@ impl Creator {
         }
     }
 
-    /// Stops it. Returns the number of created ports.
+    /// Stops the thread. Returns the number of ports that it has created.
     fn stop_and_count(&mut self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map_or(0, |it| it.join().unwrap())

@@ -60,7 +60,7 @@ struct Shared {
     failing: Arc<Mutex<Option<(Method, String)>>>,
     /// Number of calls that the proxy answered with 429 or, by [`Proxy::fail`], with 503.
     failed: Arc<AtomicUsize>,
-    /// Number of calls that it passed on.
+    /// Number of calls that the proxy passed on.
     passed: Arc<AtomicUsize>,
     /// The limit of calls a second.
     limit: Arc<Mutex<Option<Limit>>>,
@@ -143,7 +143,7 @@ impl Proxy {
         *self.shared.fault.lock().unwrap() = Some((fault, false));
     }
 
-    /// Whether that DELETE has arrived.
+    /// Whether the DELETE that begins the fault has arrived.
     pub fn fault_has_begun(&self) -> bool {
         matches!(*self.shared.fault.lock().unwrap(), Some((_, true)))
     }
@@ -179,12 +179,12 @@ impl Proxy {
         *self.shared.hidden_host.lock().unwrap() = Some((host.to_owned(), rows));
     }
 
-    /// Number of calls that it passed on.
+    /// Number of calls that the proxy passed on.
     pub fn passed_calls(&self) -> usize {
         self.shared.passed.load(Ordering::Relaxed)
     }
 
-    /// Number of calls that it answered with 429 or, by [`Self::fail`], with 503.
+    /// Number of calls that the proxy answered with 429 or, by [`Self::fail`], with 503.
     pub fn failed_calls(&self) -> usize {
         self.shared.failed.load(Ordering::Relaxed)
     }
@@ -202,7 +202,7 @@ async fn pass(State(shared): State<Shared>, request: Request) -> Response<Body> 
 }
 
 impl Shared {
-    /// Serves on a runtime of its own, whose end closes all connections.
+    /// Serves the proxy on a runtime of its own, whose end closes all connections.
     fn serve(&self, address: SocketAddr) -> (Runtime, SocketAddr) {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)

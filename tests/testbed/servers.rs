@@ -112,11 +112,12 @@ impl<'b> Machine<'b> {
     }
 }
 
-/// Misbehaviour of a service towards resources of one name. It ends when this is dropped.
+/// Misbehaviour of a service towards resources of one name. It ends when this value is dropped.
 pub struct Misbehavior(&'static str);
 
 impl Misbehavior {
-    /// Switches on the misbehaviour `how`, see `README.md`, for resources with this name.
+    /// Switches on the misbehaviour `how`, see `README.md`, for resources with this name; for `soft-delete`, `name` is
+    /// a number of seconds.
     pub fn start(service: &'static str, how: &str, name: &str) -> Self {
         misbehave(&[service, how, name]);
         Self(service)
@@ -165,7 +166,7 @@ fn testbed_n04_a_volume_is_detached_before_its_deletion_and_a_server_releases_it
     let status = &member.call_any("GET", &server, Value::Null)["server"]["status"];
     assert_eq!(status, "ACTIVE");
 
-    // Two volumes that Nova must delete with the server. It keeps the one that has a snapshot.
+    // Two volumes with delete_on_termination. Nova keeps the one that has a snapshot.
     let on_termination = [(); 2].map(|()| {
         let wanted = json!({"volume": {"name": bed.name, "size": 1}});
         let id = text(&member.call_any("POST", "/v3/volumes", wanted)["volume"]["id"]);
@@ -321,7 +322,8 @@ pub fn check_forced_deletion(bed: &Bed, target: &str, service: &'static str, cal
     bed.gone("audit list").says(&["purge force"]);
 }
 
-/// Such volumes remain if Nova deletes a server while Cinder is down. Neither service detaches them.
+/// Volumes stay attached to a missing server if Nova deletes the server while Cinder is down. Neither service detaches
+/// them.
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_p03_a_volume_attached_to_a_missing_server_is_detached_and_deleted() {
@@ -555,8 +557,8 @@ fn has_project(bed: &Bed) -> bool {
     projects.any(|project| project["id"] == bed.project.as_str())
 }
 
-/// By the command line and by the gate. Neutron does not let a member delete a port of a server, so gone releases the
-/// port first. The server keeps running without it.
+/// The command line and the gate refuse the foreign port, and the gate then accepts the deletion. Neutron does not let
+/// a member delete a port of a server, so gone releases the port first. The server keeps running without it.
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_story_18_n20_a_member_deletes_a_running_servers_network_without_foreign_ports() {

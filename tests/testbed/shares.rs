@@ -48,7 +48,7 @@ impl Drop for Shares<'_, '_> {
     }
 }
 
-/// The URL of a path of Manila's.
+/// The URL of a path of Manila.
 fn url(api: &Api, path: &str) -> String {
     format!("{}/v2/{path}", api.root_of("shared-file-system"))
 }

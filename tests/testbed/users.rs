@@ -11,7 +11,7 @@ use crate::gate::engine_with_gates;
 pub struct Users<'b> {
     pub bed: &'b Bed,
     ids: Vec<String>,
-    /// The token of each row of [`TABLE`]; empty for a caller without a token.
+    /// The tokens by the names of their callers, as in [`TABLE`]; empty for a caller without a token.
     tokens: Vec<(&'static str, String)>,
 }
 
@@ -25,7 +25,7 @@ impl Drop for Users<'_> {
 }
 
 impl<'b> Users<'b> {
-    /// No users yet.
+    /// Creates no user yet; [`Self::add`] does.
     pub fn empty(bed: &'b Bed) -> Self {
         Self {
             bed,
@@ -92,7 +92,8 @@ impl<'b> Users<'b> {
         (user, token)
     }
 
-    /// Adds the row of the same user with an application credential whose access rules only allow to read networks.
+    /// Adds the row `access rules`: a token of this user by an application credential whose access rules allow only
+    /// reads of networks.
     fn add_restricted(&mut self, (user, token): &(String, String)) {
         let file = clouds();
         let own = Api::with_token(&file, "testbed", "RegionOne", token);
@@ -120,7 +121,7 @@ impl<'b> Users<'b> {
 }
 
 /// A user, and the statuses of its requests: of a cascade; and, once the network is being deleted, of GET, another
-/// DELETE, a new port on it, and its deletion.
+/// DELETE, a new port on the network, and a GET of the deletion's address.
 const TABLE: [(&str, u16, u16, u16, u16, u16); 8] = [
     ("no token", 401, 401, 401, 401, 401),
     ("an invalid token", 401, 401, 401, 401, 401),

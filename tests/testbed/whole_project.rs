@@ -1,6 +1,6 @@
-//! Whole projects on the real services, which their member empties, and which an admin empties as far as the services
-//! show them to that admin: one with zones, secrets, a stack, a server group and a volume in transfer, and one with
-//! everything.
+//! Whole projects on the real services: one with zones, secrets, a stack, a server group, a container and a volume in
+//! transfer, which its member empties; and one with everything, which its member empties, or an admin as far as the
+//! services show it to that admin.
 
 use serde_json::{Value, json};
 
@@ -189,7 +189,7 @@ struct Everything<'b> {
     boots: String,
     /// The paths of the group type and the volume type.
     types: [String; 2],
-    /// The consumer that Octavia registers at the certificate of a listener: path and body.
+    /// A consumer of the secret container, as Octavia registers one for a listener: path and body.
     consumer: (String, Value),
 }
 
@@ -350,7 +350,7 @@ fn testbed_story_16_a_project_with_everything_is_emptied_but_an_admin_leaves_its
     }
 }
 
-/// Keystone would refuse to delete them, but only after their resources are deleted.
+/// Keystone would refuse to delete the parent project and the domain, but only after their resources are deleted.
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n19_a_parent_project_and_a_domain_are_refused_before_anything_is_deleted() {

@@ -72,7 +72,7 @@ def ok(answer):
 
 
 def watch(fetch, describe, until, limit=30):
-    """Prints each change of an object, until `until` holds for it or it is gone."""
+    """Prints each change of an object, until `until` holds for it, it is gone, or `limit` seconds have passed."""
     began, last = time.time(), None
     while True:
         answer = fetch()
