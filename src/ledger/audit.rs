@@ -65,8 +65,8 @@ pub fn verify(previous: &str, rows: &[AuditRow]) -> Result<String, Broken> {
     Ok(last)
 }
 
-/// Continues the chain by an entry, and logs that: a log that is kept elsewhere shows whether the audit still has the
-/// row.
+/// Returns the row that continues the chain with this entry. Logs the row's number and hash: a log that is kept
+/// elsewhere shows whether the audit still has the row.
 pub fn next_row(before: &Head, entry: &AuditEntry, now: DateTime<Utc>) -> AuditRow {
     let mut row = AuditRow {
         seq: before.length + 1,
@@ -84,7 +84,7 @@ pub fn next_row(before: &Head, entry: &AuditEntry, now: DateTime<Utc>) -> AuditR
     row
 }
 
-/// Checks the whole chain. Returns its end, or the row at which it is broken.
+/// Checks the whole chain. Returns its end, or the first row at which it is broken.
 ///
 /// # Errors
 /// The store cannot be read.

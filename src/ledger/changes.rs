@@ -38,8 +38,8 @@ pub enum Change {
     },
     /// Accepts a deletion: writes its row as `planning`, and the write guard `checking` over its targets and
     /// their copies (T3). If one deletion already has all the targets, the answer is that deletion, with the
-    /// later of both deadlines (T6). Refused if another deletion has a copy: the original must not go before
-    /// its copy.
+    /// later of both deadlines (T6). Refused if another deletion deletes a copy of a target: an original is
+    /// deleted after its copies.
     Accept(Box<NewDeletion>),
     /// Starts a plan: writes every step, edge and tombstone `deleting` in one transaction (T3). Steps that
     /// another live deletion already has are left to it (I9) and share the fate of its steps (P9).
@@ -69,7 +69,7 @@ pub enum Change {
     /// Records the outcome of a step. Stale unless state, claim and epoch still match. In a cancelled
     /// deletion, a step that would be retried (blocked, stuck, ready) is skipped and released (P8).
     Step(Box<StepChange>),
-    /// Makes the blocked steps `ready` whose next attempt is due, a bounded number at a time.
+    /// Makes blocked steps `ready` whose next attempt is due, a bounded number at a time.
     WakeDue { now: DateTime<Utc> },
     /// Retries stuck and blocked steps, or plans a refused deletion again. For a person, stuck steps begin with
     /// new attempts. A repeated DELETE (T6) retries the steps of a deletion at most once a minute, and resets no
@@ -100,8 +100,8 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// Takes a rung of the purge ladder (P3), and audits it. The answer is `Moved` for `retry`, `reset`, `force` and
-    /// `forget`, `Done` for `runbook`, and `Accepted` with the deletion of the blocking edges for `unpin`.
+    /// Takes a rung of the purge ladder (P3), and audits the rung. The answer is `Moved` for `retry`, `reset`, `force`
+    /// and `forget`, `Done` for `runbook`, and `Accepted` with the deletion of the blocking edges for `unpin`.
     Purge(Box<NewPurge>),
     /// Releases the tombstone of a resource that exists after its deletion ended. Refused while a deletion works
     /// on it.
@@ -132,20 +132,20 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// A resource that was gone exists again (T14); its tombstone counts that. With `stuck`, the resource came
-    /// back more often than allowed, or only a person can tell what it is: the step that deleted it becomes stuck
-    /// with that reason, and its tombstone is `deleting` again. If the step was pruned, or one of its dependents has
-    /// not ended, the return is only counted.
+    /// A resource that was gone was re-created (T14); its tombstone counts the re-creation. `stuck`: why a person must
+    /// decide about the resource. Then the step that deleted it becomes stuck with that reason, and its tombstone is
+    /// `deleting` again. If the step was pruned, or one of its dependents has not ended, the re-creation is only
+    /// counted.
     ///
-    /// With `copy`, the resource itself does not exist again, but a new copy of it at another site does. That
-    /// counts while the resource is being deleted, too.
+    /// With `copy`, the resource itself does not exist again, but a new copy of it at another site does. Such a copy
+    /// also counts while the resource is still being deleted.
     Recreated {
         key: ResourceKey,
         copy: Option<ResourceKey>,
         stuck: Option<RecreationReason>,
         now: DateTime<Utc>,
     },
-    /// Writes an event that changes nothing else. An event about a site's state is written only if it changed.
+    /// Writes an event that changes nothing else. An event about a site's state is written only if the state changed.
     Note { event: NewEvent, now: DateTime<Utc> },
     /// Moves the cursor up to which a channel has been notified (I7). None: removes the cursor, because the
     /// channel no longer exists.
@@ -177,9 +177,10 @@ pub enum Change {
         references: Vec<(String, ResourceKey)>,
         now: DateTime<Utc>,
     },
-    /// Removes a batch of rows from before that time: events, and deletions that have ended. The answer is
-    /// `Moved` with the number of rows; 0 when none are left. Deletions with stuck or abandoned steps stay, and
-    /// so do the audit and the records of natural keys.
+    /// Removes a batch of events and of ended deletions from before this time, old notices of other deployments, and
+    /// rows that no tombstone needs any more. The answer is `Moved` with the number of events, steps or deletions; 0
+    /// when none are left. Deletions with stuck or abandoned steps stay, and so do the audit and the records of natural
+    /// keys.
     Prune {
         before: DateTime<Utc>,
         /// The kinds whose ids are never used again, so that their records may be removed (M1).
@@ -207,7 +208,7 @@ pub enum Change {
         keys: Vec<ResourceKey>,
         deletion: Option<Box<NewDeletion>>,
     },
-    /// An importer's answers about the resources that these steps delete (G7).
+    /// Records an importer's answers about the resources that these steps delete (G7).
     RecordAnswers {
         importer: String,
         answers: Vec<(i64, ClearanceAnswer)>,
@@ -222,7 +223,8 @@ pub enum Change {
     /// At the engine's start: steps whose calls were in flight when an earlier engine ended are observed before
     /// anything is sent for them again.
     Recover { now: DateTime<Utc> },
-    /// The same for another engine that ended while this one runs. This engine's own calls in flight continue.
+    /// Like [`Self::Recover`], for an engine that ended while this one runs. This engine's own calls in flight
+    /// continue.
     TakeOver { now: DateTime<Utc> },
 }
 
@@ -253,7 +255,8 @@ pub enum Applied {
     /// Number of steps that were retried, woken, abandoned or taken over; of answers that changed something; or of
     /// rows that were removed.
     Moved(u64),
-    /// The fence no longer matches; nothing was written.
+    /// The fence no longer matches, the registry resource does not exist or was written since it was read, or the
+    /// deletion was accepted before ([`Change::MarkHandled`]); nothing was written.
     Stale,
     /// The change is not possible in this state, for this reason; nothing was written.
     Refused(String),
@@ -265,9 +268,10 @@ pub enum Applied {
 pub struct NewDeletion {
     pub id: String,
     pub targets: Vec<Target>,
-    /// Their copies at other sites, which the write guard covers too.
+    /// The copies of the targets at other sites, which the write guard covers too.
     pub copies: Vec<ResourceKey>,
-    /// The targets as their cloud shows them now. Gates show them so once the cloud no longer does (T7).
+    /// The targets as their cloud shows them now. Gates show a target in this form once the cloud no longer shows it
+    /// (T7).
     pub shown: Vec<(ResourceKey, Value)>,
     pub options: PlanOptions,
     /// Hash of the approved plan, with which the engine compares what it finds (P1).
@@ -289,7 +293,7 @@ pub struct NewDeletion {
 pub struct KeyedRequest {
     pub actor: Actor,
     pub key: String,
-    /// Hash of what the client asked for.
+    /// Hash of the request that the client made.
     pub body: String,
 }
 
@@ -318,10 +322,11 @@ pub enum PurgeAction {
     Retry,
     /// This deletion removes the blocking edges, and the step is retried: both, or neither.
     Unpin(Box<NewDeletion>),
-    /// The step is retried with its kind's reset, and then deleted.
+    /// The step is retried with its kind's reset, and then with the delete.
     Reset,
     /// The step is retried with its kind's forced delete, in place of the delete.
     Force,
+    /// Only the audit and an event say that a person follows the runbook.
     Runbook,
     /// Abandons the steps: they end `purged`, and the steps that waited for them are stuck until a person
     /// retries them.
@@ -389,7 +394,7 @@ pub struct StepChange {
 /// Who asked for a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryBy {
-    /// Retries any stuck step, and starts its attempts again.
+    /// Retries any stuck step, and counts its attempts from 0.
     Person,
     /// A DELETE of a resource that is already being deleted (T6).
     Repeat,
@@ -404,10 +409,10 @@ pub enum Selection {
 /// Why a person must decide about a resource that exists again (T14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecreationReason {
-    /// It was removed and came back more often than allowed.
+    /// The resource was re-created more often than allowed.
     TooOften,
-    /// It has the name and project of the original. That does not prove that it is a copy, so the engine does
-    /// not remove it.
+    /// A resource has the name and project of the original. That does not prove that it is a copy, so the engine does
+    /// not delete it.
     NameAlone,
 }
 

@@ -35,7 +35,8 @@ pub enum Outcome {
     Claimed(Vec<ClaimedStep>),
 }
 
-/// A store that takes requests. Every type that implements this is a [`Ledger`](super::Ledger) (`ports`).
+/// A store that takes requests. Every type with this trait and [`Engines`](super::Engines) is a
+/// [`Ledger`](super::Ledger) (`ports`).
 #[async_trait]
 pub trait Drive: Send + Sync {
     /// The rows of one snapshot.

@@ -14,7 +14,7 @@ use crate::domain::model::{
 use crate::domain::peers::Deployment;
 use crate::domain::text::counted;
 
-/// Something that happened.
+/// An event before it is written, without its number and time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventDraft {
     pub kind: EventKind,
@@ -137,7 +137,7 @@ pub fn repeated(owner: Option<i64>) -> EventDraft {
     of_step(words, fields)
 }
 
-/// A stuck step makes others stuck. The field `held` tells this event from one that moves the step itself.
+/// A stuck step makes other steps stuck. The field `held` distinguishes this event from one that moves the step itself.
 pub fn makes_others_stuck(held: u64) -> EventDraft {
     let fields = json!({"state": StepState::Stuck, "held": held});
     let words = match held {
@@ -212,8 +212,8 @@ pub fn person_needed(
     of_deletion(EventKind::NeedsPerson, deletion, words, fields)
 }
 
-/// A resource that was gone exists again, or a copy of it. With `stuck`, also returns why a person must decide
-/// about it.
+/// A resource that was gone exists again; with `copy`, a new copy of the resource does. `times`: how often this has
+/// happened. With `stuck`, also returns why a person must decide about the resource.
 pub fn recreated(
     key: &ResourceKey,
     copy: Option<&ResourceKey>,

@@ -20,11 +20,12 @@ pub trait Federation: Send + Sync {
     /// Lists how far each watch has read the notices of its owner deployment.
     async fn watches(&self) -> Result<Vec<WatchCursor>, LedgerError>;
 
-    /// Returns this ledger's id, and the newest sequence of its notices to importers.
+    /// Returns this ledger's id, and the sequence number of its newest notice to importers; 0 if there was none.
     async fn importers_cursor(&self) -> Result<(String, i64), LedgerError>;
 
-    /// Lists the notices about these kinds after a sequence of a ledger (G4). Starts from the beginning if
-    /// `since` names another ledger, or a sequence that this one has not reached.
+    /// Lists the notices of this deployment, `from`, about these kinds after a sequence number (G4). `since`: the id
+    /// of a ledger, and the number. Starts from the beginning if `since` names another ledger, or a number that this
+    /// one has not reached.
     async fn notices(
         &self,
         from: Deployment,
@@ -33,8 +34,8 @@ pub trait Federation: Send + Sync {
         limit: usize,
     ) -> Result<DeletionNotices, LedgerError>;
 
-    /// Lists the steps after `after` that wait for this importer's clearance, and returns the newest sequence of
-    /// a notice to importers about any of them.
+    /// Lists the steps after the step `after` that wait for this importer's clearance, at most `limit`, and returns the
+    /// sequence number of the newest notice to importers about any of them. `home`: the site of this deployment.
     async fn steps_awaiting_clearance(
         &self,
         home: Site,
@@ -46,21 +47,23 @@ pub trait Federation: Send + Sync {
     /// Lists the importers whose clearance a step waits for.
     async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError>;
 
-    /// Lists resources that are being deleted elsewhere under one root and that this engine has not handled;
+    /// Lists resources that one other deployment is deleting under one root, and that this deployment has not handled;
     /// none if all are handled.
     async fn unhandled_deletions(
         &self,
         limit: usize,
     ) -> Result<Option<UnhandledDeletion>, LedgerError>;
 
-    /// Returns the deletion that handles the resources here that refer to this one, which is being deleted
-    /// elsewhere.
+    /// Returns the deletion of this deployment that handles the referrers of this resource, which another deployment
+    /// deletes; none if no deletion does.
     async fn handled_by_deletion(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError>;
 
-    /// Lists the deployments that, by their notices, are deleting a resource.
+    /// Lists the names of the deployments that, by their notices, are deleting a resource or checking it for a
+    /// deletion.
     async fn deleting_owners(&self) -> Result<BTreeSet<String>, LedgerError>;
 
-    /// Returns the live step of each of these resources, if it is being deleted or loses a reference.
+    /// Returns the live step of each of these resources, in their order; none for a resource without one. Steps that
+    /// are left to another deletion do not count. A step that unsets a reference is returned only if there is no other.
     async fn live_steps(
         &self,
         home: Site,
@@ -71,22 +74,24 @@ pub trait Federation: Send + Sync {
     async fn live_dependencies(&self, step: i64) -> Result<Vec<Target>, LedgerError>;
 }
 
-/// An importer on record (G12): a deployment whose kinds refer to ours.
+/// An importer on record (G12): a deployment whose kinds refer to those of this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Importer {
     pub deployment: Deployment,
-    /// Our kinds to which its kinds refer.
+    /// The kinds of this deployment to which the importer's kinds refer.
     pub kinds: BTreeSet<KindName>,
     pub since: DateTime<Utc>,
-    /// Number of steps that wait for its clearance.
+    /// Number of live steps that wait for the importer's clearance.
     pub pending_clearances: u64,
 }
 
-/// How far we have read the notices of a deployment from which we import.
+/// How far this deployment has read the notices of an owner deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchCursor {
     pub owner: Deployment,
+    /// The id of the owner's ledger.
     pub ledger: String,
+    /// The sequence number up to which the notices have been read.
     pub seq: i64,
 }
 

@@ -77,7 +77,7 @@ pub struct NoLocation(String);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub pid: u32,
-    /// The socket of its API; none until it listens.
+    /// The path of the API's socket; none until the process listens there.
     pub socket: Option<String>,
 }
 

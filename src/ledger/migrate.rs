@@ -1,7 +1,7 @@
 //! Copies a whole ledger to another location, a file or a server: with its identity, numbers, audit and epochs.
 //!
 //! 1. No engine can open either ledger meanwhile: both are locked as an engine locks them.
-//! 2. The target is marked as unfinished from its first row until it is whole, and no program opens such a ledger.
+//! 2. The target is marked as unfinished from its first row until it is whole, and no engine opens such a ledger.
 //! 3. Rows are copied in the order of tables and keys, in durable batches of bounded size. So an interrupted copy has
 //!    the first of the rows, and the next attempt continues after them. It starts from the beginning if an engine has
 //!    opened the source since.
@@ -120,11 +120,11 @@ pub fn migrate(
     Ok(Copied { tables, audit })
 }
 
-/// Counts the rows that [`migrate`] would copy, and checks that the target could be written. Works while an engine
-/// runs, and writes nothing.
+/// Counts the rows that [`migrate`] would copy, and checks that no engine has used the target and, on a server, that
+/// it could be written. Works while an engine runs, and writes nothing.
 ///
 /// # Errors
-/// Fails like [`migrate`], but never for a lock or the audit.
+/// The reasons that [`NotCopied`] lists, but never a lock or the audit.
 pub fn count(from: &Location, to: &Location) -> Result<Vec<CopiedTable>, NotCopied> {
     check_locations(from, to)?;
     let source = open_source(from, false)?;

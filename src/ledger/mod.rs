@@ -23,7 +23,7 @@
 //!
 //! Only [`transitions`] decides which state follows which, only [`events`] what an event says, and only
 //! [`reads`] how rows answer a query. A store loads and saves rows ([`store`]); the rows that a transaction
-//! changes are kept in a [`working_set`]. Every type with [`Drive`] is a ledger.
+//! changes are kept in a [`working_set`]. Every type with [`Drive`] and [`Engines`] is a ledger.
 
 pub mod audit;
 mod changes;

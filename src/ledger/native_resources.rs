@@ -12,7 +12,7 @@ use crate::domain::native::{self, Native};
 /// Reads of the registry's resources.
 #[async_trait]
 pub trait NativeResources: Send + Sync {
-    /// Lists resources of the registry.
+    /// Lists the resources of the registry that the filter selects, in the order in which they were added.
     async fn native(
         &self,
         filter: NativeFilter,
@@ -81,7 +81,7 @@ pub struct Referrer {
 }
 
 impl Referrer {
-    /// Returns the referrer as a blocker of the resource to which it refers, in no plan.
+    /// Returns the referrer as a blocker of the resource to which it refers. The blocker is not in the plan.
     pub fn blocker(&self) -> Blocker {
         Blocker::of(&self.key, &self.name)
     }

@@ -70,7 +70,7 @@ pub fn open_reader(location: &Location) -> Result<Arc<dyn Views>, LedgerError> {
     })
 }
 
-/// Returns the process that has the ledger open as its engine. Blocks the thread.
+/// Returns a process that has the ledger open as its engine; none if no process has. Blocks the thread.
 /// On a server, finds only engines on this machine.
 pub fn holder(location: &Location) -> Option<Holder> {
     match location {
@@ -80,7 +80,8 @@ pub fn holder(location: &Location) -> Option<Holder> {
     }
 }
 
-/// Removes the file of a ledger and the files beside it. Does nothing while a process holds the ledger.
+/// Removes the file of a ledger, its log and its key; the lock file stays. Does nothing while a process holds the
+/// ledger.
 ///
 /// # Errors
 /// A file cannot be removed; or the ledger is on a server, where others may need it.

@@ -1,9 +1,10 @@
 //! The tombstones in memory, which a gate consults for every request.
 //!
-//! The ledger fills them before it answers its first request, and updates them after each commit, before
-//! anyone learns of that commit. So every gate sees a deletion's write guards before that deletion lists
-//! anything (T3). After [`Tombstones::drained`], no write that passed a gate before the guards is still in
-//! progress (T14).
+//! The ledger fills them before it answers its first request, and updates them after each commit of this engine,
+//! before the commit is answered. So this engine's gates have a deletion's write guards before that deletion lists
+//! anything (T3). The commits of other engines that share the ledger are applied later
+//! ([`super::engines`]). After [`Tombstones::drained`], no write that passed a gate before the guards is still
+//! in progress (T14).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -111,19 +112,20 @@ impl Changed {
 }
 
 impl Tombstones {
-    /// Returns the phase that decides a gate's answer; none if the resource has no tombstone, or a released one.
+    /// Returns the phase of the resource's tombstone; none if the resource has no tombstone, or a released one.
     pub fn phase(&self, site: &Site, kind: &KindName, id: &str) -> Option<Phase> {
         self.read().get(site)?.get(kind)?.phase(&Id::of(id))
     }
 
-    /// Whether any resource of the kind has a tombstone. If none has, its lists pass untouched.
+    /// Whether any resource of the kind at the site has a tombstone. If none has, a gate passes lists of the kind
+    /// untouched.
     pub fn any(&self, site: &Site, kind: &KindName) -> bool {
         let by_site = self.read();
         let of_kind = by_site.get(site).and_then(|kinds| kinds.get(kind));
         of_kind.is_some_and(|of_kind| of_kind.len() > 0)
     }
 
-    /// Whether any resource of the kind is being checked or deleted, and not yet gone.
+    /// Whether any resource of the kind at the site is being checked or deleted, and is not gone yet.
     pub fn is_any_under_way(&self, site: &Site, kind: &KindName) -> bool {
         let by_site = self.read();
         let of_kind = by_site.get(site).and_then(|kinds| kinds.get(kind));
@@ -192,8 +194,8 @@ impl Tombstones {
         }
     }
 
-    /// Registers a write that a gate is about to let through. Call it before checking for a write guard: a guard
-    /// that is raised in between waits for the write (T14).
+    /// Registers a write that a gate is about to let through. Call it before checking for a write guard: then a
+    /// deletion whose guard the check does not find yet waits for the write (T14).
     pub fn begin_write(self: &Arc<Self>, site: &Site) -> Write {
         let number = self.writes().entry(site.clone()).or_default().begin();
         Write {

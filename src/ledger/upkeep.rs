@@ -15,7 +15,7 @@ use super::store::sql::{ReadColumns as _, Statements};
 use super::store::{LogReads as _, Stored};
 use super::{AuditRow, LedgerError};
 
-/// Checks every rule that a ledger must keep, and the audit's chain. Of a file, also checks its pages and the audit's
+/// Checks every rule that a ledger must keep, and the audit's chain. In a file, also checks the pages and the audit's
 /// seal, whose key is beside the file or one of `seal_keys`.
 ///
 /// # Errors
@@ -77,7 +77,8 @@ pub fn audit(location: &Location, after: i64, limit: usize) -> Result<Vec<AuditR
     }
 }
 
-/// Writes every row of every table as a line of JSON, `{"table": …, …columns}`. Returns the number of lines.
+/// Writes every row of every table as a line of JSON: `{"table": "edges", "dependency": 1, "dependent": 2}`. Returns
+/// the number of lines.
 ///
 /// # Errors
 /// The ledger cannot be read, or the output cannot be written.

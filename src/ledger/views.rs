@@ -62,7 +62,8 @@ pub trait Views: Send + Sync {
         after: Option<String>,
     ) -> Result<(u64, Option<String>), LedgerError>;
 
-    /// Returns the branches of a deletion's tree below these steps; `None` stands for the steps that go last.
+    /// Returns the branches of a deletion's tree below these steps. `None` stands for the deletion's end: the branches
+    /// of the steps on which no other step depends.
     async fn outline(
         &self,
         deletion_id: &str,
@@ -103,7 +104,7 @@ pub trait Views: Send + Sync {
         key: ResourceKey,
     ) -> Result<Option<serde_json::Value>, LedgerError>;
 
-    /// Lists the events after `after`, in order, at most `limit`; `oldest` is the first sequence still kept.
+    /// Lists the events after the sequence number `after`, in order, at most `limit`.
     async fn events(
         &self,
         after: i64,
@@ -131,8 +132,8 @@ pub trait Views: Send + Sync {
     /// Lists the sites that a person paused.
     async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError>;
 
-    /// Counts when the steps of a deletion ran, in this many columns of equal time; none if there is no such
-    /// deletion. A deletion that has not ended is shown up to `now`.
+    /// Counts the calls of a deletion, and its steps that became blocked or ended, in this many columns of equal
+    /// duration; none if there is no such deletion. A deletion that has not ended is shown up to `now`.
     async fn gantt(
         &self,
         deletion_id: &str,
@@ -207,7 +208,9 @@ pub struct EventFilter {
 #[derive(Clone, Debug, Default)]
 pub struct EventPage {
     pub events: Vec<Event>,
+    /// The sequence number of the first event that is kept, whatever the filter; if none is, of the next event.
     pub oldest: i64,
+    /// The sequence number of the last event that was written, whatever the filter; 0 if there was none.
     pub newest: i64,
 }
 
@@ -227,8 +230,9 @@ pub struct AuditRow {
 /// An earlier request with an idempotency key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptRequest {
+    /// Hash of the request, as in [`super::KeyedRequest`].
     pub body: String,
-    /// Id of the deletion that it asked for; empty for any other request.
+    /// Id of the deletion that the request asked for; empty for any other request.
     pub deletion: String,
     /// The answer to a request that asked for no deletion.
     pub answer: Option<serde_json::Value>,
@@ -257,7 +261,7 @@ pub struct AbandonedStep {
 pub struct Summary {
     pub deletions_by_state: Vec<(DeletionState, u64)>,
     pub steps: Counts,
-    /// Deletions that have not ended, newest first, at most 50.
+    /// Deletions that are planning, awaiting approval, running or paused, newest first, at most 50.
     pub deletions: Vec<Deletion>,
     /// Steps that are stuck in their own right, the longest stuck first; then the newest 50 refusals, each as a
     /// stuck step with id 0. At most 200 in all.

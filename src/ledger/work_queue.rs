@@ -1,4 +1,4 @@
-//! The steps that an engine sends or observes, and the deleted resources that it watches for their return.
+//! The steps that an engine sends or observes, and the deleted resources whose re-creation it watches for.
 
 use std::collections::BTreeMap;
 
@@ -52,8 +52,8 @@ pub trait WorkQueue: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Tombstone>, LedgerError>;
 
-    /// Lists the originals that are being deleted, or gone since `since`, with the sites where copies of them
-    /// may come back. Pages by `record_id`. Leaves out originals whose deletion is paused.
+    /// Lists the originals that are being deleted, or have been gone since `since` or later, with the sites where
+    /// copies of them may be re-created. Pages by `record_id`. Leaves out originals that a paused deletion is deleting.
     async fn originals(
         &self,
         since: DateTime<Utc>,
@@ -61,8 +61,8 @@ pub trait WorkQueue: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Original>, LedgerError>;
 
-    /// Returns the tombstone of the resource that takes, or took, this part along without a tombstone of its
-    /// own (T20). Known only if that resource has copies at other sites.
+    /// Returns the tombstone of the resource with which the cloud removes, or removed, this part; the part has no
+    /// tombstone of its own (T20). Known only if that resource has copies at other sites.
     async fn whole_of(&self, part: ResourceKey) -> Result<Option<Tombstone>, LedgerError>;
 
     /// Lists the originals of this site, kind and name whose copies are known by their name alone. A target
@@ -79,10 +79,10 @@ pub trait WorkQueue: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capacity {
     pub site: Site,
-    /// Steps whose calls start at once.
+    /// Number of steps whose calls start at once.
     pub now: usize,
-    /// Steps whose calls wait until others have ended. None of these are claimed while a deletion that stops at a
-    /// failure has ready steps there, since every claimed step is sent (N11).
+    /// Number of steps whose calls wait until other calls have ended. None of these are claimed while a deletion that
+    /// stops at a failure has ready steps at the site, since every claimed step is sent (N11).
     pub ahead: usize,
 }
 
@@ -107,7 +107,7 @@ pub struct ClaimedStep {
     /// When the engine's own schedule would have made the next attempt, if a repeated DELETE woke the step
     /// (I14).
     pub own_attempt_at: Option<DateTime<Utc>>,
-    /// When it entered its state; if it waits for an observation, when its call was sent.
+    /// When the step entered its state; if it waits for an observation, when an engine claimed it for the call.
     pub since: DateTime<Utc>,
     /// Whether the deletion was cancelled meanwhile. Then the engine observes the step, and sends nothing more.
     pub cancelled: bool,
@@ -141,10 +141,11 @@ pub struct Due {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Original {
     pub tombstone: Tombstone,
+    /// The sites where copies may be re-created.
     pub locals: Vec<Site>,
     /// Set if copies are known only by the original's name and project.
     pub name: Option<OriginalName>,
-    /// The resources that the cloud removes with it at its own site. They have no tombstone of their own.
+    /// The resources that the cloud removes with the original at its own site. They have no tombstone of their own.
     pub parts: Vec<ResourceKey>,
 }
 

@@ -25,7 +25,7 @@ pub type Changing<S, T = ()> = Result<T, Stop<<S as Fallible>::Error>>;
 pub const STEPS_IN_MEMORY_MAX: usize = 2_000;
 
 struct KeptStep {
-    /// The row as it is saved, if it may differ from how it is now.
+    /// The row as it is saved, if `now` may differ from it.
     saved: Option<StoredStep>,
     now: StoredStep,
 }
@@ -47,7 +47,7 @@ pub struct WorkingSet<S: RowStore> {
     dependents: HashMap<i64, Vec<i64>>,
     deletions: BTreeMap<i64, KeptDeletion>,
     unsaved: UnsavedOthers,
-    /// Steps that have ended, become stuck or continued, and to which others may be left (P9).
+    /// Steps that have ended, or are stuck or no longer stuck, and to which other steps may be left (P9).
     owners_moved: BTreeSet<i64>,
     /// When a step last moved.
     pub moved_at: Option<DateTime<Utc>>,
@@ -178,7 +178,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(found)
     }
 
-    /// Changes each of these steps. They are loaded and saved in parts, so that memory stays bounded. Everything
+    /// Changes each of these steps. The steps are loaded and saved in parts, so that memory stays bounded. All rows
     /// must be saved before.
     pub fn each_step(
         &mut self,
@@ -395,7 +395,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.store.keep_savepoint()
     }
 
-    /// Goes back to the savepoint, and drops what is not saved.
+    /// Undoes everything since the savepoint, and drops the rows in memory that are not saved.
     pub fn undo(&mut self, to: Deletions) -> Result<(), S::Error> {
         self.store.undo_savepoint()?;
         self.forget_steps();
@@ -405,8 +405,8 @@ impl<S: RowStore> WorkingSet<S> {
     }
 }
 
-/// Returns the owner whose left steps a change of this step concerns: the step itself if it has ended, become stuck or
-/// continued; or the step's own owner if the step waits for it again.
+/// Returns the owner whose left steps a change of this step concerns: the step itself if it has ended, has become stuck
+/// or is no longer stuck; or the step's own owner if the step waits for that owner again.
 fn owner_moved(saved: &StoredStep, now: &StoredStep) -> Option<i64> {
     let was_stuck = saved.state == StepState::Stuck;
     match (saved.state == now.state, now.left_to) {

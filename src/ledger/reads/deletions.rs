@@ -19,7 +19,7 @@ use crate::ledger::{DeletionFilter, KeptRequest};
 /// Maximum number of blocked steps among which the next attempt is searched for, because each snapshot does so.
 const BLOCKED_READ_MAX: u64 = 1_000;
 
-/// The shortest suffix that names a deletion.
+/// Number of characters of the shortest suffix that names a deletion.
 const SHORT_ID: usize = 8;
 
 /// Finds a deletion by its full id, or by a suffix that only one deletion has.

@@ -1,5 +1,5 @@
-//! Counts by time: of the steps of a deletion, by when they ran; of blocked steps, by when they are due; and of the
-//! calls to each site in the last hour.
+//! Counts by time: of the calls of a deletion, and of its steps that became blocked or ended; of blocked steps, by when
+//! they are due; and of the calls to each site in the last hour.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,7 @@ use crate::ledger::store::{
 /// different clocks.
 const OUT_OF_ORDER_MAX: TimeDelta = TimeDelta::minutes(1);
 
-/// Counts when the steps of a deletion ran; none if there is no such deletion. A deletion that has not ended is shown
-/// up to `now`.
+/// Answers [`Views::gantt`](crate::ledger::Views::gantt).
 pub fn gantt<R: LedgerReads>(
     rows: &R,
     deletion_id: &str,
@@ -113,7 +112,7 @@ pub fn upcoming<R: StepReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, Upcomin
     Ok(upcoming)
 }
 
-/// Counts the calls to each site in the hour up to now.
+/// Counts the calls to each site in the 60 minutes up to the end of this one.
 pub fn last_hour<R: LedgerReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, LastHour> {
     let until = minute_end(now);
     let from = until - TimeDelta::minutes(MINUTES.into());
@@ -123,7 +122,8 @@ pub fn last_hour<R: LedgerReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, Last
 }
 
 /// Finds the number of the last event before this time, or the number before that of the first event. Events are
-/// numbered in the order of time, so a search reads some twenty of them, and the ledger needs no index by time.
+/// numbered in the order of time, except within [`OUT_OF_ORDER_MAX`]. So a search reads some twenty of them, and the
+/// ledger needs no index by time.
 fn last_event_before<R: LogReads>(rows: &R, time: DateTime<Utc>) -> Stored<R, i64> {
     let range = rows.event_range()?;
     // The events up to `low` are before the time, and the events after `high` are not.

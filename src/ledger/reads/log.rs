@@ -1,4 +1,4 @@
-//! Events, and how far a channel was notified of them.
+//! Events, and how far a channel has been notified of them.
 
 use crate::domain::notification::NotificationCursor;
 use crate::ledger::store::{EventsOf, LedgerReads, LogReads, Stored};

@@ -1,6 +1,7 @@
 //! Answers the queries of a ledger from the rows that a store reads ([`LedgerReads`]), once for all stores.
 //!
-//! Each function answers one method of the ledger's traits within one snapshot.
+//! A method of the ledger's traits is answered by one function within one snapshot. A few methods need only one read of
+//! the store, and no function here.
 
 pub mod deletions;
 pub mod due;

@@ -44,8 +44,8 @@ fn roots<R: LedgerReads>(
     Ok(roots.collect())
 }
 
-/// The notices about these kinds after a sequence, at most `limit`. Starts from the beginning for another
-/// ledger, or a sequence that this one has not reached.
+/// The notices about these kinds after a sequence number, at most `limit`. Starts from the beginning for the id of
+/// another ledger, or a number that this ledger has not reached.
 pub fn notices<R: LedgerReads>(
     rows: &R,
     from: &Deployment,
@@ -87,8 +87,8 @@ pub fn notices<R: LedgerReads>(
     })
 }
 
-/// The steps after `after` that wait for an importer's clearance, and the newest sequence of a notice to importers
-/// about any of them.
+/// The steps after the step `after` that wait for an importer's clearance, and the sequence number of the newest notice
+/// to importers about any of them.
 pub fn steps_awaiting_clearance<R: LedgerReads>(
     rows: &R,
     home: &Site,
@@ -120,7 +120,7 @@ pub fn steps_awaiting_clearance<R: LedgerReads>(
     Ok((requests.collect(), seq))
 }
 
-/// The deletion that handles the resources that refer to this one.
+/// The deletion that handles the referrers of this resource.
 pub fn handled_by<R: LedgerReads>(rows: &R, key: &ResourceKey) -> Stored<R, Option<Deletion>> {
     match rows.find_handler(key)? {
         Some(num) => deletions::by_num(rows, num),
@@ -128,7 +128,7 @@ pub fn handled_by<R: LedgerReads>(rows: &R, key: &ResourceKey) -> Stored<R, Opti
     }
 }
 
-/// The live step of each of these resources. A step that deletes it precedes one that removes a reference.
+/// The live step of each of these resources. Any other step precedes one that unsets a reference.
 pub fn live_steps<R: LedgerReads>(
     rows: &R,
     home: &Site,

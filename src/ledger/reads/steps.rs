@@ -87,7 +87,7 @@ pub fn steps<R: LedgerReads>(
     }
     found.sort_unstable();
     found.dedup();
-    // After the horizon, not all states were searched.
+    // After the horizon, the steps of some state were not searched.
     found.retain(|key| horizon.is_none_or(|horizon| *key <= horizon));
     let next = match found.len() > limit {
         true => found.get(limit - 1).copied(),
@@ -121,7 +121,7 @@ fn cursor((num, id): (i64, i64)) -> String {
     format!("{num}:{id}")
 }
 
-/// One range for each state; none if the deletion does not exist.
+/// One range for each state of the filter; none if the deletion does not exist.
 fn ranges<'f, R: LedgerReads>(
     rows: &R,
     filter: &'f StepFilter,

@@ -10,7 +10,7 @@ use crate::domain::model::{DeletionState, KindName, Paged, Phase, ResourceKey, S
 use crate::ledger::store::{LedgerReads, OriginalCopies, Stored, TombstoneRow};
 use crate::ledger::{DeletionFilter, Original, OriginalName, TombstoneFilter};
 
-/// These tombstones with the ids of their deletions; empty for a deletion that was pruned.
+/// These tombstones with the ids of their deletions; the id of a deletion that was pruned is empty.
 fn shown<R: LedgerReads>(rows: &R, found: Vec<TombstoneRow>) -> Stored<R, Vec<Tombstone>> {
     let deletions = deletions_of(rows, found.iter().map(|row| row.now.deletion))?;
     let tombstones = found
@@ -54,7 +54,7 @@ pub fn of_keys<R: LedgerReads>(rows: &R, keys: &[ResourceKey]) -> Stored<R, Vec<
     shown(rows, found.collect())
 }
 
-/// A resource as its cloud showed it before its deletion; none once that has ended.
+/// A resource as its cloud showed it before its deletion; none once the deletion of the resource has ended.
 pub fn shown_before<R: LedgerReads>(rows: &R, key: &ResourceKey) -> Stored<R, Option<Value>> {
     let found = rows.load_tombstones(std::slice::from_ref(key))?;
     let found = found.into_iter().flatten().next();

@@ -14,8 +14,8 @@ fn of_steps(state: StepState) -> String {
     format!("step_{}", state.as_str())
 }
 
-/// Returns by how much each counter changes when these deletions are saved; each is given as it was, and as it is now.
-/// Counters that do not change are left out.
+/// Returns by how much each counter changes when these deletions are saved. Each deletion is given as it is saved (none
+/// if it is new), and as it is now. Counters that do not change are left out.
 pub fn counter_changes(
     changed: &[(Option<StoredDeletion>, StoredDeletion)],
 ) -> BTreeMap<String, i64> {

@@ -238,8 +238,8 @@ fn group(row: &dyn SqlRow) -> Decoded<StepGroup> {
     })
 }
 
-/// Decodes the columns of the group, the interval of time, and the numbers of calls that were sent, of calls that were
-/// refused, and of steps that ended.
+/// Decodes the columns of the group, the chart's column, and the numbers of calls that were answered, of steps that
+/// became blocked or stuck, and of steps that ended.
 pub fn cell(row: &dyn SqlRow) -> Decoded<(StepGroup, GanttCell)> {
     let cell = GanttCell {
         column: row.read(3)?,
@@ -260,7 +260,8 @@ pub fn group_progress(row: &dyn SqlRow) -> Decoded<GroupProgress> {
     })
 }
 
-/// Decodes the columns site and minute, and the numbers of calls that were sent and of those that were refused.
+/// Decodes the columns site and minute, and the numbers of calls that were answered and of steps that became blocked or
+/// stuck.
 pub fn site_minute(row: &dyn SqlRow) -> Decoded<SiteMinute> {
     Ok(SiteMinute {
         site: row.read(0)?,
@@ -343,7 +344,7 @@ pub fn pending_clearance(row: &dyn SqlRow) -> Decoded<PendingClearance> {
     })
 }
 
-/// Decodes the columns name, service and region of the owner, its ledger, and the sequence.
+/// Decodes the columns name, service and region of the owner, its ledger, and the sequence number.
 pub fn watch(row: &dyn SqlRow) -> Decoded<WatchCursor> {
     Ok(WatchCursor {
         owner: deployment(row)?,

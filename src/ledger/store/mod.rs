@@ -29,15 +29,16 @@
 //! | `tombstones`, `tombstones_of`, `held_down`, `originals`, `whole_of`, `namesakes`, `shown_before` | `reads`: which phases count | rows by filter; by `gone_at`; with copies; by part or name |
 //! | `events`, `audit`, `notification_cursor`, `site_pauses` | `reads` | rows after a number; the range of numbers |
 //! | `native`, `referrers` | `reads`: ends of pages | rows by field or reference; referrers, named and counted |
-//! | `importers`, `notices`, `steps_awaiting_clearance`, `live_steps`, `live_dependencies`, `handled_by_deletion` | `reads`: roots, the first notice, which live step counts | rows after a sequence; steps that wait for an importer |
+//! | `importers`, `notices`, `steps_awaiting_clearance`, `live_steps`, `live_dependencies`, `handled_by_deletion` | `reads`: roots, the first notice, which live step counts | rows after a sequence number; steps that wait for an importer |
 //! | `unhandled_deletions`, `deleting_owners`, `watches`, `pending_clearances` | – | the whole query: rows of one small table |
 //!
 //! # To add a store
-//! Implement these traits for its rows, and [`Drive`](super::Drive) for what opens them: a transaction answers
-//! requests by [`answer`](super::answer). Then it is a [`Ledger`](super::Ledger). A store in SQL implements
-//! [`RowStore`], and [`sql::Statements`] and [`sql::Writes`], which provide all other traits. Its rows are read by
-//! [`decode`] and written by [`sql_saved`]. `tests/ledger` runs its tests on each store that its `stores.rs` names. The
-//! store in `tests/memory` shows what each method means.
+//! Implement these traits for the rows of the store, and [`Drive`](super::Drive) and [`Engines`](super::Engines) for
+//! the type that opens them: a transaction answers requests by [`answer`](super::answer). Then this type is a
+//! [`Ledger`](super::Ledger). A store in SQL implements [`RowStore`], and [`sql::Statements`] and [`sql::Writes`],
+//! which provide all other traits. [`decode`] reads its rows, and [`sql_saved`] has the values that it writes.
+//! `tests/ledger` runs its tests on each store that its `stores.rs` names. The store in `tests/memory` shows what each
+//! method means.
 
 mod counters;
 pub mod decode;
@@ -109,27 +110,28 @@ impl<E> From<E> for Stop<E> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredStep {
     pub id: i64,
-    /// Number of its deletion.
+    /// Number of the step's deletion.
     pub deletion: i64,
     pub key: ResourceKey,
     pub name: String,
     pub action: Action,
-    /// Record of its tombstone; none if its resource stays, or another deletion deletes it.
+    /// Record of the step's tombstone; none if the resource stays, or another deletion deletes it.
     pub record: Option<i64>,
     pub state: StepState,
-    /// When it entered its state; if it waits for an observation, when its call was sent.
+    /// When the step entered its state; if it waits for an observation, when an engine claimed it for the call.
     pub since: DateTime<Utc>,
     pub ended_at: Option<DateTime<Utc>>,
+    /// How often the step was claimed.
     pub claim: i64,
-    /// Epoch of the engine that claimed it.
+    /// Epoch of the engine that claimed the step; while it is verifying, of the engine that observes it.
     pub epoch: i64,
-    /// Whether its call was ever sent.
+    /// Whether the step was ever claimed, so that its call may have been sent.
     pub sent: bool,
-    /// Number of its dependencies that have not ended.
+    /// Number of the step's dependencies that have not ended.
     pub waits: u32,
     pub attempts: u32,
     pub observations: u32,
-    /// When it is due, if it is blocked or verifying.
+    /// When the next attempt or observation is due, if the step is blocked or verifying.
     pub next_attempt_at: Option<DateTime<Utc>>,
     /// When the engine's own schedule would have made the next attempt, if a repeated DELETE woke the step
     /// (I14).
@@ -141,7 +143,7 @@ pub struct StoredStep {
     pub held_by: Option<i64>,
     /// The step of another deletion that deletes the same resource (P9).
     pub left_to: Option<i64>,
-    /// Whether people were notified that it is stuck (I7).
+    /// Whether people were notified that the step is stuck (I7).
     pub notified: bool,
 }
 
@@ -157,7 +159,7 @@ pub struct StoredDeletion {
     pub stops: bool,
     pub counts: Counts,
     pub finished_at: Option<DateTime<Utc>>,
-    /// When a repeated DELETE last woke its steps (T6).
+    /// When a repeated DELETE last woke the deletion's steps (T6).
     pub woken_at: Option<DateTime<Utc>>,
     pub note: String,
     pub pace: Pace,
@@ -167,14 +169,16 @@ pub struct StoredDeletion {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredTombstone {
     pub record: i64,
-    /// Number of the deletion that raised it last.
+    /// Number of the deletion that raised the tombstone last.
     pub deletion: i64,
     pub phase: Phase,
-    /// When the deletion of its resource began; none while a resource that was deleted once exists again.
+    /// When the deletion of the resource began; none once the tombstone was released because the resource exists
+    /// after its deletion ended.
     pub deleted_at: Option<DateTime<Utc>>,
     pub gone_at: Option<DateTime<Utc>>,
     pub incarnation: u32,
-    /// How often its resource, or a new copy of it, was found to exist again.
+    /// How often the resource was found to exist again, or a new copy of it was found, since the tombstone was last
+    /// released.
     pub recreated: u32,
 }
 
@@ -182,7 +186,7 @@ pub struct StoredTombstone {
 #[derive(Clone, Copy, Debug)]
 pub struct NewTombstone<'a> {
     pub key: &'a ResourceKey,
-    /// Number of the deletion that raises it.
+    /// Number of the deletion that raises the tombstone.
     pub deletion: i64,
     pub phase: Phase,
     pub deleted_at: DateTime<Utc>,
@@ -217,7 +221,8 @@ impl Pace {
         }
     }
 
-    /// The number of steps that were accepted per second, over the last minute; zero if no step was.
+    /// The number of steps per second that clouds accepted since the older sample; zero if they have accepted none for
+    /// a minute.
     pub fn rate_per_second(&self, counts: &Counts, latest: DateTime<Utc>) -> f64 {
         let (Some(from), Some(moved)) = (self.from.0, self.moved_at) else {
             return 0.0;
@@ -241,7 +246,8 @@ pub struct UnsavedEvent {
     pub at: DateTime<Utc>,
 }
 
-/// The new phase of a tombstone, if it is still this deletion's. The snapshot of its resource is removed.
+/// The new phase of a tombstone. It is written only if the tombstone still belongs to this deletion; then the snapshot
+/// of the resource is removed, too.
 #[derive(Clone, Debug)]
 pub struct EndedTombstone {
     pub record: i64,
@@ -250,11 +256,11 @@ pub struct EndedTombstone {
     pub at: DateTime<Utc>,
 }
 
-/// The changes in memory that are not saved yet. Audit and events are each saved in this order, tombstones that
-/// changed before those that ended, and everything else in any order.
+/// The changes in memory that are not saved yet. Rows of the audit, and events, are saved in the order of their lists,
+/// tombstones that changed before those that ended, and everything else in any order.
 #[derive(Debug)]
 pub struct Unsaved<'a> {
-    /// Steps as they are saved, and as they are now.
+    /// Each step as it is saved, and as it is now.
     pub steps: Vec<(&'a StoredStep, &'a StoredStep)>,
     pub others: UnsavedOthers,
 }
@@ -344,8 +350,9 @@ pub trait StepFinds: Fallible {
     /// the lowest ids.
     fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Stored<Self, Vec<StepRow>>;
 
-    /// Finds a stuck dependency of this step, and the step because of which the dependency is stuck, or itself. Ignores
-    /// steps that are stuck because of this one: if a failure stops the deletion, these may be all others.
+    /// Finds a stuck dependency of this step, and the step because of which that dependency is stuck: the dependency
+    /// itself if it is stuck in its own right. Ignores dependencies that are stuck because of this step: if a failure
+    /// stops the deletion, these may be all of them.
     fn find_stuck_dependency(&self, step: i64) -> Stored<Self, Option<(i64, i64)>>;
 
     fn find_abandoned_dependency(&self, step: i64) -> Stored<Self, Option<i64>>;
@@ -379,7 +386,7 @@ pub trait SiteRows: Fallible {
     /// Saves that a person paused the site; none: that it is not paused. Returns whether that is a change.
     fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Stored<Self, bool>;
 
-    /// Saves how far a channel has been notified (I7); none: removes the channel.
+    /// Saves how far a channel has been notified (I7); none: removes the cursor of the channel.
     fn save_notification_cursor(
         &self,
         channel: &str,
@@ -428,8 +435,8 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
         })
     }
 
-    /// Ends the engines for good whose lease has ended, so that they cannot renew it. Returns the epochs of the other
-    /// engines, this one included: they keep their calls in flight.
+    /// Ends for good the engines whose lease has ended, so that they cannot renew it. Returns the epochs of the engines
+    /// that have not ended, this one included: they keep their calls in flight.
     fn end_lost_engines(&self) -> Stored<Self, Vec<i64>> {
         Ok(vec![self.epoch()])
     }

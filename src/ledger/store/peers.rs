@@ -29,7 +29,7 @@ pub trait PeerReads: Fallible {
     fn count_pending_clearances(&self, importer: &str) -> Stored<Self, u64>;
 
     /// Finds the steps that have not ended and wait for the clearance of an importer, in the order of their ids from
-    /// the one after `after` on: each with the sequence under which importers were notified of it, or 0.
+    /// the one after `after` on: each with the sequence number of the notice to importers about its resource, or 0.
     fn find_pending_clearances(
         &self,
         importer: &str,
@@ -42,10 +42,11 @@ pub trait PeerReads: Fallible {
 
     fn load_watches(&self) -> Stored<Self, Vec<WatchCursor>>;
 
-    /// The newest sequence of the notices to importers; 0 if there was none.
+    /// The sequence number of the newest notice to importers; 0 if there was none.
     fn newest_notice(&self) -> Stored<Self, i64>;
 
-    /// Loads the notices to importers about these kinds after a sequence, each with its sequence, in their order.
+    /// Loads the notices to importers about these kinds after a sequence number, each with its number, in the order of
+    /// the numbers.
     fn load_notices(
         &self,
         after: i64,
@@ -57,11 +58,11 @@ pub trait PeerReads: Fallible {
     /// first root, the oldest notice first. None if all are handled.
     fn find_unhandled(&self, limit: usize) -> Stored<Self, Option<UnhandledDeletion>>;
 
-    /// Finds the deletion that handles the resources here that refer to this one, which is being deleted
-    /// elsewhere.
+    /// Finds the deletion of this deployment that handles the referrers of this resource, which another deployment
+    /// deletes.
     fn find_handler(&self, key: &ResourceKey) -> Stored<Self, Option<i64>>;
 
-    /// Loads the names of the deployments that are deleting a resource.
+    /// Loads the names of the other deployments that are deleting a resource, or are checking it for a deletion.
     fn load_deleting_owners(&self) -> Stored<Self, BTreeSet<String>>;
 }
 
@@ -73,8 +74,8 @@ pub trait PeerRows: Fallible {
     /// is not on record.
     fn remove_importer(&self, name: &str) -> Stored<Self, Option<Vec<i64>>>;
 
-    /// Adds a kind to which an importer refers. It is notified of all resources of the kind that are being
-    /// deleted or gone, and the live steps that delete one wait for its clearance.
+    /// Adds a kind to which an importer refers. The importer is notified of all resources of the kind that are being
+    /// checked or deleted or are gone, and the live steps that delete one wait for its clearance.
     fn add_importer_kind(&self, kind: &KindName, importer: &str) -> Stored<Self>;
 
     fn remove_importer_kind(&self, kind: &KindName, importer: &str) -> Stored<Self>;
@@ -88,7 +89,7 @@ pub trait PeerRows: Fallible {
         answer: &ClearanceAnswer,
     ) -> Stored<Self, bool>;
 
-    /// Saves how far a watch has read, by its service and region.
+    /// Saves how far a watch has read the notices of an owner, by the owner's service and region.
     fn save_watch(&self, watch: &WatchCursor) -> Stored<Self>;
 
     fn load_notice(&self, key: &ResourceKey) -> Stored<Self, Option<StoredNotice>>;

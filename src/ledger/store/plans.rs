@@ -30,7 +30,7 @@ pub struct StoredRequest {
     pub deadline: Option<DateTime<Utc>>,
     pub actor: Actor,
     pub cause: Option<String>,
-    /// Why its plan was refused.
+    /// Why the deletion's plan was refused; empty if it was not.
     pub refused: Vec<Refusal>,
     pub requested_at: DateTime<Utc>,
 }
@@ -39,34 +39,34 @@ pub struct StoredRequest {
 #[derive(Clone, Debug)]
 pub struct NewStep<'a> {
     pub id: i64,
-    /// Number of its deletion.
+    /// Number of the step's deletion.
     pub deletion: i64,
     pub planned: &'a PlanStep,
-    /// Its position in the plan.
+    /// The step's position in the plan, from 0.
     pub position: usize,
     pub state: StepState,
     pub since: DateTime<Utc>,
-    /// Number of its dependencies.
+    /// Number of the step's dependencies.
     pub waits: usize,
     /// Length of the longest path from the step to the end of the deletion, counted in plain deletes.
     pub rank: u32,
     pub max_attempts: u32,
     pub branch: i64,
-    /// Record of its tombstone; none if its resource stays, or another deletion deletes it.
+    /// Record of the step's tombstone; none if the resource stays, or another deletion deletes it.
     pub record: Option<i64>,
     /// The step of another deletion that deletes the same resource (P9).
     pub left_to: Option<i64>,
     pub error: Option<StepError>,
 }
 
-/// Where copies of an original may come back.
+/// Where copies of an original may be re-created, and by what they are known.
 #[derive(Clone, Debug)]
 pub struct OriginalCopies {
     pub original: ResourceKey,
     pub sites: BTreeSet<Site>,
-    /// The resources that the cloud removes with it, without a tombstone of their own (T20).
+    /// The resources that the cloud removes with the original. They have no tombstone of their own (T20).
     pub parts: BTreeSet<ResourceKey>,
-    /// Its name and project, if nothing else identifies its copies.
+    /// The original's name and project, if nothing else identifies its copies.
     pub name: Option<(String, String)>,
 }
 
@@ -91,7 +91,7 @@ pub trait PlanRows: Fallible {
     /// Saves why the plan of a deletion was refused.
     fn save_refusals(&self, num: i64, refused: &[Refusal]) -> Stored<Self>;
 
-    /// Saves the plan that has started, without its steps.
+    /// Saves the header of the plan that has started (the plan without its steps), and its hash.
     fn save_frozen(&self, num: i64, header: &Plan) -> Stored<Self>;
 
     /// Keeps the resource of a record as its cloud showed it (T7).
@@ -117,6 +117,6 @@ pub trait PlanRows: Fallible {
     /// Inserts edges, as (dependency, dependent).
     fn insert_edges(&self, edges: &[(i64, i64)]) -> Stored<Self>;
 
-    /// Records where copies may come back (T14), under the records of a deletion.
+    /// Saves where copies of these originals may be re-created (T14), with the tombstones that this deletion raised.
     fn remember_copies(&self, deletion: i64, copies: &[OriginalCopies]) -> Stored<Self>;
 }

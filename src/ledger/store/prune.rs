@@ -5,21 +5,22 @@ use chrono::{DateTime, Utc};
 use super::{Fallible, Stored};
 use crate::domain::model::{KindName, StepState};
 
-/// The removal of rows that are older than `before`.
+/// The removal of rows from before a time.
 pub trait PruneRows: Fallible {
-    /// Removes the rows that belong to tombstones which were released or removed, the snapshots of resources whose
-    /// deletion has ended, and the notices of resources that are gone elsewhere.
+    /// Removes the rows that belong to tombstones which were released or removed, the snapshots of resources that are
+    /// neither being checked nor deleted, the notices of resources that were gone in other deployments before this
+    /// time, and rows of tables that only this store has.
     fn prune_leftovers(&self, before: DateTime<Utc>) -> Stored<Self>;
 
-    /// Removes events, the oldest first: at most `limit`. Returns their number.
+    /// Removes events from before this time, the oldest first: at most `limit`. Returns their number.
     fn prune_events(&self, before: DateTime<Utc>, limit: usize) -> Stored<Self, u64>;
 
-    /// Finds a deletion that ended and has no stuck or abandoned step. The newest deletion stays, and so does the
-    /// deletion with the newest step, so that numbers are never reused.
+    /// Finds a deletion that ended before this time and has no stuck or abandoned step. The newest deletion stays, and
+    /// so does the deletion with the newest step, so that numbers are never reused.
     fn find_prunable(&self, before: DateTime<Utc>) -> Stored<Self, Option<i64>>;
 
-    /// Removes steps of a deletion in this state, at most `limit`, with their tombstones that ended, if their
-    /// kinds are among `unique_id_kinds`. Returns the number of steps.
+    /// Removes steps of a deletion in this state, at most `limit`. Also removes their tombstones that were released, or
+    /// gone before this time, if their kinds are among `unique_id_kinds`. Returns the number of steps.
     fn prune_steps(
         &self,
         deletion: i64,
@@ -29,6 +30,7 @@ pub trait PruneRows: Fallible {
         limit: usize,
     ) -> Stored<Self, u64>;
 
-    /// Removes a deletion that has no steps (any more), with the released tombstones of its targets.
+    /// Removes a deletion that has no steps (any more). Also removes the released tombstones of its targets and their
+    /// copies, if their kinds are among `unique_id_kinds`.
     fn prune_deletion(&self, deletion: i64, unique_id_kinds: &[KindName]) -> Stored<Self>;
 }

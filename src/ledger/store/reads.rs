@@ -51,7 +51,7 @@ pub struct StepRange<'f> {
     pub deletion: Option<i64>,
     /// Only steps after this pair of deletion and id.
     pub after: Option<(i64, i64)>,
-    /// Their site, kind, age and cause. The rest of the filter does not count here.
+    /// Selects the steps by site, kind, age and cause. The other fields of the filter do not count here.
     pub filter: &'f StepFilter,
 }
 
@@ -76,7 +76,7 @@ pub struct SearchedStep<'r> {
 pub struct BranchRange {
     pub branch: i64,
     pub state: StepState,
-    /// Whether to read backwards from the last one.
+    /// Whether to read backwards from the last step.
     pub from_end: bool,
     pub offset: u64,
     pub limit: u64,
@@ -90,7 +90,8 @@ pub struct StepGroup {
     pub action: Action,
 }
 
-/// How many steps a group has, and which of them ended last or has not ended.
+/// How many steps a group has, how many of them have ended, and a step that has not ended, else the one that ended
+/// last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupProgress {
     pub group: StepGroup,
@@ -99,7 +100,7 @@ pub struct GroupProgress {
     pub last: i64,
 }
 
-/// Steps that fall due within an interval.
+/// The number of steps that fall due within an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DueCount {
     pub steps: u64,
@@ -135,7 +136,8 @@ pub trait DeletionReads: Fallible {
     /// Finds the number of a deletion by its full id.
     fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
 
-    /// Counts the deletions that have ended since this time, and their resources that are gone.
+    /// Counts the deletions that have ended since this time, without those with stuck steps, and their resources that
+    /// are gone.
     fn count_ended(&self, since: DateTime<Utc>) -> Stored<Self, LastDay>;
 
     /// Loads the plan that has started, without its steps.
@@ -171,7 +173,8 @@ pub trait DeletionReads: Fallible {
     /// Loads the requests of deletions, each with the deletion's number.
     fn load_requests(&self, nums: &[i64]) -> Stored<Self, Vec<(i64, StoredRequest)>>;
 
-    /// Finds a deletion that is still planned, and has this resource among its targets or their copies.
+    /// Finds a deletion that is being planned or awaits approval, and has this resource among its targets or their
+    /// copies.
     fn find_planned(&self, key: &ResourceKey) -> Stored<Self, Option<i64>> {
         let filter = DeletionFilter {
             states: vec![DeletionState::Planning, DeletionState::AwaitingApproval],
@@ -213,7 +216,7 @@ pub trait StepReads: Fallible {
         each_max: Option<usize>,
     ) -> Stored<Self, Vec<(i64, i64)>>;
 
-    /// Finds a dependency that has not ended, else the one that ended last.
+    /// Finds a dependency of this step that has not ended, else the one that ended last.
     fn find_last_dependency(&self, step: i64) -> Stored<Self, Option<i64>>;
 
     /// Finds the steps of each of these resources that have not ended and are not left to another deletion, in the
@@ -289,8 +292,8 @@ pub trait StepReads: Fallible {
     /// after the last one.
     fn count_due(&self, ends: &[DateTime<Utc>]) -> Stored<Self, Vec<DueCount>>;
 
-    /// Loads the branches of a deletion below a step (none: those that go last), with their counts, in the order of
-    /// their ids.
+    /// Loads the branches of a deletion below a step (none: the branches of the steps on which no other step depends),
+    /// with their counts, in the order of their ids.
     fn load_branches(&self, deletion: i64, below: Option<i64>) -> Stored<Self, Vec<Branch>>;
 
     fn count_branch(&self, branch: i64) -> Stored<Self, Counts>;
@@ -300,8 +303,8 @@ pub trait StepReads: Fallible {
     /// Counts the steps of a branch in this state whose ids are lower than this one.
     fn count_before(&self, branch: i64, state: StepState, id: i64) -> Stored<Self, u64>;
 
-    /// Counts the calls of a deletion's steps, the steps that became blocked or stuck, and the steps that ended: by
-    /// group, and by columns of equal duration.
+    /// Counts the answered calls of a deletion's steps, the steps that became blocked or stuck, and the steps that
+    /// ended: by group, and by columns of equal duration. Columns without events are left out.
     fn count_cells(
         &self,
         deletion: i64,
@@ -310,8 +313,9 @@ pub trait StepReads: Fallible {
         columns: u32,
     ) -> Stored<Self, Vec<(StepGroup, GanttCell)>>;
 
-    /// Counts the calls of steps, and those that were refused, by site and minute: among the events after this number,
-    /// in this number of minutes from `from` on. In the order of sites and minutes.
+    /// Counts the answered calls of steps, and the steps that an answer or observation made blocked or stuck, by site
+    /// and minute: among the events after this number, in this number of minutes from `from` on. In the order of sites
+    /// and minutes.
     fn count_calls(
         &self,
         after: i64,
@@ -323,7 +327,7 @@ pub trait StepReads: Fallible {
     fn count_groups(&self, deletion: i64) -> Stored<Self, Vec<GroupProgress>>;
 }
 
-/// Reads of tombstones, of the snapshots of their resources, and of where their copies may come back.
+/// Reads of tombstones, of the snapshots of their resources, and of the sites where copies may be re-created.
 pub trait TombstoneReads: Fallible {
     /// Loads the tombstones of resources that are gone, in the order of `gone_at` and record: those after this
     /// pair.
@@ -333,8 +337,8 @@ pub trait TombstoneReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<TombstoneRow>>;
 
-    /// Loads the tombstones after a record whose resources have copies, and which are being deleted by a deletion
-    /// that is not paused, or have been gone since `since` or later.
+    /// Loads the tombstones of originals, from the one after the record `after` on. The originals are being deleted by
+    /// a deletion that is not paused, or have been gone since `since` or later.
     fn find_originals(
         &self,
         since: DateTime<Utc>,
@@ -345,10 +349,10 @@ pub trait TombstoneReads: Fallible {
     /// Finds the record of the original with which the cloud removes this part.
     fn find_whole(&self, part: &ResourceKey) -> Stored<Self, Option<i64>>;
 
-    /// Finds the records of the originals whose copies are known by this name.
+    /// Finds the records of the originals whose copies are known by this name, in the order of the records.
     fn find_namesakes(&self, site: &Site, kind: &KindName, name: &str) -> Stored<Self, Vec<i64>>;
 
-    /// Loads the resource of a record as its cloud showed it (T7).
+    /// Loads the resource of a record as its cloud showed it when its deletion was accepted (T7).
     fn load_snapshot(&self, record: i64) -> Stored<Self, Option<Value>>;
 
     /// Loads the tombstones of these resources, in the same order; none for a resource without one.
@@ -356,7 +360,7 @@ pub trait TombstoneReads: Fallible {
 
     fn load_records(&self, records: &[i64]) -> Stored<Self, Vec<TombstoneRow>>;
 
-    /// Loads tombstones after a record, in the order of their records.
+    /// Loads the tombstones that match the filter, after a record, in the order of their records.
     fn find_tombstones(
         &self,
         filter: &TombstoneFilter,
@@ -364,7 +368,7 @@ pub trait TombstoneReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<TombstoneRow>>;
 
-    /// Loads where copies of the resources of these records may come back.
+    /// Loads where copies of the originals with these records may be re-created, each with its record.
     fn load_copies(&self, records: &[i64]) -> Stored<Self, Vec<(i64, OriginalCopies)>>;
 }
 

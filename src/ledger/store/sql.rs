@@ -13,7 +13,7 @@ use crate::domain::model::{
     Action, Counts, DeletionState, KindName, Phase, ResourceKey, Site, StepState,
 };
 
-/// A column has a value that no ledger writes, or the statement did not return the column.
+/// A column has a value that no ledger writes, or the statement did not return the column or any row.
 #[derive(Debug, thiserror::Error)]
 #[error("column {column} has a value that no ledger writes: {why}")]
 pub struct Damaged {
@@ -219,7 +219,7 @@ pub fn json<T: Serialize + ?Sized>(value: &T) -> Decoded<String> {
     serde_json::to_string(value).map_err(|error| damaged(0, &error))
 }
 
-/// The text of a JSON column that is NULL without a value: most steps have no error.
+/// The text of a JSON column; none, which is NULL, without a value: most steps have no error.
 pub fn json_opt<T: Serialize>(value: Option<&T>) -> Decoded<Option<String>> {
     value.map(json).transpose()
 }
@@ -374,7 +374,7 @@ pub trait Writes: Statements {
     /// Runs a statement that returns no rows, and returns how many rows it changed.
     fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Stored<Self, u64>;
 
-    /// Runs statements in this order; those after one that failed have not run. A store on a server sends them in one
+    /// Runs statements in this order; those after one that failed do not run. A store on a server sends them in one
     /// round trip.
     fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self>;
 

@@ -33,9 +33,9 @@ impl<S: Statements> StepFinds for S {
         Ok(steps)
     }
 
-    /// Jumps from one deletion to the next: the cost does not grow with their steps. The query names its index,
-    /// because without statistics SQLite takes another one, which begins with the state, and sorts all ready steps
-    /// at each claim.
+    /// The query jumps from one deletion to the next: the cost does not grow with their steps. It names its index,
+    /// because SQLite, which has no statistics, would use an index that begins with the state, and would sort all ready
+    /// steps at each claim.
     fn find_ready_deletions(
         &self,
         site: &Site,

@@ -152,9 +152,9 @@ impl<S: Statements> StepReads for S {
         })
     }
 
-    /// Jumps from group to group along an index. The search for the next group starts after the last possible entry of a
-    /// group; from its first one, the store would read the whole group. SQLite searches the index by all five columns only
-    /// for values that are no columns, hence `coalesce`.
+    /// The query jumps from group to group along an index. The search for the next group starts after the last possible
+    /// entry of a group; from its first entry on, the store would read the whole group. SQLite searches the index by
+    /// all five columns only for values that are no columns, hence `coalesce`.
     fn find_observations_due(&self, now: DateTime<Utc>) -> Stored<Self, Vec<ObservationsDue>> {
         let looks = Self::DIALECT.by_index("steps_looks");
         let next = |after: &str| {
@@ -310,7 +310,6 @@ impl<S: Statements> StepReads for S {
         self.read_one(&sql, &values, |row| row.read(0))
     }
 
-    /// Columns without events are left out.
     fn count_cells(
         &self,
         deletion: i64,
@@ -347,8 +346,8 @@ impl<S: Statements> StepReads for S {
         self.read_all(&sql, &values, decode::cell)
     }
 
-    /// Counts events with a number of attempts only: those are the events of answers and observations. Other events,
-    /// too, say that a step is stuck.
+    /// Counts only events with a number of attempts: those are the events of answers and observations. Other events
+    /// also have the state `stuck`.
     fn count_calls(
         &self,
         after: i64,

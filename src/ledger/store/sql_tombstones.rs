@@ -1,4 +1,5 @@
-//! Reads of tombstones, of the snapshots of their resources, and of where copies may come back, in the SQL of all stores.
+//! Reads of tombstones, of the snapshots of their resources, and of the sites where copies may be re-created, in the
+//! SQL of all stores.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;

@@ -15,12 +15,12 @@ pub struct StepRow {
 /// The columns of a step that are written with its plan and never change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepPlan {
-    /// Its position in the plan.
+    /// The step's position in the plan, from 0.
     pub position: u32,
     /// Length of the longest path from the step to the end of the deletion, counted in plain deletes.
     pub rank: u32,
     pub max_attempts: u32,
-    /// Its branch of the deletion's tree ([`crate::domain::outline`]).
+    /// The id of the step's branch in the deletion's tree ([`crate::domain::outline`]).
     pub branch: i64,
     /// Empty if the resource has no project.
     pub project_id: String,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::domain::text::inert_json;
 use crate::ledger::LedgerError;
 
-/// The version of the tables of an unfinished copy: newer than any, so that older programs refuse it, too.
+/// The version of the tables of an unfinished copy: newer than any, so that older programs refuse the copy, too.
 pub const UNFINISHED: i64 = 1_000_000;
 
 /// Number of rows of a table that are read or written together. It is smaller for tables with large rows.
@@ -134,7 +134,7 @@ impl Table {
         }
     }
 
-    /// The names of its columns, as SQL.
+    /// The names of the table's columns, as SQL: `"dependency", "dependent"`.
     pub fn columns(&self) -> String {
         let names = self.columns.iter().map(|(name, _)| format!("\"{name}\""));
         names.collect::<Vec<_>>().join(", ")
@@ -157,7 +157,7 @@ impl Table {
     }
 }
 
-/// The value of a row in a column.
+/// The value of a row in one column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
@@ -204,8 +204,8 @@ pub trait TableReads {
     fn last_numbers(&self) -> Result<LastNumbers, LedgerError>;
 }
 
-/// An unfinished copy of a ledger, which no engine opens. It is filled in the order of the tables and of their rows, so
-/// it always has the first of the rows.
+/// An unfinished copy of a ledger, which no engine opens. The copy is filled in the order of the tables and of their
+/// rows: the rows that it has are always the first ones of the ledger.
 pub trait TableWrites: TableReads {
     /// Returns the origin of the copy; none if nothing was copied yet.
     fn copy_of(&self) -> Result<Option<Origin>, LedgerError>;
@@ -220,7 +220,7 @@ pub trait TableWrites: TableReads {
     fn finish(&mut self, numbers: &LastNumbers) -> Result<(), LedgerError>;
 }
 
-/// Writes a row as a line of JSON, `{"table": …, …columns}`.
+/// Writes a row as a line of JSON: `{"table": "edges", "dependency": 1, "dependent": 2}`.
 ///
 /// # Errors
 /// The output cannot be written.
