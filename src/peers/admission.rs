@@ -19,11 +19,11 @@ use crate::system::config::{PeerSettings, secret_in};
 /// How long a token that was read from its file may still be accepted. Whoever replaces a leaked token waits
 /// no longer than this.
 const READ_EVERY: Duration = Duration::from_secs(2);
-/// If no token fits, the files may have just changed, so they are read again. Strangers cannot cause this
-/// more often than once in this time.
+/// Minimum time between two reads of the files that a token which fits no peer causes: the files may have just changed,
+/// but strangers must not cause reads without limit.
 const READ_AGAIN: Duration = Duration::from_millis(500);
 
-/// The configured peers, and how each is recognised.
+/// The configured peers, and by what each is recognised.
 pub(super) struct Admission {
     entries: Arc<[Entry]>,
     tokens: Mutex<Tokens>,

@@ -24,7 +24,8 @@ use crate::domain::model::{Actor, Origin};
 use crate::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch};
 use crate::domain::text::escape;
 
-/// A question about a thousand resources whose ids and roots have 255 bytes each takes a tenth of this.
+/// Maximum size of a message. A question about a thousand resources whose ids and roots have 255 bytes each takes a
+/// tenth of this.
 const BODY_BYTES_MAX: usize = 8 << 20;
 /// A caller that has not sent its whole message within this time is considered gone.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,7 +42,7 @@ pub(super) struct Calls {
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) address: SocketAddr,
-    /// The caller's own certificate, which the configured authority has signed.
+    /// The caller's own certificate, which the configured authority has signed; none if the caller sent none.
     pub(super) certificate: Option<CertificateDer<'static>>,
 }
 

@@ -23,19 +23,19 @@ const WRITES_EVERY: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberRow {
     pub epoch: i64,
-    /// Whether it claims steps: it has begun to work, and nobody has paused it.
+    /// Whether the engine claims steps: it has begun to work, and nobody has paused it.
     pub claims: bool,
     pub has_gates: bool,
-    /// The positions of its gates, as in [`GateMember`].
+    /// The positions of the engine's gates, as in [`GateMember`].
     pub applied: i64,
     pub passed: i64,
-    /// How long ago it last renewed its lease, by the ledger's clock, and how long a lease lasts.
+    /// How long ago the engine last renewed its lease, by the ledger's clock, and how long a lease lasts.
     pub renewed_ago_ms: i64,
     pub lease_ms: i64,
 }
 
 impl MemberRow {
-    /// Whether its lease has not ended.
+    /// Whether the engine's lease has not ended.
     pub fn is_alive(&self) -> bool {
         self.renewed_ago_ms < self.lease_ms
     }
@@ -65,7 +65,8 @@ pub struct Roster {
 pub struct Beat {
     pub renews: bool,
     pub epoch: i64,
-    /// What a renewal writes into the engine's row: whether it works, and the positions of its gates.
+    /// The values that a renewal writes into the engine's row: whether the engine works, and the positions of its
+    /// gates.
     pub works: bool,
     pub applied: i64,
     pub passed: i64,
@@ -76,14 +77,14 @@ pub struct Beat {
     until: Option<Instant>,
 }
 
-/// What to do after a beat.
+/// The actions that follow a beat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
     /// How long until the next beat.
     pub wait: Duration,
     /// Whether to wake the other engines, because our gates have more changes.
     pub wakes_others: bool,
-    /// Whether the tombstones in memory lack changes of others. A transaction brings them up to date.
+    /// Whether the tombstones in memory lack changes of other engines. A transaction brings them up to date.
     pub is_behind: bool,
 }
 
@@ -171,7 +172,8 @@ impl Heartbeat {
         }
     }
 
-    /// Whether these positions must be written, so that the others know them. They wait only for engines with gates.
+    /// Whether these positions must be written, so that the other engines know them. Those wait only for engines with
+    /// gates.
     fn must_publish(&self, positions: (i64, i64)) -> bool {
         self.member.index.is_some() && self.published != positions
     }
@@ -186,7 +188,8 @@ impl Heartbeat {
         }
     }
 
-    /// A third of the time by which the lease is longer than a call, so that calls are still sent if one renewal fails.
+    /// The time between two renewals: a third of the time by which the lease is longer than a call, so that calls are
+    /// still sent if one renewal fails.
     fn renew_every(&self) -> Duration {
         let terms = &self.member.terms;
         let spare = terms.lease.saturating_sub(terms.call_timeout);

@@ -40,13 +40,13 @@ struct Gates {
     members: Vec<GateMember>,
 }
 
-/// What must follow the transaction of a request.
+/// The facts about a request that decide what must follow its transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEffects {
     raises_tombstones: bool,
     takes_over: bool,
     drains: bool,
-    /// The value of [`Member`] before the transaction.
+    /// `raised` of the [`Member`] before the transaction.
     raised: i64,
 }
 
@@ -62,12 +62,12 @@ pub struct Member {
     reads_asked: AtomicU64,
     works: AtomicBool,
     is_closing: AtomicBool,
-    /// Whether the writer must begin a new epoch: at the start, and after others have ended the lease.
+    /// Whether the writer must begin a new epoch: at the start, and after other engines have ended the lease.
     must_join: AtomicBool,
     /// Our positions, as in [`GateMember`].
     applied: AtomicI64,
     passed: AtomicI64,
-    /// The last change of a tombstone that this engine has committed while others had gates.
+    /// The last change of a tombstone that this engine has committed while other engines had gates.
     raised: AtomicI64,
     wake: Arc<Notify>,
 }
@@ -180,7 +180,7 @@ impl Member {
         self.must_join.load(Ordering::Acquire)
     }
 
-    /// Makes the writer begin a new epoch, unless it has done so since.
+    /// Makes the writer begin a new epoch, unless it has done so since this one.
     pub fn lose_epoch(&self, epoch: i64) {
         if self.epoch() == epoch {
             self.must_join.store(true, Ordering::Release);
@@ -218,9 +218,9 @@ impl Member {
         }
     }
 
-    /// Applies the changes of tombstones by a committed transaction, and by others before it. `last`: the last change
-    /// now; none if the commit was not answered. `has_raised`: whether gates of others must have a change that this
-    /// transaction made.
+    /// Applies the changes of tombstones that other engines made before a committed transaction, and those that the
+    /// transaction made. `last`: the number of the last change; none if the commit was not answered. `has_raised`:
+    /// whether gates of other engines must apply a change that this transaction made.
     pub fn committed(&self, changed: Vec<Changed>, last: Option<i64>, has_raised: bool) {
         if let Some(index) = &self.index {
             index.apply(changed);
@@ -270,7 +270,7 @@ impl Member {
         self.passed.store(to, Ordering::Release);
     }
 
-    /// Notes the last change of a tombstone that this engine has committed while others had gates.
+    /// Notes the last change of a tombstone that this engine has committed while other engines had gates.
     pub fn raise(&self, to: i64) {
         self.raised.fetch_max(to, Ordering::AcqRel);
     }

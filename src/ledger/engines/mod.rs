@@ -25,11 +25,12 @@ use crate::domain::engines::EngineRow;
 pub struct EngineTerms {
     /// The name of the engine for people (`gone pause --engine NAME`).
     pub name: String,
-    /// How long it counts as alive after it last renewed its lease. Longer than a call to a cloud may take.
+    /// How long the engine counts as alive after it last renewed its lease. Longer than a call to a cloud may take.
     pub lease: Duration,
     /// How long a call to a cloud may take.
     pub call_timeout: Duration,
-    /// Whether it must be the only engine, because only its memory has the state of its watches on other deployments.
+    /// Whether the engine must be the only one, because only its memory has the state of its watches on other
+    /// deployments.
     pub is_alone: bool,
 }
 
@@ -44,14 +45,14 @@ impl Default for EngineTerms {
     }
 }
 
-/// The membership of an engine among those of its ledger. It is as old as the latest renewal of the lease.
+/// The membership of an engine among those of its ledger, as of the latest read of their rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Greater than that of each engine that began before it.
+    /// The engine's epoch, greater than that of each engine that began before it.
     pub epoch: i64,
     /// Number of engines that claim steps.
     pub working: usize,
-    /// The position of this engine among them, from 0; none if it claims no steps.
+    /// The position of this engine among those that claim steps, from 0; none if it claims no steps.
     pub rank: Option<usize>,
     /// Whether this engine leads: it alone plans, observes, retries, sweeps, prunes and notifies.
     pub leads: bool,
@@ -60,7 +61,7 @@ pub struct Membership {
     /// Until when this engine may act, by this machine's monotonic clock (I11). None: for as long as it holds the
     /// ledger.
     pub until: Option<Instant>,
-    /// Why it must not send anything now, although its lease has not ended.
+    /// Why the engine must not send anything now, even if its lease has not ended.
     pub fault: Option<String>,
 }
 
@@ -95,7 +96,7 @@ impl Membership {
         }
     }
 
-    /// Checks that the call of a step may be sent that this engine claimed in the epoch `claimed_in`. While the call
+    /// Checks that this engine may send the call of a step that it claimed in the epoch `claimed_in`. While the call
     /// waited for its permit, the lease may have ended and another engine may have taken the step over (I11).
     ///
     /// # Errors
@@ -128,8 +129,8 @@ pub trait Engines: Send + Sync {
     /// The membership of this engine.
     fn membership(&self) -> Membership;
 
-    /// Returns a number that changes when another engine has committed something, or when the membership has changed
-    /// in more than the end of the lease.
+    /// Returns a number that changes when, while there are other engines, any engine has committed an event, or when
+    /// the membership has changed in more than the end of the lease.
     fn follow_others(&self) -> watch::Receiver<u64> {
         watch::Sender::new(0).subscribe()
     }
@@ -143,8 +144,8 @@ pub trait Engines: Send + Sync {
     }
 
     /// Waits until every gate, of this engine and of the others, has the tombstones that are committed now, and until
-    /// the writes have ended that it let through before (T14). A gate that may no longer answer is not waited for, once
-    /// its writes have ended.
+    /// the writes have ended that the gate let through before (T14). A gate that may no longer answer is not waited
+    /// for, once its writes must have ended.
     async fn guards_reached_gates(&self) -> Result<(), LedgerError> {
         Ok(())
     }

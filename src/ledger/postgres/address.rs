@@ -46,11 +46,11 @@ impl Address {
         &self.schema
     }
 
-    /// Reads a URL. The parameters `schema`, `passfile`, `sslmode`, `sslrootcert` and `pooler` are read here; all
+    /// Parses a URL. The parameters `schema`, `passfile`, `sslmode`, `sslrootcert` and `pooler` are read here; all
     /// others are those of [`Config`].
     ///
     /// # Errors
-    /// It is not the URL of a database, it has a password, or a parameter has a value that is not allowed.
+    /// The URL is not that of a database, has a password, or has a parameter with a value that is not allowed.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let unusable = |why: &str| AddressError(why.to_owned());
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
@@ -173,7 +173,7 @@ impl Address {
         )
     }
 
-    /// Returns the command with which PostgreSQL's own programs restore that copy.
+    /// Returns the command with which PostgreSQL's own programs restore the copy of [`Self::dump_command`].
     pub fn restore_command(&self, from: &Path) -> String {
         let from = quoted(&from.display().to_string());
         format!(
@@ -182,7 +182,8 @@ impl Address {
         )
     }
 
-    /// Returns the URL as PostgreSQL's own programs take it: without the schema, and as strict about TLS as gone is.
+    /// Returns the URL as PostgreSQL's own programs take it, quoted for a shell: without the schema and the pooler, and
+    /// as strict about TLS as gone is.
     fn for_programs(&self) -> String {
         let (base, query) = self.url.split_once('?').unwrap_or((&self.url, ""));
         let mut parameters = form_urlencoded::Serializer::new(String::new());

@@ -22,7 +22,7 @@ impl Column {
         }
     }
 
-    /// A value of another type than the first one is NULL, or false.
+    /// Adds a value. A value of another type than the column's becomes NULL, or false in a column of flags.
     fn push(&mut self, value: SqlValue<'_>) {
         match (self, value) {
             (Self::Integers(all), SqlValue::Integer(value)) => all.push(value),
@@ -59,7 +59,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// A statement on these rows; none if there are no rows. `sql` gets the rows as a set: `unnest(…)`.
+    /// A statement on these rows; none if there are no rows. `sql` makes the statement from the rows as a set:
+    /// `unnest($1::bigint[], $2::text[])`.
     pub(super) fn of<'v, R: IntoIterator<Item = SqlValue<'v>>>(
         rows: impl IntoIterator<Item = R>,
         sql: impl FnOnce(&str) -> String,

@@ -30,7 +30,7 @@ use super::tls::Tls;
 /// The values of a statement, in order.
 pub(super) type Values<'v> = &'v [&'v (dyn ToSql + Sync)];
 
-/// The same, collected: mostly arrays, each a column of the rows that are written.
+/// [`Values`] in a list of their own: mostly arrays, each a column of the rows that are read or written.
 pub(super) type Columns<'v> = Vec<&'v (dyn ToSql + Sync)>;
 
 /// How long connecting may take. It takes longer only if the server or the network hangs.
@@ -74,7 +74,7 @@ enum Known {
 /// A session of the server, or a connection to a pooler, which uses several of them.
 pub(super) struct Connection {
     client: Client,
-    /// None only while it is dropped.
+    /// None only while the connection is dropped.
     runtime: Option<Runtime>,
     statements: Mutex<HashMap<String, Known>>,
     listener: Arc<Mutex<Option<Listener>>>,
@@ -87,7 +87,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and sets up the session; `more`: settings beside those of every session.
+    /// Connects, and sets up the session. `more`: settings beside those of every session.
     pub(super) fn open(address: &Address, more: Settings<'_>) -> Sql<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let tls = Tls::of(address)?;
@@ -155,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Lets the notices of other engines wake `waker`; `own` is the epoch of this engine.
+    /// Makes the notices of other engines on this channel wake `waker`. `own`: the epoch of this engine.
     pub(super) fn listen(&self, channel: &str, own: i64, waker: Arc<Notify>) -> Sql<()> {
         *locked(&self.listener) = Some(Listener::new(waker, own));
         match self.is_pooled {
@@ -280,13 +280,13 @@ impl Connection {
         let _ = self.wait(self.client.batch_execute("ROLLBACK"));
     }
 
-    /// Does work in a transaction of this kind.
+    /// Does work in a transaction of this kind, and commits it. After an error, nothing of it is written.
     pub(super) fn within<T>(&self, kind: &str, work: impl FnOnce() -> Sql<T>) -> Sql<T> {
         let begun = self.begin(kind);
         self.finish(|| begun.and_then(|()| work()))
     }
 
-    /// Does work, and commits it, in the transaction that has begun.
+    /// Does work in the transaction that has begun, and commits it. After an error, the transaction is undone.
     pub(super) fn finish<T>(&self, work: impl FnOnce() -> Sql<T>) -> Sql<T> {
         let done = work().and_then(|done| {
             self.commit()?;
@@ -298,7 +298,7 @@ impl Connection {
         done
     }
 
-    /// Does work with the settings of the session: in a transaction, if only that has them.
+    /// Does work with the settings of the session: within a transaction, if only a transaction has them.
     fn with_settings<T>(&self, work: impl FnOnce() -> Sql<T>) -> Sql<T> {
         match self.is_pooled && !self.in_transaction.load(Ordering::Relaxed) {
             true => self.within("", work),
@@ -396,7 +396,8 @@ impl Connection {
         known.collect()
     }
 
-    /// Sends all without waiting in between. `first` and `last`: further statements, without values; empty: none.
+    /// Sends all these statements without waiting in between, and returns their rows. `first` and `last`: further
+    /// statements, without values; empty: none.
     fn pipelined(
         &self,
         first: &str,

@@ -55,8 +55,8 @@ impl PostgresLedger {
     /// follow the ledger's. Blocks for as long as the server does.
     ///
     /// # Errors
-    /// A living engine has another version, or it or this one shares the ledger with no other; or the ledger cannot be
-    /// reached, read or written.
+    /// A living engine needs another version of the tables; this engine or a living one must be the only one; or the
+    /// ledger cannot be reached, read or written.
     pub fn open(
         address: &Address,
         tombstones: Option<Arc<Tombstones>>,

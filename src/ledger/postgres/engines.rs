@@ -19,14 +19,14 @@ use crate::ledger::tombstones::{Changed, Tombstones};
 use crate::ledger::{Holder, LedgerError};
 use crate::system::machine::host;
 
-/// Rows that are loaded at a time when a ledger is opened.
+/// Number of rows that are loaded at a time when a ledger is opened.
 const LOADED_TOGETHER: i64 = 10_000;
 
-/// Joins the engines of the ledger with a new epoch, and loads the tombstones into memory, which follow the table from
-/// here on.
+/// Joins the engines of the ledger with a new epoch, and loads the tombstones into memory if this engine has gates.
+/// From then on, each transaction of this engine applies the changes of tombstones to them.
 ///
 /// # Errors
-/// This engine or a living one shares the ledger with no other, the tables have another version, or the server fails.
+/// This engine or a living one must be the only one, the tables have another version, or the server fails.
 pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Result<(), LedgerError> {
     let own = Process::own();
     let terms = &member.terms;
@@ -119,7 +119,8 @@ pub(super) fn end_lost(db: &Connection, own: i64) -> Sql<Vec<i64>> {
     db.all(sql, &[], |row| Ok(row.read(0)?))
 }
 
-/// Renews the lease, and reads the rows of all engines, in one round trip. None if others have ended the lease.
+/// Renews the lease, and reads the rows of all engines that have not ended, in one round trip. None if other engines
+/// have ended the lease.
 pub(super) fn renew(db: &Connection, beat: &Beat) -> Sql<Option<Roster>> {
     let renew = "WITH before AS (SELECT renewed_at FROM engines WHERE epoch = $1)
          UPDATE engines SET renewed_at = clock_timestamp(), works = $2, applied = $3, passed = $4
@@ -146,7 +147,7 @@ pub(super) fn renew(db: &Connection, beat: &Beat) -> Sql<Option<Roster>> {
     roster(&engines, &numbers, renewed.read(0)?).map(Some)
 }
 
-/// Reads the rows of all engines, without a write.
+/// Reads the rows of all engines that have not ended, without a write.
 pub(super) fn read(db: &Connection) -> Sql<Roster> {
     let rows = member_rows();
     let mut answers = db.together(&[(&rows, &[]), (NUMBERS, &[])])?.into_iter();
@@ -199,11 +200,11 @@ pub(super) fn channel(address: &Address) -> String {
     format!("gone {}", address.schema)
 }
 
-/// The statement that wakes the others; its values are the channel and a [`Notice`]. No engine relies on it, because
-/// each also reads the ledger by itself.
+/// The statement that wakes the other engines; its values are the channel and the text of a [`Notice`]. No engine
+/// relies on the statement, because each also reads the ledger by itself.
 pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 
-/// Wakes the others at once.
+/// Wakes the other engines at once.
 pub(super) fn notify(db: &Connection, address: &Address, epoch: i64) -> Sql<()> {
     let notice = Notice {
         epoch,

@@ -20,7 +20,7 @@ pub enum Failed {
 }
 
 impl Failed {
-    /// The server's code for it, if the server refused the statement.
+    /// The server's code for the error, if the server refused the statement.
     pub(super) fn code(&self) -> Option<&SqlState> {
         match self {
             Self::Statement(error) => error.code(),

@@ -1,7 +1,7 @@
 //! The thread that renews an engine's lease, and reads the rows of the other engines.
 //!
-//! The server wakes it (`NOTIFY`) when another engine has committed a transaction. While there are other engines, it
-//! also reads each second, so that a lost notice costs a second at most.
+//! The server wakes the thread (`NOTIFY`) when another engine has committed a transaction. While there are other
+//! engines, the thread also reads each second, so that a lost notice costs a second at most.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;

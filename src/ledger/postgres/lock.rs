@@ -11,7 +11,8 @@ const KEY: &str = "hashtextextended('gone ledger ' || $1, 0)";
 /// runs.
 const WAIT_MAX: &str = "'5s'";
 
-/// Settings of a session that soon gives up waiting for the lock, because an engine of version 1 or a copy may hold it.
+/// Settings of a session that waits only [`WAIT_MAX`] for the lock, because an engine of version 1 or a copy may hold
+/// it.
 pub(super) const SHORT_WAIT: Settings<'_> = &[("lock_timeout", WAIT_MAX)];
 
 /// The statement that waits for the lock, within a transaction. Its value is the schema's name.

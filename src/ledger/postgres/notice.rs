@@ -9,10 +9,11 @@ use tokio::time::{Instant, timeout_at};
 /// After a notice that is not urgent, an engine waits this long for more notices before it reads the ledger.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// The notice that an engine has committed a transaction.
+/// The notice by which an engine wakes the others: it has committed a transaction, joined, left, or applied changes of
+/// tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
-    /// The epoch of the engine that committed.
+    /// The epoch of the engine that sends the notice.
     pub(super) epoch: i64,
     /// Whether the other engines must read the ledger at once: a request may wait until they have.
     pub(super) is_urgent: bool,
@@ -26,7 +27,7 @@ impl Notice {
         format!("{}{urgent}", self.epoch)
     }
 
-    /// A text in another form, as another version may write, counts as urgent.
+    /// Parses the text of a notice. A text in another form, as another version may write, counts as urgent.
     fn parse(text: &str) -> Self {
         let epoch = text.strip_suffix(URGENT).unwrap_or(text).parse();
         Self {
@@ -77,7 +78,8 @@ impl Listener {
             // The caller reads the ledger in any case, so the reason why the wait ended does not matter.
             let _ = timeout_at(end, async {
                 tokio::select! {
-                    // First, so that a notice that is there already is taken, even if `waker` ends the wait.
+                    // Polled first, so that a notice that has arrived already is consumed, even if `waker` ends the
+                    // wait.
                     biased;
                     () = gathered => {}
                     () = waker.notified() => {}

@@ -1,4 +1,4 @@
-//! The process of an engine, so that another engine on the same machine can see that it has ended.
+//! The process of an engine, so that another engine on the same machine can find out that the process has ended.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ pub(super) struct Process {
     /// The boot and the process namespace of the machine; empty where the system does not say.
     pub(super) machine: String,
     pub(super) pid: u32,
-    /// When it started, in the system's own unit.
+    /// When the process started: clock ticks since the boot (`123456`); empty where the system does not say.
     pub(super) started: String,
 }
 

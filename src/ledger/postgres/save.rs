@@ -49,7 +49,7 @@ pub(super) fn batches(
     Ok(all.into_iter().flatten().collect())
 }
 
-/// A column that keeps its value costs no entry of an index.
+/// Writes all columns of the steps: in PostgreSQL, a column that keeps its value needs no new entry in an index.
 fn steps_batch(steps: &[&StoredStep]) -> Decoded<Option<Batch>> {
     let rows = steps.iter().map(|step| saved::step(step));
     let rows: Vec<_> = rows.collect::<Decoded<_>>()?;

@@ -134,7 +134,8 @@ pub(super) fn has_engines(db: &Connection, address: &Address) -> Result<bool, Le
 /// Checks whether this role could write the ledger, or create one. Writes nothing.
 ///
 /// # Errors
-/// The server cannot be reached, the schema holds something else, or the role has too few rights.
+/// The server cannot be reached, the schema has other tables, an unfinished copy or a ledger of another version, or the
+/// role has too few rights.
 pub fn can_write(address: &Address) -> Result<(), LedgerError> {
     let check = || {
         let db = connect(address)?;

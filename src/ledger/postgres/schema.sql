@@ -21,8 +21,8 @@ CREATE TABLE engines(
     groups bigint NOT NULL DEFAULT 0
 );
 
--- The last number that was given to an event, a tombstone's record and so on. Other than a sequence, it is undone
--- with its transaction: numbers have no gaps, and are in the order of commits.
+-- The last number that was given to an event, a tombstone's record and so on. Unlike a value of a sequence, it is
+-- undone with its transaction: numbers have no gaps, and are in the order of commits.
 CREATE TABLE numbers(name text PRIMARY KEY, last bigint NOT NULL);
 INSERT INTO numbers(name, last)
     VALUES ('deletion', 0), ('event', 0), ('foreign', 0), ('native', 0), ('notice', 0), ('record', 0);
@@ -109,7 +109,7 @@ CREATE TABLE steps(
     why text NOT NULL,
     fingerprint text NOT NULL
 ) WITH (fillfactor = 70);
--- I9. What a step unsets tells it apart: one resource may refer to two that are being deleted.
+-- I9. Steps also differ by the reference that they unset: one resource may refer to two that are being deleted.
 CREATE UNIQUE INDEX steps_live
     ON steps(resource, kind, site, action, (CASE WHEN action = 'unset' THEN md5(vars) ELSE '' END))
     WHERE ended_at IS NULL AND left_to IS NULL;
@@ -291,7 +291,7 @@ CREATE TABLE foreign_going(
 CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND handled_by IS NULL;
 CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
 
--- Gives the notices about these tombstones to importers new sequences, in the order of their records.
+-- Gives the notices to importers about these tombstones new sequence numbers, in the order of the records.
 CREATE FUNCTION notify_importers(records bigint[]) RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     before bigint;
@@ -303,7 +303,7 @@ BEGIN
         ON CONFLICT(record) DO UPDATE SET seq = excluded.seq;
 END $$;
 
--- Whatever writes a tombstone: importers of its kind learn of its new phase.
+-- Importers of a tombstone's kind are notified of its new phase, whichever statement writes it.
 CREATE FUNCTION tombstones_were_made() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF EXISTS (SELECT FROM importer_kinds) THEN

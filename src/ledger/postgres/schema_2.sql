@@ -5,20 +5,20 @@
 ALTER TABLE engines
     ADD COLUMN name text NOT NULL DEFAULT '',
     ADD COLUMN version text NOT NULL DEFAULT '',
-    -- The boot and the process namespace of its machine, and when its process started there: whoever shares them
-    -- can see whether the process still exists.
+    -- The boot and the process namespace of the engine's machine, and when its process started there: an engine in
+    -- the same namespace can find out whether the process still exists.
     ADD COLUMN machine text NOT NULL DEFAULT '',
     ADD COLUMN process text NOT NULL DEFAULT '',
     ADD COLUMN began_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     ADD COLUMN renewed_at timestamptz NOT NULL DEFAULT to_timestamp(0),
     ADD COLUMN lease_ms bigint NOT NULL DEFAULT 0,
     ADD COLUMN ended boolean NOT NULL DEFAULT true,
-    -- Whether it shares the ledger with no other.
+    -- Whether the engine must be the only one.
     ADD COLUMN alone boolean NOT NULL DEFAULT false,
     ADD COLUMN works boolean NOT NULL DEFAULT false,
     ADD COLUMN drained boolean NOT NULL DEFAULT false,
-    -- Whether gates answer from its memory; up to which change of a tombstone that memory goes; and up to which one
-    -- the writes have ended that its gates let through before.
+    -- Whether gates answer from the engine's memory; the last change of a tombstone in that memory; and the last change
+    -- for which all writes have ended that the gates let through before they had it.
     ADD COLUMN has_gates boolean NOT NULL DEFAULT false,
     ADD COLUMN applied bigint NOT NULL DEFAULT 0,
     ADD COLUMN passed bigint NOT NULL DEFAULT 0;

@@ -31,7 +31,7 @@ pub(super) struct Store {
     member: Arc<Member>,
     /// None while the connection is lost.
     db: Option<Arc<Connection>>,
-    /// Number of transactions that this engine has committed or tried to, in this epoch.
+    /// Number of transactions that this engine has committed, or has sent a `COMMIT` for, in this epoch.
     groups: i64,
     rotation: Rotation,
 }
@@ -328,7 +328,7 @@ impl Store {
     }
 }
 
-/// Whether there are other engines, and whether they have gates; no row if this one's lease was ended.
+/// Whether there are other engines, and whether any of them has gates; no row if this engine's lease was ended.
 const OTHER_ENGINES: &str = "SELECT count(o.epoch) > 0, coalesce(bool_or(o.has_gates), false)
      FROM engines e LEFT JOIN engines o ON NOT o.ended AND o.epoch <> e.epoch
      WHERE e.epoch = $1 AND NOT e.ended GROUP BY e.epoch";

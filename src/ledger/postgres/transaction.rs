@@ -88,7 +88,7 @@ impl PostgresRows {
         self.savepoints.borrow_mut().push(length);
     }
 
-    /// Ends the latest savepoint. If it was undone, forgets the tombstones that were noted since it began.
+    /// Ends the latest savepoint. If it was undone, drops the tombstones that were noted since it began.
     pub(super) fn end_savepoint(&self, undone: bool) {
         let length = self.savepoints.borrow_mut().pop();
         if let (true, Some(length)) = (undone, length) {

@@ -51,7 +51,7 @@ pub(in crate::ledger) fn read<T>(
 /// lines.
 ///
 /// # Errors
-/// The ledger cannot be read, or the output not be written.
+/// The ledger cannot be read, or the output cannot be written.
 pub fn export(address: &Address, out: &mut dyn Write) -> Result<u64, LedgerError> {
     let ledger = ServerTables::open(address)?;
     let mut lines = 0;

@@ -11,7 +11,7 @@ use crate::ledger::{Holder, LedgerError};
 use crate::system::private::{self, Trusted};
 
 /// Number of refusals after which the lock counts as held. A console that checks the lock takes it, shared, for
-/// an instant, so one refusal does not prove that an engine holds it. Before `ASKED_MAX` has passed, a refusal
+/// an instant, so one refusal does not prove that an engine holds the lock. Before [`ASKED_MAX`] has passed, a refusal
 /// counts only if the lock cannot be shared either.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
@@ -113,7 +113,8 @@ fn read(file: &File) -> Option<Holder> {
         .ok()
 }
 
-/// Removes a ledger with the files beside it, unless a process holds it. No process can take it meanwhile.
+/// Removes a ledger's file, its log and its key, unless a process holds the ledger. The lock file stays. No process can
+/// open the ledger meanwhile.
 pub(in crate::ledger) fn remove_if_unused(ledger: &Path) -> Result<(), LedgerError> {
     let failed = |error: std::io::Error| LedgerError::io(ledger.display(), error);
     prepare_folder(ledger).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Keeps the [`Tombstones`] in memory equal to the table.
 //!
 //! SQLite itself names each row that is written, so no write of a tombstone can be missed here. Only the
-//! content of a removed row is not known: [`SqliteRows`](super::transaction::SqliteRows) notes that.
+//! resource of a removed row is not known: [`SqliteRows`](super::transaction::SqliteRows) notes it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use super::sql::Sql;
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::tombstones::{Changed, Tombstones};
 
-/// Rows that are loaded at a time when a ledger is opened.
+/// Number of rows that are loaded at a time when a ledger is opened.
 const LOADED_TOGETHER: usize = 10_000;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Writes the branches of a deletion's tree in an old ledger. Today they are written with the steps.
+//! Writes the branches of deletions' trees in an old ledger. In a new deletion, they are written with the steps.
 
 use rusqlite::{Connection, params};
 

@@ -32,8 +32,8 @@ const SAVE_EVENT: &str = "INSERT INTO events(at, deletion, step, kind, message, 
      VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
 
 impl SqliteRows<'_> {
-    /// Writes the columns of a step that changed. Columns that seldom change have statements of their own, because
-    /// SQLite rewrites each index over a column that a statement sets.
+    /// Writes the changed columns of a step. Columns that seldom change have statements of their own, because SQLite
+    /// rewrites each index over a column that a statement sets.
     fn save_step(&self, saved: &StoredStep, now: &StoredStep) -> Sql<()> {
         let set = |columns: &str, values: &[SqlValue<'_>]| {
             let sql = format!("UPDATE steps SET {columns} WHERE id = $1");
@@ -193,7 +193,7 @@ impl RowStore for SqliteRows<'_> {
     }
 }
 
-/// Whether a column changed that is written together with the state, other than `waits`.
+/// Whether any of the columns of [`SET_MOVED`] changed, other than `waits`.
 fn has_moved(saved: &StoredStep, now: &StoredStep) -> bool {
     let of = |step: &StoredStep| {
         (

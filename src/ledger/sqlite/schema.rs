@@ -37,8 +37,7 @@ const MIGRATIONS: [&str; 21] = [
 /// counts change with each step. Times are microseconds since 1970 (UTC).
 ///
 /// `steps.waits` counts the dependencies that have not ended; `ended_at` is set with `gone`,
-/// `skipped` and `purged`. `held_by` names the stuck step because of which a step that was never
-/// sent is stuck too (N11, N12).
+/// `skipped` and `purged`. `held_by` names the stuck step because of which another step is stuck too (N11, N12).
 const FIRST: &str = "
 CREATE TABLE engines(epoch INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL) STRICT;
 
@@ -189,7 +188,7 @@ CREATE INDEX steps_due ON steps(state, next_attempt_at, deletion, site, kind)
     WHERE state = 'blocked' OR state = 'verifying';
 ";
 
-/// `tombstones.copies_at`: the sites where copies of the resource may come back.
+/// `tombstones.copies_at`: the sites where copies of the resource may be re-created.
 const COPIES: &str = "
 ALTER TABLE requests ADD COLUMN copies TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE tombstones ADD COLUMN copies_at TEXT;
@@ -209,8 +208,8 @@ CREATE TABLE identity(id TEXT NOT NULL) STRICT;
 INSERT INTO identity(id) VALUES(lower(hex(randomblob(16))));
 ";
 
-/// The sites that a person paused; a pause also holds for the next engine. The index finds the steps on which a
-/// cloud works for long, which are few of those that are observed.
+/// The sites that a person paused; a pause also applies to the next engine. The index finds the verifying steps whose
+/// delete is delayed, which are few.
 const SITE_PAUSES: &str = "
 CREATE TABLE site_pauses(
     site TEXT PRIMARY KEY,
@@ -222,7 +221,8 @@ CREATE INDEX steps_settling ON steps(blocked_since)
     WHERE state = 'verifying' AND blocked_since IS NOT NULL;
 ";
 
-/// An index that finds the tombstones to sweep by the time when their resource went, however many others there are.
+/// An index that finds the tombstones to sweep by the time since which their resource is gone, without reading other
+/// tombstones.
 const HELD_DOWN: &str = "
 CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
 ";
@@ -243,7 +243,7 @@ CREATE TABLE snapshots(record INTEGER PRIMARY KEY, shown TEXT NOT NULL) STRICT;
 
 /// One record for each identity, however its id is spelled: clouds take an id in any case (M1). If an older
 /// ledger has several, they are merged in the order of their records, into the oldest (M4): incarnations and
-/// returns add up, and of two states the one that is still in progress wins, else the later one. `deleted_at`
+/// re-creations add up, and of two phases the one that is still in progress wins, else the later one. `deleted_at`
 /// is null while a resource that was deleted once exists again.
 const ONE_RECORD: &str = "
 CREATE TABLE merged(
@@ -339,8 +339,8 @@ CREATE INDEX native_references_to ON native_references(id, kind, site);
 /// Other deployments (G).
 /// - `importers`, `importer_kinds`: the deployments that import from this one, and the kinds to which they refer.
 /// - `awaited`: the clearances that are missing.
-/// - `peer_changes`: the notices to importers, that is, each tombstone of a kind to which one of them refers. It gets
-///   a new sequence whenever its phase changes, and only then.
+/// - `peer_changes`: the notices to importers, that is, each tombstone of a kind to which one of them refers. A notice
+///   gets a new sequence number whenever a statement sets the phase of its tombstone.
 /// - `watches`: how far this deployment has read the notices of the services that it imports.
 /// - `foreign_going`: resources of those services that are being deleted. `handled_by` of each is the deletion that
 ///   handles the resources of this deployment that refer to it; 0: there are none.
@@ -448,8 +448,8 @@ const DEADLINES: &str = "
 ALTER TABLE requests ADD COLUMN deadline INTEGER;
 ";
 /// `namesakes`: the name and project of each original whose copies are known by these alone, so that a gate
-/// refuses creates by that name and the sweep looks for it (T14). `parts`: the resources that go with an
-/// original without a tombstone of their own; copies of them are swept and refused like the original's (T20).
+/// refuses creates by that name and the sweep searches for it (T14). `parts`: the resources that the cloud removes with
+/// an original, without a tombstone of their own; copies of them are swept and refused like the original's (T20).
 /// `foreign_going` also keeps the resources of other deployments that are gone, and the time `gone_at`: no resource
 /// may newly refer to them.
 const NAMESAKES: &str = "

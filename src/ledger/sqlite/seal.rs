@@ -10,8 +10,8 @@
 //! 2. It advances only from a last row that it confirms. After rows were cut from the end, or the last one was
 //!    changed, it stays as it is, whatever is added later, so the damage is found also after the engine has
 //!    written more rows.
-//! 3. A ledger is sealed once, when its key is made; then the key's file says so. A ledger without a seal
-//!    beside such a key has lost it.
+//! 3. A ledger is first sealed when its key is made; then the key's file says so. A ledger without a seal beside such a
+//!    key has lost the seal.
 //!
 //! **What this shows, and what it does not.** It shows every change by anything that does not use the key:
 //! manual SQL, another tool, a file that was cut, a backup that was changed where only the backup lies. It
@@ -172,7 +172,7 @@ fn covered(ledger: &str, head: &Head) -> String {
     format!("gone audit seal 1\n{ledger}\n{head}")
 }
 
-/// Finds the key of a ledger that was just migrated, or makes it, and seals a ledger that was never sealed. None
+/// Finds the key of a ledger that was just migrated, or makes one, and seals a ledger that was never sealed. None
 /// if the seal's key was not found: then rows that are added stay without a seal.
 pub(super) fn prepare(
     db: &mut Connection,

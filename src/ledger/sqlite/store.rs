@@ -178,8 +178,8 @@ impl Store {
         Ok(outcomes)
     }
 
-    /// Seals the audit as it is, with this entry as its last row: after a person has found out why its seal
-    /// does not hold, or when the key is lost. Refused while the chain itself is broken.
+    /// Seals the audit as it is, with this entry as its last row: after a person has found out why the seal does not
+    /// confirm the audit, or when the key is lost. Returns where the chain is broken, and writes nothing, if it is.
     pub fn reseal(
         &mut self,
         ledger: &Path,
@@ -223,8 +223,8 @@ pub(super) fn lock_or_create(path: &Path) -> Result<Lock, LedgerError> {
     Ok(lock)
 }
 
-/// Creates a ledger under another name, and gives it its own name once it is complete: so gone never made a file of
-/// that name that is empty or has other tables. The key of an older ledger of that name is renamed.
+/// Creates a ledger under another name, and renames it once it is complete. So a file of the ledger's name that is
+/// empty or has other tables was not made by gone. The key of an older ledger of that name is renamed, too.
 fn create(path: &Path) -> Result<(), LedgerError> {
     let name = path.display().to_string();
     let failed = |error: std::io::Error| LedgerError::io(&name, error);

@@ -27,7 +27,7 @@ pub fn rules(version: i64) -> impl Iterator<Item = (&'static str, String)> {
     invariants::rules(version, NUMBERS)
 }
 
-/// Checks the file, every rule of [`rules`], the audit's chain and its seal, all as of one moment. Looks for
+/// Checks the file, every rule of [`rules`], the audit's chain and its seal, all as of one moment. Searches for
 /// the seal's key beside the ledger, and in `seal_keys`: a backup has none beside it.
 ///
 /// # Errors
@@ -71,7 +71,7 @@ pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<RuleChecked>, Led
     Ok(checked)
 }
 
-/// Returns the end of the audit if the chain and the seal hold; otherwise what is wrong.
+/// Returns the end of the audit if its chain is whole and its seal confirms it; otherwise what is wrong.
 ///
 /// # Errors
 /// The ledger cannot be read at all.
@@ -128,11 +128,11 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, LedgerError> {
     Ok(file.metadata().map_err(failed)?.len())
 }
 
-/// Writes every row of every table as a line of JSON, `{"table": …, …columns}`, all as of one moment.
-/// Returns the number of lines.
+/// Writes every row of every table as a line of JSON, as of one moment: `{"table": "edges", "dependency": 1,
+/// "dependent": 2}`. Returns the number of lines.
 ///
 /// # Errors
-/// The ledger cannot be read, or the output not be written.
+/// The ledger cannot be read, or the output cannot be written.
 pub fn export(path: &Path, out: &mut dyn Write) -> Result<u64, LedgerError> {
     let (db, name) = open(path)?;
     let failed = |error: rusqlite::Error| fault(&name, &error);

@@ -13,9 +13,9 @@ use crate::ledger::store::{RowStore, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Abandons the stuck and blocked steps of a deletion, or only these, and returns how many: they end `purged`,
+    /// Abandons the stuck and blocked steps of a deletion, or only these, and returns how many: the steps end `purged`,
     /// and their tombstones with them. No call is sent for them. Steps that waited for an abandoned step are stuck,
-    /// with an error that names it, until a person retries them.
+    /// with an error that names the abandoned step, until a person retries them.
     pub fn abandon_steps(
         &mut self,
         num: i64,
@@ -41,8 +41,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(abandoned.len() as u64)
     }
 
-    /// The steps to abandon. None has a call in flight: an engine claims a step before it sends anything for
-    /// it.
+    /// The steps to abandon. None of them has a call in flight: an engine claims a step before it sends the step's
+    /// call.
     fn steps_to_abandon(&mut self, num: i64, only: Option<&[i64]>) -> Changing<S, Vec<i64>> {
         let mut steps = self.steps_in(num, StepState::Stuck)?;
         steps.extend(self.steps_in(num, StepState::Blocked)?);
@@ -76,7 +76,8 @@ impl<S: RowStore> WorkingSet<S> {
                 }
                 let step = self.step_mut(dependent)?;
                 step.waits = step.waits.saturating_sub(1);
-                // This deletion sends nothing for steps that are left to another one: they share its fate (P9).
+                // This deletion sends nothing for steps that are left to another deletion: they share the fate of its
+                // steps (P9).
                 if step.left_to.is_none() {
                     left.insert((dependent, *id));
                 }

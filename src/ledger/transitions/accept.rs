@@ -104,8 +104,9 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(going.find_map(|(key, deletion)| Some((key.clone(), deletion?))))
     }
 
-    /// Returns, for each of these resources, the id of the deletion that is deleting it or is to delete it: the one
-    /// that raised its tombstone or, if it is gone, one that is being planned.
+    /// Returns, for each of these resources, the id of the deletion that is deleting the resource or is to delete it:
+    /// the deletion that raised the tombstone or, if the resource is gone, one that is being planned. None if there is
+    /// no such deletion, or if it was refused or cancelled and has ended.
     fn deletions_of(&mut self, keys: &[ResourceKey]) -> Changing<S, Vec<Option<String>>> {
         let tombstones = self.searched()?.load_tombstones(keys)?;
         let mut deletions = Vec::with_capacity(keys.len());
@@ -147,7 +148,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 
     /// Raises the write guard over the targets and their copies. The tombstone of a resource that is gone stays as it
-    /// is: it is stricter, and a refusal must not end it (T1).
+    /// is: this tombstone is stricter than the guard, and a refusal must not end it (T1).
     fn guard(
         &mut self,
         num: i64,
@@ -195,7 +196,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// The deletion's number, if its plan may still start or be refused.
+    /// The deletion's number. Refuses the change if the deletion's plan has started or was refused.
     pub(super) fn before_start(&mut self, deletion_id: &str) -> Changing<S, i64> {
         let num = self.existing_deletion(deletion_id)?;
         self.check(num, deletion::Trigger::PlanStarted)?;
@@ -232,7 +233,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 }
 
-/// The deletion that has all the targets, if a single one does.
+/// The deletion that has all the targets, if there is one.
 fn same_deletion(going: &[Option<String>]) -> Option<String> {
     let first = going.first()?.as_ref()?;
     let all = going

@@ -9,8 +9,8 @@ use crate::ledger::store::RowStore;
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry};
 
-/// The states of steps that a cancellation moves, in this order. A step that it moves to one of them was in a later
-/// one, so no step is moved twice.
+/// The states of steps that a cancellation moves, in this order. A step that it moves to one of these states was in a
+/// state later in the list, so no step is moved twice.
 const CANCELLED: [StepState; 5] = [
     StepState::Verifying,
     StepState::Waiting,

@@ -13,8 +13,8 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry};
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Puts an importer on record from its first watch on (G12). For a kind to which it did not refer before, it
-    /// is notified of all resources that are being deleted or gone, and steps wait for its clearance.
+    /// Puts an importer on record from its first watch on (G12). For a kind to which the importer did not refer before,
+    /// it is notified of all resources that are being checked or deleted or are gone, and steps wait for its clearance.
     pub fn record_importer(
         &mut self,
         importer: &Deployment,

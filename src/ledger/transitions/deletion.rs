@@ -31,7 +31,7 @@ pub enum Condition {
     Always,
 }
 
-/// The states of steps on which the engine still acts by itself.
+/// The states of steps that the engine still moves by itself.
 pub const LIVE: [StepState; 5] = [
     StepState::Waiting,
     StepState::Ready,
@@ -79,12 +79,13 @@ pub fn has_finished(state: DeletionState, live: u64) -> bool {
 /// What may happen to a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// Its plan is written as steps.
+    /// The deletion's plan is written as steps.
     PlanStarted,
     PlanRefused,
     /// Steps have moved.
     StepsMoved,
-    /// Its stuck, blocked or refused work is retried, by a person or by a repeated DELETE (T6).
+    /// Stuck or blocked steps of the deletion are retried, or its refused plan is: by a person, by a repeated DELETE
+    /// (T6), or because the cause of an error has ended.
     Retried {
         by_person: bool,
     },

@@ -58,7 +58,7 @@ impl<S: RowStore> WorkingSet<S> {
                 return Ok(());
             }
             for id in left {
-                // It is read now, because an earlier step of this loop may have moved it.
+                // The step is read now, because an earlier round of this loop may have moved it.
                 if let Some(step) = self.left_step(id)? {
                     self.settle_left_step(&step, now)?;
                 }
@@ -66,7 +66,7 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// Returns a left step; none if it has ended, or is no longer left.
+    /// Returns a left step; none if the step has ended, or is no longer left.
     fn left_step(&mut self, id: i64) -> Changing<S, Option<LeftStep>> {
         let step = self.step(id)?;
         let (deletion, state, is_held) = (step.deletion, step.state, step.held_by.is_some());

@@ -44,7 +44,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Moves a step without an answer, with its new error. It is no longer stuck because of another step.
+    /// Moves a step without an answer, with its new error. The step is no longer stuck because of another step.
     pub(super) fn move_step(
         &mut self,
         id: i64,
@@ -75,7 +75,7 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// Moves the deletion to its next state, and writes an event if that is another one. A stuck deletion needs no
+    /// Moves the deletion to its next state, and writes an event if its state changed. A stuck deletion needs no
     /// notification: people were notified of each stuck step.
     pub fn move_deletion(
         &mut self,

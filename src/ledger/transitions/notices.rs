@@ -54,8 +54,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Marks resources that are deleted elsewhere as handled by this deletion; none: no resource here refers to
-    /// them.
+    /// Marks resources that another deployment deletes as handled by this deletion; none: no resource here refers to
+    /// them. Stale if the deletion was accepted before.
     pub fn mark_handled(
         &mut self,
         keys: &[ResourceKey],

@@ -1,4 +1,5 @@
-//! Records the outcome of a step: its fence, state, counts, events and tombstone, and the effects on other steps.
+//! Records the outcome of a step whose fence matches: its state, counts, event and tombstone, and the effects on other
+//! steps.
 
 use chrono::{DateTime, Utc};
 
@@ -117,8 +118,9 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// Notifies people that a step is stuck in its own right, once until a person retries it (I7). After a
-    /// repeated DELETE (T6), which wakes the step for one attempt, people are not notified again.
+    /// Notifies people that a step is stuck in its own right: once, until a person retries the step, its resource is
+    /// re-created, or its owner is no longer stuck (I7). After a repeated DELETE (T6), which wakes the step for one
+    /// attempt, people are not notified again.
     fn notify_person(&mut self, id: i64, now: DateTime<Utc>) -> Changing<S> {
         let step = self.step(id)?;
         if step.notified {
@@ -134,7 +136,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 }
 
-/// Whether the step is blocked until importers give their clearance.
+/// Whether the outcome says that the step waits until importers give their clearance.
 fn needs_clearance(change: &StepChange) -> bool {
     let error = change.decision.error.as_ref();
     error.is_some_and(|error| error.kind == AWAITED)

@@ -1,4 +1,5 @@
-//! Removes old events, and deletions that ended long ago, in small pieces, so that no other change waits long.
+//! Removes old events, deletions that ended long ago, and rows that belong to neither any more, in small pieces, so
+//! that no other change waits long.
 //!
 //! Between two pieces every rule of the ledger holds: a deletion's counts shrink with its steps. The audit is
 //! kept for ever, and so are the records of natural keys, which may be used again (M1).
@@ -10,7 +11,7 @@ use crate::ledger::store::LedgerRows;
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry};
 
-/// Maximum number of rows that one piece removes, in some 50 ms.
+/// Maximum number of events or steps that one piece removes, in some 50 ms.
 const PIECE: usize = 2_000;
 
 impl<S: LedgerRows> WorkingSet<S> {

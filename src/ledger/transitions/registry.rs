@@ -12,8 +12,8 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, NewNative};
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Adds a resource. One row for each identity (M1): a resource that is created again under the same id is
-    /// another incarnation.
+    /// Adds a resource. Each identity has one row (M1): a resource that is re-created under the same id is another
+    /// incarnation.
     pub fn add_native(&mut self, new: &NewNative) -> Changing<S, Applied> {
         let key = &new.key;
         if let Some(why) = self.why_locked(key)? {
@@ -58,7 +58,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         self.record_written(new, "updated")
     }
 
-    /// Deletes this incarnation of a resource. Stale if it does not exist.
+    /// Deletes this incarnation of a resource. Stale if it does not exist; refused while a resource refers to it from
+    /// one of the fields in `unless`.
     pub fn delete_native(
         &mut self,
         key: &ResourceKey,

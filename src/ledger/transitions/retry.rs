@@ -20,7 +20,7 @@ const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
 struct Retried {
     /// Number of steps that were retried.
     moved: u64,
-    /// The retried steps because of which other steps were stuck.
+    /// The retried steps because of which other steps may have been stuck.
     roots: Vec<i64>,
     /// The stuck step because of which one of the other steps was not retried.
     held_by: Option<i64>,
@@ -32,8 +32,9 @@ struct Retried {
 pub(super) type Chosen = BTreeMap<i64, Option<Vec<i64>>>;
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Retries the chosen steps; see [`Change::Retry`](crate::ledger::Change::Retry). If none moves, the answer is
-    /// `Applied::Refused`, and what was found is kept: a step that is stuck behind another one names it from now on.
+    /// Retries the chosen steps; see [`Change::Retry`](crate::ledger::Change::Retry). If no step moves and the retry of
+    /// a deletion was refused, the answer is `Applied::Refused`, but a step that was found to be stuck because of
+    /// another step names that step from now on.
     pub fn retry(
         &mut self,
         selection: &Selection,
@@ -78,8 +79,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(chosen)
     }
 
-    /// Retries the stuck and blocked steps of a deletion, or only these, or plans it again if it was refused;
-    /// returns how many.
+    /// Retries the stuck and blocked steps of a deletion, or only these, and returns how many. If the deletion was
+    /// refused, plans it again, and returns 1.
     pub fn retry_deletion(
         &mut self,
         num: i64,
@@ -97,7 +98,7 @@ impl<S: LedgerRows> WorkingSet<S> {
 }
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Retries the chosen steps as a part of a change, which is refused if none moves.
+    /// Retries the chosen steps as a part of a change, which is refused if the retry is.
     pub(super) fn retry_or_refuse(
         &mut self,
         selection: &Selection,
@@ -152,7 +153,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(retried.moved)
     }
 
-    /// Makes this the next call of a retried step, in place of the delete (P3).
+    /// Makes this action the next call of a retried step, in place of the delete (P3).
     pub fn call_instead(&mut self, id: i64, action: Action) -> Changing<S> {
         self.step_mut(id)?.action = action;
         Ok(())
@@ -199,7 +200,7 @@ impl<S: RowStore> WorkingSet<S> {
             false => self.find_stuck_cause(num, id)?,
         };
         if let Some(root) = stuck_cause {
-            // The step is stuck in its own right, and must wait for another stuck step, too.
+            // The step is stuck or blocked in its own right, and must wait for another stuck step, too.
             self.mark_stuck_behind(num, id, root, now)?;
             retried.held_by = Some(root);
             return Ok(());
@@ -214,9 +215,9 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Moves a step on after a retry. After that of a person, the attempts of a stuck step start again, and people
-    /// are notified again (I7). A repeated DELETE causes one call, resets no counter (T6) and uses no attempt: the
-    /// engine's own schedule continues where it was (I14). A blocked step keeps its counter either way.
+    /// Makes a retried step ready, or waiting. After a retry by a person, the attempts of a stuck step are counted from
+    /// 0, and people are notified again (I7). A repeated DELETE causes one call, resets no counter (T6) and uses no
+    /// attempt: the engine's own schedule continues where it was (I14). A blocked step keeps its counter either way.
     fn put_to_work(
         &mut self,
         id: i64,

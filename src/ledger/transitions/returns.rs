@@ -12,7 +12,7 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry, RecreationReason};
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Counts that a resource exists again; see [`Change::Recreated`](crate::ledger::Change::Recreated).
+    /// Counts that a resource was re-created; see [`Change::Recreated`](crate::ledger::Change::Recreated).
     pub fn recreated(
         &mut self,
         key: &ResourceKey,
@@ -48,9 +48,9 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Makes the step that deleted the resource stuck, with the reason: a person must find out who re-creates the
+    /// Makes the step that deleted the resource stuck, with this message: a person must find out who re-creates the
     /// resource. If a dependent of the step has not ended, the step stays as it is, because the resource blocks the
-    /// dependent's own call. If the step was pruned, the return is only counted.
+    /// dependent's own call. If the step was pruned, the re-creation is only counted.
     fn mark_recreated(
         &mut self,
         num: i64,
@@ -126,7 +126,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Releases the tombstone of an ended deletion, and returns the released tombstone.
+    /// Releases a tombstone whose deletion has ended, and returns the released tombstone; none if its phase is neither
+    /// `gone` nor `purged`.
     fn release_ended(&mut self, ended: &StoredTombstone, created: bool) -> Option<StoredTombstone> {
         let released = tombstone::released(ended, created)?;
         self.change_tombstone(released.clone());

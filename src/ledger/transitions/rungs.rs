@@ -1,4 +1,4 @@
-//! The rungs of the purge ladder (P3). Each is recorded before anything is sent because of it.
+//! The rungs of the purge ladder (P3). Each rung is recorded before any call is sent because of it.
 
 use super::refuse;
 use crate::domain::model::{Action, StepState, short_id};

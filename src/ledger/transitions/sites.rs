@@ -37,7 +37,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Makes engines claim nothing more, or work again, at the request of a person.
+    /// Makes the engines of this name claim nothing more, or work again, at the request of a person.
     pub fn drain_engines(
         &mut self,
         name: &str,

@@ -65,7 +65,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Raises the tombstones of these steps, and finds the steps that another deletion has.
+    /// Raises the tombstones of these steps, and finds the steps that are left to another deletion.
     fn share(
         &mut self,
         num: i64,
@@ -182,7 +182,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// The error of a step that is left to another deletion. Its owner may have moved before.
+    /// The error of a step that is left to another deletion. Notes the owner, which may have moved before.
     fn left_to_error(&mut self, owner: i64, now: DateTime<Utc>) -> Changing<S, StepError> {
         self.note_owner(owner, now);
         let by = self.deletion_of(owner)?;
@@ -219,8 +219,8 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 }
 
-/// Whether the step deletes its resource, or the edge that it stands for. Only then it has a tombstone. Resources that
-/// are enabled, lose a reference or are removed by the cloud itself have none.
+/// Whether the step deletes its resource, or the edge that the step stands for. Only then the resource has a tombstone.
+/// Resources that are enabled, lose a reference or are removed by the cloud itself have none.
 fn takes_the_resource(step: &PlanStep) -> bool {
     !step.automatic && step.action.takes_away()
 }
@@ -235,8 +235,8 @@ fn same_step(live: &HashMap<ResourceKey, Vec<StepRow>>, planned: &PlanStep) -> O
     same.map(|row| row.now.id)
 }
 
-/// Where copies of the originals may come back, for the sweep (T14b): with the parts of each original (T20), and its
-/// name if nothing else identifies its copies.
+/// The sites where copies of the originals may be re-created, for the sweep (T14b): with the parts of each original
+/// (T20), and its name if nothing else identifies its copies.
 fn copies(plan: &Plan) -> Vec<OriginalCopies> {
     let mut copies: BTreeMap<&ResourceKey, OriginalCopies> = BTreeMap::new();
     let mut by_name = BTreeSet::new();
@@ -286,7 +286,8 @@ fn header(plan: &Plan) -> Plan {
     }
 }
 
-/// Checks that no step of the plan could wait forever; such a plan is not started (N12).
+/// Checks that the plan has one rank and one limit of attempts for each step, and that no step could wait forever
+/// (N12).
 fn check_shape(plan: &Plan, ranks: &[u32], max_attempts: &[u32]) -> Result<(), &'static str> {
     let n = plan.steps.len();
     if ranks.len() != n {

@@ -7,8 +7,8 @@
 //!  waiting ──────────────────▶ ready ──────────────▶ running ────┼───────────▶ verifying ─▶ gone
 //!                                                                └─▶ stuck
 //! ```
-//! - A step becomes **stuck** in its own right (by an answer, a resource that exists again, or an abandoned
-//!   dependency), or because of another stuck step, which *holds* it: no step waits without a reason (N12).
+//! - A step becomes **stuck** in its own right (by an answer, a re-created resource, an abandoned dependency, or a
+//! stuck or abandoned owner), or because of another stuck step (`held_by`): no step waits without a reason (N12).
 //! - A stuck or blocked step that a person **abandons** ends `purged`.
 //! - A deletion that is **cancelled** skips the steps that were never sent; the others are observed (P8).
 //! - A step that is **left** to another deletion shares the fate of its *owner*, the step there (P9).
@@ -19,33 +19,33 @@ use crate::domain::model::{Phase, StepState};
 /// What may happen to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// The last of its dependencies has ended.
+    /// The last of the step's dependencies has ended.
     DependenciesEnded,
-    /// An engine takes it, and sends its call.
+    /// An engine claims the step, and sends its call.
     Claimed,
-    /// An engine decided its state after an answer or an observation.
+    /// An engine decided the step's state after an answer or an observation.
     Answered(StepState),
-    /// Its next attempt is due.
+    /// The step's next attempt is due.
     Due,
-    /// The engine that had its call in flight has ended.
+    /// The engine that had the step's call in flight has ended.
     EngineEnded,
-    /// A person retries it, a DELETE is repeated, or the cause of its error has ended.
+    /// A person retries the step, a DELETE is repeated, or the cause of the step's error has ended.
     Retried,
-    /// It prepared the resource of a step that is retried, so it is sent again.
+    /// The step prepared the resource of a step that is retried, so it is sent again.
     DependentRetried,
-    /// One of its dependencies is stuck (N12).
+    /// One of the step's dependencies is stuck (N12).
     DependencyStuck,
-    /// Another step is stuck, and its deletion stops at a failure (N11).
+    /// Another step of the deletion is stuck, and the deletion stops at a failure (N11).
     DeletionStopped,
-    /// The step because of which it is stuck is no longer stuck.
+    /// The step because of which this step is stuck is no longer stuck.
     StuckCauseReleased,
-    /// One of its dependencies was abandoned, whose resource may still exist.
+    /// One of the step's dependencies was abandoned, whose resource may still exist.
     DependencyAbandoned,
-    /// Its deletion is cancelled (P8).
+    /// The step's deletion is cancelled (P8).
     DeletionCancelled,
-    /// A person abandons it (P3).
+    /// A person abandons the step (P3).
     Abandoned,
-    /// Its resource exists again, and a person must decide about it (T14).
+    /// The step's resource was re-created, and a person must decide about the resource (T14).
     Recreated,
     /// The owner is confirmed gone.
     OwnerGone,
@@ -62,28 +62,29 @@ pub enum Trigger {
 /// The facts on which a transition depends, besides the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether any of its dependencies has not ended.
+    /// Whether any of the step's dependencies has not ended.
     pub waits: bool,
-    /// Whether its call was ever sent.
+    /// Whether the step's call was ever sent.
     pub sent: bool,
-    /// Whether it is stuck because of another stuck step.
+    /// Whether the step is stuck because of another stuck step.
     pub stuck_by_another: bool,
-    /// Whether it is left to another deletion.
+    /// Whether the step is left to another deletion.
     pub left: bool,
-    /// Whether its deletion was cancelled.
+    /// Whether the step's deletion was cancelled.
     pub cancelled: bool,
-    /// Whether it was blocked only until importers had given their clearance, and all have.
+    /// Whether the step would wait for clearances of importers, and all of them have been given.
     pub cleared: bool,
 }
 
 /// The other changes that a transition causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// The new phase of its tombstone: tombstone and step end together (T9). None: it stays as it is (T8).
+    /// The new phase of the step's tombstone: tombstone and step end together (T9). None: the phase stays as it is
+    /// (T8).
     pub tombstone: Option<Phase>,
-    /// Whether the steps that were stuck because of it are released.
+    /// Whether the steps that were stuck because of this step are released.
     pub frees_stuck_steps: bool,
-    /// What happens to the steps that wait for it.
+    /// The trigger for the steps that wait for this step.
     pub dependents: Option<Trigger>,
     /// Whether people are notified that the step needs one of them (I7).
     pub notifies: bool,
@@ -110,7 +111,7 @@ pub fn after(state: StepState, trigger: Trigger, facts: Facts) -> Result<Next, I
 
 /// The state of a step that was just planned.
 pub fn planned(facts: Facts) -> StepState {
-    // No call is sent for a step that is left, or that has a dependency which has not ended.
+    // No call is sent for a step that is left to another deletion, or that has a dependency which has not ended.
     match facts.waits || facts.left {
         true => StepState::Waiting,
         false => StepState::Ready,
@@ -127,7 +128,7 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
         // Nothing more is sent in a cancelled deletion: a step whose call was sent is observed (P8).
         (T::DependenciesEnded, Waiting) if facts.cancelled => Verifying,
         (T::DependenciesEnded, Waiting) => freed,
-        // It becomes ready when it is released or retried.
+        // The step becomes ready when it is released or retried.
         (T::DependenciesEnded, Stuck) => Stuck,
         (T::Claimed, Ready) => Running,
         (T::Due, Blocked) => Ready,
@@ -156,7 +157,7 @@ fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepSta
 
         (T::OwnerGone, Waiting | Stuck) => Gone,
         (T::OwnerStuck | T::OwnerAbandoned, Waiting | Stuck) => Stuck,
-        // It is stuck because of another stuck step of its own deletion.
+        // The step is stuck because of another stuck step of its own deletion.
         (T::OwnerContinues, Stuck) | (T::OwnerSkipped, Waiting | Stuck)
             if facts.stuck_by_another =>
         {
@@ -204,7 +205,7 @@ fn effects(from: StepState, trigger: Trigger, to: StepState, facts: Facts) -> Ef
             | Trigger::Recreated
             | Trigger::OwnerAbandoned => true,
             Trigger::OwnerStuck => from != StepState::Stuck,
-            // It is stuck because of another step.
+            // The step is stuck because of another step.
             _ => false,
         };
     Effects {
@@ -219,7 +220,7 @@ fn effects(from: StepState, trigger: Trigger, to: StepState, facts: Facts) -> Ef
         frees_stuck_steps: from == StepState::Stuck
             && to != StepState::Stuck
             && match trigger {
-                // Its dependents waited for it, whichever step made them stuck.
+                // The dependents waited for this step, whichever step made them stuck.
                 Trigger::OwnerGone => true,
                 // All steps of the deletion move.
                 Trigger::DeletionCancelled => false,

@@ -1,4 +1,4 @@
-//! The effects of a step on its dependents: they become ready when it has ended, and stuck when it is stuck,
+//! The effects of a step on its dependents: they become ready when the step has ended, and stuck when it is stuck,
 //! so that no step waits forever without a reason (N12).
 
 use chrono::{DateTime, Utc};
@@ -13,7 +13,7 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
     /// Releases the dependents of a step that has ended: those that wait for no other step become ready. In a
-    /// cancelled deletion only steps that were sent still wait, and they are observed (P8).
+    /// cancelled deletion only steps that were sent before still wait, and they are observed (P8).
     pub fn release_dependents(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Changing<S> {
         let facts = Facts {
             cancelled: self.deletion(num)?.cancelled,
@@ -123,7 +123,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(held)
     }
 
-    /// The resource of a step, for messages: `port web (4fdb…)`.
+    /// The resource of a step, for messages: `port web (4fdb…)`, or `port 4fdb…` if it has no name.
     pub fn called(&mut self, id: i64) -> Changing<S, String> {
         let step = self.step(id)?;
         let (kind, resource) = (&step.key.kind, &step.key.id);
@@ -187,8 +187,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Makes the steps that were stuck because of the step `before` stuck because of `root`; and `before` itself if it
-    /// is still stuck.
+    /// Makes the steps that were stuck because of the step `before` stuck because of the step `root`; and `before`
+    /// itself if it is still stuck.
     pub fn mark_stuck_behind(
         &mut self,
         num: i64,
@@ -206,7 +206,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Releases a step that is stuck because of another.
+    /// Releases a step that is stuck because of another step.
     fn free(&mut self, id: i64, now: DateTime<Utc>) -> Changing<S> {
         let step = self.step(id)?;
         let facts = Facts {

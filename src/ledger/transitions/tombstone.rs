@@ -9,9 +9,8 @@ use crate::ledger::store::{NewTombstone, RowStore, StoredTombstone};
 use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Raises the tombstones of these resources for a deletion, or keeps them, and returns their records, in the
-    /// same order; none if another deletion is deleting the resource, or if the resource is gone and `phase` is
-    /// `checking`.
+    /// Raises the tombstones of these resources for a deletion, or keeps them, and returns their records, in the order
+    /// of `keys`; none for a resource that another deletion is deleting, or that is gone if `phase` is `checking`.
     pub fn raise_tombstones(
         &mut self,
         num: i64,
@@ -53,9 +52,9 @@ impl<S: RowStore> WorkingSet<S> {
     }
 }
 
-/// The tombstone after its release, because its resource exists after its deletion ended; none if the deletion
-/// has not ended. A resource that exists after `gone`, or was created, is another incarnation (M1). A resource
-/// that was left behind is the same one.
+/// The tombstone after its release, because its resource exists after the deletion ended; none if the deletion
+/// has not ended, or the tombstone is released already. A resource that exists after `gone`, or was created, is another
+/// incarnation (M1). A resource that was left behind is the same incarnation.
 pub(super) fn released(ended: &StoredTombstone, is_created: bool) -> Option<StoredTombstone> {
     let is_gone = match ended.phase {
         Phase::Gone => true,
@@ -74,8 +73,8 @@ pub(super) fn released(ended: &StoredTombstone, is_created: bool) -> Option<Stor
 
 /// The tombstone after a deletion raised it again, or kept it; none if another deletion is deleting the resource.
 /// A tombstone that is already raised keeps its `deleted_at` (T15). A resource that was gone is another incarnation
-/// under the same record (M1, M3) once a plan has found it. Until then it counts as gone, and its tombstone does not
-/// change (none).
+/// under the same record (M1, M3) once a plan has found it. Until then the resource counts as gone, and its tombstone
+/// does not change (none).
 pub(super) fn raised(
     before: &StoredTombstone,
     deletion: i64,

@@ -14,7 +14,7 @@ use crate::ledger::{Applied, StepFilter};
 const WAKE_MAX: usize = 10_000;
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Makes the blocked steps ready whose next attempt is due.
+    /// Makes blocked steps ready whose next attempt is due, at most [`WAKE_MAX`] of them.
     pub fn wake_due(&mut self, now: DateTime<Utc>) -> Changing<S, Applied> {
         let due = self.searched()?.find_due(now, WAKE_MAX)?;
         self.each_step(&due, |set, id| {
@@ -30,7 +30,7 @@ impl<S: RowStore> WorkingSet<S> {
     /// Makes the steps `verifying` whose call was in flight when an engine ended, because nobody knows whether the
     /// call took effect. Late outcomes of that engine no longer count (I11).
     ///
-    /// The calls of other engines that are alive continue, and so do those of this engine if `goes_on`.
+    /// The calls in flight of other engines that have not ended continue, and so do those of this engine if `goes_on`.
     pub fn recover(&mut self, goes_on: bool, now: DateTime<Utc>) -> Changing<S, Applied> {
         let message = "the engine ended while the call was in flight".to_owned();
         let error = own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);
@@ -66,7 +66,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Moved(taken_over))
     }
 
-    /// Shortens waits that a clock made too long which was set back while no engine ran.
+    /// Shortens waits that are too long because a clock was set back while no engine ran.
     fn end_waits_in_future(&mut self, now: DateTime<Utc>) -> Changing<S> {
         let ahead = self
             .searched()?
@@ -79,8 +79,8 @@ impl<S: RowStore> WorkingSet<S> {
     }
 }
 
-/// Makes a wait that began later than now begin now, with the same length. No observation is further away than the
-/// longest wait between observations.
+/// Makes a wait that began later than now begin now, with the same length. The next observation is due at most
+/// [`OBSERVATION_WAIT_MAX`] from now.
 fn wait_from(step: &mut StoredStep, now: DateTime<Utc>) {
     if step.since > now {
         let ahead = step.since - now;

@@ -22,8 +22,8 @@ pub(super) fn path(folder: &Path) -> PathBuf {
     folder.join("ledger.db")
 }
 
-/// Copies the original. While an engine has it, SQLite copies it as of one moment. Otherwise the files are copied as
-/// they are, so the original may lie where nothing can be written, and nothing is left beside it.
+/// Copies the original. While an engine has the original open, SQLite copies it as of one moment. Otherwise the files
+/// are copied as they are, so the original may lie where nothing can be written, and nothing is left beside it.
 pub(super) fn take(original: &Path, copy: &Path) -> Result<(), ReplayError> {
     check_kind_of_file(original)?;
     if !lock::is_held(original) {

@@ -6,17 +6,17 @@
 //! seek(time) ─▶ shown(seq, at) ─▶ steps, deletions, requests, tombstones, counters of that time
 //! ```
 //!
-//! 1. The copy shows the state that the events up to that time give: a step as of its last event, a deletion in
+//! 1. The copy shows the state that the events up to the time give: a step as of its last event, a deletion in
 //!    its last state. Later deletions, their steps and later events are not there.
-//! 2. Whatever has not moved since that time is as at the end, in every column.
+//! 2. A row that has not moved since the time is as at the end, in every column.
 //! 3. The rest is derived: a step is ready when all its dependencies had ended, and is stuck with the step
 //!    that it waits for. Counts, sums and phases of tombstones follow from the steps.
 //!
-//! Some moves have no event, and cannot be told apart:
-//! - A step with a call in flight shows as `ready`. If the engine ended meanwhile, the step shows as `ready`
-//!   until it is observed. If a deletion stopped at a failure and was retried before its calls in flight were
-//!   answered, the steps of these calls are a guess.
-//! - A blocked step whose retry was due shows as `blocked` until the retry is answered.
+//! Some moves have no event, so the copy does not show them, or shows them late:
+//! - A step with a call in flight shows as `ready`, except in a deletion that was cancelled or stopped at a failure. If
+//!   the engine ended meanwhile, the step shows as `ready` until it is observed. If a deletion stopped at a failure and
+//!   was retried before its calls in flight were answered, the steps of these calls are a guess.
+//! - A blocked step whose next attempt was due shows as `blocked` until the attempt is answered.
 //! - A retried step shows as retried from the audit row on. If many steps were retried at once, the audit has
 //!   only their number: those show as retried that were sent again later.
 //! - Events of an older ledger have no errors; these are derived from the messages (`old_messages`). Blockers and
@@ -65,10 +65,11 @@ pub struct Rewind {
 
 impl Rewind {
     /// Copies the ledger into this folder and prepares the copy, which first shows the end. The original is
-    /// only read, also while an engine has it. Blocks for as long as SQLite does.
+    /// only read, also while an engine has it open. Blocks for as long as SQLite does.
     ///
     /// # Errors
-    /// It cannot be read, is not a ledger or is a newer one, or has no events.
+    /// The original cannot be read, is not a ledger, is an unfinished copy or of a newer version, or has no events; or
+    /// the folder cannot be written.
     pub fn open(original: &Path, folder: &Path) -> Result<Self, ReplayError> {
         let name = original.display().to_string();
         let path = copy::path(folder);
@@ -104,7 +105,7 @@ impl Rewind {
         (self.first, self.last)
     }
 
-    /// Sets the copy to that time, or to the nearer end. Returns the time that it shows.
+    /// Sets the copy to this time, or to the nearer end of its span. Returns the time that the copy shows.
     ///
     /// # Errors
     /// The copy cannot be read or written.
@@ -115,8 +116,8 @@ impl Rewind {
         Ok(at)
     }
 
-    /// Moves by this many moments, forwards or backwards; events of one instant are one moment. Stops at an
-    /// end.
+    /// Moves the copy by this many moments, forwards or backwards; events of one instant are one moment. Stops at an
+    /// end of the span.
     ///
     /// # Errors
     /// As with [`Self::seek`].

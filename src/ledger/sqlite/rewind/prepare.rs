@@ -11,8 +11,8 @@ use crate::ledger::store::sql::ReadColumns as _;
 /// The tables that are set to other times.
 const KEPT: [&str; 4] = ["steps", "deletions", "requests", "tombstones"];
 
-/// Prepares the copy, and returns its first and its last time; none if there is no event. Nothing is durable: the
-/// copy ends with its process.
+/// Prepares the copy, and returns the times of its first event and of its last change; none if there is no event.
+/// Nothing is durable: the copy is of no use after its process.
 pub(super) fn prepare(db: &mut Connection) -> Sql<Option<(DateTime<Utc>, DateTime<Utc>)>> {
     db.pragma_update(None, "synchronous", "off")?;
     let tx = Transaction::new(db, TransactionBehavior::Immediate)?;
@@ -55,7 +55,7 @@ fn keep(tx: &Transaction, table: &str) -> Sql<()> {
     ))
 }
 
-/// Readers of events use the view. No engine works on the copy, so indexes that only an engine needs
+/// Readers of events and of the audit use the views. No engine works on the copy, so indexes that only an engine needs
 /// are dropped: with fewer indexes a time is shown sooner.
 const VIEWS: &str = "
 DROP INDEX steps_live;
@@ -83,8 +83,8 @@ INSERT INTO turns
         AND kind IN ('deletion_accepted', 'deletion_refused', 'deletion_state')
     ORDER BY deletion, seq;
 
--- When a deletion was accepted, planned and cancelled: 0 if that is told no more, null if it never was. And
--- what moved in it last.
+-- When a deletion was accepted, planned and cancelled: 0 if no event says so any more, null if it never was. And
+-- the last event of the deletion, and the time of its last change.
 CREATE TABLE spans(num INTEGER PRIMARY KEY, accepted INTEGER NOT NULL, planned INTEGER,
     planned_at INTEGER NOT NULL, cancelled INTEGER, last_seq INTEGER NOT NULL, last_at INTEGER NOT NULL
 ) STRICT;
@@ -102,7 +102,7 @@ INSERT INTO spans
     LEFT JOIN (SELECT deletion, max(since) AS since FROM last_steps GROUP BY deletion) s
         ON s.deletion = num;
 
--- To which step of another deletion one was left, until this event; and when it took over itself.
+-- The step of another deletion to which a step was left, until this event; and when the step took the resource over.
 CREATE TABLE lefts(step INTEGER NOT NULL, seq INTEGER NOT NULL, owner INTEGER NOT NULL,
     PRIMARY KEY(step, seq)) STRICT, WITHOUT ROWID;
 INSERT INTO lefts SELECT step, seq, data ->> 'was_left_to' FROM all_events
@@ -111,8 +111,8 @@ CREATE TABLE taken(step INTEGER PRIMARY KEY, seq INTEGER NOT NULL, at INTEGER NO
 INSERT INTO taken SELECT step, max(seq), max(at) FROM all_events
     WHERE step IS NOT NULL AND kind = 'step_state' AND data ->> 'taken_over' GROUP BY step;
 
--- When a deletion raised its fence over a record: as it was accepted or planned again over its targets, and
--- over the rest as its plan stood. With the step that took it, if one did; `at` is that of T15.
+-- When a deletion raised a tombstone: those of its targets and their copies when it was accepted or planned again, and
+-- the others when its plan started. `step`: the step that deletes the resource, if there is one. `at`: the time of T15.
 CREATE TABLE fences(record INTEGER NOT NULL, seq INTEGER NOT NULL, num INTEGER NOT NULL, step INTEGER,
     at INTEGER NOT NULL, PRIMARY KEY(record, seq, num)) STRICT, WITHOUT ROWID;
 INSERT INTO fences
@@ -138,7 +138,7 @@ UPDATE fences SET step = s.step, at = f.at FROM
         USING(record, num)
     WHERE fences.record = s.record AND fences.num = s.num;
 
--- Records that were let go, or whose resource came back, after their end.
+-- Tombstones that were released after their deletion had ended, and re-creations of their resources.
 CREATE TABLE returns(record INTEGER NOT NULL, seq INTEGER NOT NULL, times INTEGER,
     PRIMARY KEY(record, seq)) STRICT, WITHOUT ROWID;
 INSERT INTO returns
@@ -147,8 +147,8 @@ INSERT INTO returns
         AND t.kind = e.data ->> 'kind' AND t.site = e.data ->> 'site'
     WHERE e.kind IN ('recreated', 'revived') OR e.kind = 'purge' AND e.data ->> 'phase' = 'released';
 
--- What was put back to work: a deletion, a step of it, or (neither) many steps. By a person, or by a
--- repeated DELETE, which leaves what waits for a person and resets no counter (T6).
+-- Retries of a deletion, of one step of it, or (neither) of many steps: by a person, or by a repeated DELETE, which
+-- does not retry steps that wait for a person, and resets no counter (T6).
 CREATE TABLE retries(at INTEGER NOT NULL, num INTEGER, step INTEGER, by_person INTEGER NOT NULL) STRICT;
 INSERT INTO retries
     SELECT a.at, d.num, a.detail ->> 'step_id', a.action <> 'delete again'
@@ -163,9 +163,9 @@ INSERT INTO retries
 CREATE INDEX retries_by_deletion ON retries(num, at);
 ";
 
-/// The moves of each step: its state at each of its events. An event that only says that others wait for the step,
-/// or that people were notified, is not a move; but for a step that became stuck because of others, the
-/// notification is the only event.
+/// The moves of each step: its state at each of its events. An event that only says that other steps wait for the step,
+/// or that people were notified, is not a move. But if a step became stuck by a move without an event, the
+/// notification counts as the move.
 const MOVES: &str = "
 CREATE TABLE moves(step INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL,
     state TEXT NOT NULL, attempts INTEGER, sent INTEGER NOT NULL, next_attempt_at INTEGER, blocked_since INTEGER,

@@ -1,4 +1,5 @@
-//! Derives from the steps at a time the deletions and their counts, the tombstones, and the counters of all.
+//! Derives the rest of the copy from the steps at the time that is shown: the deletions with their counts, their
+//! requests, the tombstones, and the counters of all deletions and steps.
 
 use rusqlite::Transaction;
 
@@ -22,7 +23,8 @@ pub(super) fn write(tx: &Transaction) -> Sql<()> {
     tx.execute_batch(COUNTERS)
 }
 
-/// The state comes from the events, or from the steps if the events are no longer kept. The pace is not known.
+/// The state of a deletion comes from its events, or from its steps if the events are no longer kept. Its pace is not
+/// known.
 const DELETIONS: &str = "
 DELETE FROM sums;
 INSERT INTO sums SELECT deletion, count(*) FILTER (WHERE state = 'waiting'),

@@ -53,8 +53,8 @@ fn fill(sql: &str) -> String {
     )
 }
 
-/// Deletions whose state differs from that at the time shown before, and whether their steps exist then. A
-/// deletion that has not moved since either time is left alone.
+/// The deletions that existed at either of two times, the time that is shown and the one shown before, and whether
+/// their steps existed then. A deletion that has not moved since the earlier of the two times is left out.
 const TOUCHED: &str = "
 DELETE FROM touched;
 INSERT INTO touched
@@ -126,8 +126,8 @@ UPDATE stands SET state = iif(sent, 'verifying', 'running'), sent = 1
 ";
 
 /// Makes the dependents of stuck steps stuck too, and theirs in turn; with `on_failure = stop`, all steps
-/// that were not sent (N11, N12). It goes level by level and handles each step once, so the work is bounded by the
-/// edges.
+/// that were not sent (N11, N12). The function works level by level and handles each step once, so the number of edges
+/// bounds the work.
 fn propagate_stuck(tx: &Transaction) -> Sql<()> {
     tx.execute("DELETE FROM held", ())?;
     let mut level = 0;
@@ -160,9 +160,9 @@ fn propagate_stuck(tx: &Transaction) -> Sql<()> {
     .map(drop)
 }
 
-/// If a deletion stops at a failure, the steps that were not sent become stuck because of the failed one. But while the
-/// deletion was still running, steps that were answered later were in flight, unless a retry in between may have sent
-/// them.
+/// If a deletion stops at a failure, the steps that were not sent become stuck because of the failed step. But while
+/// the deletion was still running, steps that were answered later were in flight, unless a retry in between may have
+/// sent them.
 const STOPPED: &str = "
 INSERT OR IGNORE INTO held SELECT s.id, r.root, 0 FROM (
         SELECT deletion, min(id) AS root FROM stands WHERE state = 'stuck' AND NOT fixed
