@@ -17,14 +17,13 @@ use crate::domain::peers::{Answers, DeletionNotices, Deployment, PeerScope, Ques
 use crate::domain::text::escape;
 use crate::system::config::PeerSettings;
 
-/// A host that does not answer a SYN within this time is down.
+/// A host that does not answer a SYN within this time counts as down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Shorter than the time for which a listener keeps an idle connection, and longer than an owner's poll of 30
-/// s.
+/// How long an idle connection is kept: shorter than a listener keeps it, and longer than an owner's poll of 30 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Number of characters of a peer's reason for a refusal that are shown.
+/// Maximum number of characters that are shown of a peer's reason for a refusal.
 const DETAIL_CHARS_MAX: usize = 300;
-/// Number of bytes that are read of the answer to a refused call.
+/// Maximum number of bytes of the answer to a refused call; a larger answer is an error.
 const PROBLEM_BYTES_MAX: usize = 64 << 10;
 
 /// Limits on the wait for an answer, and on its size.
@@ -32,8 +31,8 @@ const PROBLEM_BYTES_MAX: usize = 64 << 10;
 pub struct Limits {
     /// Time for an answer, in addition to the time for which a watch waits for notices.
     pub answer: Duration,
-    /// Size of one answer. A thousand resources, each with twenty referrers that wait in cycles, take a tenth
-    /// of it.
+    /// Maximum size of one answer. A thousand resources, each with twenty referrers that wait in cycles, take a tenth
+    /// of this.
     pub bytes_max: usize,
 }
 
@@ -46,7 +45,7 @@ impl Default for Limits {
     }
 }
 
-/// The configured peers, over HTTP/1.1 with kept connections.
+/// The configured peers, called over HTTP/1.1; connections are kept for later calls.
 pub struct HttpPeers {
     remotes: BTreeMap<Peer, Remote>,
     limits: Limits,
@@ -95,7 +94,7 @@ impl HttpPeers {
     /// Checks, without a token, that the peer is reachable and speaks this protocol.
     ///
     /// # Errors
-    /// What was attempted, and why it failed.
+    /// The peer cannot be reached, or speaks another protocol.
     pub async fn probe(&self, peer: &Peer) -> Result<(), PeerFailure> {
         let call = Call {
             method: Method::GET,
@@ -170,8 +169,8 @@ impl Peers for HttpPeers {
     }
 }
 
-/// Shares a client between peers with the same files, because each client holds all authorities that it
-/// trusts.
+/// Shares a client between peers with the same files, because each client has all the authorities that it trusts in
+/// memory.
 #[derive(Default)]
 struct Clients(BTreeMap<Files, reqwest::Client>);
 
@@ -219,7 +218,7 @@ struct Call {
     /// The path below `/peer/v1`.
     path: &'static str,
     body: Vec<u8>,
-    /// How long the peer was asked to wait.
+    /// How long the peer may wait for notices before it answers.
     wait: Duration,
 }
 
@@ -245,7 +244,7 @@ struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// The token that was sent. It must not be shown if the peer repeats it.
+    /// The token that was sent with the call. It must not be shown if the peer repeats it.
     token: Option<SecretString>,
 }
 
@@ -273,8 +272,8 @@ impl Remote {
             .map_err(|why| PeerFailure::new(format!("{}: {why}", self.attempted(&call))))
     }
 
-    /// Sends the call. Sends it once more if the token was refused and its file now holds another one,
-    /// because the token may have been replaced.
+    /// Sends the call. Sends it once more if the token was refused and the token's file has another one now, because
+    /// the token may have been replaced.
     async fn exchange(
         &self,
         call: &Call,
@@ -414,7 +413,8 @@ impl Answer {
         Some(self.shown(&problem.detail))
     }
 
-    /// Returns the text shortened, safe to show, and without the token.
+    /// Returns the text of a peer as it may be shown: at most [`DETAIL_CHARS_MAX`] characters, escaped, and without the
+    /// token.
     fn shown(&self, text: &str) -> String {
         let text = match &self.token {
             Some(token) => text.replace(token.expose_secret(), "…"),
@@ -428,7 +428,7 @@ impl Answer {
     }
 }
 
-/// Returns the innermost cause, because the outer causes repeat the address.
+/// Returns the innermost cause of an error as text, because the outer causes repeat the address.
 fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {

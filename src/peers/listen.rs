@@ -207,8 +207,8 @@ type Handshake = (
     Option<rustls::pki_types::CertificateDer<'static>>,
 );
 
-/// Performs the TLS handshake. If client certificates are required, only callers that have shown one get
-/// further.
+/// Performs the TLS handshake, and returns the caller's own certificate, if the caller has shown one. The handshake
+/// fails if client certificates are required and the caller has shown none.
 async fn handshake(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Handshake> {
     let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await??;
     let (_, session) = stream.get_ref();

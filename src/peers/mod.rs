@@ -1,9 +1,9 @@
 //! The port to other deployments, and their protocol over HTTP (`/peer/v1`).
 //!
-//! There are three calls, all idempotent: an importer keeps a watch, by which it is notified of deletions; an
-//! owner asks which resources refer to its own; and an importer hints that asking again is worth it. A
-//! message that is lost, late, repeated or out of order costs only time: both sides ask for what they do not
-//! know, and an answer counts only for the question that it repeats
+//! There are three calls besides the one that asks for the version of the protocol, all idempotent: an importer keeps a
+//! watch, by which it is notified of deletions; an owner asks which resources refer to its own; and an importer hints
+//! that the owner should ask again. A message that is lost, late, repeated or out of order costs only time: both sides
+//! ask for what they do not know, and an answer counts only for the question that it repeats
 //! ([`Answers::check`](crate::domain::peers::Answers)).
 //!
 //! # The protocol
@@ -80,7 +80,7 @@ struct Spoken {
     protocol: u32,
 }
 
-/// A hint of an importer that it is worth asking it again.
+/// A hint of an importer: the owner should ask it again, because its answers may have changed.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hint {
     from: Deployment,
@@ -134,12 +134,12 @@ pub trait Peers: Send + Sync {
     /// Asks an importer which of its resources refer to this deployment's.
     async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure>;
 
-    /// Hints to an owner that it is worth asking this deployment again. If the hint is lost, the owner's poll
-    /// finds out.
+    /// Hints to an owner that it should ask this deployment again, because the answers may have changed. If the hint is
+    /// lost, the owner's poll finds out.
     async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure>;
 }
 
-/// What was attempted, with which peer, and why it failed.
+/// A call to a peer that failed. The message says which call, to which peer, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PeerFailure {

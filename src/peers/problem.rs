@@ -27,7 +27,7 @@ impl Problem {
     }
 
     /// Refuses a caller that is not admitted. The text is the same whether the peer is unknown, its token is
-    /// wrong or it uses another peer's name, so that a stranger learns nothing from it.
+    /// wrong or it uses another peer's name, so that a stranger learns nothing from the text.
     pub(super) fn stranger() -> Self {
         let detail = "unknown peer, or wrong token: name each peer by service and region in \
                       [deployment] peers, with the token_file that both sides share";

@@ -22,8 +22,8 @@ pub struct TlsError {
     pub why: String,
 }
 
-/// Returns the certificate that the listener shows, and the rule for the callers that it lets in. None means
-/// plain HTTP, on loopback.
+/// Returns the settings of TLS at the listener: the certificate that it shows, and the authority of the certificates
+/// that callers must show, if there is one. None means plain HTTP, on loopback.
 ///
 /// # Errors
 /// A file cannot be read, or holds no PEM certificate or key that can be used.
@@ -57,7 +57,8 @@ pub(super) fn server_config(
         .map_err(|error| unusable("certificate_file", certificate, &error))
 }
 
-/// Returns the authorities that are trusted for this peer, and the certificate that is shown to it.
+/// Returns the settings of TLS to this peer: the authorities that are trusted, and the certificate that is shown, if
+/// there is one.
 ///
 /// # Errors
 /// A file cannot be read, or holds no PEM certificate or key that can be used.

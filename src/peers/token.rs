@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::system::config::secret_in;
 
-/// A token to send. It is kept in memory, and read again after a refusal.
+/// A token to send. It is kept in memory, and its file is read again after a refusal.
 pub(super) struct Token {
     file: PathBuf,
     kept: Mutex<Option<SecretString>>,
@@ -34,10 +34,10 @@ impl Token {
         }
     }
 
-    /// Reads the token that the file holds now.
+    /// Reads the token that the file has now, and keeps it.
     ///
     /// # Errors
-    /// Fails like [`Token::current`]. The kept token stays.
+    /// Fails like [`Token::current`]. The token that was kept before stays.
     pub(super) async fn renewed(&self) -> Result<SecretString, String> {
         let file = self.file.clone();
         let read = tokio::task::spawn_blocking(move || secret_in(&file));

@@ -98,8 +98,8 @@ async fn p08_a_cancelled_deletion_releases_unsent_steps_and_observes_sent_ones()
             (DeletionState::Cancelled, None)
         );
 
-        // A step whose resource still exists is released, one whose resource is gone ends as gone, and one in flight
-        // ends with its own outcome.
+        // A step whose resource still exists is skipped, and a step whose resource is gone ends as gone. A step in
+        // flight ends with its answer: a refusal skips it.
         for step in &observed {
             let to = if step.key.id == "blocked" {
                 StepState::Ready
@@ -383,7 +383,7 @@ async fn all_states(ledger: &dyn Ledger) -> Vec<StepState> {
     states.into_iter().map(|(_, state)| state).collect()
 }
 
-/// Starts the plan of [`trunk`]. The trunk is enabled, and its deletion is then refused for good.
+/// Starts the plan of [`trunk`]. The trunk is enabled, and its delete is then refused: the step is stuck.
 async fn start_trunk_refused_after_enable(ledger: &dyn Ledger) {
     start_deletion(ledger, "one", &trunk()).await;
     claim_all_and_move_to(ledger, StepState::Gone).await;

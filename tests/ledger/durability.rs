@@ -130,7 +130,7 @@ async fn a_ledger_of_the_first_version_is_upgraded_and_its_deletion_continues() 
         .deletions(DeletionFilter::default(), first_page())
         .await;
     let id = deletions.unwrap().rows[0].id.clone();
-    // Its blocked port becomes due, is deleted, and is confirmed gone.
+    // The blocked port of the deletion becomes due, is deleted, and is confirmed gone.
     let now = at(0);
     commit_one(&ledger, Change::WakeDue { now }).await;
     let sandbox = Capacity {

@@ -1,5 +1,5 @@
-//! Gantt charts, due steps, and the calls of the last hour and day, counted from the events and the rows by columns of
-//! time.
+//! Gantt charts, due steps, the calls of the last hour, and the deletions that ended in the last day, counted from the
+//! events and the rows.
 
 use chrono::TimeDelta;
 use gone::domain::gantt::{CellState, DUE_WITHIN, GanttCell};
@@ -225,7 +225,7 @@ async fn a_ledger_without_events_has_no_calls_in_its_last_hour() {
 #[tokio::test]
 async fn a_gantt_chart_also_shows_a_rung_that_moves_no_step() {
     on_each_store(async |ledger| {
-        // The other one is in flight, so that the deletion has not ended.
+        // The other port is in flight, so that the deletion has not ended.
         start_deletion(ledger, "web", &ports(&[("a", &[]), ("b", &[])])).await;
         let step = claim(ledger, 2).await.remove(0);
         let refused = failure(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
@@ -240,7 +240,7 @@ async fn a_gantt_chart_also_shows_a_rung_that_moves_no_step() {
     .await;
 }
 
-/// A rewound copy has its events and its steps in other tables.
+/// In a rewound copy, `events` is a view of the events up to the time that the copy shows.
 #[tokio::test]
 async fn a_rewound_copy_has_the_gantt_chart_of_its_time() {
     let folder = Folder::new();

@@ -1,5 +1,6 @@
-//! Random sequences of changes and claims, on both drivers of the SQLite store and on a store in memory. All give the
-//! same answers and the same rows, and everything that a ledger maintains equals a recount over its tables.
+//! Random sequences of changes and claims, on both drivers of the SQLite store and on a store in memory. All three give
+//! the same answers, and both stores have the same rows. Everything that a ledger maintains equals a recount over its
+//! tables.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -88,7 +89,7 @@ enum Op {
     Release {
         resource: u8,
     },
-    /// Prunes what is older than this many operations.
+    /// Prunes the rows that are older than this many operations.
     Prune {
         age: i64,
     },
@@ -351,7 +352,7 @@ fn without_names(mut gantt: Gantt) -> Gantt {
     gantt
 }
 
-/// Checks that both stores return the same from each read.
+/// Checks that both stores return the same from each of these reads.
 async fn check_rows(
     ledger: &dyn Ledger,
     memory: &dyn Ledger,

@@ -1,4 +1,5 @@
-//! A step that is left to another deletion becomes gone or stuck with the step of that deletion (P9).
+//! A step that is left to another deletion becomes gone or stuck with the step of that deletion, and takes the resource
+//! over if that step is skipped or abandoned (P9).
 
 use gone::domain::model::{DeletionState, ErrorClass, Origin, Phase, StepState, short_id};
 use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection};
@@ -71,7 +72,7 @@ async fn p09_a_step_left_to_a_stuck_step_is_stuck_and_names_the_deletion_to_retr
             error.message
         );
 
-        // A retry of the deletion that left its step is refused with the one to retry, and sends nothing.
+        // A retry of the deletion whose step is left is refused, names the deletion to retry, and sends nothing.
         let own = retry(Selection::Deletion(id("two")), Origin::Cli, at(3));
         let Applied::Refused(why) = commit_one(ledger, own).await else {
             panic!("the left step was retried beside its owner");
@@ -147,7 +148,7 @@ async fn p09_a_step_left_to_an_abandoned_step_is_stuck_until_a_person_retries_it
         assert_eq!(deletion_state(ledger, "two").await, DeletionState::Stuck);
         assert!(
             claim(ledger, 10).await.is_empty(),
-            "nothing is sent before a person retries it"
+            "nothing is sent before a person retries the step"
         );
         let again = Change::Retry {
             selection: Selection::Deletion(id("two")),
@@ -193,7 +194,7 @@ async fn p09_a_left_step_keeps_following_its_owner_after_its_own_dependency_is_a
         assert_eq!(state_of(ledger, "two", "shared").await, StepState::Stuck);
         assert!(
             claim(ledger, 10).await.is_empty(),
-            "nothing is sent before a person retries it"
+            "nothing is sent before a person retries the step"
         );
         let again = retry(Selection::Deletion(id("two")), Origin::Cli, at(5));
         assert_eq!(commit_one(ledger, again).await, Applied::Moved(1));

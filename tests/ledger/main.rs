@@ -13,7 +13,7 @@ mod gantt;
 mod invariants;
 mod left_steps;
 mod membership;
-#[allow(dead_code)] // The simulation needs more of it.
+#[allow(dead_code)] // The simulation uses more of this module.
 #[path = "../memory/mod.rs"]
 mod memory;
 mod migrate;
@@ -25,13 +25,13 @@ mod reads;
 mod registry;
 mod rewind;
 mod seal;
-#[allow(dead_code, unused_imports, unused_macros)] // Its seeds are few enough for one test.
+#[allow(dead_code, unused_imports, unused_macros)] // The seeds of this target are few enough for one test.
 #[path = "../engine/seed_selection.rs"]
 mod seed_selection;
 mod steps;
 mod stores;
 mod support;
-#[allow(dead_code)] // No module needs all of it.
+#[allow(dead_code)] // This target does not use all of this module.
 #[path = "../testkit/mod.rs"]
 mod testkit;
 mod tombstones;

@@ -1,4 +1,5 @@
-//! What an engine may do while other engines share its ledger.
+//! The rules for an engine while other engines share its ledger: which calls it may send, and which share of a limit it
+//! has.
 
 use std::time::Duration;
 

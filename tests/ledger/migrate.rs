@@ -42,7 +42,7 @@ INSERT INTO events(seq, at, kind, message, data) VALUES(5000, 1, 'note', '', '{}
 DELETE FROM events WHERE seq = 5000;
 "#;
 
-/// Limit for the end of a session that held a ledger: a busy machine needs less.
+/// Limit for the wait until a session that held a ledger has ended; even a busy machine needs less.
 const RELEASED_WITHIN: Duration = Duration::from_secs(60);
 
 fn file(path: impl AsRef<Path>) -> Location {
@@ -82,7 +82,7 @@ fn filled(folder: &Folder, name: &str) -> Location {
     file(path)
 }
 
-/// Tries until the ledger is not held: the session of an interrupted copy may still exist for a moment.
+/// Repeats the attempt until the ledger is not held: the session of an interrupted copy may still exist for a moment.
 #[track_caller]
 fn once_released<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
@@ -105,7 +105,8 @@ fn copy(from: &Location, to: &Location) -> Result<Copied, NotCopied> {
     })
 }
 
-/// Copies this many batches and then stops as if it were killed. Returns false if the copy was finished before.
+/// Copies this many batches, and is interrupted by a panic right after the next one, as if the process were killed.
+/// Returns false if the copy was finished before.
 fn copy_interrupted(from: &Location, to: &Location, after: usize) -> bool {
     let mut batches = 0;
     let mut count = |progress: Progress| {
@@ -220,7 +221,7 @@ fn an_interrupted_copy_cannot_be_opened_and_is_resumed() {
     let folder = Folder::new();
     let (from, to) = (filled(&folder, "from.db"), new_location(&folder, "to.db"));
     let mut times = 0;
-    // Each attempt copies one more batch, so the copy is interrupted after each batch.
+    // Each copy is interrupted after one more batch.
     while copy_interrupted(&from, &to, 0) {
         times += 1;
         let refused = open_as_engine(&to).err().unwrap();

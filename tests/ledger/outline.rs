@@ -73,7 +73,7 @@ async fn an_outline_has_the_counts_of_each_branch_and_the_steps_of_short_ones() 
             (ports.branch.counts.ready, ports.branch.counts.total),
             (10, 10)
         );
-        // A deletion has no branch below a step of another, and no steps in a branch of another.
+        // A deletion has no branch below a step of another deletion, and no steps in a branch of another deletion.
         start_deletion(ledger, "two", &single_network("two")).await;
         assert_eq!(below(ledger, "two", Some(networks.steps[0].id)).await, []);
         assert_eq!(steps_of_branch(ledger, "two", ports).await, []);

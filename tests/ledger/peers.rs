@@ -32,7 +32,8 @@ fn home() -> Site {
     Site::Deployment { name: "d1".into() }
 }
 
-/// Answers each step that waits for the clearance of this importer: clear, or held by a contract.
+/// Answers for each step that waits for the clearance of this importer: a clearance, or that a contract refers to the
+/// resource.
 async fn answer_steps(ledger: &dyn Ledger, name: &str, clear: bool) -> Applied {
     let (asked, _) = ledger
         .steps_awaiting_clearance(home(), name, 0, 10)
@@ -280,7 +281,7 @@ async fn g05_a_repeated_notice_is_handled_once_and_one_of_another_deletion_again
         assert_eq!(ledger.deleting_owners().await.unwrap(), BTreeSet::new());
         commit_one(ledger, receive_notice(4, "x", Phase::Deleting, "b")).await;
         assert_eq!(unhandled_deletions().await, Some(1));
-        // Its ledger was restored from a backup, so earlier notices no longer count.
+        // The owner's ledger was restored from a backup, so earlier notices no longer count.
         commit_one(ledger, receive_notice(2, "y", Phase::Deleting, "c")).await;
         let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
         assert_eq!(next.root, "d1/c");

@@ -1,4 +1,5 @@
-//! Pruning removes old events, deletions and tombstones, and keeps what somebody may still ask for.
+//! Pruning removes old events, deletions and tombstones, and keeps stuck and abandoned deletions, the audit, and the
+//! records of natural keys.
 
 use gone::domain::model::{DeletionState, KindName, Phase, StepState};
 use gone::ledger::{
@@ -8,7 +9,7 @@ use gone::ledger::{
 use crate::stores::on_each_store;
 use crate::support::*;
 
-/// Prunes piece by piece until nothing is left to prune. Returns the number of removed rows.
+/// Prunes piece by piece until nothing is left to prune. Returns the sum of the numbers in the answers.
 async fn prune(ledger: &dyn Ledger, before: i64) -> u64 {
     let mut rows = 0;
     loop {
@@ -120,7 +121,7 @@ async fn p03_stuck_and_abandoned_deletions_are_not_pruned() {
 }
 
 #[tokio::test]
-async fn old_events_are_pruned_and_readers_get_the_oldest_sequence_that_is_left() {
+async fn old_events_are_pruned_and_readers_get_the_number_of_the_oldest_event_that_is_left() {
     on_each_store(async |ledger| {
         start_deletion(ledger, "one", &ports(&[("a", &[])])).await;
         let events = async || ledger.events(0, EventFilter::default(), 100).await.unwrap();

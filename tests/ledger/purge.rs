@@ -197,7 +197,7 @@ async fn p03_a_retried_dependent_of_an_abandoned_step_waits_for_its_other_stuck_
 }
 
 #[tokio::test]
-async fn p03_each_rung_adds_an_audit_row_and_an_event() {
+async fn p03_the_rungs_runbook_unpin_and_forget_add_an_audit_row_and_an_event() {
     on_each_store(async |ledger| {
         start_with_stuck_balancer(ledger).await;
         let balancer = step_id(ledger, "one", "balancer").await;

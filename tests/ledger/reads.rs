@@ -204,9 +204,9 @@ async fn steps_that_need_a_person_are_grouped_by_cause() {
             refused(&claimed[3], 9),
             blocked(&claimed[4], false),
             blocked(&claimed[5], false),
-            // It continues by itself once its blocker, which is in the plan, is gone.
+            // This step continues by itself once its blocker, which is in the plan, is gone.
             blocked(&claimed[6], true),
-            // It has no error.
+            // This step has no error.
             outcome(&claimed[7], StepState::Stuck, at(8)),
         ] {
             commit_one(ledger, record_outcome(change)).await;

@@ -1,5 +1,5 @@
-//! Random ledgers are driven, and their states are noted. Then a copy is rewound to each of these times, in any order,
-//! and must show the state of that time.
+//! Ledgers get random changes, and the state after each change is noted. Then a copy of each ledger is rewound to the
+//! times of these states, in random order, and must show the state of each time.
 //!
 //! `GONE_SEED=17 cargo test --test ledger for_more_seeds` runs one seed; `GONE_SEEDS=0..10000` runs many.
 
@@ -37,7 +37,7 @@ struct LedgerState {
     failures: BTreeMap<i64, StepFailure>,
     /// State, whether it has ended, and why it was refused.
     deletions: BTreeMap<i64, (String, bool, Option<String>)>,
-    /// Phase, deletion, and the time at which it was gone.
+    /// Phase, deletion, and the time at which the resource was gone.
     tombstones: BTreeMap<i64, (String, i64, Option<i64>)>,
     last_event: i64,
 }
@@ -86,7 +86,7 @@ fn one_number(db: &Connection, sql: &str) -> i64 {
     db.query_row(sql, (), |row| row.get(0)).unwrap()
 }
 
-/// A ledger that is driven at random, and the states that it had.
+/// A ledger that gets random changes, and the states that it had.
 struct History {
     folder: Folder,
     ledger: InlineLedger,
@@ -198,7 +198,7 @@ impl History {
         }))
     }
 
-    /// A plan that deletes some resources. Each waits for some of those before it.
+    /// A plan that deletes some resources. Each step waits for some of the steps before it.
     fn plan(&mut self) -> gone::domain::model::Plan {
         let mut resources: Vec<u64> = (0..RESOURCES).collect();
         self.random.shuffle(&mut resources);
@@ -330,7 +330,8 @@ fn compare(
     same("step ids", &ids(was), &ids(shown))?;
     for (step, (state, held, _)) in &was.steps {
         let (shown, shown_held, _) = &shown.steps[step];
-        // In a deletion that stops at a failure, a step was sent before it, or was kept stuck by it and retried.
+        // In a deletion that stops at a failure, a step was sent before the failure, or was stuck because of it and
+        // then retried.
         let in_flight = state == "running" || state == "verifying" && without_event.contains(step);
         let may_be_held = in_flight && *shown_held || *held && shown == "running";
         let may_show = may_show(state, shown, without_event.contains(step)) && held == shown_held;

@@ -126,7 +126,7 @@ fn p06_a_removed_audit_row_breaks_the_chain_and_the_seal() {
 fn p06_a_check_finds_a_removed_or_forged_seal_and_an_engine_does_not_replace_it() {
     for change in [
         "DELETE FROM audit_seal; DELETE FROM audit WHERE seq = 3;",
-        // As if it were a ledger of the version before seals.
+        // As if the ledger were of the version before seals.
         "DROP TABLE audit_seal; DROP INDEX steps_left; DROP INDEX steps_live; DROP INDEX deletions_by_end;
              ALTER TABLE steps DROP COLUMN left_to; ALTER TABLE steps DROP COLUMN own_attempt_at;
              ALTER TABLE requests DROP COLUMN deadline; DROP TABLE namesakes; DROP TABLE parts;
@@ -151,7 +151,7 @@ fn p06_the_files_that_a_crash_leaves_pass_the_check() {
     let mut store = open(&folder);
     for name in ["a", "b", "c"] {
         add_audit_rows(&mut store, &[name]);
-        // What the disk holds if the process is killed now.
+        // The files as they are on the disk if the process is killed now.
         let after = Folder::new();
         for file in ["ledger.db", "ledger.db-wal", "ledger.db.key"] {
             fs::copy(folder.path(file), after.path(file)).unwrap();
@@ -236,7 +236,7 @@ fn p06_a_person_seals_a_ledger_without_its_key_again_and_the_audit_records_it() 
     add_audit_rows(&mut store, &["d"]);
     drop(store);
     assert_eq!(broken(&folder), Vec::<String>::new());
-    // The new key says from the beginning that there is a seal, so its removal is found.
+    // The new key says from the beginning that there is a seal, so the removal of the seal is found.
     let undone = "DELETE FROM audit WHERE seq = 5; DELETE FROM audit_seal";
     let whole = fs::read(folder.ledger()).unwrap();
     change_by_hand(&folder, undone);
@@ -308,7 +308,7 @@ fn damage_in_any_table_is_found_when_a_ledger_is_opened() {
 fn a_new_ledger_in_place_of_a_removed_one_ignores_the_log_of_that_one() {
     let folder = Folder::new();
     add_audit_rows(&mut open(&folder), &["a"]);
-    // Its log is left, as after a crash.
+    // The log of the removed ledger is left, as after a crash.
     fs::write(folder.path("ledger.db-wal"), "what another ledger logged").unwrap();
     fs::remove_file(folder.ledger()).unwrap();
     add_audit_rows(&mut open(&folder), &["b"]);

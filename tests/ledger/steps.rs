@@ -535,7 +535,7 @@ async fn i12_single_claims_rotate_between_deletions() {
 #[tokio::test]
 async fn n12_dependents_of_a_stuck_step_are_stuck_and_a_retry_releases_them() {
     on_each_store(async |ledger| {
-        // d waits for a and b; e for d; f for nothing.
+        // c waits for a, d for a and b, e for d, and f for no step.
         let plan = ports(&[
             ("a", &[]),
             ("b", &[]),
@@ -670,13 +670,13 @@ async fn n11_a_recreated_resource_stops_its_deletion_until_it_is_retried() {
         ledger.commit(begin).await.unwrap();
         let sent = claim(ledger, 1).await;
         end_step(ledger, &sent[0], StepState::Gone, at(2)).await;
-        let back = Change::Recreated {
+        let recreated = Change::Recreated {
             key: key("port", "a"),
             copy: None,
             stuck: Some(RecreationReason::TooOften),
             now: at(3),
         };
-        assert_eq!(commit_one(ledger, back).await, Applied::Done);
+        assert_eq!(commit_one(ledger, recreated).await, Applied::Done);
         let all = states(ledger, "one").await.into_iter();
         assert!(all.map(|(_, state)| state).eq([StepState::Stuck; 3]));
         assert!(claim(ledger, 9).await.is_empty());
@@ -880,8 +880,8 @@ async fn n12_a_retry_does_not_release_a_dependent_that_is_stuck_for_its_own_reas
             commit_one(ledger, record_outcome(drifted)).await,
             Applied::Done
         );
-        let given_up = failure(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
-        commit_one(ledger, record_outcome(given_up)).await;
+        let refused = failure(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
+        commit_one(ledger, record_outcome(refused)).await;
         commit_one(
             ledger,
             retry(Selection::Steps(vec![step.id]), Origin::Cli, at(3)),

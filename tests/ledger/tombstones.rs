@@ -208,14 +208,14 @@ async fn t01_t15_a_refused_or_cancelled_deletion_of_a_gone_resource_keeps_its_to
             // A repeated request returns this deletion (T6), and a re-creation is not counted (T14).
             let again = accept(new_deletion("again", vec![target("port", "a")], at(5)));
             assert_eq!(commit_one(ledger, again).await, accepted(name, true));
-            let back = Change::Recreated {
+            let recreated = Change::Recreated {
                 key: key("port", "a"),
                 copy: None,
                 stuck: None,
                 now: at(5),
             };
-            let back = commit_one(ledger, back).await;
-            assert!(matches!(back, Applied::Refused(_)), "{back:?}");
+            let counted = commit_one(ledger, recreated).await;
+            assert!(matches!(counted, Applied::Refused(_)), "{counted:?}");
             let end = match ends {
                 "refused" => Change::Refuse {
                     deletion_id: id(name),
@@ -428,13 +428,13 @@ async fn t14_t12_originals_are_listed_with_the_sites_of_their_copies_until_hold_
         assert_eq!(by_name, [false, true]);
         assert_eq!(found[0].tombstone.key, key("port", "a"));
         assert_eq!(found[0].locals, [Site::region("edge", "B")]);
-        let back = |now| Change::Recreated {
+        let recreated = |now| Change::Recreated {
             key: key("port", "a"),
             copy: Some(key("port", "new")),
             stuck: None,
             now,
         };
-        assert_eq!(commit_one(ledger, back(at(1))).await, Applied::Done);
+        assert_eq!(commit_one(ledger, recreated(at(1))).await, Applied::Done);
         assert_eq!(originals(9).await[0].tombstone.recreated, 1);
         commit_one(ledger, pause("one", true, at(1))).await;
         assert!(

@@ -259,7 +259,7 @@ async fn t03_the_gates_of_all_engines_have_the_write_guard_before_a_deletion_is_
     drop((gates, late));
 }
 
-/// A refused deletion has no write guards; its retry sets them again.
+/// A refused deletion has no write guards; its retry raises them again.
 #[tokio::test]
 async fn t03_the_gates_of_all_engines_have_the_write_guard_before_a_retry_is_acknowledged() {
     let address = new_schema().await;

@@ -211,7 +211,7 @@ async fn t03_tombstones_are_in_the_memory_index_when_their_commit_returns_and_af
 
 /// The number of steps that may end before the first fault, and after each.
 const SHARE: usize = 15;
-/// Limit for [`end_steps_despite`]: a busy machine needs less.
+/// Limit for [`end_steps_despite`]; even a busy machine needs less.
 const ENDED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Starts a deletion of many steps on these engines, which claim and end them one at a time, while faults happen to
@@ -284,7 +284,8 @@ async fn claim_and_end_each_once(
     }
 }
 
-/// A primary with a synchronous standby is killed, and the standby is promoted. It has all acknowledged outcomes.
+/// A primary with a synchronous standby is killed, and the standby is promoted. The standby has all acknowledged
+/// outcomes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn committed_outcomes_survive_a_lost_primary_when_its_standby_is_promoted() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

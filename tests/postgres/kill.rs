@@ -59,7 +59,7 @@ fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
         let calls = stage.calls();
         calls.iter().all(|call| call.status.is_some())
     });
-    // Steps that were claimed before wait as well, except for calls that began before the loss was noticed.
+    // Calls of steps that were claimed before wait, too, except for those that began before an engine noticed the loss.
     let sent = stage.writes().len();
     assert!(
         sent <= at_kill + 2 * CONCURRENCY,
@@ -82,7 +82,7 @@ fn n13_i11_a_killed_server_loses_no_step_of_a_deletion_and_repeats_no_call() {
     assert!(deletes.values().all(|times| *times == 1), "{deletes:?}");
 }
 
-/// Story 20: the engine that leads is killed in the middle of a deletion, and the other one continues it.
+/// Story 20: the engine that leads is killed in the middle of a deletion, and the other engine continues the deletion.
 #[test]
 fn i11_a_killed_engine_is_replaced_and_only_its_calls_in_flight_are_repeated() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn i11_a_killed_engine_is_replaced_and_only_its_calls_in_flight_are_repeated() {
         deletion["counts"]["gone"], deletion["counts"]["total"],
         "{deletion}"
     );
-    wait_for("the other one leads alone", || {
+    wait_for("the other engine leads alone", || {
         engines() == [(other, "leads".to_owned())]
     });
     let deletes = count_deletes(&stage);

@@ -4,7 +4,7 @@
 //! They are a target of their own, because they need PostgreSQL 14 or newer:
 //! `apt-get install --no-install-recommends postgresql pgbouncer`, or `GONE_POSTGRES_BIN=FOLDER` with `initdb` and
 //! `postgres`.
-//! Without PostgreSQL each of them fails. `cargo test --test postgres` runs them, and so does `.ci/run`.
+//! Without PostgreSQL, the tests that use a server fail. `cargo test --test postgres` runs them, and so does `.ci/run`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -40,9 +40,9 @@ mod purge;
 mod reads;
 #[path = "../ledger/registry.rs"]
 mod registry;
-#[allow(dead_code)] // The bench of the ledger needs it, too.
+#[allow(dead_code)] // The bench of the ledger uses this module, too.
 mod server;
-#[allow(dead_code)] // No module needs all of it.
+#[allow(dead_code)] // This target does not use all of this module.
 #[path = "../bad_days/support.rs"]
 mod stage;
 #[path = "../ledger/steps.rs"]
@@ -51,7 +51,7 @@ mod stores;
 mod story_20;
 #[path = "../ledger/support.rs"]
 mod support;
-#[allow(dead_code)] // No module needs all of it.
+#[allow(dead_code)] // This target does not use all of this module.
 #[path = "../testkit/mod.rs"]
 mod testkit;
 #[path = "../ledger/tombstones.rs"]

@@ -22,14 +22,14 @@ pub struct Server {
     _user: File,
     /// The server and the shell that stops it, if this process started them. They may outlive this process.
     started: Vec<Child>,
-    /// The host name on which it listens besides its socket; empty for none.
+    /// The host name on which the server listens besides its socket; empty for none.
     listens: &'static str,
     port: u16,
     /// Whether commits survive a loss of power. If not, the server is faster.
     durable: bool,
 }
 
-/// An open transaction of another client. It ends when this is dropped.
+/// An open transaction of another client. It ends when this value is dropped.
 pub struct OpenTransaction {
     session: Child,
     _input: ChildStdin,
@@ -360,7 +360,7 @@ impl Server {
             postgres.args(["-c", "fsync=off", "-c", "full_page_writes=off"]);
         }
         postgres.args(["-c", &format!("listen_addresses={}", self.listens)]);
-        // A standby tries to reach its primary again soon.
+        // A standby connects to its primary again after 0.2 s, not after 5 s.
         postgres.args(["-c", "wal_retrieve_retry_interval=200ms"]);
         postgres.args(["-p", &self.port.to_string()]);
         postgres.process_group(0).stdin(Stdio::null());

@@ -39,7 +39,7 @@ impl Client {
         }
     }
 
-    /// The status of an answer.
+    /// Sends a request to a gate, and returns the status of the answer.
     fn ask(&self, method: &str, gate: &str, path: &str, body: &Value) -> u16 {
         let url = format!("http://{gate}/RegionOne/network/v2.0/{path}");
         let request = self.http.request(method.parse().unwrap(), url);
@@ -48,7 +48,7 @@ impl Client {
         answer.unwrap().status().as_u16()
     }
 
-    /// Adds a port to a network.
+    /// Requests a new port in a network, and returns the status of the answer.
     fn add_port(&self, gate: &str, network: &str) -> u16 {
         let port = json!({"port": {"network_id": network, "name": "late"}});
         self.ask("POST", gate, "ports", &port)
@@ -75,7 +75,7 @@ fn story_20_two_engines_and_two_gates_survive_a_server_restart_and_a_killed_engi
     let gates = [gate_of(&first), gate_of(&second)];
     let client = Client::new(&stage);
 
-    // The second engine accepts the deletion. From then on the first engine's gate knows it, too.
+    // The second engine accepts the deletion. From then on the first engine's gate refuses the network, too.
     let line = format!("{by_second} delete network/{network} --cascade --yes -o json");
     let id = text(&stage.gone(&line).ok().json()["id"]);
     for gate in &gates {
@@ -86,7 +86,7 @@ fn story_20_two_engines_and_two_gates_survive_a_server_restart_and_a_killed_engi
 
     server.kill();
     for gate in &gates {
-        wait_for("the gate answers nothing", || {
+        wait_for("the gate answers 503", || {
             let status = client.add_port(gate, &network);
             assert!([404, 409, 503].contains(&status), "{status}");
             status == 503

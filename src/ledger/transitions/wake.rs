@@ -14,7 +14,7 @@ use crate::ledger::{Applied, StepFilter};
 const WAKE_MAX: usize = 10_000;
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Makes blocked steps ready whose next attempt is due, at most [`WAKE_MAX`] of them.
+    /// Makes blocked steps ready whose next attempt is due, at most `WAKE_MAX` of them.
     pub fn wake_due(&mut self, now: DateTime<Utc>) -> Changing<S, Applied> {
         let due = self.searched()?.find_due(now, WAKE_MAX)?;
         self.each_step(&due, |set, id| {
