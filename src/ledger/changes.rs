@@ -87,8 +87,8 @@ pub enum Change {
     /// Changes options of an accepted deletion. Refused once the deletion has ended, while it awaits approval, while
     /// its approved plan is compared with the cloud, and, if `on_failure` changes, while steps are stuck.
     SetOptions(Box<NewOptions>),
-    /// Cancels a deletion: no further delete is sent. Steps whose delete was not sent are `skipped` and their
-    /// tombstones `released`; calls that were sent run to their end (P8).
+    /// Cancels a deletion: no further call is sent. Steps whose call was not sent are `skipped` and their
+    /// tombstones `released`; calls that were sent run to their end, and are observed (P8).
     Cancel {
         deletion_id: String,
         audit: AuditEntry,
@@ -111,7 +111,7 @@ pub enum Change {
         now: DateTime<Utc>,
     },
     /// A resource under a natural key was re-created after its deletion ended: its record is now that of the
-    /// next incarnation (M1). Nothing changes if the resource has no tombstone, or its deletion has not ended.
+    /// next incarnation (M1). Nothing changes if the resource has no tombstone in phase `gone` or `purged`.
     Revive {
         key: ResourceKey,
         audit: AuditEntry,
@@ -189,7 +189,7 @@ pub enum Change {
         audit: Option<AuditEntry>,
         now: DateTime<Utc>,
     },
-    /// A deployment watches deletions of these kinds: from now on it is on record as an importer (G12).
+    /// Puts a deployment that watches deletions of these kinds on record as an importer, or changes its kinds (G12).
     RecordImporter {
         importer: Deployment,
         kinds: BTreeSet<KindName>,

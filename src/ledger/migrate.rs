@@ -1,6 +1,6 @@
 //! Copies a whole ledger to another location, a file or a server: with its identity, numbers, audit and epochs.
 //!
-//! 1. No engine can open either ledger meanwhile: both are locked as an engine locks them.
+//! 1. No engine can open or write either ledger meanwhile: the copy has locked both.
 //! 2. The target is marked as unfinished from its first row until it is whole, and no engine opens such a ledger.
 //! 3. Rows are copied in the order of tables and keys, in durable batches of bounded size. So an interrupted copy has
 //!    the first of the rows, and the next attempt continues after them. It starts from the beginning if an engine has

@@ -263,10 +263,10 @@ pub struct Summary {
     pub steps: Counts,
     /// Deletions that are planning, awaiting approval, running or paused, newest first, at most 50.
     pub deletions: Vec<Deletion>,
-    /// Steps that are stuck in their own right, the longest stuck first; then the newest 50 refusals, each as a
-    /// stuck step with id 0. At most 200 in all.
+    /// Steps that are stuck in their own right, the longest stuck first; then the newest 50 refusals, the oldest of them
+    /// first, each as a stuck step with id 0. At most 200 in all.
     pub attention: Vec<Step>,
-    /// Steps whose delete was accepted but is delayed, the longest delayed first: at most 50.
+    /// Verifying steps whose accepted delete is delayed, the longest delayed first: at most 50.
     pub delayed: Vec<Step>,
     pub last_event: i64,
 }

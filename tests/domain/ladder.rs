@@ -112,7 +112,7 @@ fn p03_the_offered_rungs_depend_on_the_steps_kind_state_error_and_age() {
     let behind_stuck = error(
         DEPENDENCY_STUCK,
         None,
-        "waits for step 7, port x, which does not go",
+        "waits for step 7, port x, which is stuck",
     );
     let forbidden = error("", Some(403), "no");
     let hours = 4 * 60;

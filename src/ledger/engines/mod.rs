@@ -138,7 +138,7 @@ pub trait Engines: Send + Sync {
     /// Says that this engine works from now on: it claims steps, and may lead.
     fn begin_work(&self) {}
 
-    /// Lists all engines that have not ended, the leader first.
+    /// Lists all engines that have not ended, the leader first; none for a ledger that has only one engine.
     async fn engines(&self) -> Result<Vec<EngineRow>, LedgerError> {
         Ok(Vec::new())
     }

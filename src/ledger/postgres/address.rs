@@ -28,7 +28,7 @@ pub struct AddressError(String);
 /// A schema of a database, and how it is reached. The password is not part of it: it stays in its file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// The address as a person wrote it.
+    /// The URL as a person wrote it.
     url: String,
     config: Config,
     pub(super) schema: String,

@@ -51,7 +51,7 @@ impl<S: RowStore> WorkingSet<S> {
     fn write_outcome(&mut self, to: StepState, change: &StepChange) -> Changing<S> {
         let (now, decision) = (change.now, &change.decision);
         let step = self.step_mut(change.step_id)?;
-        // A step that waits for an observation keeps the time at which its call was sent.
+        // A step that waits for an observation keeps the time at which it was claimed for its call.
         let on_its_way = step.state == StepState::Running && to == StepState::Verifying;
         if step.state != to && !on_its_way {
             step.since = now;

@@ -69,7 +69,7 @@ impl<S: LedgerRows> WorkingSet<S> {
                 self.load_steps(ids)?;
                 for id in ids {
                     let Some(step) = self.find_step(*id)? else {
-                        return refuse(format!("no step {id}"));
+                        return refuse(format!("there is no step {id}"));
                     };
                     let steps = chosen.entry(step.deletion).or_default();
                     steps.get_or_insert_default().push(*id);

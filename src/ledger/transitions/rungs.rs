@@ -83,7 +83,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             forgotten += self.abandon_steps(num, only.as_deref(), purge.now)?;
         }
         if forgotten == 0 {
-            return refuse("none of its steps is stuck or blocked");
+            return refuse("none of the chosen steps is stuck or blocked");
         }
         self.audit(&purge.audit, purge.now);
         Ok(Applied::Moved(forgotten))

@@ -86,7 +86,7 @@ pub struct Effects {
     pub frees_stuck_steps: bool,
     /// The trigger for the steps that wait for this step.
     pub dependents: Option<Trigger>,
-    /// Whether people are notified that the step needs one of them (I7).
+    /// Whether people are notified that the step needs a person (I7).
     pub notifies: bool,
 }
 
@@ -188,7 +188,7 @@ fn answered(from: StepState, to: StepState, facts: Facts) -> Result<StepState, I
     match to {
         Waiting | Running => Err(Impossible(format!("an outcome cannot be {}", to.as_str()))),
         Ready | Verifying | Blocked if facts.waits => Err(Impossible(format!(
-            "the step is {}: other steps must go first",
+            "the step is {}: a step that it depends on has not ended",
             from.as_str()
         ))),
         Ready | Blocked | Stuck if facts.cancelled => Ok(Skipped),

@@ -136,7 +136,7 @@ impl<S: RowStore> WorkingSet<S> {
     /// The error of a step that is stuck because of the step `root`.
     fn blocking_error(&mut self, root: i64, now: DateTime<Utc>) -> Changing<S, StepError> {
         let called = self.called(root)?;
-        let message = format!("waits for step {root}, {called}, which does not go");
+        let message = format!("waits for step {root}, {called}, which is stuck");
         Ok(own_error(
             ErrorClass::Blocked,
             DEPENDENCY_STUCK,

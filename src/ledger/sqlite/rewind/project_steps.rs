@@ -152,7 +152,7 @@ fn propagate_stuck(tx: &Transaction) -> Sql<()> {
              last_error = json_object('class', 'blocked', 'status', NULL, 'type', ?1,
                  'message', 'waits for step ' || h.root || ', ' || l.kind || ' '
                      || iif(l.name = '', l.resource, l.name || ' (' || l.resource || ')')
-                     || ', which does not go',
+                     || ', which is stuck',
                  'request_id', '', 'at', strftime('%FT%H:%M:%fZ', r.since / 1e6, 'unixepoch'))
          FROM held h JOIN stands r ON r.id = h.root JOIN last_steps l ON l.id = h.root
          WHERE h.id = stands.id",
