@@ -3,7 +3,8 @@
 //!
 //! **Architecture invariant:** the meaning of an answer is an [`Outcome`] or a [`CloudFailure`], by the kind's own
 //! rules. Modules above this one show the status code, and read it only to tell apart failures of one class: whether
-//! a failed read may pass (`engine::reads`), and whether a login lacks rights (`explain`, `doctor`).
+//! a failed read may pass (`engine::reads`), whether a delete was refused or failed later (`engine::diagnose`), and
+//! whether a login lacks rights (`explain`, `doctor`).
 
 pub mod openstack;
 mod registry;
@@ -24,7 +25,7 @@ use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site,
 use crate::domain::policy::{Failure, Outcome, Retry};
 use crate::domain::query::ListFilter;
 
-/// Number of rows that one call of a list asks for (N14).
+/// Maximum number of rows that one call of a list asks for (N14).
 pub const PAGE_ROWS: usize = 500;
 
 /// The providers that gone has. A kinds file that names no provider belongs to the first.
@@ -101,9 +102,9 @@ pub trait Cloud: Send + Sync {
     /// Sends the call of a step.
     async fn act(&self, call: Call<'_>) -> Acted;
 
-    /// Returns the names of the accounts to which resources belong (OpenStack's projects), by id, as far as they
-    /// are known, for people only. The call never fails and never takes long. An account that the cloud does not
-    /// name keeps its id.
+    /// Returns the names of the accounts to which resources belong (OpenStack's projects), by id, for people only.
+    /// The call never fails, and takes some seconds at most. An account whose name is not known is left out, and the
+    /// login's own account may be added.
     async fn account_names(
         &self,
         site: &Site,
@@ -115,7 +116,7 @@ pub trait Cloud: Send + Sync {
 /// How the names of accounts are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameLookup {
-    /// Answered from memory. Nothing is listed or read for it.
+    /// The names that are in memory. No account is listed or read for them.
     Cached,
     /// The cloud lists the names of all accounts, unless an answer of the last hour is known (N14).
     Listed,
@@ -148,7 +149,7 @@ pub struct ListRows<'r> {
     pub kind: &'r Kind,
     pub filter: Option<&'r ListFilter>,
     pub fields: Fields,
-    /// Stop after this number of rows. The answer is then not a complete list.
+    /// Each part of the list ends after this number of rows, so the list may be incomplete.
     pub rows_max: Option<usize>,
 }
 
@@ -185,9 +186,9 @@ pub struct Rows {
 /// The answer to a read of one resource.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// None if the resource is absent.
+    /// None if the resource is absent, or if nothing was read ([`Row::offered`]).
     pub row: Option<Value>,
-    /// The identity under which the resource was read.
+    /// The identity under which the resource was read; none if no call was made.
     pub identity: Option<Identity>,
     /// False if the cloud lacks the kind's service, API version or extension, so that nothing was read. A plan may
     /// conclude that there are no resources of the kind. It does not prove that a resource which existed is gone
@@ -241,8 +242,8 @@ pub struct Acted {
 }
 
 impl Acted {
-    /// Returns the outcome of a call that was not sent. Its answer is the answer to the login or the read
-    /// before it, if there was one.
+    /// Makes the result of a call that was not sent. Its answer is the answer to the login or to the read before the
+    /// call, if there was one.
     pub fn not_sent(failed: CloudFailure, line: String, at: DateTime<Utc>) -> Self {
         Self {
             answer: Answer {
@@ -264,7 +265,8 @@ pub struct CloudFailure {
     pub class: ErrorClass,
     /// Whether the only reason is that this login may not make the call.
     pub forbidden: bool,
-    /// The HTTP status, for people and programs. No decision depends on it.
+    /// The HTTP status, for people and programs. The documentation of this module lists the decisions that depend
+    /// on it.
     pub status: Option<u16>,
     pub kind: String,
     /// What was attempted, on what, and why it failed.
@@ -274,7 +276,7 @@ pub struct CloudFailure {
 }
 
 impl CloudFailure {
-    /// Returns a failure to which no answer of the cloud belongs.
+    /// Makes a failure without an answer of the cloud: it has no status and no request id.
     fn unanswered(retry: Retry, class: ErrorClass, kind: &str, message: String) -> Self {
         Self {
             retry,

@@ -31,7 +31,7 @@ use crate::system::clock::Clock;
 /// Makes the transport of a new session. The error is a message for people.
 pub type MakeTransport = dyn Fn(&CloudConfig) -> Result<Arc<dyn Transport>, String> + Send + Sync;
 
-/// Reads the configuration of this cloud again. None if it cannot be used now.
+/// Reads the configuration of a cloud again. None if the configuration cannot be used now.
 pub type RereadConfig = dyn Fn(&CloudConfig) -> Option<CloudConfig> + Send + Sync;
 
 /// The configured OpenStack clouds.
@@ -39,7 +39,7 @@ pub struct OpenStack {
     /// In the order of the configuration.
     sites: Vec<Site>,
     configured: HashMap<Site, CloudConfig>,
-    /// The clouds whose login has changed since they were read.
+    /// The newer configuration of each cloud whose login was changed after the start.
     changed: std::sync::Mutex<HashMap<Site, CloudConfig>>,
     reread_config: Option<Box<RereadConfig>>,
     connected: Mutex<HashMap<Site, Arc<Connection>>>,
@@ -56,7 +56,7 @@ struct Connection {
     versions: AskedOnce<Microversion>,
 }
 
-/// The answers of services, by the name of the service. Each service is asked once.
+/// The answers of services, by the name of the service. A service that has answered is not asked again.
 type AskedOnce<T> = std::sync::Mutex<HashMap<String, Arc<OnceCell<T>>>>;
 
 /// Returns the cell that keeps the answer of a service.
@@ -112,7 +112,8 @@ impl OpenStack {
         (!logs_in_alike(&now, &before)).then_some(now)
     }
 
-    /// Returns the connection to a site. It is a new one with `anew`, or if the refused login has changed (I15).
+    /// Returns the connection to a site. It is a new one if there was none, with `anew`, or if its login was refused
+    /// and has been changed since (I15).
     async fn connection(&self, site: &Site, anew: bool) -> Result<Arc<Connection>, CloudFailure> {
         let mut connected = self.connected.lock().await;
         let known = connected.get(site);
@@ -143,9 +144,9 @@ impl OpenStack {
         Ok(connection)
     }
 
-    /// Whether the site has the service, the API version and the extension that the kind needs. The cloud is asked
-    /// once. A login to which the service shows nothing is an error, because an empty list would look like an empty
-    /// project (P9).
+    /// Whether the site has the service, the API version and the extension that the kind needs. The answers are kept
+    /// with the connection. A login to which the service shows nothing is an error, because an empty list would look
+    /// like an empty project (P9).
     async fn has(
         &self,
         site: &Site,
@@ -174,7 +175,7 @@ impl OpenStack {
         Ok(self.extensions(connection, kind).await?.contains(needed))
     }
 
-    /// Returns the extensions of the kind's service, which is asked once.
+    /// Returns the aliases of the extensions of the kind's service. The answer is kept with the connection.
     async fn extensions(
         &self,
         connection: &Connection,
@@ -197,7 +198,7 @@ impl OpenStack {
         answer.await.cloned()
     }
 
-    /// Returns the newest microversion of the kind's service, which is asked once.
+    /// Returns the newest microversion of the kind's service. The answer is kept with the connection.
     async fn newest_version(
         &self,
         connection: &Connection,
@@ -341,7 +342,7 @@ impl OpenStack {
         }
     }
 
-    /// Lists the one row that the login may see, if the filter finds it.
+    /// Lists the login's own project, the only row that the login may see, if the filter finds it.
     async fn own(
         &self,
         request: &ListRows<'_>,

@@ -14,11 +14,11 @@ use crate::domain::policy::{Outcome, Retry, retry_and_class};
 
 /// Maximum length of a message in the ledger, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
-/// Number of ids that are taken from a refusal. The other ids appear in later refusals, when these resources
+/// Maximum number of ids that are taken from a refusal. The other ids appear in later refusals, when these resources
 /// are gone.
 const NAMED_MAX: usize = 200;
 
-/// If this is the kind's own not-found answer, in the service's own words (I13a), returns its status, and the
+/// If the error is the kind's own not-found answer, in the service's own words (I13a), returns its status, and the
 /// identity to which it was given.
 pub(super) fn absent(
     error: &CallError,
@@ -35,8 +35,8 @@ pub(super) fn absent(
     known.then(|| (remote.status, remote.identity.as_deref().map(plan_identity)))
 }
 
-/// Returns the ids that a refusal names, each with the kind that the matching rule says. These are all UUIDs
-/// in its message that are not part of the call.
+/// Returns the ids that a refusal names, each with the kind that the matching rule says; none if the rule names no
+/// kind. The ids are the UUIDs in the message that are not part of the call, at most [`NAMED_MAX`] of them.
 pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String)> {
     let Some(remote) = error.remote() else {
         return Vec::new();
@@ -82,7 +82,8 @@ pub(super) fn other_project(site: &Site, kind: &Kind, login: &TokenIdentity) -> 
     }
 }
 
-/// Returns the failure for a list that the service refuses, with the roles that the service requires.
+/// Returns the failure for a list that the service refuses, with the roles that it requires, if the kinds file names
+/// them.
 pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> CloudFailure {
     let shown_to = calls_of(kind).map(|calls| calls.service.shown_to.as_str());
     let wants = match shown_to.unwrap_or_default() {
@@ -107,8 +108,8 @@ pub(super) fn unread(answer: &super::Answer, message: String) -> CloudFailure {
     }
 }
 
-/// Returns the outcome of a failed write. If the server died while it worked on it, or a proxy timed out, the write
-/// may have taken effect (N13).
+/// Returns the outcome of a failed write. If the server died while it worked on the write, or a proxy timed out, the
+/// write may have taken effect (N13).
 pub(super) fn write_outcome(error: &CallError, failed: CloudFailure, at: DateTime<Utc>) -> Outcome {
     let is_away = failed.class == ErrorClass::Unavailable;
     match failed.into_outcome(at) {
@@ -117,7 +118,7 @@ pub(super) fn write_outcome(error: &CallError, failed: CloudFailure, at: DateTim
     }
 }
 
-/// Returns the failure for a login, or for a request to Keystone for the login's identity.
+/// Returns the failure for a failed login, or for a failed request to Keystone for the login's identity.
 pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
     let answer = error.answer();
     let (retry, class) = match answer {
@@ -192,8 +193,8 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     }
 }
 
-/// Whether an answer says that there were too many calls. This is 429 or, from older limiters, 413 with a
-/// time after which to come back (N16).
+/// Whether an answer says that there were too many calls. This is 429 or, from older limiters, 413 with the header
+/// `Retry-After` (N16).
 fn is_throttled(remote: &RemoteError) -> bool {
     remote.status == 429 || (remote.status == 413 && remote.retry_after.is_some())
 }

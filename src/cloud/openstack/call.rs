@@ -20,7 +20,7 @@ pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// The body; null if there is none.
+    /// The body as JSON; null if the body is empty.
     pub json: Value,
     pub request_id: Option<String>,
     pub retry_after: Option<Duration>,
@@ -136,8 +136,8 @@ fn with_id(request_id: &Option<String>) -> String {
 }
 
 impl CallError {
-    /// Returns the answer of the service or a proxy, if there was one, with the status, type and message by
-    /// which to classify it.
+    /// Returns the answer by which the service, Keystone or a proxy refused the call, if there was one, with the
+    /// status, type and message by which to classify it.
     pub fn remote(&self) -> Option<&RemoteError> {
         match &self.reason {
             Reason::Refused(remote) | Reason::Unauthorized(remote) => Some(remote),
@@ -165,7 +165,7 @@ impl CallError {
         }
     }
 
-    /// Whether the login was refused, or its token again after a new login.
+    /// Whether the login was refused, or the service refused the token of a new login too.
     pub fn is_auth(&self) -> bool {
         match &self.reason {
             Reason::Unauthorized(_) => true,
@@ -199,7 +199,7 @@ impl CallError {
 /// Parses the body as JSON; an empty body is null.
 ///
 /// # Errors
-/// The body is cut off, or is not JSON, so that the service did not write it.
+/// The body is cut off, or it is not JSON, which means that the service did not write it.
 pub(super) fn parse(
     status: u16,
     body: &[u8],
@@ -231,7 +231,7 @@ pub(super) fn parse(
     }
 }
 
-/// Replaces zero characters, which people can write into names: no text column of PostgreSQL takes them.
+/// Replaces null characters, which people can write into names: no text column of PostgreSQL takes them.
 fn without_zeros(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace('\0', "\u{fffd}")),

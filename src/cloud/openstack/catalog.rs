@@ -8,8 +8,8 @@ use url::Url;
 use super::config::{Interface, did_you_mean, nearest};
 use super::remote::shown;
 
-/// The official type of each service that owns resources, its other types in order of preference, and its
-/// project's name, as in os-service-types.
+/// Services that own resources: the official type, the other types in order of preference, and the project's name,
+/// as in os-service-types.
 const SERVICE_TYPES: [(&str, &[&str], &str); 17] = [
     ("identity", &[], "keystone"),
     ("compute", &[], "nova"),
@@ -72,7 +72,7 @@ pub struct Catalog {
     endpoints: Vec<Endpoint>,
 }
 
-/// Why there is no such endpoint, with the endpoints that exist.
+/// Why the catalog gives no URL for a call, with the names that the catalog has instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     #[error("the catalog is empty: the login has no project; set project_name in clouds.yaml")]
@@ -176,10 +176,10 @@ impl Catalog {
         }
     }
 
-    /// Returns the URL of a service, as listed.
+    /// Returns the URL of a service, as the catalog lists it.
     ///
     /// # Errors
-    /// The service has no such endpoint. The error lists the endpoints that exist.
+    /// There is no such region, service or interface, and the error lists those that exist; or the URL cannot be used.
     pub fn endpoint(
         &self,
         service: &str,

@@ -16,9 +16,8 @@ use super::config::{CloudConfig, ConfigError, Proxies, Proxy};
 use super::tls;
 use super::transport::{Transport, TransportError};
 
-/// Maximum size of an answer. A page of 500 ports has about 0.6 MB, so this is 50,000 ports in one answer,
-/// from a server that ignores `limit`. A larger answer would be held in memory three times (bytes, values,
-/// rows).
+/// Maximum size of an answer. A page of 500 ports has about 0.6 MB, so this is about 50,000 ports in one answer,
+/// from a server that ignores `limit`. A larger answer would be in memory three times (bytes, values, rows).
 const BODY_BYTES_MAX: usize = 64 << 20;
 /// How long an idle connection is kept. This is shorter than Apache's 5 s, because the outcome of a call is unknown
 /// if the server closes its connection meanwhile.
@@ -29,12 +28,12 @@ const STREAMED_BYTES_MAX: usize = 64 << 10;
 /// A host that does not answer a SYN within this time is down, whatever the deadline.
 const CONNECT_SECONDS_MAX: u64 = 10;
 
-/// The message for a 407.
+/// The reason in the error for a proxy's answer 407.
 const WANTS_A_LOGIN: &str = "it requires a user and a password, or rejected those that it was \
                              given (407)";
 
 /// HTTP/1.1 and HTTP/2 with kept connections, through the cloud's proxies. Each cloud has a transport of its
-/// own, which holds the cloud's TLS settings.
+/// own, with the cloud's TLS settings.
 #[derive(Clone, Debug)]
 pub struct HttpTransport {
     client: reqwest::Client,
@@ -46,7 +45,7 @@ impl HttpTransport {
     /// Makes a transport with the TLS settings of `cloud`.
     ///
     /// # Errors
-    /// A certificate or key cannot be read, or is not PEM.
+    /// A certificate or key cannot be read, is not PEM, or cannot be used.
     pub fn new(cloud: &CloudConfig) -> Result<Self, ConfigError> {
         let mut tls = tls::client_config(cloud)?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -123,7 +122,7 @@ pub type StreamingClient<B> = Client<HttpsConnector<HttpConnector>, B>;
 /// connecting, and keeps paths as they are written.
 ///
 /// # Errors
-/// A certificate or key cannot be read, or is not PEM.
+/// A certificate or key cannot be read, is not PEM, or cannot be used.
 pub fn streaming_client<B>(cloud: &CloudConfig) -> Result<StreamingClient<B>, ConfigError>
 where
     B: Body + Send,
@@ -253,8 +252,8 @@ fn mistrust(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Whether the server refuses gone's certificate, or refuses because there is none. The handshake did not
-/// end.
+/// Whether the server refuses gone's certificate, or refuses because there is none. The server then did not end the
+/// handshake, so it read no request.
 fn is_about_certificates(alert: rustls::AlertDescription) -> bool {
     use rustls::AlertDescription as Alert;
     matches!(

@@ -1,4 +1,4 @@
-//! Logs in with Keystone v3's `POST /auth/tokens`.
+//! Logs in with Keystone v3's `POST /auth/tokens`, and asks Keystone about tokens with `GET /auth/tokens`.
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub struct TokenDescription {
     pub scope: TokenScope,
 }
 
-/// The scope of a token. The token's roles count there, and nowhere else (P13).
+/// The scope of a token. The token's roles count within its scope only (P13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenScope {
     /// One project; [`Identity::domain`] is its domain.
@@ -86,7 +86,7 @@ impl AuthError {
         }
     }
 
-    /// Whether Keystone answered and refused.
+    /// Whether Keystone itself refused the login or the token.
     pub fn rejected(&self) -> bool {
         let Self::Rejected { answer, .. } = self else {
             return false;

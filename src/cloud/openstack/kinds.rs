@@ -8,8 +8,8 @@
 //! | `account` | of a service: its endpoint ends with the account of the login's project. With the id of another project in place of that project's id, it leads to the other project's account. A list shows one account |
 //! | `unguarded` | of a service: a gate forwards all calls as they are, and guards no resource of it |
 //! | `natural` | ids may be used again, by calls that no gate reads |
-//! | `head` | of a list: one row is read by HEAD; its fields come from these headers, and from the parts of its id |
-//! | `seconds` | of a list: a field with the time in another field as whole seconds since 1970; that field has seconds, or ISO 8601 |
+//! | `head` | of a list: one row is read by HEAD; its fields come from the headers that are named here, and from the parts of its id |
+//! | `seconds` | of a list: a field that gets the time of another field, as whole seconds since 1970; the other field has seconds, or ISO 8601 |
 //! | `otherwise` | of a list: fields that a row gets if the service leaves them out |
 //! | `markers` | of a list whose paging is `marker`: the parameters that ask for the page after a row, each with the row's field |
 //! | `filters` | of a list: filters that have another name in the service, which may find more rows: Swift's `prefix`, for a filter by name |
@@ -37,7 +37,7 @@
 //! | `parent` | of a list below a parent whose id has several parts: their names |
 //! | `details` | of a list: another path, read once with it; each row gets fields of its answer |
 //! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
-//! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
+//! | `methods` | of a service: the closed list of methods that a gate forwards to it; a call with another method is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
 //! | `delete_one` | the call that deletes one resource of a row that has several of the kind (N17) |
 //! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain), or refuses it |
@@ -96,7 +96,7 @@ pub enum FilterValues {
     /// `id=A&id=B`.
     #[default]
     Repeated,
-    /// One call for each.
+    /// One call for each value.
     Single,
     /// `id=in:A,B`.
     #[serde(skip)]
@@ -117,7 +117,7 @@ pub struct ServiceCalls {
     pub account: bool,
     pub unguarded: bool,
     pub uploads: Option<String>,
-    /// The methods that a gate forwards to the service. In a file, none stands for the usual ones.
+    /// The methods that a gate forwards to the service. A file that lists none means `USUAL_METHODS`.
     pub methods: Vec<String>,
     pub values: FilterValues,
     /// The filters whose values the service takes as a list.
@@ -143,8 +143,8 @@ pub struct RestCalls {
     pub requires_api_version: bool,
     pub list: Option<ListCall>,
     pub delete: Option<CallTemplate>,
-    /// The call for a row that holds several resources of the kind, where `delete` would remove all of them
-    /// (N17). The call does not name the row, so the row is read just before, to check that it still holds
+    /// The call for a row that has several resources of the kind, where `delete` would remove all of them
+    /// (N17). The call does not name the row, so the row is read just before, to check that it still has
     /// the planned resource (I10).
     pub delete_one: Option<CallTemplate>,
     /// The call that must come before the delete, as the kind's `enable` says.
@@ -158,7 +158,7 @@ pub struct RestCalls {
     pub not_found: Vec<String>,
     pub not_found_says: Vec<String>,
     pub requires_extension: Option<String>,
-    /// The kind's own rules. After loading, the rules of the service and of every service follow them.
+    /// The kind's own rules. After loading, the rules of its service and those for every service follow them.
     #[serde(rename = "answer")]
     pub answers: Vec<AnswerRule>,
 }
@@ -172,7 +172,7 @@ pub struct ListCall {
     /// The key of the array in the answer; empty if the answer is the array.
     #[serde(default)]
     pub items: String,
-    /// The path of one resource, which ends with `/{id}`, if not `{path}/{id}`.
+    /// The path of one resource, which ends with a part of the id in braces, if not `{path}/{id}`.
     pub one: Option<String>,
     #[serde(default)]
     pub also_at: Vec<String>,

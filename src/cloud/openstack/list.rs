@@ -13,7 +13,8 @@ use super::identity::Identity;
 use super::paging::{marker, onward};
 use super::session::{Service, Session};
 
-/// 10 million rows at 500 a page. A server that sends more does not end its list.
+/// Maximum number of pages that are requested for one list, restarts included: 10 million rows at 500 a page. A
+/// server that sends more does not end its list.
 const PAGES_MAX: usize = 20_000;
 /// Maximum number of restarts of one list. Rows are deleted while gone reads pages, by gone too, but more
 /// restarts than this mean another fault.
@@ -30,8 +31,8 @@ pub enum Paging {
     Links,
     /// By the id of the page's last row, or by the fields that the list names, until a page is empty.
     Marker,
-    /// By the number of rows so far, until a page has no more. Rows that come or go meanwhile move the others, so
-    /// each page begins with the last row of the one before; if it does not, the list is read again.
+    /// By the number of rows so far, until a page has no more rows. Rows that are created or deleted meanwhile move the
+    /// other rows, so each page begins with the last row of the page before; if it does not, the list is read again.
     Offset,
     /// All rows are on one page, and the list is requested without a limit, which the service would refuse or
     /// misunderstand.
@@ -339,7 +340,7 @@ impl Pages<'_> {
         remote.own && vanished && self.restarts < RESTARTS_MAX
     }
 
-    /// Returns an empty last page for a list whose parent is gone, or the error if it does not name the identity.
+    /// Returns an empty last page for a list whose parent is gone, or the error if the error names no identity.
     fn nothing(&mut self, error: CallError) -> Result<Page, CallError> {
         let Some(identity) = error.remote().and_then(|remote| remote.identity.clone()) else {
             return Err(error);

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! This client deliberately has no retries (the engine decides; only a 401 leads to one new login), no caches
-//! on disk (a token is kept in memory only) and no redirects (a DELETE must not become a GET). Below
-//! `adapter` nothing knows kinds: an answer carries status, type and message, and the kinds file classifies
-//! it.
+//! on disk (a token is kept in memory only) and no redirects (a DELETE must not become a GET). Only `adapter`,
+//! `answers`, `kinds` and `requests` know kinds. To all other modules an answer is its status, type and message, and
+//! the kinds file classifies it.
 //!
-//! Every answer, also a refusal, names the [`Identity`] to which it was given, because a cloud also answers
-//! 404 to a login that has lost its rights (rule I13).
+//! Every answer of a service, also a refusal, names the [`Identity`] to which it was given, because a cloud also
+//! answers 404 to a login that has lost its rights (rule I13).
 mod adapter;
 mod answers;
 mod call;

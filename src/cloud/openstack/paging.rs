@@ -48,7 +48,7 @@ pub(super) fn onward(
     Ok(Some(format!("{path}?{}", next.finish())))
 }
 
-/// Returns the marker that a path carries.
+/// Returns the decoded parameter `marker` of a path's query; none if it is missing or empty.
 pub(super) fn marker(path: &str) -> Option<String> {
     let (_, query) = path.split_once('?')?;
     let (_, marker) = pairs(query).into_iter().find(|(key, _)| key == "marker")?;

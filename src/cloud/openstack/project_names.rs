@@ -1,9 +1,10 @@
 //! Names of projects, for people: fetched from Keystone for a whole cloud at once, and cached.
 //!
-//! 1. One listing serves all regions of a cloud. A login that may not list reads a few projects by id.
+//! 1. One listing serves all regions of a cloud. A few projects are read by id: those that the listing lacks, or that
+//!    are asked for by a login that may not list.
 //! 2. An answer, also a refusal, is cached for an hour, and a failure for ten minutes. So a deletion with
 //!    thousands of blockers costs one listing, or a few reads (N14).
-//! 3. One task asks Keystone while the others wait for it, each for `WAIT_MAX` at most, because a name is not
+//! 3. One task asks Keystone while other tasks wait for the answer, each for `WAIT_MAX` at most, because a name is not
 //!    worth a longer delay.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -26,14 +27,15 @@ use crate::cloud::NameLookup;
 const WAIT_MAX: Duration = Duration::from_secs(3);
 const KEPT: TimeDelta = TimeDelta::hours(1);
 const KEPT_FAILURE: TimeDelta = TimeDelta::minutes(10);
-/// Number of reads by id while an answer is cached. A login may read its own projects.
+/// Maximum number of reads by id while an answer is cached. A login may read its own projects.
 const BY_ID_MAX: usize = 5;
-/// Keystone's own limit. A longer name must not be stored with every blocker.
+/// Number of characters to which a name is cut: Keystone's own limit. A longer name must not be stored with every
+/// blocker.
 const NAME_CHARS_MAX: usize = 64;
 
 const SERVICE: &str = "identity";
-/// Ten calls at most to a Keystone that pages, and one call to an older Keystone, which lists everything at
-/// once.
+/// Maximum number of projects that are listed: in ten calls at most to a Keystone that pages, and in one call to an
+/// older Keystone, which lists everything at once.
 const PROJECTS_MAX: usize = 10_000;
 const PAGE_ROWS: usize = 1000;
 
@@ -46,9 +48,9 @@ pub(super) struct ProjectNames {
 #[derive(Default)]
 struct Known {
     names: HashMap<String, String>,
-    /// None if Keystone has not been asked yet.
+    /// The time until which the names are used without another request; none if Keystone has not been asked yet.
     good_until: Option<DateTime<Utc>>,
-    /// Ids that were read one by one, whatever the answer was.
+    /// Ids that were read one by one since the last listing, whatever the answer was.
     by_id: HashSet<String>,
     by_id_left: usize,
 }
@@ -127,7 +129,8 @@ impl Known {
         }
     }
 
-    /// Lists the projects again. If that fails, the known names stay, and no project is read by id.
+    /// Lists the projects again. If Keystone refuses, all names are dropped, and projects may be read by id. If the
+    /// listing fails in another way, the known names stay, and no project is read by id.
     async fn list(&mut self, session: &Session, now: DateTime<Utc>) {
         self.good_until = Some(now + KEPT_FAILURE);
         self.by_id.clear();
@@ -148,7 +151,7 @@ impl Known {
     }
 }
 
-/// Whether Keystone answered, but refuses to list the projects.
+/// Whether Keystone answered, but does not show the projects or the project to this login.
 fn refused(error: &CallError) -> bool {
     let remote = error.remote();
     let by_rules = matches!(error.reason, Reason::AccessRules { .. });
@@ -183,7 +186,7 @@ impl Session {
         Ok(listing.items.iter().filter_map(named).collect())
     }
 
-    /// Returns the name of one project by its id, which must be encoded for a path.
+    /// Returns the name of one project by its id, which must be encoded for a path; none if the answer has no name.
     ///
     /// # Errors
     /// See [`Reason`](super::Reason). A project to which the login has no access is refused, or not found.

@@ -14,23 +14,25 @@ use crate::domain::text::is_hostile;
 
 /// Maximum number of bytes that are kept of a body. A proxy's page says nothing useful after its first lines.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// Replaces a secret that was sent.
+/// The text that replaces a secret that gone sent.
 const REDACTED: &str = "[redacted]";
-/// Maximum length of the part of a request id after `req-`.
+/// Maximum length of the part of a request id after `req-` or `tx`.
 const UUID_CHARS: usize = 36;
-/// Maximum number of characters of a text that are shown. The fields of [`RemoteError`] hold the whole text.
+/// Maximum number of characters of a text that are shown. The fields of [`RemoteError`] have more of it.
 const SHOWN_CHARS_MAX: usize = 400;
 
 /// A status other than 2xx, with the values by which it is classified: status, type and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteError {
     pub status: u16,
-    /// Neutron's `type`, Keystone's and Glance's `title`, Octavia's `faultcode`, Nova's key.
+    /// Neutron's and Heat's `type`, Keystone's and Glance's `title`, Octavia's `faultcode`, Nova's and Cinder's key,
+    /// the reason phrase of Swift's status.
     pub kind: Option<String>,
     /// The whole message, because Neutron lists blocking ids in it. If the service did not write the answer, the
     /// text of the body.
     pub message: String,
-    /// At most 64 KB of the body, as it came, except that the secret is removed.
+    /// At most 64 KB of the body, as it came, except that `[redacted]` replaces the secret, or the whole body if it
+    /// spells the secret with escapes.
     pub body: String,
     /// False for an answer that the service did not write itself, such as a proxy's page.
     pub own: bool,
@@ -131,7 +133,7 @@ fn said_in_text(response: &http::Response<Bytes>, text: &str) -> Option<(Option<
     own.then(|| (Some(reason.to_owned()), said.to_owned()))
 }
 
-/// Returns type and message, if the body has the shape of one of OpenStack's services.
+/// Returns type and message, if the body has the shape of an error of one of OpenStack's services.
 fn said(body: &Value) -> Option<(Option<String>, String)> {
     let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
     if let Some(fault) = text(body, "faultstring") {
@@ -180,7 +182,7 @@ pub(super) fn request_id(headers: &HeaderMap, secret: &SecretString) -> Option<S
     (is_id && (token.is_empty() || digits(uuid) != token)).then_some(said)
 }
 
-/// Reads seconds, or an HTTP date. A date that has passed is zero.
+/// Reads the header `Retry-After`: seconds, or an HTTP date. A date that has passed is zero.
 pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let value = header(headers, "retry-after")?;
     if let Ok(seconds) = value.trim().parse() {
@@ -194,7 +196,7 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
 
-/// Removes the secret, because services quote what they refuse, such as a password that is too long.
+/// Replaces the secret, because services quote the values that they refuse, such as a password that is too long.
 fn scrub(text: &str, secret: &SecretString) -> String {
     match secret.expose_secret() {
         "" => text.to_owned(),
@@ -209,8 +211,8 @@ fn cut(text: &str) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// Returns one line without characters that hide or that a terminal interprets, because strangers choose the
-/// names in it.
+/// Returns a text as one line of at most [`SHOWN_CHARS_MAX`] characters. Characters that are invisible or that a
+/// terminal interprets become spaces, because strangers choose the names in the text.
 pub(super) fn shown(text: &str) -> String {
     let line = text.chars().map(|c| if is_hostile(c) { ' ' } else { c });
     let mut line: String = line.take(SHOWN_CHARS_MAX).collect();

@@ -68,8 +68,8 @@ impl<'k> RestList<'k> {
         }
     }
 
-    /// Returns the lists that together ask for all values of a filter. Without a filter, one list asks for
-    /// everything.
+    /// Returns the lists that together ask for all values of a filter; without a filter, for all rows. Each set of the
+    /// word `also` needs these lists once more.
     pub(super) fn parts(
         &self,
         filter: Option<&ListFilter>,
@@ -185,8 +185,8 @@ impl<'k> RestList<'k> {
         variables
     }
 
-    /// Whether the variables have all parts of an id and of its parent's id. A name that a person typed instead of
-    /// an id lacks some.
+    /// Whether the variables have all parts of an id and of its parent's id, and the account of a service with accounts
+    /// is a project's id. A name that a person typed instead of an id lacks some parts.
     pub(super) fn is_whole(&self, variables: &BTreeMap<String, String>) -> bool {
         let parts = self.spec.id.iter().chain(&self.call.parent);
         let of_account = self.calls.service.account;
@@ -212,8 +212,8 @@ impl<'k> RestList<'k> {
         Value::Object(fields.collect())
     }
 
-    /// Returns the path of one row: the list's path, followed by the row's id or the last part of a composite
-    /// id.
+    /// Returns the path of one row: the path that the kind names for one row, or the list's path, followed by the row's
+    /// id or the last part of a composite id.
     pub(super) fn row_path(
         &self,
         variables: &BTreeMap<String, String>,

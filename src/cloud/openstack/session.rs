@@ -49,7 +49,7 @@ pub struct Session {
     clock: Clock,
     login: Mutex<Login>,
     /// Number of logins that have ended, successful or not. A call that read a lower number shares the
-    /// outcome of the last one.
+    /// outcome of the last login.
     ended: AtomicU64,
     refused: AtomicBool,
     /// Number of requests for the current identity so far.
@@ -108,8 +108,8 @@ impl std::fmt::Debug for Session {
 pub struct Service<'s> {
     /// The service's type: `compute`.
     pub name: &'s str,
-    /// The header `OpenStack-API-Version`: `compute 2.53`. Without it, a service with microversions answers as
-    /// its oldest one.
+    /// The value of the header `OpenStack-API-Version`: `compute 2.53`. Without it, a service with microversions
+    /// answers as its oldest microversion does.
     pub api_version: Option<&'s str>,
     /// The header that names the version, if it is another one: `X-OpenStack-Manila-API-Version`.
     pub version_header: Option<&'s str>,
@@ -302,8 +302,8 @@ impl Session {
         Ok(here.map(|it| service_type(&it.service_type)).collect())
     }
 
-    /// Makes one call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`, and names and
-    /// ids in it are percent-encoded.
+    /// Makes one call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`, unless the service's
+    /// endpoint ends with an account. Names and ids in it are percent-encoded.
     ///
     /// # Errors
     /// Anything but a 2xx with an empty or JSON body. See [`Reason`].
@@ -439,8 +439,9 @@ impl Session {
         RemoteError::of(response, &token.secret, identity, (self.clock)())
     }
 
-    /// Whether Keystone says that the session's token is valid now. If Keystone does not answer, this is an
-    /// error: a new login would be refused as well, and would pause the site as a wrong password does (I15).
+    /// Whether Keystone says that the session's token is valid now. It is an error if Keystone does not answer: if the
+    /// token counted as invalid, the service would refuse the call after a new login too, and the site would be paused
+    /// as after a wrong password (I15).
     async fn is_good(&self, token: &Token, until: Instant) -> Result<bool, AuthError> {
         let now = (self.clock)();
         let left = until.saturating_duration_since(Instant::now());

@@ -20,7 +20,7 @@ use super::config::{CloudConfig, ConfigError, Origin, Tls};
 /// Makes the client's TLS settings for the cloud. The caller chooses which protocols are offered over TLS.
 ///
 /// # Errors
-/// A certificate or key cannot be read, or is not PEM.
+/// A certificate or key cannot be read, is not PEM, or cannot be used, or the system's authorities cannot be read.
 pub(super) fn client_config(cloud: &CloudConfig) -> Result<ClientConfig, ConfigError> {
     let Tls {
         verify,
@@ -67,8 +67,8 @@ pub(super) fn client_config(cloud: &CloudConfig) -> Result<ClientConfig, ConfigE
         .map_err(|error| bad(cloud, "cert", format!("cannot be used: {error}")))
 }
 
-/// Trusts the certificates of `cacert` and no others: servers whose certificate they signed, and a server that
-/// shows one of them itself.
+/// Reads the certificates of `cacert`. No others are trusted: only servers whose certificate one of them signed, and a
+/// server that presents one of them itself.
 fn named(
     cloud: &CloudConfig,
     path: &Path,
@@ -119,7 +119,7 @@ struct Named {
     bundle: Vec<CertificateDer<'static>>,
 }
 
-/// Whether the only fault is that an authority's certificate is shown as a server's.
+/// Whether the only fault is that a server presents an authority's certificate as its own.
 fn is_for_its_kind(error: &rustls::Error) -> bool {
     match error {
         rustls::Error::InvalidCertificate(CertificateError::Other(other)) => matches!(

@@ -110,7 +110,7 @@ impl ConfigError {
     }
 }
 
-/// Returns the closest of `known`, if one is close enough to be a typing mistake.
+/// Returns the word of `known` that is closest to `word`, if they differ by no more than a typing mistake.
 pub(in crate::cloud::openstack) fn nearest<S: AsRef<str>>(
     word: &str,
     known: &[S],

@@ -14,11 +14,13 @@ use super::error::ConfigError;
 use super::raw::{RawCloud, is_auth_field, is_cloud_field};
 use super::{Environment, Origin, Warning};
 
-/// Finds and reads the file of this stem: the one that the variable names, or the first one that exists. Adds the
-/// paths that do not exist to `searched`.
+/// Finds and reads the file of this stem: the one that the variable names, or the first one in the searched folders
+/// that exists. Adds the paths that do not exist to `searched`, and a warning for each file that this user has no
+/// permission to read.
 ///
 /// # Errors
-/// The file that the variable names does not exist, or a file cannot be read.
+/// The file that the variable names does not exist or cannot be read, or a file in a searched folder cannot be read
+/// for another reason than its permissions.
 pub(super) fn find(
     environment: &Environment,
     stem: &str,
@@ -159,7 +161,7 @@ fn attempt(
     })
 }
 
-/// Returns the text without the unsupported tag, so that the rest can be read.
+/// Returns the text without the unsupported tag, so that the rest can be read; none if the error has another cause.
 fn untagged(text: &str, error: &serde_saphyr::Error) -> Option<String> {
     let serde_saphyr::Error::UnsupportedTag { location, .. } = error.without_snippet() else {
         return None;
@@ -358,7 +360,7 @@ impl<'de> Deserialize<'de> for RawCloud {
     }
 }
 
-/// A value, or a list of them in the order of preference.
+/// A value, or a list of values in the order of preference.
 struct OneOrMore(Vec<String>);
 
 impl<'de> Deserialize<'de> for OneOrMore {

@@ -116,7 +116,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Something that works, but that an admin should know about (shown by `gone doctor`).
+/// A finding that does not keep gone from using the other clouds and files, but that an admin should know about
+/// (`gone doctor` shows it).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     /// A file with passwords that group or others may read.
@@ -169,7 +170,7 @@ pub struct CloudEntry {
     pub name: String,
     /// Region names, in the order of the file; empty if none is configured.
     pub regions: Vec<String>,
-    /// The files, or the environment, that describe it.
+    /// The files, or the environment, that describe the cloud.
     pub found_in: Vec<Origin>,
 }
 
@@ -196,11 +197,12 @@ impl fmt::Debug for CloudsConfig {
 }
 
 impl CloudsConfig {
-    /// Reads the files and variables. It is not an error if there is no file: there are no clouds then.
+    /// Reads the files and variables. It is not an error if there is no file: there is then at most the cloud of the
+    /// variables.
     ///
     /// # Errors
-    /// A file that a variable names is missing; a file is not YAML, or has another shape than expected; or
-    /// the cloud of the environment has the name of a cloud in the file.
+    /// A file that a variable names is missing; a file cannot be read, is not YAML, or has another shape than expected
+    /// outside of its clouds; or the cloud of the environment has the name of a cloud in the file.
     pub fn load(environment: &Environment) -> Result<Self, ConfigError> {
         let mut warnings = Vec::new();
         let mut files = Vec::new();
@@ -288,8 +290,8 @@ impl CloudsConfig {
         })
     }
 
-    /// Returns the cloud that is used when the command names none: `OS_CLOUD`, else the environment's, else
-    /// the only one.
+    /// Returns the name of the cloud that is used when the command names none: the value of `OS_CLOUD`, else the cloud
+    /// of the `OS_*` variables, else the only cloud.
     pub fn default_cloud(&self) -> Option<&str> {
         self.default_cloud.as_deref()
     }

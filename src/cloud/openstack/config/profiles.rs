@@ -7,7 +7,7 @@ use super::file::{self, Parsed};
 use super::raw::RawCloud;
 use super::{Environment, Warning};
 
-/// `cloud` is openstacksdk's old name for this key.
+/// The keys by which a cloud names its profile. `cloud` is openstacksdk's old name for `profile`.
 const KEYS: [&str; 2] = ["profile", "cloud"];
 
 /// The profiles of this host, if it has a file of them.
@@ -18,7 +18,7 @@ struct Profiles {
 }
 
 /// Adds to each cloud the values of the profile that it names; the cloud's own values win. Returns the clouds
-/// whose profile cannot be read, and why.
+/// whose profile is unknown or cannot be read, and why.
 pub(super) fn lay_under(
     clouds: &mut BTreeMap<String, RawCloud>,
     environment: &Environment,

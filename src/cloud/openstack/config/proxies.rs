@@ -20,7 +20,7 @@ pub struct Proxy {
     pub variable: &'static str,
     /// The proxy's URL, without user and password.
     pub url: Url,
-    /// `Basic …`, if the variable holds a user.
+    /// `Basic …`, if the variable contains a user.
     pub authorization: Option<HeaderValue>,
 }
 
@@ -44,7 +44,7 @@ impl Proxies {
         }
     }
 
-    /// Returns all proxies.
+    /// Returns the proxy for `http://` and the one for `https://`, as far as they are set.
     pub fn each(&self) -> impl Iterator<Item = &Proxy> {
         self.http.iter().chain(&self.https)
     }
@@ -75,7 +75,7 @@ impl Proxy {
 }
 
 /// The hosts that are reached without a proxy: names, domains with their subdomains, addresses, networks,
-/// `*`. Each stands for every port, or for the port that follows it.
+/// `*`. Each applies to every port, or to the port that follows it.
 #[derive(Debug)]
 struct NoProxy {
     everywhere: Hosts,

@@ -1,4 +1,4 @@
-//! Clouds as they are written, from any source: merged with one another, and not interpreted yet.
+//! Clouds as files and variables describe them: merged from all sources, and not interpreted yet.
 use std::collections::BTreeMap;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -13,7 +13,7 @@ const AUTH_FIELDS: &str = "\
     domain_id domain_name default_domain default_domain_id default_domain_name system_scope \
     application_credential_id application_credential_name application_credential_secret";
 
-/// Keys of a cloud that are read here.
+/// Other keys of a cloud whose single values gone reads, in addition to `SERVICE_endpoint_override`.
 const CLOUD_FIELDS: &str = "\
     auth_type auth_plugin profile cloud region_name interface endpoint_type verify insecure \
     cacert cert key";
@@ -36,7 +36,7 @@ impl Scalar {
         self.value.clone()
     }
 
-    /// Returns the text. Use it only for fields that hold no secret.
+    /// Returns the text. Use it only for fields that contain no secret.
     pub(super) fn text(&self) -> &str {
         self.value.expose_secret()
     }

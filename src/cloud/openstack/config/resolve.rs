@@ -94,13 +94,13 @@ impl Interface {
     }
 }
 
-/// How the cloud's certificates are checked, and which certificate gone shows.
+/// How the cloud's certificates are checked, and which certificate gone presents to the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     pub verify: bool,
-    /// A PEM bundle. If it is given, only its certificates are trusted.
+    /// A file with a PEM bundle. If it is given, only its certificates are trusted.
     pub cacert: Option<PathBuf>,
-    /// The client's certificate, PEM. It holds the key too if `key` is none.
+    /// A PEM file with the certificate that gone presents. The file contains the key too if `key` is none.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
@@ -113,7 +113,7 @@ const AUTH_TYPES: [&str; 5] = [
     "v3token",
 ];
 
-/// Login types that only other clients support. They need more than a file can hold, or a Keystone version
+/// Login types that only other clients support. They need more than a file can contain, or a Keystone version
 /// that no longer exists.
 const ELSEWHERE: &str = "\
     v3oidcpassword v3oidcauthcode v3oidcclientcredentials v3oidcaccesstoken v3oidcdeviceauthz \
