@@ -31,7 +31,7 @@ const FOLLOWED: TimeDelta = TimeDelta::seconds(1);
 
 #[derive(Clone)]
 enum Time {
-    /// The host's clock, the time that was last returned, and when that was.
+    /// The host's clock, the time that was last returned, and the instant at which it was returned.
     Host(Host, Arc<Mutex<(DateTime<Utc>, Instant)>>),
     Simulated(DateTime<Utc>, Instant),
     Stopped(Arc<Mutex<DateTime<Utc>>>),

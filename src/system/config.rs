@@ -43,7 +43,7 @@ pub struct Settings {
     pub guard: GuardSettings,
     /// Reverse proxies that keep deleted resources deleted for existing clients.
     pub gate: Vec<GateSettings>,
-    /// The sites that hold copies of another site's resources.
+    /// The sites that have copies of another site's resources.
     pub mapping: Vec<Mapping>,
     /// None for an engine without native resources and without peers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LedgerSettings {
-    /// `$XDG_STATE_HOME/gone/ledger.db` if not set.
+    /// A file, or `postgres://USER@HOST/DATABASE`. `gone/ledger.db` in `$XDG_STATE_HOME` (`~/.local/state`) if not set.
     pub path: Option<PathBuf>,
     /// How long a tombstone stays after its resource is gone (T1).
     #[serde(with = "duration")]
@@ -73,9 +73,9 @@ pub struct LedgerSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
-    /// Number of calls in flight per site at the start. The engine adapts it from there.
+    /// Limit of the calls in flight per site at the start. The engine adapts the limit from there.
     pub concurrency: usize,
-    /// Maximum number of calls in flight per site.
+    /// The highest limit of the calls in flight per site.
     pub concurrency_max: usize,
     /// How long one call to a cloud may take.
     #[serde(with = "duration")]
@@ -140,8 +140,8 @@ pub struct GuardSettings {
     pub read_only: bool,
     /// Names of the clouds that are read-only.
     pub read_only_clouds: Vec<String>,
-    /// Names of the clouds that require a reason for each deletion, with the pattern that a word of the
-    /// reason must match: `*`, `OPS-*`.
+    /// Names of the clouds that require a reason where something begins to be deleted, purged or released, with the
+    /// pattern that a word of the reason must match: `*`, `OPS-*`.
     pub reason: BTreeMap<String, String>,
     /// Rules for the resources that no cascade may delete, unset or have removed (P4).
     pub protect: Vec<ProtectRule>,

@@ -2,11 +2,12 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Number of files that are not connections of a gate: the ledger, logs, the clouds' own connections, verbs,
-/// and consoles and programs at the API's socket.
+/// Number of open files to allow for in addition to the connections of gates: the ledger, logs, the clouds' own
+/// connections, verbs, and consoles and programs at the API's socket.
 pub const OTHER_FILES: u64 = 768;
 
-/// Raises the limit as far as this user may, and returns it. None means that there is no limit.
+/// Raises the limit as far as this user may, and returns the limit that then applies. None means that there is no
+/// limit.
 pub fn raise_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -160,7 +160,7 @@ impl Facts {
     }
 }
 
-/// Checks that a file in this folder was put there by a trusted account.
+/// Checks that only a trusted account can have put the file into this folder.
 fn judge(
     (folder, above): (&Path, Facts),
     (path, found): (&Path, Facts),
@@ -325,7 +325,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Replaces a file (0600) with this content in one step. A link is replaced, never followed.
 ///
 /// # Errors
-/// The folder cannot be written.
+/// The new file cannot be written or renamed.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     use std::io::Write as _;
     let mut beside = path.as_os_str().to_owned();
@@ -436,11 +436,11 @@ mod tests {
             ((0, 0o755), 0, true),
             ((US, 0o700), US, true),
             ((0, 0o755), US, true),
-            // A file of another account in a folder of this one, and a file of this account in a folder of
-            // another.
+            // A file of another account in a folder of root, and a file of this account in a folder of another
+            // account.
             ((0, 0o755), MALLORY, false),
             ((MALLORY, 0o755), US, false),
-            // Others may write there. With the sticky bit they may not replace files of this account.
+            // Folders that others may write. With the sticky bit they may not replace files of this account.
             ((0, 0o777), US, false),
             ((US, 0o775), US, false),
             ((0, 0o1777), US, true),

@@ -31,8 +31,8 @@ pub struct Verbosity {
 }
 
 impl Verbosity {
-    /// Returns the filter, in the syntax of `tracing_subscriber`. The libraries' messages are shown from the
-    /// third `-v` on.
+    /// Returns the filter, in the syntax of `tracing_subscriber`. A verb shows the libraries' messages below warnings
+    /// from the third `-v` on, an engine from the second.
     pub fn directives(self) -> &'static str {
         match self.times.saturating_add(u8::from(self.engine)) {
             0 => "error,gone=warn",

@@ -32,7 +32,7 @@ pub struct GateSettings {
     /// and the system's admins always count (P13).
     #[serde(default)]
     pub admin_domains: Vec<String>,
-    /// How long a plain DELETE of a resource with copies waits for its end.
+    /// How long the answer to a plain DELETE of a resource with copies waits for the end of the deletion.
     #[serde(default = "plain_wait", with = "duration")]
     pub plain_wait: Duration,
     #[serde(default)]
@@ -43,9 +43,8 @@ pub struct GateSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GateLimits {
-    /// Maximum number of connections, half of them for one client address. When all are taken, the connection
-    /// that has waited longest for its client gives way to a new one. Each connection may have another one to
-    /// the upstream.
+    /// Maximum number of connections, at most half of them for one client. When all are taken, a connection that
+    /// waits for its client gives way to a new one. Each connection may have another one to the upstream.
     pub connections: usize,
     /// Maximum size of a request's line and headers, in bytes. A scoped token alone has one or two thousand.
     pub head_bytes: usize,

@@ -8,7 +8,8 @@ use crate::domain::kinds::Kinds;
 /// Replaces each kind in the settings, which may be an alias, with its full name, as resources and steps have it.
 ///
 /// # Errors
-/// The key of the first setting that names an unknown kind, or one kind twice, and why.
+/// A setting names an unknown kind, or two keys of `gc.kind` name one kind. The error is the key of the first such
+/// setting, and the reason.
 pub fn resolve_kinds(settings: &mut Settings, kinds: &Kinds) -> Result<(), (String, String)> {
     for (position, rule) in settings.guard.protect.iter_mut().enumerate() {
         if let Some(kind) = &mut rule.kind {

@@ -31,9 +31,9 @@ const NOT_YET: [&str; 6] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     pub file: PathBuf,
-    /// The line, counted from 1; none if the file could not be read.
+    /// The line, counted from 1; none if the file could not be read, or does not contain the key.
     pub line: Option<usize>,
-    /// The dotted path of the key; empty if the text is not TOML.
+    /// The dotted path of the key; empty if the error is about the whole file or its syntax.
     pub key: String,
     pub message: String,
 }
@@ -119,8 +119,8 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     }
 }
 
-/// Returns the error for a setting that only the code that uses it can check, with the line of this file that
-/// sets it.
+/// Makes the error for a setting that only the code that uses it can check, with the line of this file that sets the
+/// key, if there is one.
 pub fn wrong(file: &Path, key: String, message: &str) -> ConfigError {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     at_key(&text, file, key, message)

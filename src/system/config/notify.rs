@@ -16,10 +16,10 @@ use crate::domain::duration::{HOUR, MINUTE};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifySettings {
-    /// Everything that comes to need a person within this time goes into one message.
+    /// Time for which sites and deletions that need a person are gathered into one message.
     #[serde(with = "duration")]
     pub gather: Duration,
-    /// How long after the last message about a deletion the next one may be sent.
+    /// Minimum time between two messages about the same site or deletion.
     #[serde(with = "duration")]
     pub again: Duration,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +101,7 @@ impl WebhookSettings {
     }
 }
 
-/// Finds the first value that makes no sense. Returns its key, and what would make sense.
+/// Finds the first value that makes no sense. Returns its key, and which values would make sense.
 pub(super) fn first_nonsense(notify: &NotifySettings) -> Option<(String, String)> {
     if notify.again < notify.gather {
         return nonsense("notify.again", "must not be less than notify.gather");

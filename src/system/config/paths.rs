@@ -9,7 +9,7 @@ use crate::domain::model::{Actor, Origin};
 /// The system service's socket, if systemd gives the service a runtime folder.
 const SYSTEM_SOCKET: &str = "/run/gone/gone.sock";
 
-/// The surroundings of the process, as values. They hold no secret: the cloud port reads the `OS_*` variables
+/// The surroundings of the process, as values. They contain no secret: the cloud port reads the `OS_*` variables
 /// itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
@@ -22,18 +22,20 @@ pub struct Surroundings {
     pub socket: Option<PathBuf>,
     /// `$RUNTIME_DIRECTORY`, set by systemd for the service.
     pub runtime_folder: Option<PathBuf>,
+    /// `$USER`
     pub user: Option<String>,
+    /// `$SUDO_USER`: the user who called `sudo`.
     pub sudo_user: Option<String>,
     /// `$SSH_CONNECTION`: the client's address comes first.
     pub ssh_connection: Option<String>,
     pub uid: u32,
     /// Whether `$NO_COLOR` is set and not empty.
     pub no_color: bool,
-    /// `$PGPASSFILE`, or the file that PostgreSQL's own programs use: passwords of database servers.
+    /// `$PGPASSFILE`, or `~/.pgpass` if it exists, as PostgreSQL's own programs: passwords of database servers.
     pub passfile: Option<PathBuf>,
     /// `$TERM`
     pub term: Option<String>,
-    /// `$COLUMNS`: the width of the screen, if a person set it.
+    /// `$COLUMNS`: the width of the screen in characters, if a person set it.
     pub columns: Option<usize>,
     /// The first that is set of `$LC_ALL`, `$LC_CTYPE`, `$LANG`.
     pub locale: Option<String>,
@@ -98,8 +100,8 @@ impl Surroundings {
             .or_else(|| Some(self.state_folder()?.join("gone.sock")))
     }
 
-    /// Returns the socket to which a client connects: as [`Self::socket_to_serve`], but the service's socket
-    /// only if `exists` finds one.
+    /// Returns the socket to which a client connects: the option's, else `$GONE_SOCKET`, else the system service's if
+    /// `exists` finds it, else the one in the state folder.
     pub fn socket_to_reach(
         &self,
         option: Option<&Path>,
@@ -115,8 +117,8 @@ impl Surroundings {
         option.map(Path::to_path_buf).or(self.socket.clone())
     }
 
-    /// Returns the person who typed the command: the user behind `sudo`, with the address of their SSH
-    /// connection (P6).
+    /// Returns the person who typed the command: the user behind `sudo`, else `$USER`, else the user id, with the
+    /// address of the person's SSH connection (P6).
     pub fn actor(&self, origin: Origin) -> Actor {
         let user = self.sudo_user.as_deref().or(self.user.as_deref());
         let named = || match self.uid {

@@ -8,7 +8,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::system::private::{self, Trusted, check_way};
 
-/// Returns the error of a file of a secret that is missing or not a file, or that others can read.
+/// Checks the file of a secret. The error says that it is missing, is not a file, or can be read by others. A file that
+/// this user has no permission to find passes.
 pub(super) fn exposed(file: &Path) -> Result<(), String> {
     let shown = file.display();
     match std::fs::metadata(file) {
@@ -35,10 +36,10 @@ fn read(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns the secret in a private file, without the line feed at its end.
+/// Returns the secret in a private file, without white space at its ends.
 ///
 /// # Errors
-/// The file cannot be read, others can read it, or it does not hold one line of text.
+/// The file cannot be read, others can read or replace it, or it does not contain one line of text.
 pub fn secret_in(file: &Path) -> Result<SecretString, String> {
     exposed(file)?;
     let shown = file.display();

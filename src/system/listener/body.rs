@@ -84,10 +84,10 @@ impl Drop for Arriving {
     }
 }
 
-/// Largest piece that is sent before other connections of the thread run.
+/// Maximum number of bytes that are sent before other connections of the thread run.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Sends an answer's body in pieces. Drops the values that it holds once the body was sent or dropped.
+/// An answer's body, sent in pieces. It keeps values, such as permits, until the body was sent or dropped.
 #[derive(Debug)]
 pub struct Answering<B, H> {
     body: B,

@@ -29,14 +29,14 @@ const STREAMS_MAX: u32 = 64;
 /// The protocol of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Http {
-    /// Maximum size of a request's line and headers.
+    /// Maximum size of a request's line and headers, in bytes.
     pub head_bytes: usize,
     /// Whether the listener speaks HTTP/2 in addition to HTTP/1.
     pub http2: bool,
 }
 
-/// Serves until the client ends the connection, the connection gives way to another one, or `stop`. At `stop`,
-/// answers in progress are finished first.
+/// Serves a connection until the client ends it, it has waited too long for the client or gives way to another
+/// connection, or `stop`. At `stop`, answers in progress are finished first.
 ///
 /// # Errors
 /// The connection broke, or the client broke the protocol.
@@ -70,7 +70,7 @@ where
             let on_wait = Box::new(move |awaits| slot.awaits_body(awaits));
             let request = request.map(|body| Arriving::of_client(body, on_wait));
             let mut response = service.call(request).await?;
-            // The extensions (a share of the memory) are held until the client has taken the body.
+            // The extensions (a share of the memory) are kept until the client has taken the body.
             let kept = std::mem::take(response.extensions_mut());
             Ok::<_, H::Error>(response.map(|body| Answering::new(body, (held, kept))))
         }

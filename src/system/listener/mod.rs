@@ -1,5 +1,5 @@
-//! The base of all listeners (gates, the API's socket, the peers' port). No client can take a listener from the
-//! others by idle, slow or many connections (P12).
+//! The base of all listeners (gates, the API's socket, the peers' port). No client can take a listener from other
+//! clients by idle, slow or many connections (P12).
 //!
 //! ```text
 //!  accept ──▶ table     counts connections, and ends one when a limit is reached
@@ -12,8 +12,9 @@
 //!
 //! **A connection gives way while it waits for its client**: the client has sent nothing, only a part of a
 //! head or of a body, takes nothing of an answer, or sends no next request. When a wait has lasted too long,
-//! its connection ends. When the listener is full and a new connection comes, the connection that has waited
-//! longest ends at once. A connection whose answer the server still owes is never ended for another one.
+//! its connection ends. When the listener is full and a new connection comes, one of the waiting connections ends at
+//! once: first one that never sent a request, then one of the client with the most connections, then the one that has
+//! waited longest. A connection that waits for the server is never ended for another one.
 
 mod body;
 mod connection;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Client;
 
-/// Maximum number of connections that one relief ends.
+/// Maximum number of connections that are ended at a time to free file descriptors or memory.
 const ENDED_PER_RELIEF_MAX: usize = 16;
 
 /// The limits of a listener.
@@ -97,9 +97,10 @@ impl<C: Client> ConnectionTable<C> {
         })
     }
 
-    /// Admits a connection of this client. If the listener is full, the connection that has waited longest
-    /// for its client gives way. If all connections are being served, this waits until one ends. None means
-    /// that all of the client's own connections are being served.
+    /// Admits a connection of this client. If the listener is full, or if the client has all connections that it may
+    /// have, a connection that waits for its client gives way. If all connections of the listener are being served,
+    /// this function waits until one ends or waits. None means that all of the client's own connections are being
+    /// served.
     pub(super) async fn admit(self: &Arc<Self>, client: C) -> Option<AdmittedConnection<C>> {
         loop {
             let freed = self.freed.notified();
@@ -113,8 +114,8 @@ impl<C: Client> ConnectionTable<C> {
         }
     }
 
-    /// Admits a connection if the limits allow it. None: the listener is full, and the caller must wait.
-    /// `Some(None)`: the client has reached its own limit.
+    /// Admits a connection if the limits allow it, or if a waiting connection can give way. None: the listener is full,
+    /// and the caller must wait. `Some(None)`: the client has reached its own limit.
     fn try_admit(self: &Arc<Self>, client: C) -> Option<Option<AdmittedConnection<C>>> {
         let mut members = self.lock();
         let own = members.clients.get(&client);
@@ -160,12 +161,12 @@ impl<C: Client> ConnectionTable<C> {
         }))
     }
 
-    /// Ends waiting connections when no file descriptor is left, and returns their number.
+    /// Ends some waiting connections when no file descriptor is left, and returns their number.
     pub(super) fn relieve(&self) -> usize {
         self.end_some(|_| true)
     }
 
-    /// Ends connections that wait for the next part of a request's body, and returns their number.
+    /// Ends some connections that wait for the next part of a request's body, and returns their number.
     pub fn relieve_of_bodies(&self) -> usize {
         self.end_some(|member| member.awaited > 0)
     }
@@ -183,8 +184,8 @@ impl<C: Client> ConnectionTable<C> {
 }
 
 impl<C: Client> OpenConnections<C> {
-    /// Ends one waiting connection. The first choice is one that never sent a request, then one of the client
-    /// with most connections, then the one that has waited longest. Returns whether there was one.
+    /// Ends one waiting connection that `may` allows. The first choice is one that never sent a request, then one of
+    /// the client with the most connections, then the one that has waited longest. Returns whether there was one.
     fn end_longest_waiting(&mut self, may: impl Fn(&OpenConnection<C>) -> bool) -> bool {
         let clients = &self.clients;
         let waiting = self.by_number.iter().filter_map(|(number, member)| {
