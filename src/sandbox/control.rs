@@ -55,7 +55,7 @@ impl World {
     /// | `PUT /credential` | `CredentialChange` | 204 |
     /// | `GET /calls?after=N` | | 200 `{"calls": […]}` |
     ///
-    /// An invalid body is answered with 400 `{"error": "FIELD: PROBLEM"}`.
+    /// An invalid body is answered with 400 `{"error": "FIELD: PROBLEM"}`, another call with 404.
     fn control(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> Result<Answer> {
         let body = call.body;
         match (call.method.as_str(), call.segments().as_slice()) {

@@ -48,7 +48,7 @@ pub(super) struct Action {
     retry_after: Option<Value>,
     /// With `status`: a proxy's HTML page instead of the service's own error body.
     html: bool,
-    /// Delays the answer.
+    /// Milliseconds by which the answer is later.
     pub(super) delay_ms: u64,
     /// The call has no effect, and is never answered.
     pub(super) hang: bool,
@@ -58,13 +58,13 @@ pub(super) struct Action {
     pub(super) keep: bool,
     /// How the change that the call begins ends, for rows whose changes take time.
     ends_in: Option<Ending>,
-    /// Seconds that this change takes; 1 when missing.
+    /// Seconds that the change of `ends_in` takes; 1 when missing.
     for_s: Option<u32>,
-    /// A list comes back empty.
+    /// The list in the answer is empty.
     pub(super) empty_list: bool,
     /// The body is cut in the middle, so it is no longer valid JSON.
     pub(super) truncate: bool,
-    /// The resources that the call deleted are revived after this time.
+    /// The resources that the call deleted are revived after this many milliseconds.
     pub(super) recreate_after_ms: Option<u64>,
     #[serde(rename = "as")]
     recreate_as: Option<RecreateAs>,
@@ -97,7 +97,7 @@ pub(super) struct CallFacts<'a> {
     method: &'a str,
     /// The path as it was sent, without the query.
     path: &'a str,
-    /// The most specific first.
+    /// The names of the kind, the most specific first.
     kinds: Vec<String>,
     ids: Vec<String>,
 }

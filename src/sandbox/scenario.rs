@@ -145,7 +145,7 @@ struct ScriptedCall {
     body: Value,
     /// Number of times that the call is made.
     repeat: u32,
-    /// Word → JSON pointer into the answer.
+    /// Word → JSON pointer to a text in the answer, which is saved under the word.
     save: Saved,
 }
 
@@ -198,7 +198,7 @@ impl Scenario {
         })
     }
 
-    /// Returns the region of one of the past deletions.
+    /// Returns the name of the region of one of the past deletions.
     pub fn region_of<'s>(&'s self, deletion: &'s PastDeletion) -> &'s str {
         let named = deletion.region.as_deref();
         named

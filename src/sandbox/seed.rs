@@ -5,7 +5,7 @@
 //!
 //! | word | value |
 //! |---|---|
-//! | `prefix`, `group` | the prefix of all names; the id of the project's default group |
+//! | `prefix`, `group` | the prefix of all names; the id of the project's default security group |
 //! | `new` | a new id |
 //! | `i`, or another `number` | the number of the repetition |
 //! | the word in a step's `as` | the last id of the step |
@@ -33,20 +33,20 @@ pub(super) struct Seed {
     /// Prefix of all names; `seed` when missing. `prefix` is an alias.
     #[serde(alias = "prefix")]
     name: Option<String>,
-    /// Name or id; `admin` when missing.
+    /// Name or id of the project that owns the resources; `admin` when missing.
     pub(super) project: Option<String>,
     networks: usize,
-    /// In addition to the ports for DHCP, routers, trunks, servers, floating IPs and load balancers.
+    /// Ports in addition to those for DHCP, routers, trunks, servers, floating IPs and load balancers.
     ports_per_network: usize,
     routers: usize,
-    /// Each on a port of its own behind a router, spread over the networks.
+    /// Floating IPs, each for a port of its own behind a router, spread over the networks.
     floating_ips: usize,
     trunks: usize,
-    /// Each with a port, spread over the networks.
+    /// Servers, each with a port, spread over the networks.
     servers: usize,
-    /// On the first network, each with a listener, a pool of two members and a health monitor.
+    /// Load balancers on the first network, each with a listener, a pool of two members and a health monitor.
     load_balancers: usize,
-    /// Each shared with all other projects.
+    /// Images, each shared with all other projects.
     images: usize,
 }
 
@@ -207,7 +207,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Performs a step, and returns the id of the new row; an empty text for a `put`.
+    /// Performs a step, and returns the id of the new row, or the step's `id`; an empty text for a `put`.
     fn make(&mut self, step: &Step, body: &Value) -> Result<String, String> {
         if let Some(path) = &step.put {
             let path = format!("/v2.0/{}", fill(path, &mut |word| self.word(word))?);

@@ -25,7 +25,7 @@ use super::keystone::PASSWORD;
 use super::scenario::{Scenario, ScenarioError};
 use super::world::{Fate, World};
 
-/// The largest body: a bulk POST of some thousand ports.
+/// Maximum size of a request's body, in bytes: enough for a bulk POST of some thousand ports.
 const BODY_MAX: usize = 16 << 20;
 /// How late a timer fires on average: its tick is rounded up to a millisecond, and so is the poll that waits
 /// for it.
@@ -34,11 +34,11 @@ const TIMER_LATE: Duration = Duration::from_millis(1);
 /// The address to listen on and the world to serve.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// Port 0 takes any free one.
+    /// The address of the listener. Port 0 takes any free port.
     pub listen: SocketAddr,
     /// The options of the world. The URL of the listener replaces `base_url`.
     pub world: WorldOptions,
-    /// The initial content; empty when missing.
+    /// The scenario with the initial content; without one, the world is empty.
     pub scenario: Option<Scenario>,
 }
 
@@ -68,7 +68,7 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Binds and serves, inside the current tokio runtime.
+/// Starts to serve a new world at the address, inside the current tokio runtime.
 pub async fn serve(options: ServeOptions) -> Result<ServerHandle, ServeError> {
     let listen = options.listen;
     let failed = |error| ServeError::Listen { listen, error };

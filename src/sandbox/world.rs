@@ -59,10 +59,10 @@ type Endpoint = Option<(usize, &'static Api)>;
 pub(super) struct LoggedCall {
     seq: u64,
     at: DateTime<Utc>,
-    /// `null` for Keystone.
+    /// The region's name; `null` for Keystone.
     region: Option<String>,
     method: String,
-    /// With the query, as sent.
+    /// The path with the query, as sent.
     path: String,
     /// `null` when no answer was sent.
     status: Option<u16>,
@@ -145,7 +145,8 @@ impl World {
         self.reply(request, region, answer, action.as_ref(), now)
     }
 
-    /// Returns the region's service that a path leads to (`None` for Keystone), and the rest of the path.
+    /// Returns the region's service that a path leads to (`None` for Keystone), and the rest of the path. Returns
+    /// nothing for a path of no service.
     fn endpoint<'p>(&self, path: &'p str) -> Option<(Endpoint, &'p str)> {
         if path == "/" || path == "/v3" || path.starts_with("/v3/") {
             return Some((None, path));
@@ -227,8 +228,8 @@ impl World {
         }
     }
 
-    /// Ends the pending changes that are due by `now`, region by region, and then performs the due revivals; both
-    /// in the order of their times.
+    /// Ends the pending changes that are due by `now`, region by region, and then performs the due revivals. The
+    /// changes of a region, and the revivals, are in the order of their times.
     pub(super) fn catch_up(&mut self, now: DateTime<Utc>) {
         for region in &mut self.regions {
             region.settle(now);

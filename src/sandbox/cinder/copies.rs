@@ -1,4 +1,4 @@
-//! Snapshots of volumes, and backups, which outlive them.
+//! Snapshots of volumes, and backups, which outlive their volumes.
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ pub(super) const SNAPSHOT: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Whether a snapshot may be deleted.
+/// Whether a snapshot may be deleted without force.
 pub(super) fn is_free(snapshot: &Row) -> bool {
     matches!(snapshot.text(STATUS), "available" | "error")
         && snapshot.id_of("group_snapshot_id").is_none()
@@ -51,7 +51,7 @@ pub(super) const BACKUP: Hooks = Hooks {
         Ok(())
     },
     settle: |session, backup| {
-        // The volume gets its earlier status back.
+        // The volume gets back the status that it had before the backup.
         let volume = session.store().referred(backup, "volume_id", "volume");
         let volume = volume.filter(|volume| volume.text(STATUS) == "backing-up");
         if let Some(volume) = volume.map(|volume| volume.id) {
@@ -70,7 +70,7 @@ pub(super) const BACKUP: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Whether incremental backups are based on a backup.
+/// Whether other backups, which are incremental, are based on this one.
 fn has_dependents(session: &Session<'_>, backup: &Row) -> bool {
     let mut others = session.store().of("backup", "parent_id", backup.id);
     others.next().is_some()

@@ -69,7 +69,8 @@ pub(super) fn action(call: &Call<'_>, path: &[&str]) -> Option<(String, Value)> 
     Some((name.clone(), arguments.clone()))
 }
 
-/// Handles the actions for a row that is stuck: an admin sets its status, or deletes it whatever its status is.
+/// Handles the actions for a row that is stuck: an admin sets the row's status, or deletes the row whatever its status
+/// is.
 pub(super) fn act(
     session: &mut Session<'_>,
     call: &Call<'_>,

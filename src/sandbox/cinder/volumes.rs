@@ -172,7 +172,7 @@ pub(super) const GROUP: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Begins to delete a group with its volumes. Cinder deletes groups by an action and not by DELETE.
+/// Begins to delete a group, and its volumes if the call says so. Cinder deletes groups by an action and not by DELETE.
 fn delete_group(session: &mut Session<'_>, group: &Row, with_volumes: bool) -> Result<Answer> {
     session.may_change(group, "delete")?;
     let volumes = session.store().ids("volume", "group_id", group.id);

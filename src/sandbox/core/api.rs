@@ -1,4 +1,4 @@
-//! The part of a service that no table can express.
+//! A service: its tables, and the functions that no table can express.
 use std::sync::LazyLock;
 
 use http::StatusCode;
@@ -10,12 +10,12 @@ use super::session::{Hooks, Session};
 use super::wire::{Answer, Call, Handled, Refusal, Result};
 
 pub(crate) struct Api {
-    /// Its file in `assets/sandbox`.
+    /// The service's file in `assets/sandbox`.
     pub(crate) tables: LazyLock<Tables>,
     /// The hooks of the kinds that have some.
     pub(crate) hooks: &'static [(&'static str, Hooks)],
-    /// Handles calls that no kind's table describes, or that differ from the common ones; returns no answer to all
-    /// others. The path is the part below the service's root.
+    /// Handles calls that no kind's table describes, or that differ from the common ones; returns no answer to other
+    /// calls. The path is the part below the service's root.
     pub(crate) own: fn(&mut Session<'_>, &Call<'_>, &[&str]) -> Handled,
     /// Reads the parameters of a list.
     pub(crate) list_query: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<ListQuery>,
@@ -30,7 +30,7 @@ pub(crate) struct PathMatch<'p> {
     pub(crate) kind: &'static Kind,
     /// The parent's id in the path.
     pub(crate) parent: Option<&'p str>,
-    /// What follows the collection.
+    /// The segments after the collection.
     pub(crate) rest: &'p [&'p str],
 }
 

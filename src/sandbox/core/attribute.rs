@@ -55,9 +55,9 @@ pub(crate) enum Shape {
     Map,
     /// `child:KIND`: a row that is created with its parent.
     Child(&'static str),
-    /// `child-or-name:KIND`: the same, or only its name.
+    /// `child-or-name:KIND`: a row that is created with its parent, or only the name of such a row.
     ChildOrName(&'static str),
-    /// `children:KIND`: several such rows.
+    /// `children:KIND`: a list of rows that are created with their parent.
     Children(&'static str),
 }
 

@@ -18,7 +18,8 @@ use super::wire::Refusal;
 /// Attributes by name, as a body has them.
 pub(crate) type Body = Map<String, Value>;
 
-/// `KIND.ATTRIBUTE`: an attribute of another kind that names rows of this one.
+/// `KIND.ATTRIBUTE`: an attribute of another kind that names rows of this one. For a parent: the parent's kind, and the
+/// attribute of this kind that names the parent.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "&'static str")]
 pub(crate) struct Reference {
@@ -33,7 +34,7 @@ pub(crate) struct Blocker {
     pub(crate) reference: Reference,
     #[serde(default = "code::<409>")]
     pub(crate) status: u16,
-    /// `{id}` is the row, `{by}` the first blocker, `{all}` all of them.
+    /// The refusal: `{id}` is the id of the row, `{by}` that of the first blocker, `{all}` those of all blockers.
     pub(crate) message: Message,
 }
 
@@ -50,11 +51,11 @@ pub(crate) struct Message {
 pub(crate) struct Service {
     /// The service's type in the catalog, which follows the region in the paths of its calls.
     pub(crate) kind: &'static str,
-    /// Its name in the catalog.
+    /// The service's name in the catalog.
     pub(crate) name: &'static str,
-    /// The paths at which its API begins; the first is the usual one.
+    /// The paths at which the service's API begins; the first is the usual one.
     pub(crate) roots: Vec<&'static str>,
-    /// Format of times.
+    /// Format of times, in the syntax of `chrono`.
     pub(crate) times: &'static str,
     /// Whether lists compare texts ignoring case.
     #[serde(default)]
@@ -69,13 +70,13 @@ pub(crate) struct Service {
     /// What follows the service's URL in the catalog.
     #[serde(default)]
     pub(crate) catalog: &'static str,
-    /// Its versions: the id and the status of each, and its first and last microversion if it has some.
+    /// The service's versions: the id and the status of each, and its first and last microversion if it has some.
     #[serde(default)]
     pub(crate) versions: Vec<&'static str>,
-    /// The status of the answer with its versions.
+    /// The status of the answer with the service's versions.
     #[serde(default = "code::<200>")]
     pub(crate) versions_status: u16,
-    /// Its own words for `create` and `update` in a refusal.
+    /// The service's own words for verbs such as `create` and `update` in a refusal.
     #[serde(default)]
     verbs: BTreeMap<&'static str, &'static str>,
     /// The section `[refusals]`.
@@ -96,17 +97,17 @@ pub(crate) struct Table {
     pub(crate) plural: &'static str,
     /// The path below the service's root; `*` is the id of the parent.
     pub(crate) path: &'static str,
-    /// The kind without which a row cannot exist, and the attribute that names it.
+    /// The parent's kind, and the attribute that names the parent. A row cannot exist without its parent.
     pub(crate) parent: Option<Reference>,
     /// Whether a parent that does not exist counts as one without children. Otherwise, and for a POST, the call is
     /// refused.
     #[serde(default)]
     pub(crate) parent_may_be_gone: bool,
-    /// The attribute by which a path names a row. Unless the path names a parent, it is indexed; an `id` only if it
-    /// is not the row's own.
+    /// The attribute by which a path names a row. If the path names no parent, this attribute must be indexed, except
+    /// an `id` that is the row's own.
     #[serde(default = "id")]
     pub(crate) key: &'static str,
-    /// A 404; `{id}` is the id in the path, `{parent}` that of the parent.
+    /// The refusal (404) for a row that does not exist; `{id}` is the id in the path, `{parent}` that of the parent.
     missing: Message,
     /// The status of the answer to POST.
     #[serde(default = "code::<201>")]
@@ -117,7 +118,7 @@ pub(crate) struct Table {
     /// The attributes that the answer to POST shows; all when missing.
     #[serde(default)]
     pub(crate) new: &'static str,
-    /// The attributes that a list shows, if the list with all attributes is at `detail` below it.
+    /// The attributes that a list shows, if the list with all attributes is at `detail` below the list's path.
     #[serde(default)]
     pub(crate) brief: &'static str,
     /// Whether a body has the attributes themselves, without a key around them.
@@ -249,7 +250,7 @@ impl Kind {
 }
 
 impl Blocker {
-    /// Returns the refusal to delete a row whose deletion others block.
+    /// Returns the refusal to delete a row whose deletion other rows block.
     pub(crate) fn refusal(&self, id: Uuid, by: &[Uuid]) -> Refusal {
         let all: Vec<String> = by.iter().map(Uuid::to_string).collect();
         let first = all.first().map_or("", String::as_str);

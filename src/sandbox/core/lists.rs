@@ -54,7 +54,7 @@ impl ListQuery {
     }
 }
 
-/// Returns the values of a parameter.
+/// Returns the values of a parameter, without empty ones.
 pub(crate) fn values(call: &Call<'_>, name: &str) -> Vec<String> {
     let pairs = call.query.iter();
     pairs
@@ -366,7 +366,7 @@ pub(crate) fn newest_first(
     })
 }
 
-/// Returns the body of a page of such a list. A full page has a link to the next one.
+/// Returns the body of a page as Nova and Cinder write it. A full page has a link to the next page.
 pub(crate) fn linked(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
     let mut body = json!({kind.plural: page.items});
     if let Some(last) = page.last.filter(|_| page.is_full) {

@@ -1,9 +1,9 @@
 //! One region: the rows of its services, and how fast it answers.
 //!
 //! A call takes effect the moment it arrives; only its answer is slow. `parallel` workers serve calls in the order of
-//! arrival, each for `latency_ms`, and at most `per_second` calls begin in a second. So an answer leaves `delay` after
-//! the arrival, and the delay depends only on the calls before: the server sleeps for it, a simulation advances its
-//! paused clock.
+//! arrival, a call takes `latency_ms` and the delay of a fault, and at most `per_second` calls begin in a second. So an
+//! answer leaves `delay` after the arrival, and the delay depends only on this call and the calls before: the server
+//! sleeps for that time, a simulation advances its paused clock.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -133,7 +133,7 @@ impl Region {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Limits {
-    /// All regions when missing.
+    /// The region that is limited; all regions when missing.
     pub(crate) region: Option<String>,
     latency_ms: u32,
     parallel: u32,
@@ -166,7 +166,7 @@ impl Pace {
         };
     }
 
-    /// Returns the delay of the answer to a call that arrives at `now`. `extra` lengthens its work.
+    /// Returns the delay of the answer to a call that arrives at `now`. `extra` lengthens the time that the call takes.
     pub(crate) fn admit(&mut self, now: DateTime<Utc>, extra: Duration) -> Duration {
         let extra = TimeDelta::from_std(extra).unwrap_or(TimeDelta::MAX);
         let mut start = now;

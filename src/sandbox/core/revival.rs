@@ -22,8 +22,8 @@ pub(crate) fn must_wait(store: &Store, changes: &[Undo]) -> bool {
     })
 }
 
-/// Revives the rows that a call deleted, with all attributes, under new ids if `as_new`. Rows that exist stay,
-/// but get back the values that the call removed from them.
+/// Revives the rows that a call deleted and whose parents exist, with all attributes, under new ids if `as_new`. Rows
+/// that exist stay, but get back the values that the call removed from them.
 pub(crate) fn revive(store: &mut Store, mut changes: Vec<Undo>, as_new: bool) {
     changes.sort_by_key(|undo| store.rank(undo.kind));
     let gone: BTreeSet<Uuid> = changes

@@ -12,7 +12,7 @@ use super::kind::{Body, Kind};
 /// The course of a change that takes time, where a scenario or a fault wants an unusual one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
-    /// Seconds that the row stays pending; `None`: until another call ends this.
+    /// Seconds that the row stays pending; `None`: until another call ends the change.
     pub(crate) seconds: Option<u32>,
     pub(crate) end: End,
 }
@@ -23,9 +23,9 @@ pub(crate) enum End {
     /// The change has the effect that the call requested.
     #[default]
     Done,
-    /// In an error.
+    /// The change fails, and the row is in an error status.
     Error,
-    /// With the row as it was before.
+    /// The row is as it was before the change.
     PutBack,
 }
 
@@ -35,22 +35,22 @@ pub(crate) struct Row {
     pub(crate) id: Uuid,
     /// Rows are numbered in the order of their creation.
     pub(crate) number: u64,
-    /// Empty for the ports of gateways and floating IPs.
+    /// The id of the project that owns the row; empty for the ports of gateways and floating IPs.
     pub(crate) project: Arc<str>,
     pub(crate) created: DateTime<Utc>,
     pub(crate) updated: Option<DateTime<Utc>>,
     pub(crate) revision: u64,
-    /// Whether it is deleted; only for kinds that keep deleted rows.
+    /// Whether the row is deleted; only for kinds that keep deleted rows.
     pub(crate) is_deleted: bool,
-    /// The time at which its pending change ends; `None` for never, or not pending.
+    /// The time at which the row's pending change ends; `None` for never, or if no change is pending.
     pub(crate) due: Option<DateTime<Utc>>,
-    /// Whether it is being deleted: it is removed when the pending change ends.
+    /// Whether the row is being deleted: it is removed when the pending change ends, unless that change fails.
     pub(crate) is_deleting: bool,
     /// How the pending change ends.
     pub(crate) end: End,
-    /// The course of its next change.
+    /// The course of the row's next change, if it is an unusual one.
     pub(crate) next: Option<Course>,
-    /// An uploaded file.
+    /// The file that was uploaded to an image.
     pub(crate) file: Option<Bytes>,
     /// The attributes that were set.
     values: Vec<(&'static str, Value)>,

@@ -27,9 +27,9 @@ pub(crate) struct Hooks {
     pub(crate) delete: fn(&mut Session<'_>, &Row, &Call<'_>) -> Result<()>,
     /// Does what follows the removal of a row and of the rows that are deleted with it.
     pub(crate) removed: fn(&mut Session<'_>, &Row),
-    /// Ends the pending change of a row, which is not due any more.
+    /// Ends the pending change of a row whose due time was cleared.
     pub(crate) settle: fn(&mut Session<'_>, &Row),
-    /// Computes an attribute; `None` for its stored value.
+    /// Computes an attribute of a row, by its name; `None` if the stored value counts.
     pub(crate) show: fn(&Session<'_>, &Row, &str) -> Option<Value>,
     /// Whether the caller sees a row.
     pub(crate) visible: fn(&Session<'_>, &Row) -> bool,

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::kind::Kind;
 use super::row::Row;
 
-/// Position among the indexed attributes, the key, its rank among equal keys, and the row.
+/// Position among the indexed attributes, the key, its rank among equal keys, and the row's id.
 ///
 /// A UUID is its own key; another text has a hash, so rows that are found by it must be compared again.
 type Entry = (usize, u128, u128, Uuid);
@@ -136,7 +136,7 @@ impl Store {
         self.of(kind, attribute, id).map(|row| row.id).collect()
     }
 
-    /// Returns the row of a kind that an attribute of another row names.
+    /// Returns the row of `kind` that an attribute of another row names by its id.
     pub(crate) fn referred(&self, row: &Row, attribute: &str, kind: &str) -> Option<&Row> {
         self.get(kind, row.id_of(attribute)?)
     }

@@ -11,7 +11,7 @@ pub(crate) struct Call<'a> {
     pub(crate) method: &'a Method,
     /// The path below the service's endpoint, percent-decoded, without `.json` and a trailing `/`.
     pub(crate) path: String,
-    /// Decoded, in the order sent.
+    /// The parameters of the query, decoded, in the order sent.
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a [u8],
@@ -20,7 +20,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The first value of a query parameter.
+    /// Returns the first value of a query parameter.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
@@ -32,7 +32,7 @@ impl Call<'_> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The body as JSON; an empty or malformed body is `null`.
+    /// Returns the body as JSON; an empty or malformed body is `null`.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(self.body).unwrap_or(Value::Null)
     }
@@ -43,7 +43,7 @@ impl Call<'_> {
         format!("{}?{}", self.url, text.extend_pairs(query).finish())
     }
 
-    /// Path segments, without empty ones.
+    /// Returns the segments of the path, without empty ones.
     pub(crate) fn segments(&self) -> Vec<&str> {
         self.path
             .split('/')
@@ -139,7 +139,8 @@ impl Answer {
     }
 }
 
-/// A refusal in the terms of the service that gives it: Neutron's `type`, Keystone's title.
+/// A refusal, before its service gives it a shape. Neutron's body shows the type; Octavia, Nova and Cinder choose the
+/// shape of some refusals by it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{status}: {kind}: {message}")]
 pub(crate) struct Refusal {
@@ -158,7 +159,7 @@ pub(crate) fn refuse_if<E>(is_wrong: bool, refusal: impl FnOnce() -> E) -> Resul
     }
 }
 
-/// An answer of a rule that handles some calls; `None` for the others.
+/// The answer of a rule that handles some calls; `None` for other calls.
 pub(crate) type Handled = Result<Option<Answer>>;
 
 impl Refusal {
@@ -214,7 +215,7 @@ impl Refusal {
     }
 }
 
-/// Returns the status that has a code of a table.
+/// Returns the status with a code; 500 if the code is no status.
 pub(crate) fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -29,14 +29,15 @@ pub(in crate::sandbox) struct UserChange {
     name: String,
     password: Option<String>,
     enabled: Option<bool>,
-    /// Project's name → the user's roles (`admin`, `member`, `reader`); an empty list removes them all.
+    /// Project's name or id → the user's roles (`admin`, `manager`, `member`, `reader`, `service`); an empty list
+    /// removes all roles.
     /// Existing tokens lose and gain rights at once.
     #[serde(default)]
     roles: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The body of `PUT /sandbox/v1/credential`: tokens issued from now on carry these rules. `null` means no
-/// rules.
+/// The body of `PUT /sandbox/v1/credential`: tokens that are issued for the credential from now on have these rules.
+/// `null` means no rules.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::sandbox) struct CredentialChange {
@@ -114,7 +115,7 @@ pub(super) struct AccessRule {
     /// A service's type, for example `network`.
     service: String,
     method: String,
-    /// `*` stands for one segment of a path, `**` for any number of segments.
+    /// `*` stands for one or more characters of one segment of a path, `**` for any text.
     path: String,
 }
 

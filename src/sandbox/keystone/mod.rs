@@ -24,7 +24,7 @@ pub(super) const PASSWORD: &str = "secret";
 /// The application credential of `admin`, in the project `admin`.
 pub const CREDENTIAL_ID: &str = "5a9d0b0c000000000000000000000001";
 const CREDENTIAL_NAME: &str = "practice";
-/// The secret of this credential.
+/// The secret of the application credential.
 pub const CREDENTIAL_SECRET: &str = "practice-secret";
 
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
@@ -44,7 +44,8 @@ pub(super) static API: Api = Api {
     refuse: |refusal, _| refusal.keystone(),
 };
 
-/// The hooks of a kind. [`check_permitted`] checks the caller's rights before a hook runs.
+/// The hooks of users, domains and regions, and most of those of projects. [`check_permitted`] checks the caller's
+/// rights before a hook runs.
 const NAMED: Hooks = Hooks {
     create: put_with_id,
     visible: |_, _| true,
@@ -119,7 +120,7 @@ struct Token {
     project: Option<Uuid>,
     /// Whether the token is for the cloud as a whole and not for a project.
     system: bool,
-    /// The access rules of the application credential that it was issued for.
+    /// The access rules of the application credential that the token was issued for.
     access_rules: Option<Vec<AccessRule>>,
     methods: Vec<String>,
     audit_id: String,
@@ -128,7 +129,7 @@ struct Token {
 }
 
 pub(super) struct Keystone {
-    /// Its rows: projects, users, domains, regions.
+    /// Keystone's rows: projects, users, domains, regions.
     pub(super) rows: Region,
     base_url: String,
     lifetime: TimeDelta,
@@ -140,7 +141,7 @@ pub(super) struct Keystone {
 }
 
 impl Keystone {
-    /// `services` are those of each region.
+    /// Makes a Keystone with its first projects and users. `services` are the services of each region.
     pub(super) fn new(
         seed: u64,
         base_url: &str,
@@ -312,7 +313,7 @@ impl Keystone {
     }
 }
 
-/// Refuses a call that only an admin may make, unless the caller is one.
+/// Refuses a call that only an admin may make, unless the caller is one, and a call that does not exist.
 fn check_permitted(call: &Call<'_>, path: &[&str], user: &str, caller: &Caller) -> Result<()> {
     let no_page = || refused("no_page", &[]);
     let kind = API.match_path(path).ok_or_else(no_page)?.kind;

@@ -84,7 +84,7 @@ impl Keystone {
         Ok(self.new_token(user, now))
     }
 
-    /// Returns a token for a token. It expires with the first one, however often it is renewed.
+    /// Returns a token for another token. The new one expires with the first, however often it is renewed.
     fn by_token(&mut self, proof: &Value, now: DateTime<Utc>) -> Result<Token> {
         let first = proof["id"].as_str().and_then(|id| self.valid(id, now).ok());
         let first = first.ok_or_else(|| refused("UnknownToken", &[]))?;
@@ -260,7 +260,7 @@ fn named_id(name: &str) -> String {
     hex(Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()))
 }
 
-/// Returns the body of a list.
+/// Returns the body of a list with Keystone's links.
 pub(super) fn listed(call: &Call<'_>, name: &str, items: Value) -> Value {
     let address = match call.query.is_empty() {
         true => call.url.clone(),

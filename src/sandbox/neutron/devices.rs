@@ -1,5 +1,5 @@
-//! Ports that belong to a device of the network service (a router, a floating IP, a local IP), and what they
-//! connect.
+//! Ports that belong to a device of the network service (a router, a floating IP, a local IP), and the subnets and
+//! routers that they connect.
 use serde_json::Value;
 use uuid::Uuid;
 

@@ -114,7 +114,7 @@ fn create_rule(session: &mut Session<'_>, rule: Row, _: &Body) -> Result<Uuid> {
     Ok(id)
 }
 
-/// Returns another rule with the same content.
+/// Returns the id of another rule of the same group with the same content.
 fn equal_rule(store: &Store, rule: &Row) -> Option<Uuid> {
     const CONTENT: &str = "direction ethertype remote_group_id remote_address_group_id protocol \
                            port_range_min port_range_max remote_ip_prefix";

@@ -50,8 +50,8 @@ pub(super) fn list_query(
     })
 }
 
-/// Returns a list with its links. A full page has a `next` and a `previous` link. Another page has only `previous`,
-/// or only `next` if it was read in reverse.
+/// Returns a list with its links; without a limit, it has none. A full page has a `next` and a `previous` link. Another
+/// page has only `previous`, or only `next` if it was read in reverse.
 pub(super) fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
     let mut body = json!({kind.plural: page.items});
     if page.limit.is_some() {

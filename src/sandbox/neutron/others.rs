@@ -9,7 +9,7 @@ use crate::sandbox::core::{Body, Hooks, Result, Row, Session, refuse_if};
 
 pub(super) const LOCAL_IP: Hooks = Hooks {
     create: create_local_ip,
-    // The port that was created for it is removed too.
+    // The port that was created for a local IP is removed with it.
     removed: |session, ip| remove_ports_of(session, ip.id, OWNER),
     ..Hooks::NONE
 };

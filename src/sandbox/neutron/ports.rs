@@ -21,7 +21,7 @@ pub(super) const PORT: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// The owner of the network can see, change and delete all ports on it.
+/// Whether the caller owns the port or its network: the owner of a network can see, change and delete all ports on it.
 fn owns_port_or_network(session: &Session<'_>, port: &Row) -> bool {
     let owns_network = || {
         let network = session.store.referred(port, "network_id", "network");

@@ -205,7 +205,7 @@ fn shared_port(store: &Store, router: &Row, network: Uuid, gateway: IpAddr) -> O
     ports.find(is_shared).map(|port| port.id)
 }
 
-/// Turns a port that the user created into an interface.
+/// Turns a port that the user created into an interface of a router. Returns the port's id, and its first subnet.
 fn adopt_port(session: &mut Session<'_>, router: &Row, text: &str) -> Result<(Uuid, Row)> {
     let port = session.named("port", text)?;
     refuse_if(!port.text("device_id").is_empty(), || in_use(&port))?;
@@ -220,7 +220,7 @@ fn adopt_port(session: &mut Session<'_>, router: &Row, text: &str) -> Result<(Uu
     Ok((port.id, subnet))
 }
 
-/// Refuses a subnet that overlaps with one that the router is connected to.
+/// Refuses a subnet that the router is connected to, or that overlaps with such a subnet.
 fn check_free(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
     for other in connected(store, router.id) {
         if other.id == subnet.id {

@@ -53,7 +53,7 @@ fn act(session: &mut Session<'_>, call: &Call<'_>, trunk: &Row, path: &[&str]) -
         ("GET", ["get_subports"]) => json!({"sub_ports": trunk.value("sub_ports")}),
         ("PUT", [action @ ("add_subports" | "remove_subports")]) => {
             session.may_change(trunk, "update")?;
-            // The subports are checked before the trunk's state.
+            // Subports to add are checked before the trunk's state, subports to remove after it.
             match *action {
                 "add_subports" => add(session, trunk.id, &wanted)?,
                 _ => remove(session, trunk, &wanted)?,

@@ -1,7 +1,7 @@
 //! Nova v2.1 of one region.
 //!
-//! A server has ports of Neutron and volumes of Cinder, which are freed or deleted with it. A change of a server
-//! takes time and shows in its task state.
+//! A server has ports of Neutron and volumes of Cinder, which are freed or deleted with it. To build, delete or restore
+//! a server takes time and shows in its task state.
 mod actions;
 mod devices;
 mod lists;

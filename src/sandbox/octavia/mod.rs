@@ -1,6 +1,6 @@
 //! Octavia v2 of one region.
 //!
-//! A balancer takes one change at a time: it is PENDING_* until the change ends, and refuses others meanwhile.
+//! A balancer takes one change at a time: it is PENDING_* until the change ends, and refuses other changes meanwhile.
 //! The port of a VIP is created and deleted by Neutron's rules, so it blocks the deletion of its network.
 mod balancers;
 mod children;
@@ -82,7 +82,7 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: &[&str]) -> Handled {
     }
 }
 
-/// The default and maximum page limit.
+/// Default and maximum number of rows on a page.
 const PAGE_MAX: usize = 1000;
 
 /// Parameters that are not filters.

@@ -65,9 +65,10 @@ fn balancer_of<'s>(store: &'s Store, row: &'s Row) -> Option<&'s Row> {
     Some(row)
 }
 
-/// Makes the balancer of a changed (or new) row pending, with all other rows that the change involves: the
-/// listeners that use a pool, the pool of a member or health monitor, the policy of a rule. Refuses the change unless
-/// the balancer, and this pool or policy, is ACTIVE: a balancer takes one change at a time.
+/// Makes the balancer of a changed (or new) row pending, with the other rows that the change involves: the listener
+/// itself unless it is new, the listeners that use a pool, the listener of a policy, the pool of a member or health
+/// monitor with its listeners, the policy of a rule with its listener. Refuses the change unless the balancer, and the
+/// pool or policy of a member, monitor or rule, is ACTIVE: a balancer takes one change at a time.
 pub(super) fn begin_change(session: &mut Session<'_>, row: &Row, is_new: bool) -> Result<()> {
     let store = session.store();
     let parent = parent_of(store, row).ok_or_else(|| row.kind.missing(row.id))?;
@@ -142,7 +143,7 @@ pub(super) fn settle(session: &mut Session<'_>, balancer: &Row) {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::sandbox) struct BalancerChange {
-    /// The first region when missing.
+    /// The balancer's region; the first region when missing.
     pub(in crate::sandbox) region: Option<String>,
     id: Uuid,
     provisioning_status: Option<Status>,
