@@ -23,8 +23,8 @@ enum Token {
     Unknown,
 }
 
-/// Starts a Keystone that issues tokens with access rules, and shows them only to clients whose header says that they
-/// support such rules; and a Neutron that answers every call 401.
+/// Starts a Keystone that issues tokens with access rules, and describes a token only to clients whose header says that
+/// they support such rules; and a Neutron that answers every call 401.
 async fn cloud(token: Token) -> MockServer {
     let server = MockServer::start().await;
     let mut body = token_body(&server.uri());

@@ -19,7 +19,7 @@ async fn delete(session: &Session, deadline: Duration) -> Result<u16, CallError>
     call.await.map(|answer| answer.status)
 }
 
-/// A cloud that gives this answer to every DELETE.
+/// Starts a cloud that gives this answer to every DELETE, and makes a session with it.
 async fn cloud_answering(answer: ResponseTemplate) -> (MockServer, Session) {
     let (server, session) = stub_cloud().await;
     Mock::given(method("DELETE"))

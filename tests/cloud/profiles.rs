@@ -95,8 +95,8 @@ fn a_missing_or_invalid_profile_is_an_error_of_its_cloud_only() {
     );
 }
 
-/// The file holds no password, so there is no warning about its permissions. A cloud without a profile does not need
-/// it.
+/// A file of profiles contains no password, so there is no warning about its permissions. A cloud without a profile
+/// does not need the file.
 #[test]
 fn a_file_of_profiles_is_read_only_when_needed_and_causes_no_warning() {
     let folder: ConfigFolder = in_cwd(&format!("clouds: {{c: {{auth: {AUTH}}}}}"))

@@ -18,7 +18,7 @@ fn assert_clean(text: &str) {
     }
 }
 
-/// Makes logins and calls fail in every way. Returns each error, as `Display` and as `Debug` show it.
+/// Makes logins and calls fail in many ways. Returns each error, as `Display` and as `Debug` show it.
 async fn failures() -> Vec<String> {
     let echo = json!({"error": {"code": 400, "title": "Bad Request",
         "message": format!("{PASSWORD} and {TOKEN} are not allowed")}});

@@ -1,4 +1,4 @@
-//! A stub cloud: Keystone and Neutron on one loopback port, and a session with them.
+//! A stub cloud: Keystone on a loopback port, at which its catalog also lists other services; and a session with it.
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub fn token_answer(network: &str, token: &str) -> ResponseTemplate {
         .set_body_json(token_body(network))
 }
 
-/// Starts a server whose Keystone accepts every login. Returns it, and a session with it.
+/// Starts a server whose Keystone accepts every login. Returns the server, and a session with it.
 pub async fn stub_cloud() -> (MockServer, Session) {
     let server = MockServer::start().await;
     Mock::given(method("POST"))

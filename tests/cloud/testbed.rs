@@ -87,7 +87,7 @@ async fn testbed_a_region_offers_only_its_own_services() {
 
 #[tokio::test]
 #[ignore = "needs the test bed"]
-async fn testbed_the_404_of_every_service_is_recognized() {
+async fn testbed_the_404_of_neutron_glance_octavia_and_keystone_is_recognized() {
     let session = session("testbed");
     let unknown = "00000000-0000-0000-0000-000000000000";
     for (service, path, kind) in [
@@ -147,7 +147,7 @@ async fn testbed_an_application_credential_logs_in_and_a_wrong_password_does_not
 
 #[tokio::test]
 #[ignore = "needs the test bed"]
-async fn testbed_paging_in_every_service_lists_each_row_once() {
+async fn testbed_paging_in_neutron_glance_octavia_and_keystone_lists_each_row_once() {
     let session = session("testbed");
     for (service, path, items_key) in [
         ("network", "/v2.0/security-groups", "security_groups"),

@@ -129,7 +129,8 @@ fn assert_untrusted(result: Result<(), AuthError>) {
     );
 }
 
-/// A self-signed certificate as `openssl req -x509` makes it, which says that it is an authority.
+/// Makes a self-signed certificate for these names, and its key. Like a certificate of `openssl req -x509`, it says
+/// that it belongs to an authority.
 fn self_signed(names: &[&str]) -> (rcgen::Certificate, KeyPair) {
     let key = KeyPair::generate().unwrap();
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cloud::Cloud;
 
-/// A cloud with one seeded balancer, and its id.
+/// A cloud with one seeded balancer, and the balancer's id.
 fn with_balancer() -> (Cloud, String) {
     let mut cloud = Cloud::new();
     let made = cloud.control("POST", "/seed", json!({"networks": 1, "load_balancers": 1}));
@@ -12,7 +12,7 @@ fn with_balancer() -> (Cloud, String) {
     (cloud, id)
 }
 
-/// The body of `GET` of a balancer; `null` if the balancer does not exist.
+/// The balancer in the answer to `GET`; `null` if the balancer does not exist.
 fn balancer(cloud: &mut Cloud, id: &str) -> Value {
     let got = cloud.call_octavia("GET", &format!("/loadbalancers/{id}"), Value::Null);
     got.body["loadbalancer"].clone()

@@ -12,7 +12,7 @@ pub struct Cloud {
     demo: String,
 }
 
-/// The answer to a call, with its parsed body.
+/// The reply to a call, with the parsed body.
 #[derive(Debug)]
 pub struct ParsedReply {
     pub status: u16,

@@ -1,5 +1,5 @@
-//! Glance of the practice cloud, where a real service cannot be made to show it: faults, seeds, and a database in
-//! which deleted members cannot be added again.
+//! Glance of the practice cloud, in cases to which a real service cannot be brought: faults, seeds, and a database in
+//! which deleted members cannot be added again. Also its versions.
 use gone::sandbox::WorldOptions;
 use http::Method;
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ fn a_deleted_member_cannot_be_added_again_without_member_reuse() {
 }
 
 #[test]
-fn a_deleted_member_added_again_has_its_old_place_in_the_list_with_member_reuse() {
+fn a_deleted_member_added_again_has_its_old_position_in_the_list_with_member_reuse() {
     let mut images = Images::new();
     let image = images.shared();
     assert_eq!(images.delete(&format!("/images/{image}/members/a")), 204);

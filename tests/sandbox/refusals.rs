@@ -1,4 +1,4 @@
-//! The refusals in the files of the services (`assets/sandbox`), against those that the code names.
+//! The refusals in the files of the services (`assets/sandbox`), compared with those that the code names.
 use std::fs;
 use std::path::Path;
 

@@ -29,7 +29,7 @@ impl Cloud {
         (got.status, got.body)
     }
 
-    /// The row of a server after some milliseconds; `null` if the server does not exist.
+    /// Waits this many milliseconds. Returns the row of a server, or `null` if the server does not exist.
     fn server_after(&mut self, milliseconds: i64, id: &str) -> Value {
         self.advance(milliseconds);
         let (_, body) = self.call_nova("GET", &format!("/servers/{id}"), Value::Null);

@@ -1,4 +1,4 @@
-//! What a test and the code under test log.
+//! The log of a test process, in which a test finds the lines of the code under test.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -29,8 +29,8 @@ impl<'a> MakeWriter<'a> for Log {
 impl Log {
     /// Starts the log of this process, once.
     ///
-    /// It is global: tracing caches for the whole process which call sites are logged, and a call site that another
-    /// test reaches first would stay disabled for a subscriber of one thread alone.
+    /// The log is global: tracing caches for the whole process which call sites are logged, and a call site that
+    /// another test reaches first would stay disabled for a subscriber of one thread alone.
     pub fn start() -> Self {
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt()

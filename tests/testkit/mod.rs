@@ -37,7 +37,7 @@ pub fn error(class: ErrorClass, kind: &str, message: &str, at: DateTime<Utc>) ->
     }
 }
 
-/// The step that deletes a resource.
+/// The step of a plan that deletes a resource.
 pub fn plan_step(id: u32, key: ResourceKey, depends_on: &[u32]) -> PlanStep {
     PlanStep {
         id,

@@ -16,7 +16,7 @@ pub const GONE: &str = env!("CARGO_BIN_EXE_gone");
 /// that hangs takes longer.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The environment variables of a program whose settings, state and `clouds.yaml` are in this folder.
+/// Returns the environment variables of a program whose settings, state and `clouds.yaml` are in this folder.
 pub fn environment(home: &Path) -> BTreeMap<&'static str, PathBuf> {
     BTreeMap::from([
         ("PATH", std::env::var("PATH").unwrap().into()),
@@ -84,12 +84,12 @@ impl Output {
         Self { text, thread }
     }
 
-    /// The output so far.
+    /// Returns the output so far.
     fn text(&self) -> String {
         String::from_utf8(self.text.lock().unwrap().clone()).unwrap()
     }
 
-    /// The whole output, once the program has closed the stream.
+    /// Waits until the program has closed the stream, and returns its whole output.
     fn whole(self) -> String {
         self.thread.join().unwrap();
         String::from_utf8(std::mem::take(&mut self.text.lock().unwrap())).unwrap()
@@ -120,7 +120,7 @@ impl Running {
         send(self.pid(), signal);
     }
 
-    /// Its standard error so far.
+    /// Returns the program's standard error so far.
     pub fn err(&self) -> String {
         self.err.text()
     }
@@ -129,19 +129,19 @@ impl Running {
         self.child.0.try_wait().unwrap().is_some()
     }
 
-    /// Kills it with SIGKILL.
+    /// Kills the program with SIGKILL.
     pub fn kill(mut self) {
         self.child.0.kill().unwrap();
         self.child.0.wait().unwrap();
     }
 
-    /// Sends SIGTERM, and waits until it has ended.
+    /// Sends SIGTERM to the program, and waits until it has ended.
     pub fn stop(self) -> RunResult {
         self.signal(Signal::TERM);
         self.end()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the program has ended, for at most [`DEADLINE`].
     #[track_caller]
     pub fn end(mut self) -> RunResult {
         let since = Instant::now();
@@ -168,14 +168,14 @@ impl Running {
 pub struct RunResult {
     /// The arguments, for messages.
     line: String,
-    /// None if a signal ended it.
+    /// The exit code; none if a signal ended the program.
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
 impl RunResult {
-    /// Runs a command to its end.
+    /// Runs a command, and waits until it has ended.
     #[track_caller]
     pub fn of(command: &mut Command) -> Self {
         Running::start(command).end()
@@ -223,13 +223,13 @@ impl RunResult {
         self
     }
 
-    /// Standard output as JSON.
+    /// Returns the standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).expect(&self.out)
     }
 
-    /// The error document, which is the last line of standard error.
+    /// Returns the error document: the last line of standard error, as JSON.
     #[track_caller]
     pub fn failure(&self) -> Value {
         let last = self.err.lines().last().unwrap_or_default();

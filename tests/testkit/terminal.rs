@@ -83,7 +83,7 @@ impl Terminal {
         read(&self.drawn.lock().unwrap())
     }
 
-    /// The text of the screen, without the blanks at the ends of its lines.
+    /// Returns the text of the screen, without the blanks at the ends of its lines.
     pub fn text(&self) -> String {
         self.read(|drawn| drawn.screen().contents())
     }

@@ -149,7 +149,7 @@ pub(super) fn sorting() -> Vec<Step> {
     scene(steps)
 }
 
-/// The images on a page of a request without a limit.
+/// Number of images on a page if the request has no limit.
 const PAGE_ROWS: usize = 25;
 
 pub(super) fn pages() -> Vec<Step> {

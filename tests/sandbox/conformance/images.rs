@@ -201,7 +201,7 @@ pub(super) fn members() -> Vec<Step> {
     ])
 }
 
-/// A member that is added again has its old row, and its old place in the list.
+/// A member that is added again has its old row, and its old position in the list.
 pub(super) fn member_added_again() -> Vec<Step> {
     scene(vec![
         post("/images", NAMED).save("i"),

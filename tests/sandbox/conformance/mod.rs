@@ -172,7 +172,7 @@ pub struct Step {
     save: Option<&'static str>,
     /// Repeats the call until the answer is the expected one.
     eventually: bool,
-    /// Keys of [`rows::ROWS`] that the step shows.
+    /// Keys in [`rows::ROWS`] of the rows that the step shows.
     pub rows: Vec<&'static str>,
 }
 
@@ -272,7 +272,7 @@ impl Step {
         self
     }
 
-    /// Expects a text, or the next one, by which a slow client may already find it replaced.
+    /// Expects this text at this JSON pointer, or the next text, which may have replaced it before a slow client reads.
     fn shows_either(
         mut self,
         pointer: &'static str,
@@ -302,7 +302,8 @@ impl Step {
     }
 }
 
-/// Runs a scene, and deletes what it created. Panics with the steps whose answers were not the expected ones.
+/// Runs a scene, and deletes the resources that it created. Panics with the steps whose answers were not the expected
+/// ones, and with the resources that are still there.
 pub fn run(cloud: &mut TestedCloud<'_>, name: &str) {
     let (_, scene) = scenes()
         .find(|(known, _)| *known == name)
@@ -332,7 +333,7 @@ pub fn run(cloud: &mut TestedCloud<'_>, name: &str) {
 /// A scene while it runs.
 struct SceneRun {
     saved: BTreeMap<String, Value>,
-    /// The calls that delete what the scene created, the oldest resource first.
+    /// The calls that delete the resources which the scene created, the oldest resource first.
     cleanups: Vec<Cleanup>,
 }
 
@@ -348,7 +349,7 @@ fn image_cleanups(image: &Value) -> [Cleanup; 2] {
     })
 }
 
-/// A call that deletes what a step created.
+/// A call that deletes a resource which a step created, or that makes its deletion possible.
 struct Cleanup {
     service: Service,
     method: &'static str,
@@ -488,8 +489,8 @@ impl SceneRun {
         }
     }
 
-    /// Deletes what the scene created, the newest resource first. It does so twice, because another resource may have
-    /// blocked a deletion in the first pass. Returns what is still there.
+    /// Deletes the resources that the scene created, the newest first. Makes two passes, because another resource may
+    /// have blocked a deletion in the first one. Returns a line for each resource that is then still there.
     fn clean_up(&self, cloud: &mut TestedCloud<'_>) -> Vec<String> {
         let mut left = Vec::new();
         for _ in 0..2 {

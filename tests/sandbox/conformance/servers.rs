@@ -53,7 +53,7 @@ fn scene(parts: Vec<Vec<Step>>) -> Vec<Step> {
     parts.into_iter().flatten().collect()
 }
 
-/// What a server needs: a network `n` with a subnet, an image `i` and a flavor `f`.
+/// Creates the resources that a server needs: a network `n` with a subnet, an image `i` and a flavor `f`.
 fn network_image_and_flavor() -> Vec<Step> {
     vec![
         super::post("/networks", r#"{"network": {"name": "servers"}}"#).save("n"),
@@ -76,7 +76,7 @@ fn network_image_and_flavor() -> Vec<Step> {
 
 const SERVER: &str = r#"{"server": {"name": "web", "imageRef": "$i", "flavorRef": "$f", "networks": [{"uuid": "$n"}]}}"#;
 
-/// Creates the server `s` with what it needs, and waits until it is ACTIVE.
+/// Creates the server `s` with the resources that it needs, and waits until it is ACTIVE.
 pub fn server() -> Vec<Step> {
     scene(vec![
         network_image_and_flavor(),
