@@ -61,7 +61,7 @@ pub trait Cloud: Send + Sync {
     /// Returns the provider of a site's kinds; none for a deployment.
     fn provider(&self, site: &Site) -> Option<&'static str>;
 
-    /// Whether the configured login of a site differs from the login that was used last (I15). Reads files.
+    /// Whether the configured login of a site differs from the login that was used last (I15). The call reads files.
     fn has_other_login(&self, site: &Site) -> bool;
 
     /// Returns the identity under which requests to the site are made.
@@ -75,7 +75,7 @@ pub trait Cloud: Send + Sync {
 
     /// Lists all rows of a listed kind, or the rows that the filter finds, as they arrive. Returns the
     /// identity under which they were read; none if the cloud lacks the kind's service, API version or extension,
-    /// so that it was not listed. An error is never hidden by an incomplete or empty list.
+    /// so that nothing was listed. An error is never hidden by an incomplete or empty list.
     async fn list_by_page(
         &self,
         request: ListRows<'_>,
@@ -137,7 +137,7 @@ pub enum Freshness {
 #[derive(Clone, Debug)]
 pub struct SignedIn {
     pub identity: Identity,
-    /// For people: `admin in project admin`.
+    /// For people, the user and the project (the domain if there is no project): `alice in demo`.
     pub shown: String,
 }
 
@@ -167,7 +167,7 @@ pub enum Fields {
 /// The parts of a list, as they are read.
 #[derive(Clone, Debug)]
 pub enum Listed {
-    /// A part of the list begins. A filter with many values takes several lists.
+    /// A part of the list begins. A filter with many values needs several lists, which are the parts.
     Part,
     /// The current part is listed again, because its page marker was deleted. The part's rows so far must be
     /// discarded.
@@ -191,8 +191,8 @@ pub struct Row {
     /// The identity under which the resource was read; none if no call was made.
     pub identity: Option<Identity>,
     /// False if the cloud lacks the kind's service, API version or extension, so that nothing was read. A plan may
-    /// conclude that there are no resources of the kind. It does not prove that a resource which existed is gone
-    /// (I13).
+    /// conclude that there are no resources of the kind. But a missing service does not prove that a resource which
+    /// existed is gone (I13).
     pub offered: bool,
     /// Whether the absent resource is the project of the login itself. Then the login's identity cannot be read
     /// again, and need not be: to a login that only lost its rights in a project, the cloud gives another answer.
@@ -235,9 +235,9 @@ pub struct Acted {
     pub outcome: Outcome,
     /// Ids that the refusal names, with their kind.
     pub named: Vec<(KindName, String)>,
-    /// One line for the timeline: `DELETE /v2.0/ports/… 409 PortInUse`.
+    /// One line for the timeline: `DELETE /v2.0/ports/… 409 PortInUse (req-…)`.
     pub line: String,
-    /// The answer for programs, whatever the outcome.
+    /// Status and request id of the answer, for programs, whatever the outcome.
     pub answer: Answer,
 }
 
@@ -269,7 +269,7 @@ pub struct CloudFailure {
     /// on it.
     pub status: Option<u16>,
     pub kind: String,
-    /// What was attempted, on what, and why it failed.
+    /// The cloud's own words if it answered; otherwise what was attempted, on what, and why it failed.
     pub message: String,
     pub request_id: String,
     pub retry_after: Option<std::time::Duration>,

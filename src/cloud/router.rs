@@ -21,7 +21,7 @@ pub struct CloudRouter {
 }
 
 impl CloudRouter {
-    /// Routes to these clouds. If two of them have the same site, the first one gets it.
+    /// Routes to these clouds. If two of them have the same site, the first one answers for it.
     pub fn new(clouds: Vec<Arc<dyn Cloud>>, clock: Clock) -> Self {
         let mut at = BTreeMap::new();
         for (nth, cloud) in clouds.iter().enumerate() {

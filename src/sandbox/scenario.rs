@@ -123,7 +123,7 @@ pub struct PastDeletion {
     pub reason: String,
     pub kind: String,
     pub name: String,
-    /// The first region when missing.
+    /// The region of the deletion's target; the first region when missing.
     #[serde(default)]
     region: Option<String>,
 }
@@ -132,9 +132,9 @@ pub struct PastDeletion {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct ScriptedCall {
-    /// The first region when missing.
+    /// The region to which the call goes; the first region when missing.
     region: Option<String>,
-    /// `admin` or `demo`.
+    /// The name of the user who makes the call: `admin` or `demo`.
     #[serde(rename = "as")]
     user: String,
     /// The service's type in the catalog: `network`, `load-balancer`, `image`, `compute`, `volumev3`.

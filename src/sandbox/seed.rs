@@ -28,7 +28,7 @@ use super::template::{fill, fill_all};
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Seed {
-    /// The first region when missing.
+    /// The region in which the resources are created; the first region when missing.
     pub(super) region: Option<String>,
     /// Prefix of all names; `seed` when missing. `prefix` is an alias.
     #[serde(alias = "prefix")]

@@ -64,7 +64,7 @@ pub(super) struct LoggedCall {
     method: String,
     /// The path with the query, as sent.
     path: String,
-    /// `null` when no answer was sent.
+    /// The status of the answer; `null` when no answer was sent.
     status: Option<u16>,
     user_agent: Option<String>,
 }
@@ -79,8 +79,8 @@ struct Revival {
 
 /// The practice cloud.
 ///
-/// Its interface is `handle`. It is deterministic: the answers depend only on the options, the requests and
-/// their times.
+/// The interface of the world is `handle`. The world is deterministic: the answers depend only on the options, the
+/// requests and their times.
 pub struct World {
     base_url: String,
     ids: Ids,

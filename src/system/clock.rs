@@ -78,7 +78,7 @@ impl Clock {
         Self::new(Time::Host(host, last), fastrand::Rng::new())
     }
 
-    /// Makes a clock that follows the clock of the tokio runtime in which this is called.
+    /// Makes a clock that follows the clock of the tokio runtime in which this function is called.
     pub fn simulated(start: DateTime<Utc>, seed: u64) -> Self {
         let time = Time::Simulated(start, Instant::now());
         Self::new(time, fastrand::Rng::with_seed(seed))
@@ -90,7 +90,7 @@ impl Clock {
         Self::new(time, fastrand::Rng::new())
     }
 
-    /// Sets a stopped clock and its clones; does nothing to any other clock.
+    /// Sets a stopped clock and its clones. Clocks that are not stopped do not change.
     pub fn set(&self, to: DateTime<Utc>) {
         if let Time::Stopped(at) = &self.time {
             *at.lock().unwrap_or_else(PoisonError::into_inner) = to;

@@ -83,7 +83,7 @@ pub struct EngineSettings {
     /// How long an accepted delete is verified before it counts as refused.
     #[serde(with = "duration")]
     pub verify_timeout: Duration,
-    /// Time between two sweeps for gone resources that came back (T14).
+    /// Time between two sweeps for deleted resources that exist again (T14).
     #[serde(with = "duration")]
     pub sweep: Duration,
     /// Time between two sign-ins to a site that is paused or does not answer (N13).
@@ -92,10 +92,11 @@ pub struct EngineSettings {
     /// How long gone repeats a read of a cloud that is throttled, unavailable or unanswered (N16).
     #[serde(with = "duration")]
     pub read_patience: Duration,
-    /// The name of this engine for people, where several share a ledger (`gone list engines`). `HOST/PID` if empty.
+    /// The name of this engine for people, where several engines share a ledger (`gone list engines`). `HOST/PID` if
+    /// empty.
     pub name: String,
-    /// How long an engine counts as alive after its last renewal, where several share a ledger. After that, others take
-    /// over its steps (I11). One and a half times `call_timeout` if not set.
+    /// How long an engine counts as alive after its last renewal, where several engines share a ledger. After that,
+    /// other engines take over its steps (I11). One and a half times `call_timeout` if not set.
     #[serde(with = "option_duration", skip_serializing_if = "Option::is_none")]
     pub lease: Option<Duration>,
 }
@@ -109,13 +110,14 @@ impl EngineSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GcSettings {
-    /// Waits between attempts of a blocked step. The last one repeats (I3).
+    /// Waits between attempts of a blocked step. The last wait repeats (I3).
     #[serde(with = "durations")]
     pub schedule: Vec<Duration>,
     /// Each wait is lengthened by up to this fraction, at random.
     pub jitter: f64,
     pub max_attempts: u32,
-    /// How often a resource that came back is deleted again. After one more return, its deletion is stuck (T14).
+    /// How often a resource that was re-created is deleted again. After one more re-creation, its deletion is stuck
+    /// (T14).
     pub recreate_max: u32,
     /// How long a step may wait for something that is still in progress, which uses no attempt (I6).
     #[serde(with = "duration")]

@@ -281,7 +281,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
 /// content stays unchanged.
 ///
 /// # Errors
-/// The file is a symbolic link, is not a regular file, or belongs to someone else.
+/// The file is a symbolic link, is not a regular file, belongs to someone else, or has another name (a hard link).
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -350,7 +350,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Opens a file for reading that belongs to root, to this account, or to another trusted account.
 ///
 /// # Errors
-/// The file is a symbolic link, is not a regular file, or belongs to someone else.
+/// The file is a symbolic link, is not a regular file, or belongs to an account that is not trusted.
 pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(careful()).open(path);

@@ -36,7 +36,7 @@ pub type RereadConfig = dyn Fn(&CloudConfig) -> Option<CloudConfig> + Send + Syn
 
 /// The configured OpenStack clouds.
 pub struct OpenStack {
-    /// In the order of the configuration.
+    /// The sites, in the order of the configuration.
     sites: Vec<Site>,
     configured: HashMap<Site, CloudConfig>,
     /// The newer configuration of each cloud whose login was changed after the start.

@@ -34,7 +34,7 @@ pub struct Attempt {
     pub method: Method,
     /// The URL without user and password; service and path while the endpoint is unknown.
     pub url: String,
-    /// `cloud/region`.
+    /// `cloud/region`, or `cloud` if no region is configured.
     pub site: String,
 }
 
@@ -72,7 +72,7 @@ pub enum Reason {
     AccessRules {
         /// The name of the credential.
         credential: String,
-        /// Method and path.
+        /// Method and path: `GET /v2.0/ports`.
         call: String,
         service: String,
         answer: Box<RemoteError>,
@@ -104,7 +104,7 @@ pub enum Reason {
         items_key: String,
         request_id: Option<String>,
     },
-    /// The link leads to another list, or to the same page again.
+    /// The link to the next page leads to another list, or to the first page again.
     #[error(
         "the cloud names {} as the next page, which is not a page of the list {path}",
         shown(link)

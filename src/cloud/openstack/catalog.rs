@@ -250,7 +250,7 @@ fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
 }
 
 /// Returns the URL of `path_and_query` below an endpoint. Endpoints are listed with and without the version
-/// (`…:9696`, `…/v2.0`): if the path begins with a version, it replaces the endpoint's.
+/// (`…:9696`, `…/v2.0`): if the path begins with a version, that version replaces the endpoint's.
 pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogError> {
     let first = path_and_query.split(['/', '?']).nth(1).unwrap_or_default();
     let base = match is_version(first) {

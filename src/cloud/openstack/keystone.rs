@@ -78,7 +78,7 @@ impl AuthError {
         self
     }
 
-    /// Returns the answer of Keystone, or of a proxy before it.
+    /// Returns the answer of Keystone, or of a proxy before it, that refused the login; none for another failure.
     pub fn answer(&self) -> Option<&RemoteError> {
         match self {
             Self::Rejected { answer, .. } => Some(answer),

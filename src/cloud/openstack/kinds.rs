@@ -33,7 +33,7 @@
 //! | `also_at` | of a service: other prefixes under which clients find the same resources; of a list: other paths |
 //! | `picked` | of a list: a field with the values under `take` of those elements of the array `each` that meet `when` and have no value under `lacks`; with `segments`, only the last segments of a URL, joined by commas |
 //! | `split` | of a list: a field with the parts of another field's text between `/`, `:` and `=` |
-//! | `secret` | of a list: fields of rows that hold secrets, and that gone drops as it reads them |
+//! | `secret` | of a list: fields of rows that contain secrets, and that gone drops as it reads the rows |
 //! | `parent` | of a list below a parent whose id has several parts: their names |
 //! | `details` | of a list: another path, read once with it; each row gets fields of its answer |
 //! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
@@ -229,7 +229,7 @@ pub struct Details {
 }
 
 impl Details {
-    /// Adds to a row what the answer says about it.
+    /// Adds to a row the values that the answer has for it.
     pub fn complete(&self, row: &mut Value, answer: &Value) {
         for (field, paths) in &self.take {
             let found = paths.iter().find_map(|path| {
@@ -255,12 +255,12 @@ impl Details {
 pub struct Picked {
     /// The path of the array.
     pub each: String,
-    /// Only elements in which each path has one of these values.
+    /// Values are taken only from elements in which each path has one of these values.
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
-    /// Only elements without a value under this path.
+    /// Values are taken only from elements without a value under this path.
     pub lacks: Option<String>,
-    /// The path in an element; by default the whole element.
+    /// The path of the value in an element; by default, the value is the whole element.
     pub take: Option<String>,
     /// Number of the last segments of a URL to take, joined by commas.
     pub segments: Option<usize>,
@@ -333,7 +333,7 @@ pub struct AnswerRule {
     pub status: Option<u16>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// A text in the message.
+    /// A text that the message contains.
     pub text: Option<String>,
     pub class: AnswerClass,
     /// The kind of the ids that the message lists.

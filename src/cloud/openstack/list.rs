@@ -54,13 +54,13 @@ pub struct ListRequest<'a> {
     /// The type of the 404 for a marker that has vanished (`PortNotFound`). If not set, any 404 in the service's
     /// own words counts, except the one for an unknown path.
     pub not_found: Option<&'a str>,
-    /// Stop after this number of rows.
+    /// The list ends after this number of rows, even if the service has more.
     pub rows_max: Option<usize>,
     pub paging: Paging,
     /// The field that identifies a row.
     pub row_id: &'a str,
     pub options: ListOptions<'a>,
-    /// The deadline of each page.
+    /// How long the call for each page may take.
     pub deadline: Duration,
 }
 

@@ -18,7 +18,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 const REDACTED: &str = "[redacted]";
 /// Maximum length of the part of a request id after `req-` or `tx`.
 const UUID_CHARS: usize = 36;
-/// Maximum number of characters of a text that are shown. The fields of [`RemoteError`] have more of it.
+/// Maximum number of characters of a text that are shown. The fields of [`RemoteError`] are not cut to this length.
 const SHOWN_CHARS_MAX: usize = 400;
 
 /// A status other than 2xx, with the values by which it is classified: status, type and message.
@@ -166,8 +166,8 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
 }
 
 /// Returns the id under which the service has logged the request: `req-` and a UUID, or Swift's `tx` and digits.
-/// It is stored and shown without further checks, so any other shape is dropped: a service could return a secret
-/// there that it was sent.
+/// The id is stored and shown without further checks, so an id of another shape is dropped: a service could return a
+/// secret there that it was sent.
 pub(super) fn request_id(headers: &HeaderMap, secret: &SecretString) -> Option<String> {
     let said = header(headers, "x-openstack-request-id")
         .or_else(|| header(headers, "x-compute-request-id"))?;

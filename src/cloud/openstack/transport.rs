@@ -24,7 +24,7 @@ pub trait Transport: Send + Sync {
 /// Why there is no answer, or only a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// Nothing was sent.
+    /// No connection was made, so nothing was sent.
     #[error("could not connect: {reason}")]
     Connect { reason: String },
     /// Nothing was sent to the cloud: a proxy of the environment is not reachable, or refuses the request.
@@ -47,10 +47,10 @@ pub enum TransportError {
     /// The request is not valid; nothing was sent.
     #[error("the request is not valid HTTP: {reason}")]
     BadRequest { reason: String },
-    /// The request may have been carried out.
+    /// No answer came within the deadline. The request may have been carried out.
     #[error("no answer within {} s; whether it was carried out is unknown", deadline.as_secs_f32())]
     TimedOut { deadline: Duration },
-    /// The request may have been carried out.
+    /// The connection was lost before the answer. The request may have been carried out.
     #[error("connection lost before the answer; whether it was carried out is unknown: {reason}")]
     Lost { reason: String },
     /// The status was received, but not the whole body.

@@ -1,4 +1,4 @@
-//! Attachments of volumes to servers. Nova makes and removes those of its servers.
+//! Attachments of volumes to servers. Nova makes and removes the attachments of its servers.
 use serde_json::json;
 use uuid::Uuid;
 

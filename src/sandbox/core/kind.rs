@@ -64,10 +64,10 @@ pub(crate) struct Service {
     /// forbidden. If true, a new row also has an update time.
     #[serde(default)]
     pub(crate) hides: bool,
-    /// What follows the service's URL in the links of its versions.
+    /// The path after the service's URL in the links of its versions.
     #[serde(default)]
     pub(crate) endpoint: &'static str,
-    /// What follows the service's URL in the catalog.
+    /// The path after the service's URL in the catalog.
     #[serde(default)]
     pub(crate) catalog: &'static str,
     /// The service's versions: the id and the status of each, and its first and last microversion if it has some.

@@ -107,8 +107,8 @@ impl Region {
         (answer, changes)
     }
 
-    /// Runs `work`, and returns its changes. If it fails, they are rolled back, except for those that it has
-    /// committed.
+    /// Runs `work`, and returns its result and its changes. If `work` fails, its changes are rolled back, except for
+    /// those that it has committed.
     pub(crate) fn transact<T, E>(
         &mut self,
         caller: Caller,

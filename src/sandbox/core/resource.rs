@@ -72,7 +72,7 @@ fn answer(
     }
 }
 
-/// A kind's parent, and its id.
+/// A kind's reference to its parent, and the parent's id; `None` if the path names no parent.
 type Above = Option<(&'static Reference, Uuid)>;
 
 /// Returns the id of the parent in a path. A parent that does not exist is refused, unless the kind's table says

@@ -1,4 +1,4 @@
-//! The context of one call: its rights, what it sees, and its changes; and the rules of kinds that no table
+//! The context of one call: its rights, the rows that it sees, and its changes; and the rules of kinds that no table
 //! can express (hooks).
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -25,7 +25,7 @@ pub(crate) struct Hooks {
     pub(crate) deletable: fn(&mut Session<'_>, &Row) -> Result<()>,
     /// Deletes a row. The common way is [`Session::remove`], at once.
     pub(crate) delete: fn(&mut Session<'_>, &Row, &Call<'_>) -> Result<()>,
-    /// Does what follows the removal of a row and of the rows that are deleted with it.
+    /// Makes further changes after a row, and the rows that are deleted with it, were removed.
     pub(crate) removed: fn(&mut Session<'_>, &Row),
     /// Ends the pending change of a row whose due time was cleared.
     pub(crate) settle: fn(&mut Session<'_>, &Row),
@@ -175,7 +175,7 @@ impl Session<'_> {
         Value::Object(shown)
     }
 
-    /// Returns the attributes of a row that are named in a text.
+    /// Returns the attributes of a row that are named in a text, separated by spaces.
     pub(crate) fn part(&self, row: &Row, names: &str) -> Value {
         self.shown(row, &names.split(' ').collect::<Vec<_>>())
     }

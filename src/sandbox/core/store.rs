@@ -24,7 +24,7 @@ struct Table {
     index: BTreeSet<Entry>,
 }
 
-/// A row before a change; `None`: it did not exist.
+/// A changed row, as it was before the change; without `before`, the row did not exist.
 #[derive(Clone, Debug)]
 pub(crate) struct Undo {
     pub(crate) kind: &'static str,

@@ -30,8 +30,7 @@ pub(in crate::sandbox) struct UserChange {
     password: Option<String>,
     enabled: Option<bool>,
     /// Project's name or id → the user's roles (`admin`, `manager`, `member`, `reader`, `service`); an empty list
-    /// removes all roles.
-    /// Existing tokens lose and gain rights at once.
+    /// removes all roles. Existing tokens lose and gain rights at once.
     #[serde(default)]
     roles: BTreeMap<String, BTreeSet<String>>,
 }
@@ -128,7 +127,7 @@ impl AccessRule {
 }
 
 impl Keystone {
-    /// Whether the access rules of a call's token allow it. Validating a token is always allowed.
+    /// Whether the access rules of a call's token allow the call. Validating a token is always allowed.
     pub(in crate::sandbox) fn is_allowed(&self, service: &str, call: &Call<'_>) -> bool {
         let validates = service == "identity"
             && call.method == http::Method::GET

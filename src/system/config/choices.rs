@@ -1,4 +1,4 @@
-//! Saves what a person chose in the console in the settings file, and leaves the rest of the file as it was written.
+//! Saves a person's choices in the console to the settings file, and leaves the rest of the file as it was written.
 
 use std::io::ErrorKind;
 use std::path::Path;

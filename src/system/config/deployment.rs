@@ -28,7 +28,7 @@ pub struct DeploymentSettings {
     /// How long a watch waits for a notice, and how often an owner asks without a hint (G5).
     #[serde(default = "heartbeat", with = "duration")]
     pub heartbeat: Duration,
-    /// PEM: the certificate chain that this deployment shows to callers, its own certificate first.
+    /// PEM: the certificate chain that this deployment presents to callers, its own certificate first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct PeerSettings {
     /// PEM: the authorities that must have signed the peer's certificate; the system's if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// PEM: the certificate that this deployment shows to the peer (mutual TLS).
+    /// PEM: the certificate that this deployment presents to the peer (mutual TLS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,7 +231,8 @@ fn half_identity(
     }
 }
 
-/// Finds the first file of a secret that is missing, or that others can read. Returns its key, and what to do.
+/// Finds the first file of a secret that is missing, or that others can read. Returns the key of the setting that names
+/// the file, and what to do.
 pub(super) fn exposed_secret(deployment: &DeploymentSettings) -> Option<(String, String)> {
     let exposed_at = |key: String, file: &Option<PathBuf>| {
         let why = exposed(file.as_deref()?).err()?;

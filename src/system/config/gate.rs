@@ -79,7 +79,7 @@ pub struct Upstream {
     /// A name in `clouds.yaml`.
     pub cloud: String,
     pub region: String,
-    /// `network`, `image`, `load-balancer`.
+    /// The service's type: `network`, `image`, `load-balancer`.
     pub service: String,
 }
 
@@ -98,7 +98,7 @@ impl Upstream {
 pub enum GateSource {
     #[default]
     User,
-    /// A site that copies what it reads.
+    /// A site that copies the resources that it reads.
     Local,
     /// The services of the site itself, and other clients that must see everything.
     Central,

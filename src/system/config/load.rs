@@ -198,7 +198,8 @@ fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     Some(span)
 }
 
-/// Finds the first file of a secret that is missing, or that others can read. Returns its key, and what to do.
+/// Finds the first file of a secret that is missing, or that others can read. Returns the key of the setting that names
+/// the file, and what to do.
 fn exposed_secret(settings: &Settings) -> Option<(String, String)> {
     let deployment = settings.deployment.as_ref();
     notify::exposed_secret(&settings.notify).or_else(|| deployment::exposed_secret(deployment?))

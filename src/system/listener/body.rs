@@ -128,8 +128,8 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for Answering<B, H> {
             }
         } else if !self.has_yielded {
             self.has_yielded = true;
-            // This wakes the task only after the thread has polled for input of other connections. A task that
-            // wakes itself would run dozens of times before that.
+            // `yield_now` wakes the task only after the thread has polled for input of other connections. A task
+            // that wakes itself would run dozens of times before that.
             let _ = pin!(yield_now()).poll(context);
             return Poll::Pending;
         }

@@ -13,7 +13,7 @@ pub enum ConfigError {
     },
     #[error("{}: cannot be read: {reason}", path.display())]
     Unreadable { path: PathBuf, reason: String },
-    /// The text is not shown, since it may hold a password.
+    /// The text of the file is not shown, since it may contain a password.
     #[error(
         "{}: not valid YAML at line {line}, column {column}; values that begin with one of \
          * & ! % @ ` or that hold \": \" or \" #\" need quotes",

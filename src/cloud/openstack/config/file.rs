@@ -80,7 +80,7 @@ pub(super) struct Parsed {
     pub(super) broken: BTreeMap<String, ConfigError>,
 }
 
-/// Parses the clouds of one file, below `key`. A mistake in one cloud does not affect the others: the file is
+/// Parses the clouds of one file, below `key`. A mistake in one cloud does not affect the other clouds: the file is
 /// read again without that cloud.
 ///
 /// # Errors
@@ -122,7 +122,7 @@ pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed
 /// The mistake at which reading ended.
 struct Mistake {
     error: Box<serde_saphyr::Error>,
-    /// The dotted path of the value.
+    /// The dotted path of the wrong value: `clouds.c.auth`.
     at: String,
     /// The cloud that contains the mistake.
     cloud: Option<String>,
@@ -217,7 +217,7 @@ fn explain(path: &Path, key: &str, mistake: &Mistake) -> ConfigError {
             column,
         };
     }
-    // A cloud's name may hold dots.
+    // A cloud's name may contain dots.
     let within = mistake.cloud.as_ref().and_then(|cloud| {
         let rest = at.strip_prefix(key)?.strip_prefix('.')?;
         let rest = rest.strip_prefix(cloud.as_str())?;

@@ -49,7 +49,7 @@ pub struct Environment {
 }
 
 impl fmt::Debug for Environment {
-    // The variables may hold OS_PASSWORD.
+    // The variables may contain OS_PASSWORD.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Environment")
             .field("current_dir", &self.current_dir)

@@ -219,7 +219,7 @@ impl Fields<'_> {
 
     fn url(&self, field: &str, scalar: &Scalar) -> Result<Url, ConfigError> {
         let url = Url::parse(scalar.text().trim()).ok();
-        // The value is not shown: a URL may hold a password.
+        // The value is not shown: a URL may contain a password.
         url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .filter(|url| url.username().is_empty() && url.password().is_none())
             .ok_or_else(|| {
