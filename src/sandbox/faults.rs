@@ -34,8 +34,8 @@ struct Match {
     id: Option<String>,
 }
 
-/// The effect of a fault, in place of the ordinary answer or in addition to it. Only one of `status`, `hang`, `keep` and
-/// `recreate_after_ms` is allowed.
+/// The effect of a fault, in place of the ordinary answer or in addition to it. Only one of `status`, `hang`, `keep`
+/// and `recreate_after_ms` is allowed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Action {

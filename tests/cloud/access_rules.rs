@@ -72,7 +72,7 @@ async fn ports(session: &Session) -> CallError {
 }
 
 #[tokio::test]
-async fn a_call_that_no_access_rule_allows_is_reported_as_such_and_causes_no_login() {
+async fn a_call_that_no_access_rule_allows_is_reported_as_such_and_causes_no_second_login() {
     let server = cloud(Token::Valid).await;
     let session = session_of(password_cloud(&server.uri()));
     for _ in 0..3 {
@@ -113,7 +113,7 @@ async fn i15_a_401_is_not_a_wrong_password_when_keystone_cannot_check_the_token(
 }
 
 #[tokio::test]
-async fn i15_a_call_that_no_access_rule_allows_is_a_fatal_403_and_causes_no_login() {
+async fn i15_a_call_that_no_access_rule_allows_is_a_fatal_403_and_causes_no_second_login() {
     let server = cloud(Token::Valid).await;
     let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let site = Site::region("c", "R1");

@@ -208,7 +208,7 @@ async fn i13_a_request_for_current_rights_is_never_answered_from_an_earlier_call
 }
 
 #[tokio::test]
-async fn n13_a_second_401_is_an_auth_error_after_one_login() {
+async fn n13_a_second_401_is_an_auth_error_after_one_new_login() {
     let (server, session) = counting_cloud(usize::MAX).await;
     let error = get(&session).await.unwrap_err();
     assert!(error.is_auth() && !error.nothing_sent());

@@ -1,4 +1,5 @@
-//! Lists without links to the next page, which are paged by a marker or by an offset, also while rows come and go.
+//! Lists without links to the next page, which are paged by a marker or by an offset, also while rows are created and
+//! deleted.
 
 use std::sync::Mutex;
 
@@ -44,7 +45,7 @@ fn row(id: &u32) -> Value {
     json!({ "id": id.to_string() })
 }
 
-/// Lists these rows from such a service. Returns their ids, or why the list failed.
+/// Lists these rows from a service that has two on a page. Returns their ids, or why the list failed.
 async fn listed(
     paging: Paging,
     rows: impl IntoIterator<Item = u32>,

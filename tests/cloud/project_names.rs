@@ -85,7 +85,7 @@ impl Transport for Keystone {
     }
 }
 
-/// A cloud of two regions with one such Keystone.
+/// Makes a cloud of two regions, R1 and R2, with one Keystone. Returns both.
 fn cloud() -> (Arc<Keystone>, OpenStack) {
     let keystone = Arc::<Keystone>::default();
     let of = |region: &str| {

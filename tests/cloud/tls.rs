@@ -188,7 +188,7 @@ async fn an_unknown_authority_is_distrusted_unless_cacert_names_it() {
     login(&url, &ca).await.unwrap();
     login(&url, "verify: false,").await.unwrap();
     login(&url, "insecure: true,").await.unwrap();
-    // Only the authority that `cacert` names is trusted.
+    // A `cacert` file that does not exist is an error. Only the authority in the file is trusted.
     let other = format!("cacert: {},", Authority::new().path("ca.pem"));
     assert!(
         HttpTransport::new(&cloud(&url, &other)).is_err(),

@@ -133,7 +133,7 @@ pub(super) fn free_address(store: &Store, subnet: &Row) -> Option<IpAddr> {
     address(gap?)
 }
 
-/// Returns one free address for each IP version that the network has a subnet for.
+/// Returns one free address for each IP version that the network has a subnet for. Refuses if a version has none.
 pub(super) fn free_addresses(store: &Store, network: Uuid) -> Result<Vec<Address>> {
     let mut found: BTreeMap<bool, Option<Address>> = BTreeMap::new();
     for subnet in store.of("subnet", "network_id", network) {

@@ -1,7 +1,7 @@
 //! The scenes about images and their members.
 //!
-//! The database of a real Glance keeps the rows of deleted images, so no step uses a fixed id. It may have images of
-//! others, so the scenes list only images with names of their own.
+//! The database of a real Glance keeps the rows of deleted images, so no step uses a fixed id. A real Glance may have
+//! images of other users, so the scenes list only images with names of their own.
 use super::Caller::{BadToken, Demo};
 use super::{Service, Step, delete, get, patch, post, put};
 

@@ -125,7 +125,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A body that is not JSON becomes a string, an empty one `null`.
+    /// Makes an answer. A body that is not JSON becomes a string, an empty body `null`.
     pub fn new(status: u16, body: &[u8]) -> Self {
         let text = || match String::from_utf8_lossy(body).into_owned() {
             text if text.is_empty() => Value::Null,
@@ -150,7 +150,7 @@ pub struct TestedCloud<'a> {
     pub wait: &'a mut dyn FnMut(),
 }
 
-/// The most repeats of a call whose answer is not yet the expected one.
+/// Maximum number of repeats of a call whose answer is not yet the expected one.
 const REPEATS_MAX: usize = 300;
 
 pub struct Step {
