@@ -119,10 +119,12 @@ pub struct GcSettings {
     /// How often a resource that was re-created is deleted again. After one more re-creation, its deletion is stuck
     /// (T14).
     pub recreate_max: u32,
-    /// How long a step may wait for something that is still in progress, which uses no attempt (I6).
+    /// How long a step may wait for something that is still in progress, which uses no attempt (I6). Kinds whose
+    /// deletes the cloud completes later have a time of their own.
     #[serde(with = "duration")]
     pub pending_max: Duration,
-    /// Other values for a kind. The keys may be aliases until [`resolve_kinds`] has replaced them by names.
+    /// Values for single kinds, in place of the values above. The keys may be aliases until [`resolve_kinds`] has
+    /// replaced them by names.
     pub kind: BTreeMap<String, GcKindSettings>,
 }
 

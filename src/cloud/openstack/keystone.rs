@@ -65,7 +65,7 @@ pub enum AuthError {
     Transport { url: String, source: TransportError },
     #[error("{url}: login failed: {problem}; is this the URL of a Keystone v3?")]
     NotKeystone { url: String, problem: String },
-    #[error("no token before the call's deadline; the call was not sent")]
+    #[error("Keystone gave no token before the call's deadline; the call was not sent")]
     NoTime,
 }
 

@@ -25,11 +25,11 @@ pub struct GateSettings {
     /// Roles that may cascade into resources of the caller's own project (P7).
     #[serde(default = "cascade_roles")]
     pub cascade_roles: Vec<String>,
-    /// Roles that may cascade into any resource.
+    /// Roles that may cascade into any resource, with a token of the scope that `admin_domains` describes.
     #[serde(default = "admin_roles")]
     pub admin_roles: Vec<String>,
-    /// Ids of domains whose projects' admins are admins at this gate. The domain of the engine's own login
-    /// and the system's admins always count (P13).
+    /// Ids of domains: tokens for their projects may have an admin role at this gate. Tokens for the system, and for
+    /// projects in the domain of the engine's own login, always may (P13).
     #[serde(default)]
     pub admin_domains: Vec<String>,
     /// How long the answer to a plain DELETE of a resource with copies waits for the end of the deletion.
