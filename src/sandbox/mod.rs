@@ -2,9 +2,9 @@
 //!
 //! `World` is the cloud without I/O; `serve` serves it over HTTP. The sandbox imports nothing of gone's own
 //! model, because it would repeat gone's mistakes: its answers were copied from real services, and the
-//! conformance table in `tests/sandbox` runs against it and against those services. It imitates what gone, its
-//! gate, the scenarios and the tables of `tests/testbed/BEHAVIOUR.md` need. Of other refusals it imitates only
-//! the status and the error type.
+//! conformance table in `tests/sandbox` runs against the sandbox and against those services. The sandbox imitates what
+//! gone, its gate, the scenarios and the tables of `tests/testbed/BEHAVIOUR.md` need. Of other refusals it imitates
+//! only the status and the error type.
 //!
 //! ```text
 //!  client ──▶ server ──▶ World::handle ─┬▶ control, seed      (below /sandbox/v1)
@@ -24,7 +24,7 @@
 //! a row of it, and which rows block the deletion. A *service* is data too: its paths, its versions, and its words
 //! for each reason to refuse a call. A rule that no table can express is a *hook*: addresses, router interfaces,
 //! trunks, VIPs, changes that take time. A session finds the hooks by the name of their kind, so the core
-//! imports no service. Keystone is a service like the others, but all regions share it.
+//! imports no service. Keystone is a service like the other ones, but all regions share it.
 //!
 //! # Time
 //! A row may be pending until it is *due*. `World::handle` first ends the changes that are due by then, in the
@@ -38,7 +38,7 @@
 //! 2. A folder with an `Api`: the file, the hooks of its kinds, how it reads the parameters of a list, what it
 //!    adds to a page, and the shape of its errors. `own` handles the calls that are not methods of a kind.
 //! 3. A file of hooks for each group of kinds that the tables do not describe completely. A value of `Hooks` has
-//!    only the hooks that differ, and takes the others from `Hooks::NONE`. The files do not import each other in
+//!    only the hooks that differ, and takes the other hooks from `Hooks::NONE`. The files do not import each other in
 //!    a circle: code that several share is in one of its own, such as `devices.rs` in Neutron.
 //! 4. A line in `SERVICES` of `world.rs`; the catalog, the paths and the faults follow from it.
 //! 5. Scenes in `tests/sandbox/conformance`, which run against the real service too, and a line in

@@ -84,7 +84,7 @@ impl Clock {
         Self::new(time, fastrand::Rng::with_seed(seed))
     }
 
-    /// Returns a clock that stands still at this time until it is set.
+    /// Makes a clock that stays at this time until it is set.
     pub fn stopped_at(at: DateTime<Utc>) -> Self {
         let time = Time::Stopped(Arc::new(Mutex::new(at)));
         Self::new(time, fastrand::Rng::new())

@@ -251,12 +251,12 @@ fn names(path: &Path) -> Vec<OsString> {
     names
 }
 
-/// Creates a folder and its missing parents, which only their owner can enter (0700). Removes others' access
+/// Creates a folder and its missing parents, which only their owner can enter (0700). Removes other users' access
 /// to an existing folder of this user.
 ///
 /// # Errors
-/// The folder cannot be created, others could replace files in it, it belongs to someone else, or it is a
-/// symbolic link to a folder that others can enter (a folder elsewhere is not closed unasked).
+/// The folder cannot be created, other users could replace files in it, it belongs to someone else, or it is a
+/// symbolic link to a folder that other users can enter (a folder elsewhere is not closed unasked).
 pub fn folder(path: &Path) -> io::Result<()> {
     let trusted = Trusted::us();
     check_way(path, trusted)?;
@@ -440,7 +440,7 @@ mod tests {
             // account.
             ((0, 0o755), MALLORY, false),
             ((MALLORY, 0o755), US, false),
-            // Folders that others may write. With the sticky bit they may not replace files of this account.
+            // Folders that other accounts may write. With the sticky bit they may not replace files of this account.
             ((0, 0o777), US, false),
             ((US, 0o775), US, false),
             ((0, 0o1777), US, true),

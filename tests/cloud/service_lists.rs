@@ -1,5 +1,5 @@
-//! Calls of Nova, Cinder, Heat and Manila: which queries and headers a list sends, for an admin and for others, and how
-//! its rows are read.
+//! Calls of Nova, Cinder, Heat and Manila: which queries and headers a list sends, for an admin and for a member, and
+//! how its rows are read.
 use std::sync::Arc;
 use std::time::Duration;
 

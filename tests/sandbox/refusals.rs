@@ -35,7 +35,7 @@ fn a_service_uses_every_refusal_of_its_file_and_no_other() {
         for (name, text) in refusals {
             let status = text.as_str().unwrap().split(' ').next().unwrap();
             assert!(status.parse::<u16>().is_ok_and(|it| it >= 400), "{name}");
-            // Names in small letters are the core's; the others are the service's own.
+            // Names in small letters are the core's; the other names are the service's own.
             let is_own = name.starts_with(|letter: char| letter.is_uppercase());
             let is_used = code.contains(&format!("\"{name}\""));
             assert!(

@@ -27,7 +27,7 @@ pub fn environment(home: &Path) -> BTreeMap<&'static str, PathBuf> {
     ])
 }
 
-/// Makes a command run in this folder, with its variables and without a terminal.
+/// Makes a command run in this folder, with the variables of [`environment`] and without a terminal.
 pub fn run_in<'c>(home: &Path, command: &'c mut Command) -> &'c mut Command {
     command
         .env_clear()
@@ -36,7 +36,7 @@ pub fn run_in<'c>(home: &Path, command: &'c mut Command) -> &'c mut Command {
         .stdin(Stdio::null())
 }
 
-/// A child process, which is killed when this is dropped.
+/// A child process, which is killed when this value is dropped.
 pub struct ChildGuard(pub Child);
 
 impl Drop for ChildGuard {
@@ -46,7 +46,7 @@ impl Drop for ChildGuard {
     }
 }
 
-/// The process id of an engine that this test did not start. The engine is killed when this is dropped.
+/// The process id of an engine that this test did not start. The engine is killed when this value is dropped.
 pub struct KilledOnDrop(pub u32);
 
 impl Drop for KilledOnDrop {

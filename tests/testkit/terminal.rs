@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub type Program = Box<dyn Child + Send + Sync>;
 
-/// A program and its pseudo terminal. The program is killed when this is dropped.
+/// A program and its pseudo terminal. The program is killed when this value is dropped.
 pub struct Terminal {
     /// The master side of the terminal and its writer; None after [`Self::close`].
     master: Option<(Box<dyn MasterPty + Send>, Box<dyn Write + Send>)>,
@@ -161,8 +161,8 @@ pub fn hang_up(program: &mut Program) {
     send(program, Signal::HUP);
 }
 
-/// Kills a program and waits for it. It does not use `Child::kill`, which sends SIGHUP first: on SIGHUP a console
-/// leaves an engine behind.
+/// Kills a program and waits until it has ended. `Child::kill` is not used, because it sends SIGHUP first: on SIGHUP a
+/// console leaves an engine behind.
 pub fn end(program: &mut Program) {
     send(program, Signal::KILL);
     let _ = program.wait();

@@ -1,4 +1,4 @@
-//! The identity that a token stands for.
+//! The identity of a token: its user, its project and its roles.
 use serde::{Deserialize, Serialize};
 
 /// The identity under which calls are made. It is compared with the identity under which a plan was made (rule

@@ -86,7 +86,7 @@ pub const EMBEDDED: &[(&str, &str)] = embedded! {
 #[derive(Clone, Copy, Debug)]
 pub struct OpenStackKinds;
 
-/// Maximum number of ids in one list. A URL of 6 KB holds no more in addition to the witness.
+/// Maximum number of ids in one list. A URL of 6 KB is too short for more ids in addition to the witness.
 const IDS_A_LIST_MAX: usize = 139;
 
 /// How a service takes several values of a filter.

@@ -227,7 +227,7 @@ impl<'k> RestList<'k> {
     }
 
     /// Completes a row as its kind says: drops secrets, and adds the parts of the id that only the path or a URL
-    /// has, fields that are computed from others, and a project that the service does not show.
+    /// has, fields that are computed from other fields, and a project that the service does not show.
     pub(super) fn complete(
         &self,
         row: &mut Value,

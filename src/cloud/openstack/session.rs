@@ -491,7 +491,8 @@ impl Session {
         }
     }
 
-    /// Whether the last login was refused. It is sent again only once it has changed, or after a pause (I15).
+    /// Whether the last login was refused. A refused login is sent again only once it has changed, or after a pause
+    /// (I15).
     pub fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Acquire)
     }

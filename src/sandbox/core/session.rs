@@ -384,7 +384,7 @@ impl Session<'_> {
     }
 }
 
-/// Parses an id. Only the form with dashes is an id, although `Uuid` reads others.
+/// Parses an id. Only the form with dashes is an id, although `Uuid` reads other forms.
 pub(crate) fn id_in(text: &str) -> Option<Uuid> {
     Some(text)
         .filter(|text| text.len() == 36)

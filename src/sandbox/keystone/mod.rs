@@ -19,7 +19,7 @@ use super::core::{
 
 use changes::AccessRule;
 
-/// The password of both users.
+/// The password of the users `admin` and `demo`.
 pub(super) const PASSWORD: &str = "secret";
 /// The application credential of `admin`, in the project `admin`.
 pub const CREDENTIAL_ID: &str = "5a9d0b0c000000000000000000000001";

@@ -131,7 +131,7 @@ fn check_port_unused(session: &mut Session<'_>, port: &Row) -> Result<()> {
     session.check_unblocked(port)
 }
 
-/// Disassociates the floating IPs of a removed port. They stay.
+/// Disassociates the floating IPs of a removed port. The floating IPs stay.
 fn port_removed(session: &mut Session<'_>, port: &Row) {
     for ip in session.store().ids("floating_ip", "port_id", port.id) {
         session.edit("floating_ip", ip, disassociate);

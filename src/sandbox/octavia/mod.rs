@@ -140,7 +140,7 @@ fn limit(call: &Call<'_>) -> Result<Option<usize>> {
     Ok((number > 0).then_some(number.min(PAGE_MAX)))
 }
 
-/// Returns a list with its links. They have the limit, the sort keys and the marker, but no filters, fields or
+/// Returns a list with its links. The links have the limit, the sort keys and the marker, but no filters, fields or
 /// directions. A full page has a `next` link; a page after a marker has a `previous` link, unless it is empty.
 fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
     let mut query = match page.limit {

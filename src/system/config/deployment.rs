@@ -231,8 +231,8 @@ fn half_identity(
     }
 }
 
-/// Finds the first file of a secret that is missing, or that others can read. Returns the key of the setting that names
-/// the file, and what to do.
+/// Finds the first file of a secret that is missing, or that other users can read. Returns the key of the setting that
+/// names the file, and what to do.
 pub(super) fn exposed_secret(deployment: &DeploymentSettings) -> Option<(String, String)> {
     let exposed_at = |key: String, file: &Option<PathBuf>| {
         let why = exposed(file.as_deref()?).err()?;

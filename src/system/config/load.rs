@@ -61,7 +61,7 @@ pub fn file_of(option: Option<&Path>, around: &Surroundings) -> Option<PathBuf> 
 ///
 /// # Errors
 /// The file cannot be read, its text is not valid ([`parse`]), or a file of a secret that it names is missing or
-/// can be read by others.
+/// can be read by other users.
 pub fn load(
     option: Option<&Path>,
     around: &Surroundings,
@@ -198,8 +198,8 @@ fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     Some(span)
 }
 
-/// Finds the first file of a secret that is missing, or that others can read. Returns the key of the setting that names
-/// the file, and what to do.
+/// Finds the first file of a secret that is missing, or that other users can read. Returns the key of the setting that
+/// names the file, and what to do.
 fn exposed_secret(settings: &Settings) -> Option<(String, String)> {
     let deployment = settings.deployment.as_ref();
     notify::exposed_secret(&settings.notify).or_else(|| deployment::exposed_secret(deployment?))

@@ -8,8 +8,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::system::private::{self, Trusted, check_way};
 
-/// Checks the file of a secret. The error says that it is missing, is not a file, or can be read by others. A file that
-/// this user has no permission to find passes.
+/// Checks the file of a secret. The error says that the file is missing, is not a file, or can be read by other users. A
+/// file that this user has no permission to find passes.
 pub(super) fn exposed(file: &Path) -> Result<(), String> {
     let shown = file.display();
     match std::fs::metadata(file) {
@@ -39,7 +39,7 @@ fn read(file: &Path) -> io::Result<String> {
 /// Returns the secret in a private file, without white space at its ends.
 ///
 /// # Errors
-/// The file cannot be read, others can read or replace it, or it does not contain one line of text.
+/// The file cannot be read, other users can read or replace it, or it does not contain one line of text.
 pub fn secret_in(file: &Path) -> Result<SecretString, String> {
     exposed(file)?;
     let shown = file.display();

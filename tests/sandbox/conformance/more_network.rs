@@ -157,7 +157,7 @@ pub fn ndp_proxies() -> Vec<Step> {
         post("/subnetpools", r#"{"subnetpool": {"name": "conformance", "prefixes": ["2001:db8:7::/48"], "default_prefixlen": 64, "address_scope_id": "$a"}}"#).save("o"),
         post("/networks", r#"{"network": {"name": "conformance", "router:external": true}}"#).save("e"),
         post("/subnets", r#"{"subnet": {"network_id": "$e", "ip_version": 4, "cidr": "203.0.113.0/24"}}"#),
-        // The rule that the subnets of a network share a pool holds within an IP version.
+        // Only the subnets of one IP version must share a pool in a network.
         post("/subnets", r#"{"subnet": {"network_id": "$e", "ip_version": 6, "subnetpool_id": "$o"}}"#),
         post("/networks", NETWORK).save("n"),
         post("/subnets", r#"{"subnet": {"network_id": "$n", "ip_version": 6, "subnetpool_id": "$o"}}"#).save("s"),

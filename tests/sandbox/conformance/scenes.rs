@@ -245,7 +245,7 @@ fn missing_resources() -> Vec<Step> {
     ]
 }
 
-/// An external network `x` with a subnet `xs`, a network `n` with a subnet `s`, a router `r` on both.
+/// An external network `x` with a subnet `xs`, a network `n` with a subnet `s`, and a router `r` that connects the two.
 fn routed_network() -> Vec<Step> {
     scene(vec![
         vec![
@@ -917,7 +917,8 @@ fn list_filters() -> Vec<Step> {
     ])
 }
 
-/// Lists after a marker that does not exist: some answer 404, others start from the beginning.
+/// Lists after a marker that does not exist: for some kinds the answer is 404, for other kinds the list starts from the
+/// beginning.
 fn missing_markers() -> Vec<Step> {
     scene(vec![
         net(CIDR),
