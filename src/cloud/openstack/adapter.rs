@@ -39,7 +39,7 @@ pub struct OpenStack {
     /// The sites, in the order of the configuration.
     sites: Vec<Site>,
     configured: HashMap<Site, CloudConfig>,
-    /// The newer configuration of each cloud whose login was changed after the start.
+    /// The newer configuration of each site whose login was changed after the start.
     changed: std::sync::Mutex<HashMap<Site, CloudConfig>>,
     reread_config: Option<Box<RereadConfig>>,
     connected: Mutex<HashMap<Site, Arc<Connection>>>,

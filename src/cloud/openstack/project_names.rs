@@ -48,7 +48,7 @@ pub(super) struct ProjectNames {
 #[derive(Default)]
 struct Known {
     names: HashMap<String, String>,
-    /// The time until which the names are used without another request; none if Keystone has not been asked yet.
+    /// The time until which the names are used without another listing; none if Keystone has not been asked yet.
     good_until: Option<DateTime<Utc>>,
     /// Ids that were read one by one since the last listing, whatever the answer was.
     by_id: HashSet<String>,

@@ -40,7 +40,7 @@ pub struct RemoteError {
     pub retry_after: Option<Duration>,
     /// The target of a 3xx, which is not followed.
     pub location: Option<String>,
-    /// The identity under which the call was made; none for a login.
+    /// The identity under which the call was made; none for a login, or for a question about a token.
     pub identity: Option<Arc<Identity>>,
 }
 

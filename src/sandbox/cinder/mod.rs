@@ -1,7 +1,7 @@
 //! Cinder v3 of one region.
 //!
-//! Most changes take time and show in a row's status. A second DELETE meanwhile is refused, unless an admin forces it.
-//! The refusal to delete a volume has the same text for every cause.
+//! Most changes take time and show in a row's status. A second DELETE of a volume, a snapshot or a backup meanwhile is
+//! refused, unless an admin forces it. The refusal to delete a volume has the same text for every cause.
 mod attachments;
 mod copies;
 mod states;

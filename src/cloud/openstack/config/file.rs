@@ -15,7 +15,7 @@ use super::raw::{RawCloud, is_auth_field, is_cloud_field};
 use super::{Environment, Origin, Warning};
 
 /// Finds and reads the file of this stem: the one that the variable names, or the first one in the searched folders
-/// that exists. Adds the paths that do not exist to `searched`, and a warning for each file that this user has no
+/// that can be read. Adds the paths that do not exist to `searched`, and a warning for each file that this user has no
 /// permission to read.
 ///
 /// # Errors
