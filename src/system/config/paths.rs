@@ -31,7 +31,7 @@ pub struct Surroundings {
     pub uid: u32,
     /// Whether `$NO_COLOR` is set and not empty.
     pub no_color: bool,
-    /// `$PGPASSFILE`, or `~/.pgpass` if it exists: the passwords of database servers, as PostgreSQL's programs use them.
+    /// `$PGPASSFILE`, or `~/.pgpass` if it exists: passwords of database servers, as PostgreSQL's programs use them.
     pub passfile: Option<PathBuf>,
     /// `$TERM`
     pub term: Option<String>,
