@@ -284,7 +284,7 @@ impl History {
             };
             moves_without_event = matches!(change, Change::WakeDue { .. } | Change::Recover { .. });
             let applied = commit_one(&self.ledger, change).await;
-            assert!(!matches!(applied, Applied::Refused(why) if why.contains("cannot take")));
+            assert!(!matches!(applied, Applied::Refused(why) if why.contains("cannot store")));
         }
         let after = LedgerState::of(&self.db);
         for (step, (state, ..)) in &after.steps {

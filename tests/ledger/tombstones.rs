@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gone::domain::model::{
     Action, CopiedBy, DeletionState, KindName, Local, Mapped, Origin, Phase, Refusal, RefusalRule,
-    Site, Step, StepState,
+    ResourceKey, Site, Step, StepState, Target,
 };
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::tombstones::Tombstones;
@@ -445,6 +445,41 @@ async fn t14_t12_originals_are_listed_with_the_sites_of_their_copies_until_hold_
         claim_all_and_move_to(ledger, StepState::Gone).await;
         assert_eq!(originals(2).await.len(), 2);
         assert!(originals(3).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn t12_t14_a_gone_copy_of_a_target_that_is_being_planned_is_not_counted_as_recreated() {
+    on_each_store(async |ledger| {
+        start_deletion(ledger, "one", &ports(&[("copy", &[])])).await;
+        claim_all_and_move_to(ledger, StepState::Gone).await;
+        let original = Target {
+            key: ResourceKey {
+                site: Site::region("edge", "B"),
+                ..key("port", "original")
+            },
+            ..target("port", "original")
+        };
+        let planned = NewDeletion {
+            copies: vec![key("port", "copy")],
+            ..new_deletion("two", vec![original], at(5))
+        };
+        assert_eq!(
+            commit_one(ledger, accept(planned)).await,
+            accepted("two", false)
+        );
+        let recreated = Change::Recreated {
+            key: key("port", "copy"),
+            copy: None,
+            stuck: None,
+            now: at(6),
+        };
+        let counted = commit_one(ledger, recreated).await;
+        assert!(
+            matches!(&counted, Applied::Refused(why) if why.contains("about to be deleted again")),
+            "{counted:?}"
+        );
     })
     .await;
 }

@@ -176,9 +176,9 @@ pub trait DeletionReads: Fallible {
     /// Finds a deletion that is being planned or awaits approval, and has this resource among its targets or their
     /// copies.
     fn find_planned(&self, key: &ResourceKey) -> Stored<Self, Option<i64>> {
+        // Copies have the kind of their targets, but other sites.
         let filter = DeletionFilter {
             states: vec![DeletionState::Planning, DeletionState::AwaitingApproval],
-            site: Some(key.site.clone()),
             kind: Some(key.kind.clone()),
             ..DeletionFilter::default()
         };
