@@ -3,7 +3,7 @@
 //! gone plans the whole cascade of a deletion before it changes anything, and deletes exactly what a person
 //! approved. It keeps working through blockers, crashes and lost connections until every resource is
 //! confirmed gone, or says what needs a person and why. Afterwards it keeps the deleted resources deleted: it
-//! refuses re-creations at a reverse proxy, and deletes resources again that come back without passing it.
+//! refuses re-creations at a reverse proxy, and deletes a resource again that was re-created without passing the proxy.
 //!
 //! # The picture
 //! ```text
@@ -35,7 +35,7 @@
 //!   to ours, and watches their deletions. Their calls arrive at the listener of `peers`, which passes them
 //!   to `control`, as a front end does.
 //! - **tombstones (memory)**: each commit of the ledger updates an index in memory before it returns. The
-//!   gate looks there first, so a request that concerns no deletion costs one look-up and no query.
+//!   gate reads that index first, so a request that concerns no deletion costs one look-up and no query.
 //!
 //! Not in the picture: `app` chooses what this process does and connects the parts; `system` provides the
 //! clock, settings, logs and listeners; `present` holds the texts that all front ends share;
@@ -43,10 +43,10 @@
 //! like a real one.
 //!
 //! # Words
-//! - *Site*: a region of a cloud (`prod/RegionOne`), or a deployment. *Deployment*: one engine with its
-//!   ledger.
-//! - *Deletion*: one accepted request. *Step*: one resource inside it. *Blocker*: what keeps a step from
-//!   going.
+//! - *Site*: a region of a cloud (`prod/RegionOne`), or a deployment. *Deployment*: one ledger with the engine,
+//!   or the engines, that use it.
+//! - *Deletion*: one accepted request. *Step*: one resource inside a deletion. *Blocker*: what prevents the
+//!   deletion of a step's resource.
 //! - *Tombstone*: the durable record that a resource is being deleted or was deleted. It outlives the
 //!   resource by the *hold-down* (7 days by default).
 //! - *Write guard* (fence): what a tombstone enforces while its deletion is only being planned (phase

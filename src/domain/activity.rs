@@ -30,7 +30,7 @@ pub enum Reconciler {
     Dispatch,
     /// Confirms that deleted resources are gone.
     Verify,
-    /// Looks for deleted resources that came back, and deletes them again.
+    /// Finds deleted resources that exist again, and deletes them again.
     Sweep,
     /// Removes records from the ledger whose retention has ended.
     Prune,
@@ -62,20 +62,20 @@ pub struct ReconcilerStatus {
     pub running: u64,
     /// The resources or sites of the runs under way: at most [`SUBJECTS_MAX`] of them, the oldest first.
     pub subjects: Vec<String>,
-    /// Since when it runs, or waits.
+    /// When the reconciler began to run or, if no run is under way, began to wait.
     pub since: DateTime<Utc>,
-    /// When its last run ended; null before the first.
+    /// When the reconciler's last run ended; null before the end of the first run.
     pub last_run_at: Option<DateTime<Utc>>,
-    /// How long its last run took, in milliseconds.
+    /// How long the reconciler's last run took, in milliseconds; null before the end of the first run.
     pub last_run_ms: Option<u64>,
-    /// The last failure; null if nothing failed. It stays after later runs succeed.
+    /// The reconciler's last failure; null if no run failed. The failure stays here when later runs succeed.
     pub last_error: Option<ReconcilerError>,
-    /// When it runs next; null if it waits for something to happen.
+    /// When the reconciler runs next; null if it waits for something to happen.
     pub next_run_at: Option<DateTime<Utc>>,
 }
 
 impl ReconcilerStatus {
-    /// Returns when the last run began; none before its end, or if the time cannot be computed.
+    /// Returns when the last run began; none if no run has ended, or if the time cannot be computed.
     pub fn last_run_began(&self) -> Option<DateTime<Utc>> {
         let took = i64::try_from(self.last_run_ms?).ok()?;
         self.last_run_at?

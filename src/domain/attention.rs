@@ -32,10 +32,10 @@ pub struct Cause {
     pub kind: KindName,
     #[serde(default)]
     pub class: Option<ErrorClass>,
-    /// HTTP status of the last answer.
+    /// HTTP status of the steps' last error; null if the error is not an HTTP answer.
     #[serde(default)]
     pub status: Option<u16>,
-    /// The error's own type, `NetworkInUse`.
+    /// Type of the steps' last error, such as `NetworkInUse`.
     #[serde(default, rename = "type")]
     pub error_type: Option<String>,
 }
@@ -60,7 +60,7 @@ pub struct CauseGroup {
     #[serde(flatten)]
     pub cause: Cause,
     pub steps: u64,
-    /// When the first of these steps entered this state.
+    /// When the first of these steps entered the state of the cause.
     pub since: DateTime<Utc>,
     /// The last error message of one of these steps, verbatim.
     pub message: String,
@@ -78,8 +78,8 @@ pub fn is_slow_delete(step: &Step, kind: &Kind, now: DateTime<Utc>) -> bool {
         && (now - since).num_minutes().unsigned_abs() >= settles.minutes_warn
 }
 
-/// Returns a refused deletion in the form of a stuck step with the id [`REFUSAL_ID`] and the first refusal as its
-/// error; none if the deletion is not refused, or names no resource.
+/// Returns a refused deletion in the form of a stuck step with the id [`REFUSAL_ID`]. Its error is the first refusal,
+/// or the deletion's note if there is none. None if the deletion is not refused, or names no resource.
 pub fn refused_step(deletion: &Deletion) -> Option<Step> {
     if deletion.state != DeletionState::Refused {
         return None;

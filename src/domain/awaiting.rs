@@ -44,13 +44,13 @@ pub struct NestedBlocker<'a> {
     pub by: &'a Blocker,
 }
 
-/// Arranges a step's blockers from all deployments as a tree. Each blocker appears once, below the resource
-/// that it blocks.
+/// Arranges a step's blockers from all deployments as a tree. Each blocker appears once: below the blocker that
+/// it blocks, or at depth 0 if it blocks the step itself.
 pub fn tree_of(blockers: &[Blocker]) -> Vec<NestedBlocker<'_>> {
     let keys: BTreeSet<ResourceKey> = blockers.iter().map(Blocker::key).collect();
     let mut below: BTreeMap<Option<ResourceKey>, Vec<&Blocker>> = BTreeMap::new();
     for by in blockers.iter().rev() {
-        // If the resource that a blocker blocks is not listed, the blocker is shown at depth 0.
+        // If the resource that a blocker blocks is not one of `blockers`, the blocker is shown at depth 0.
         let holds = by.holds.as_deref().filter(|key| keys.contains(*key));
         below.entry(holds.cloned()).or_default().push(by);
     }
@@ -133,7 +133,7 @@ pub fn next_action(step: &Step) -> Option<String> {
     Some(action)
 }
 
-/// `d0-1 and d0-2`
+/// Joins the names of deployments, escaped and sorted: `d0-1 and d0-2`.
 fn listed(names: &BTreeSet<&str>) -> String {
     let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
     names.join(" and ")

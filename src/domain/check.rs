@@ -59,7 +59,7 @@ use super::kinds::{Kind, Kinds, OnDelete, OneOf, Reference};
 use super::model::KindName;
 use walk::Reached;
 
-/// A problem that these kinds allow, with the smallest example of it, and how to fix it.
+/// A problem that the checked kinds allow, with the smallest example of it, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub severity: Severity,
@@ -108,7 +108,7 @@ impl Category {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Example {
     pub resources: Vec<Specimen>,
-    /// In the order of the resources to which they lead.
+    /// The references between the resources, in the order of the resources to which they lead.
     pub references: Vec<Edge>,
 }
 
@@ -137,8 +137,9 @@ pub enum Fate {
 /// A reference of an example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Edge {
-    /// Names of the resources.
+    /// Name of the resource that refers.
     pub from: String,
+    /// Name of the resource to which the reference leads.
     pub to: String,
     pub field: String,
     pub on_delete: OnDelete,
@@ -295,7 +296,8 @@ fn stuck_cascades(links: &Links<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Finds the smallest cycle through each reference that holds its target, and returns each cycle once.
+/// Finds the smallest cycle through each reference that holds its target, and returns each cycle once. A cycle of
+/// references that never follow themselves ([`Link::never_follows_itself`]) cannot exist, and is left out.
 fn cycles(links: &Links<'_>) -> Vec<Finding> {
     let mut known = BTreeSet::new();
     let mut findings = Vec::new();

@@ -8,7 +8,7 @@ use super::text::{and_more, escape};
 /// a person cannot accept it.
 pub const RECREATED: &str = "Recreated";
 
-/// Number of newcomers that one line names; the others are counted.
+/// Number of newcomers that one line names.
 const NAMED_MAX: usize = 5;
 
 /// Whether a step waits until a person accepts or refuses newcomers. This excludes a resource that was
@@ -22,13 +22,13 @@ pub fn waits_for_drift_answer(step: &Step) -> bool {
         && error.is_some_and(|it| it.class == ErrorClass::Drift && it.kind != RECREATED)
 }
 
-/// Returns the newcomers that a person accepts or refuses.
+/// Returns the newcomers that a person accepts or refuses: the step's blockers that are not in the plan.
 pub fn newcomers(step: &Step) -> impl Iterator<Item = &Blocker> {
     step.blockers.iter().filter(|blocker| !blocker.in_plan)
 }
 
-/// Returns a line that names the newcomers by kind, name, owner and time of creation, says what to do, and
-/// quotes the cloud's own message.
+/// Returns a line that describes the first [`NAMED_MAX`] newcomers ([`newcomer_words`]) and counts the others, says
+/// what to do, and quotes the cloud's own message.
 pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, answer: &str) -> String {
     let id = short_id(deletion_id);
     let listed: Vec<String> = named
@@ -52,7 +52,8 @@ pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, answe
     )
 }
 
-/// Returns the words for a newcomer: kind, name, id, owner and time of creation.
+/// Returns the words for a newcomer: kind, name, id, project and time of creation. A project or time that is not known
+/// is left out.
 pub fn newcomer_words(blocker: &Blocker) -> String {
     let name = match blocker.name.as_str() {
         "" => &blocker.id,
@@ -76,7 +77,7 @@ pub fn newcomer_words(blocker: &Blocker) -> String {
 }
 
 /// Returns the note of a deletion whose newcomers a person refused: which resources stay, and because of which
-/// newcomers.
+/// newcomers (of each step the first [`NAMED_MAX`]).
 pub fn refusal_note(stuck: &[Step]) -> String {
     let steps: Vec<String> = stuck
         .iter()

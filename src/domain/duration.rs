@@ -50,7 +50,8 @@ fn parse_any(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Writes a duration in the largest unit that gives a whole number.
+/// Writes a duration in the largest unit that gives a whole number: `90s`, `2m`, `250ms`. Parts of a millisecond are
+/// dropped.
 pub fn format(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if duration.subsec_millis() != 0 {

@@ -26,11 +26,11 @@ pub enum EngineRole {
     Leads,
     /// Sends calls.
     Works,
-    /// Ends what it has in flight, and claims nothing more.
+    /// Finishes the calls that it has in flight, and claims no more steps.
     Drained,
     /// Only answers questions: it was started by a verb.
     Idle,
-    /// Its lease has ended. Others take over what it had in flight.
+    /// The engine's lease has ended. Another engine takes over the steps that this one had in flight.
     Lost,
 }
 
@@ -45,18 +45,18 @@ impl EngineRole {
 pub struct EngineRow {
     pub name: String,
     pub role: EngineRole,
-    /// Its fencing token, greater than that of each engine that began before it.
+    /// The engine's fencing token, greater than that of each engine that began before.
     pub epoch: i64,
     pub host: String,
     pub pid: u32,
     pub version: String,
     pub started_at: DateTime<Utc>,
-    /// When it last renewed its lease; none if it uses the ledger alone, without a lease.
+    /// When the engine last renewed its lease; null if it uses the ledger alone, without a lease.
     pub renewed_at: Option<DateTime<Utc>>,
-    /// Number of steps that it has claimed and whose calls have not been answered.
+    /// Number of steps that the engine has claimed and whose calls have not been answered.
     pub running: u64,
-    /// Whether gates answer from its memory.
+    /// Whether gates answer from this engine's memory.
     pub has_gates: bool,
-    /// Number of changes to tombstones that are not in its memory yet.
+    /// Number of changes to tombstones that are not in this engine's memory yet.
     pub behind: u64,
 }

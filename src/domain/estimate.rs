@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::model::{Counts, Deletion, DeletionState};
 
-/// Time until an accepted delete is confirmed: observations are gathered for up to ten seconds
+/// Time until an accepted delete is confirmed: at a deletion's end, observations are gathered for up to ten seconds
 /// ([`super::policy`]), and the last steps go one after the other.
 const CONFIRMED_WITHIN_SECONDS: f64 = 15.0;
 /// How much a cloud's speed changes within a deletion, as a share of the time left: it may become that much
@@ -21,9 +21,9 @@ const RATE_WINDOW_SECONDS: f64 = 60.0;
 /// What is known about the end of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
-    /// It ends after at least and at most this many seconds, if it goes on as in the last minute.
+    /// The deletion ends after at least and at most this many seconds, if its rate stays that of the last minute.
     Within { least: u64, most: u64 },
-    /// Nothing happens before the next attempt, at this time.
+    /// Nothing happens in the deletion before its next attempt, at this time.
     NextAttempt(DateTime<Utc>),
 }
 
@@ -38,8 +38,8 @@ pub fn waits(counts: &Counts) -> bool {
     counts.blocked > 0 && counts.ready + counts.running + counts.verifying == 0
 }
 
-/// Returns when the deletion ends or goes on; none if nothing is known. The end is not known while a step is
-/// blocked, because nobody knows how its next attempt is answered.
+/// Returns when the deletion ends or, if it is blocked, has its next attempt; none if nothing is known. The end is not
+/// known while a step is blocked, because nobody knows how the step's next attempt is answered.
 pub fn outlook(deletion: &Deletion) -> Option<Outlook> {
     if is_blocked(deletion) {
         return deletion.next_attempt_at.map(Outlook::NextAttempt);
@@ -62,6 +62,6 @@ pub fn range(counts: &Counts, rate_per_second: f64) -> (u64, u64) {
     let error = ERRORS_ALLOWED / counted.max(1.0).sqrt();
     let least = seconds * (1.0 - FASTER - error).max(LEAST_SHARE);
     let most = seconds * (1.0 + SLOWER + error) + CONFIRMED_WITHIN_SECONDS;
-    // Both are small and positive; a cast of a larger number would saturate.
+    // Both numbers are small and positive; a cast of a larger number would saturate.
     (least.floor() as u64, most.ceil() as u64)
 }

@@ -65,7 +65,8 @@ impl PartialEq for Pattern {
     }
 }
 
-/// The fields of a row. A word about an empty field is searched for in the texts.
+/// The fields of a row. If a field is empty, a word about it, such as `project=demo`, is searched for in all other
+/// texts and fields; a word with `==` then matches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
     pub texts: &'a [&'a str],
@@ -122,7 +123,7 @@ impl SearchQuery {
 
     /// Parses a query in which projects may also be given by name; `projects` maps ids to names. Rows carry
     /// ids, and each is compared with all ids of a name, so a name that matches more than `PROJECTS_MAX`
-    /// projects is ignored. Words about one of these columns are for [`Self::fits_columns`].
+    /// projects is compared as it is. [`Self::fits_columns`] tests the words about one of `columns` (`name:web`).
     pub fn parse_with_names(
         text: &str,
         projects: &BTreeMap<String, String>,
@@ -157,7 +158,7 @@ impl SearchQuery {
         &self.resolved_text
     }
 
-    /// Returns what is wrong in the query, with a suggestion; none if nothing is wrong.
+    /// Returns what is wrong with the first word of the query that is not valid; none if all words are valid.
     pub fn complaint(&self) -> Option<String> {
         self.text.split_whitespace().find_map(|word| parsed(word).1)
     }
@@ -187,13 +188,13 @@ impl SearchQuery {
         self.words.iter().filter(is_of_facts).all(fits)
     }
 
-    /// Whether a word is about a column.
+    /// Whether some word of the query is about a column.
     pub fn has_columns(&self) -> bool {
         let mut words = self.words.iter();
         words.any(|word| matches!(word.test, Test::Column(..)))
     }
 
-    /// Whether a row fits the words about columns; `text` is what a column of it shows.
+    /// Whether a row fits the words about columns. `text` returns what the row shows in the column of a name.
     pub fn fits_columns(&self, text: impl Fn(&str) -> String) -> bool {
         self.words.iter().all(|word| match &word.test {
             Test::Column(name, wanted) => {
@@ -242,7 +243,7 @@ impl SearchQuery {
     }
 }
 
-/// `wanted` is in lower case.
+/// Whether a text contains `wanted`, which is in lower case, in any letter case.
 fn contains(text: &str, wanted: &str) -> bool {
     if !text.is_ascii() {
         return text.to_lowercase().contains(wanted);
@@ -278,7 +279,7 @@ fn of_column(word: &str, columns: &[String]) -> Option<Word> {
     })
 }
 
-/// Parses a word, and says what is wrong with it.
+/// Parses a word. The second value says what is wrong with the word; none if it is valid.
 fn parsed(word: &str) -> (Word, Option<String>) {
     let (word, inverse) = match word.strip_prefix('!') {
         Some(rest) if !rest.is_empty() => (rest, true),
@@ -290,11 +291,11 @@ fn parsed(word: &str) -> (Word, Option<String>) {
     (Word { test, inverse }, complaint)
 }
 
-/// The characters that make a regular expression of what follows `~`.
+/// If the text after `~` has one of these characters, it is a regular expression.
 const SIGNS: &[char] = &[
     '^', '$', '.', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '\\',
 ];
-/// Maximum size of a compiled regular expression.
+/// Maximum size of a compiled regular expression, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 fn test_of(word: &str) -> (Test, Option<String>) {
@@ -373,7 +374,8 @@ fn alternatives(wanted: &str) -> Vec<String> {
 /// A text that matches more project names than this is not meant as a name.
 const PROJECTS_MAX: usize = 100;
 
-/// Adds to `project=demo` the ids of the projects that the name matches.
+/// Adds to a word such as `project=demo` the ids of the projects whose names contain `demo`. A word that is not about
+/// projects stays as it is.
 fn named(word: &str, projects: &BTreeMap<String, String>) -> String {
     let bare = word.strip_prefix('!').unwrap_or(word);
     let wanted = bare.strip_prefix("project=");
@@ -502,7 +504,7 @@ mod tests {
             ("prod/a,b%", true),
             ("preprod/West 1", false),
             ("prod/West 12", false),
-            // A deletion has a line for each of its targets; help has no site.
+            // The site field of a deletion has a line for each target; that of a line of help is empty.
             ("prod/East\nprod/West 1", true),
             ("", true),
         ] {

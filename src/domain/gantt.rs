@@ -1,5 +1,5 @@
-//! When the steps of a deletion ran and what they waited for, and when blocked steps are due for their next
-//! attempt. Both are counted in columns of time, so their size does not grow with the number of steps.
+//! Two charts: when the steps of a deletion ran and what they waited for, and when blocked steps are due for their
+//! next attempt. Each counts steps in columns of time, so its size does not grow with the number of steps.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use super::model::{Action, KindName, Site};
 pub struct Gantt {
     pub from: DateTime<Utc>,
     pub until: DateTime<Utc>,
-    /// Number of columns into which that time is divided, all of equal length.
+    /// Number of columns into which the time from `from` until `until` is divided, all of equal length.
     pub columns: u32,
-    /// In the order in which they began; rows that have not begun come last.
+    /// The rows, in the order of their first cells; rows without cells come last.
     pub rows: Vec<GanttRow>,
 }
 
@@ -31,7 +31,7 @@ pub struct GanttRow {
     pub last: Last,
 }
 
-/// Counts of what happened within one column.
+/// Counts of what happened to the steps of one row within one column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GanttCell {
     pub column: u32,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn drawn(row: &GanttRow, columns: u32, width: usize) -> String {
-        let sign = |mark| match mark {
+        let sign = |state| match state {
             CellState::Waits => '.',
             CellState::Sent => '+',
             CellState::Refused => 'x',
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_the_most_important_mark_of_each_stretch() {
+    fn a_row_shows_the_most_important_state_of_each_stretch() {
         let cells = [(2, 5, 0, 0), (4, 1, 1, 0), (6, 3, 1, 2)];
         assert_eq!(drawn(&row(5, 5, &cells), 10, 10), "..+-x-#   ");
         assert_eq!(drawn(&row(5, 4, &cells), 10, 10), "..+-x-#---");
@@ -172,7 +172,7 @@ mod tests {
         // The row never gets wider than the counted columns.
         assert_eq!(drawn(&row(5, 5, &cells), 10, 99).len(), 10);
         assert_eq!(drawn(&row(5, 0, &[]), 4, 4), "....");
-        // Skipped from the start.
+        // All steps have ended, and none was sent: they were skipped.
         assert_eq!(drawn(&row(5, 5, &[]), 4, 4), "    ");
         assert_eq!(drawn(&row(5, 5, &[]), 0, 4), "");
     }

@@ -1,4 +1,4 @@
-//! The purge ladder (P3): which rungs are offered for a step that does not go, what each rung does, and what
+//! The purge ladder (P3): which rungs are offered for a step that is stuck or blocked, what each rung does, and what
 //! it leaves behind.
 //!
 //! | rung | what it does | when it is offered |
@@ -10,9 +10,10 @@
 //! | `runbook` | sends nothing: prints the manual steps for this one id | for a stuck step whose kind has a runbook for its error |
 //! | `forget` | sends nothing: the engine abandons the step, and its resource becomes an orphan | for a step that is stuck or blocked |
 //!
-//! Limits for every rung: nothing is offered at a read-only site. For a protected resource, only `forget` is
-//! offered. While a cloud works on an accepted delete, no rung except `retry` is offered, and `retry` only for a
-//! step that is stuck or blocked, until the kind's time limit has passed.
+//! Limits for every rung: nothing is offered at a read-only site, for a step that waits for a stuck step, or for a
+//! step whose resource another deletion deletes. For a protected resource, only `forget` is offered. While a cloud
+//! works on an accepted delete, no rung except `retry` is offered, and `retry` only for a step that is stuck or
+//! blocked, until the kind's time limit has passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -114,7 +115,8 @@ pub struct Ladder {
     pub deletion_id: String,
     /// None if the ladder is for the whole deletion.
     pub step_id: Option<i64>,
-    /// `load balancer api (4fdb…) at prod/RegionOne`, or `3 stuck or blocked steps`.
+    /// Words for the steps: `load balancer api (4fdb…) at prod/RegionOne`, `3 stuck or blocked steps`, or
+    /// `deletion 4fdb…` if no step of the deletion is stuck or blocked.
     pub subject: String,
     /// The sites of the steps.
     #[serde(default)]
@@ -134,7 +136,7 @@ pub struct Offer {
     pub why_not: Option<String>,
     /// What the rung will do, one fact per line: each call, and on what.
     pub does: Vec<String>,
-    /// What remains in the cloud afterwards.
+    /// What remains in the cloud afterwards; empty if the rung is not offered, or says nothing about that.
     pub leaves: String,
 }
 
@@ -144,7 +146,7 @@ impl Ladder {
     }
 }
 
-/// The facts about one step that does not go.
+/// The facts about one step from which its ladder follows.
 #[derive(Clone, Debug)]
 pub struct Facts<'f> {
     pub step: &'f Step,
@@ -188,8 +190,9 @@ pub fn of_step(deletion: &Deletion, facts: &Facts<'_>, now: DateTime<Utc>) -> La
     }
 }
 
-/// Builds the ladder of all steps of a deletion that do not go. A single step has its own ladder; several
-/// steps have the rungs that all of them share. `roots`: the steps that wait for none of the others.
+/// Builds the ladder of all stuck and blocked steps of a deletion. `roots`: those of them that wait for none of the
+/// others. A single root has its own ladder. For several roots, only `retry` and `forget` can be offered: if each root
+/// has them.
 pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>) -> Ladder {
     let not_going = deletion.counts.stuck + deletion.counts.blocked;
     if let [one] = roots {
@@ -246,7 +249,7 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
     }
 }
 
-/// Number of steps that one line names. The others are counted.
+/// Number of steps that one line names. The other steps are counted.
 const NAMED_MAX: usize = 8;
 
 fn one_at_a_time(roots: &[Facts<'_>]) -> String {
@@ -483,7 +486,8 @@ pub fn runbook(kind: &Kind, step: &Step) -> Option<String> {
     fill(&runbook.text, &variables).ok()
 }
 
-/// Writes the call that removes a resource of this kind: `DELETE /v2.0/ports/4fdb…`.
+/// Writes the call of an action on a resource of this kind: `DELETE /v2.0/ports/4fdb…`. If the kind has no such call or
+/// a variable is missing, the words are `delete` and the resource's key.
 pub fn call_line(
     kind: &Kind,
     action: Action,

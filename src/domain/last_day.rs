@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
-/// The time that is counted.
+/// The period up to now whose deletions [`LastDay`] counts.
 pub const DAY: TimeDelta = TimeDelta::hours(24);
 
 /// Counts of the deletions that ended in the [`DAY`] up to now. A deletion with stuck steps has not ended.

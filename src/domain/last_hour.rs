@@ -1,5 +1,5 @@
-//! How the calls to each site went in the last hour, minute by minute. Its size does not grow with the number of
-//! deletions and steps.
+//! Counts of the answered and refused calls to each site in the last hour, minute by minute. Their size does not grow
+//! with the number of deletions and steps.
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -12,9 +12,9 @@ pub const MINUTES: u32 = 60;
 /// The counts of the last hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastHour {
-    /// The end of its last minute, which is under way.
+    /// The end of the hour's last minute, which is under way.
     pub until: DateTime<Utc>,
-    /// The minutes in which a call was answered or a step was refused, by site and in their order.
+    /// The minutes in which a call was answered or a step was refused, sorted by site and minute.
     pub minutes: Vec<SiteMinute>,
 }
 

@@ -25,7 +25,8 @@ pub struct Mapping {
 }
 
 impl CopiedBy {
-    /// Returns the filter that lists the copies of these resources; none if their kind cannot have copies.
+    /// Returns the filter that lists the copies of these resources; none if their kind cannot have copies, or has no
+    /// filter for them.
     pub fn filter<'r>(
         self,
         kind: &Kind,

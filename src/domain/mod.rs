@@ -1,8 +1,8 @@
 //! The domain, all of it pure: the data model, kinds as data, the planner and the decisions.
 //!
 //! **Architecture invariant:** nothing here reads a clock, draws a random number, waits, or does
-//! I/O; whatever a decision depends on is an argument. So each rule of `assets/promises.md` that
-//! lives here is a table or property test.
+//! I/O; whatever a decision depends on is an argument. So tables and property tests can show the
+//! rules of `assets/promises.md` that are decided here.
 
 pub mod activity;
 pub mod attention;

@@ -1,4 +1,4 @@
-//! The data model that all modules share, in the shapes that the HTTP API serves.
+//! The data model that all modules but `sandbox` share, in the shapes that the HTTP API serves.
 //!
 //! Times are UTC and RFC 3339 in JSON. Everything that comes from a cloud (ids, names, messages)
 //! is hostile text: it is kept verbatim here and escaped where it is shown ([`super::text`]).
@@ -93,7 +93,8 @@ impl PartialSchema for Site {
 
 impl ToSchema for Site {}
 
-/// The name of a kind, as the kinds files spell it (`network`, `router_interface`).
+/// The name of a kind, as the kinds files spell it (`network`, `router_interface`). The name of a kind of another
+/// provider than the first begins with its provider (`toy.subnet`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = String)]
@@ -116,8 +117,8 @@ impl fmt::Display for KindName {
 
 /// The identity of one resource in plans, steps, tombstones and blockers.
 ///
-/// `id` is the cloud's own id. An edge that is removed itself has a composite id, joined by commas
-/// (`router_interface/ROUTER,SUBNET`).
+/// `id` is the cloud's own id. The id of an edge is composite, joined by commas (`router_interface/ROUTER,SUBNET`), as
+/// is the id of a kind whose `list.id` has several fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct ResourceKey {
     pub site: Site,
@@ -156,7 +157,7 @@ pub struct Resource {
     #[serde(flatten)]
     pub key: ResourceKey,
     pub name: String,
-    /// Empty where the cloud keeps none (gateway and floating-IP ports).
+    /// Id of the project that owns the resource; empty where the cloud keeps none (gateway and floating-IP ports).
     pub project_id: String,
     pub tags: Vec<String>,
     /// The listed row, verbatim. For a resource of a derived kind: the variables that the kind sets from the row.
@@ -173,7 +174,7 @@ impl Resource {
 /// a request at a gate, another deployment, or gone itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct Actor {
-    /// The person, or `uid:N`.
+    /// A person's user name, `uid:N`, the name, id and project of a gate's caller, `deployment NAME`, or `gone`.
     pub name: String,
     /// The interface by which the command came; `engine` if the engine acts by itself.
     pub origin: Origin,
@@ -188,7 +189,7 @@ pub enum Origin {
     Api,
     Gate,
     Peer,
-    /// The engine itself, when it removes a resource that has come back (T14).
+    /// The engine itself, for example when it deletes a re-created resource again (T14).
     Engine,
 }
 
@@ -232,7 +233,7 @@ impl Scope {
 pub struct Identity {
     pub user_id: String,
     pub project_id: String,
-    /// Sorted.
+    /// Names of the login's roles, sorted.
     pub roles: Vec<String>,
 }
 
@@ -278,7 +279,7 @@ pub enum Action {
     Enable,
     /// Gives the resource a state from which it may be deleted; the delete follows (P3).
     Reset,
-    /// Deletes the resource by the cloud's own call for what does not go (P3).
+    /// Deletes the resource by the cloud's own call for resources that its normal delete does not remove (P3).
     Force,
 }
 
@@ -357,9 +358,9 @@ pub struct Plan {
     pub hash: String,
     pub targets: Vec<Target>,
     pub options: PlanOptions,
-    /// The URL of each service at each site, so that a plan is not run against another cloud.
+    /// `SITE SERVICE` → the service's URL, so that a plan is not run against another cloud.
     pub endpoints: BTreeMap<String, String>,
-    /// The identity under which each site was read (I13). Not in the hash: two admins may share a plan.
+    /// Site → the identity under which it was read (I13). Not in the hash: two admins may share a plan.
     pub identities: BTreeMap<String, Identity>,
     pub steps: Vec<PlanStep>,
     /// Resources that the cloud removes by itself, without a call of the engine (N5).
@@ -381,7 +382,8 @@ pub struct Plan {
     /// Why this plan must not start; empty if it may.
     pub refused: Vec<Refusal>,
     pub warnings: Vec<String>,
-    /// Maximum number of calls that the deletion makes, without faults.
+    /// Estimated number of calls that the deletion makes, without faults: one for each step, one observation for 140
+    /// steps, and 20 others.
     pub calls_estimate: u64,
 }
 
@@ -391,12 +393,12 @@ pub struct Plan {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CopiedBy {
-    /// It carries a tag with the original's id.
+    /// The copy carries a tag with the original's id.
     #[default]
     Tag,
-    /// It is the only resource with the same name and project.
+    /// The copy is the only resource with the original's name and project.
     Name,
-    /// It has the same id, where a service keeps ids.
+    /// The copy has the original's id, where a service keeps ids.
     Id,
 }
 
@@ -419,7 +421,7 @@ pub struct Mapped {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Local {
     pub site: Site,
-    /// Ids, sorted.
+    /// Ids of the copies, sorted.
     pub copies: Vec<String>,
 }
 
@@ -439,7 +441,7 @@ impl Mapped {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Left {
     pub resource: Target,
-    /// Its project's id; empty where the cloud keeps none.
+    /// Id of the resource's project; empty where the cloud keeps none.
     #[serde(default)]
     #[schema(required)]
     pub project_id: String,
@@ -449,7 +451,7 @@ pub struct Left {
 /// The choices that are frozen with the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanOptions {
-    /// Whether the resources that depend on the targets go too.
+    /// Whether the resources that depend on the targets are deleted too.
     #[serde(default)]
     #[schema(required)]
     pub cascade: bool,
@@ -460,7 +462,7 @@ pub struct PlanOptions {
     #[schema(required)]
     pub drift: DriftPolicy,
     /// Whether resources that the deletion would only detach are deleted too, where their kind allows it: floating
-    /// IPs of ports that go.
+    /// IPs of deleted ports.
     #[serde(default, rename = "release_floating_ips")]
     #[schema(required)]
     pub delete_detached: bool,
@@ -471,7 +473,7 @@ pub struct PlanOptions {
     /// Whether the project itself is deleted too, once everything that belongs to it is gone (N19).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_project: bool,
-    /// Whether the servers whose ports go are deleted too, instead of only losing these ports (N4).
+    /// Whether the servers whose ports are deleted are deleted too, instead of only losing these ports (N4).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_servers: bool,
     /// Whether a resource in use goes to the retry queue until nothing blocks it, instead of being refused.
@@ -500,21 +502,21 @@ fn is_false(value: &bool) -> bool {
 /// One resource inside a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlanStep {
-    /// Position in the plan's `steps`, by which `depends_on` names it. The numbers go on in `automatic` and
-    /// `unset`.
+    /// Position in the plan's `steps`, by which `depends_on` names the step. The numbers continue in `automatic` and
+    /// then in `unset`.
     pub id: u32,
     pub site: Site,
     pub kind: KindName,
     pub resource_id: String,
     pub name: String,
-    /// Empty where the cloud keeps none.
+    /// Id of the project that owns the resource; empty where the cloud keeps none.
     pub project_id: Arc<str>,
     pub action: Action,
-    /// Steps that must be gone before this one is sent.
+    /// Numbers of the steps that must end before this one is sent, sorted.
     pub depends_on: Vec<u32>,
     /// Whether the cloud removes the resource by itself (N5).
     pub automatic: bool,
-    /// Why the resource is in the plan, for a person: `port on network web`.
+    /// Why the resource is in the plan, for a person: `target`, or `on network web (3f2a…)`.
     pub why: Arc<str>,
     /// SHA-256 over what drift compares: project, name, tags, owner and references.
     pub fingerprint: String,
@@ -663,22 +665,22 @@ pub enum RefusalRule {
     Drift,
 }
 
-/// Something that keeps a resource from going (P2).
+/// A resource that blocks the deletion of another one, or a deployment whose clearance is pending (P2, G7).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Blocker {
     pub kind: KindName,
     pub id: String,
     pub name: String,
     pub site: Site,
-    /// Id of the project that owns it; empty if the cloud did not say.
+    /// Id of the project that owns the blocker; empty if the cloud did not say.
     pub owner: String,
-    /// The name of that project, for people; empty if unknown.
+    /// Name of the project that owns the blocker, for people; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner_name: String,
     pub since: Option<DateTime<Utc>>,
     /// Whether the deletion of the blocked step removes the blocker too.
     pub in_plan: bool,
-    /// The resource that it blocks, if that is not the step's own resource but a blocker in another
+    /// The resource that the blocker blocks, if that is not the step's own resource but a blocker in another
     /// deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -758,7 +760,8 @@ impl DeletionState {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
-    /// Whether the deletion stays in this state until a person acts.
+    /// Whether the engine does nothing more for the deletion by itself. A deletion that is paused or awaits approval is
+    /// none of these: it has only been interrupted.
     pub fn is_terminal(self) -> bool {
         matches!(
             self,
@@ -784,21 +787,21 @@ impl DeletionState {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum StepState {
-    /// Another step must go first.
+    /// Another step must end first.
     Waiting,
     Ready,
-    /// Its call is in flight under a lease.
+    /// The step's call is in flight, under the lease of an engine.
     Running,
     /// The engine observes whether the resource is gone, after a call that was accepted or whose answer was lost.
     Verifying,
-    /// Refused for now; the retry worker makes the next attempt at `next_attempt_at`.
+    /// The step was refused for now; the retry worker makes the next attempt at `next_attempt_at`.
     Blocked,
     /// A person must act.
     Stuck,
     Gone,
     /// The deletion was cancelled, and the resource stays (P8).
     Skipped,
-    /// Abandoned: the resource is left behind as an orphan (P3).
+    /// The step was abandoned: the resource is left behind as an orphan (P3).
     Purged,
 }
 
@@ -832,14 +835,14 @@ impl StepState {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Phase {
-    /// The plan is made, and gates refuse writes.
+    /// The deletion is being planned, and gates refuse writes.
     Checking,
     Deleting,
     /// The absence of the resource was confirmed.
     Gone,
     /// The resource stays, because its deletion was refused or cancelled, or it lives again.
     Released,
-    /// The deletion was abandoned, and the resource may still exist.
+    /// The resource's step was abandoned, and the resource may still exist.
     Purged,
 }
 
@@ -876,16 +879,17 @@ impl ErrorClass {
     }
 }
 
-/// A failure as it is stored and shown: in the cloud's own words, never in ours alone (P2).
+/// A failure as it is stored and shown: in the cloud's own words if a cloud answered, otherwise in gone's words (P2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StepError {
     pub class: ErrorClass,
-    /// HTTP status; none if there was no answer.
+    /// HTTP status; null if no cloud answered.
     pub status: Option<u16>,
-    /// The error body's own type, `NetworkInUse`.
+    /// Type of the error: the one that the answer's body names (`NetworkInUse`), or one of gone's own
+    /// (`DependencyStuck`).
     #[serde(rename = "type")]
     pub kind: String,
-    /// Verbatim, capped at 4 KiB.
+    /// Message of the error. A cloud's message is verbatim, cut at 4 KiB.
     pub message: String,
     pub request_id: String,
     pub at: DateTime<Utc>,
@@ -905,7 +909,7 @@ impl StepError {
     }
 }
 
-/// The answer to a call, for its line in the timeline; empty if none came.
+/// The answer to a call, for the call's line in the timeline; its fields are empty if no answer came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// HTTP status.
@@ -913,7 +917,7 @@ pub struct Answer {
     pub request_id: Option<String>,
 }
 
-/// How many steps of a deletion are in each state; they sum to `total`.
+/// How many steps of a deletion are in each state; the counts sum to `total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Counts {
     pub waiting: u64,
@@ -969,8 +973,8 @@ pub struct Deletion {
     pub requested_by: Actor,
     pub requested_at: DateTime<Utc>,
     pub reason: String,
-    /// The deletion that caused this one: the deletion of a resource that came back, or a deletion of another
-    /// deployment.
+    /// The deletion that caused this one: the one whose resource was re-created (its id), or one of another deployment
+    /// (`DEPLOYMENT/ID`).
     pub cause: Option<String>,
     #[serde(flatten)]
     pub options: PlanOptions,
@@ -979,9 +983,9 @@ pub struct Deletion {
     /// Number of steps that clouds accepted per second, over the last minute; zero while nothing is under way.
     #[serde(default)]
     pub rate_per_second: f64,
-    /// The time left at that rate; none while the end is not known.
+    /// Seconds left at `rate_per_second`; null while the end is not known.
     pub eta_seconds: Option<u64>,
-    /// If all that is left is blocked: when the next attempt is due.
+    /// When the next attempt is due, if all steps that are left are blocked or wait for blocked ones; otherwise null.
     #[serde(default)]
     pub next_attempt_at: Option<DateTime<Utc>>,
     pub finished_at: Option<DateTime<Utc>>,
@@ -999,7 +1003,7 @@ pub struct Deletion {
     pub deadline: Option<DateTime<Utc>>,
 }
 
-/// Most entries of a step's `depends_on` in a page of steps.
+/// Maximum number of entries of a step's `depends_on` in a page of steps.
 pub const DEPENDENCIES_MAX: usize = 500;
 
 /// One resource inside a deletion.
@@ -1020,11 +1024,11 @@ pub struct Step {
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
-    /// The stuck step that this step waits for. It is stuck for that reason alone, and was not sent.
+    /// The stuck step that this step waits for. This step is stuck for that reason alone, and was not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub held_by: Option<i64>,
-    /// How many times the resource came back after it was gone (T14).
+    /// How many times the resource was re-created after it was gone (T14).
     pub recreated: u32,
     pub project_id: String,
     pub why: String,
@@ -1056,7 +1060,7 @@ pub struct Tombstone {
     /// Grows each time the resource is created again under a natural key (M1).
     pub incarnation: u32,
     pub recreated: u32,
-    /// Empty if the deletion is no longer kept.
+    /// Id of the deletion that last had a step or target for the resource; empty if the deletion is no longer kept.
     pub deletion_id: String,
 }
 
@@ -1072,9 +1076,9 @@ impl Tombstone {
 pub struct Orphan {
     pub resource: StepResource,
     pub project_id: String,
-    /// When it was abandoned.
+    /// When the resource's step was abandoned.
     pub since: DateTime<Utc>,
-    /// The error of its last attempt, in the cloud's own words.
+    /// The error of the step's last attempt, in the cloud's own words.
     pub why: String,
     pub deletion_id: String,
     pub step_id: i64,
@@ -1087,7 +1091,7 @@ pub struct Orphan {
 #[strum(serialize_all = "snake_case")]
 pub enum Presence {
     Present,
-    /// Its absence was confirmed (I13).
+    /// The orphan's absence was confirmed (I13).
     Absent,
     /// The observation proved nothing.
     Unclear,
@@ -1119,7 +1123,7 @@ pub struct Event {
     pub kind: EventKind,
     /// One line for a person.
     pub message: String,
-    /// The fields for programs: `{state, status, request_id, attempts}` as far as they apply.
+    /// The fields for programs, which depend on the type: for a step `state`, `status`, `request_id` and `attempts`.
     #[serde(default)]
     #[schema(required)]
     pub data: serde_json::Value,
@@ -1159,7 +1163,7 @@ impl EventKind {
     }
 }
 
-/// Returns the last eight characters, by which people name a deletion.
+/// Returns the last eight characters of a deletion's id, by which people name the deletion.
 pub fn short_id(id: &str) -> &str {
     let cut = id.len().saturating_sub(8);
     id.get(cut..).unwrap_or(id)
@@ -1169,6 +1173,6 @@ pub fn short_id(id: &str) -> &str {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paged<T> {
     pub rows: Vec<T>,
-    /// Where the next page begins; none on the last page.
+    /// The marker of the next page; none on the last page.
     pub next: Option<String>,
 }

@@ -4,8 +4,8 @@ use chrono::{DateTime, NaiveDateTime, NaiveTime, TimeDelta, Utc};
 
 use super::duration;
 
-/// Parses `03:12:07` or `03:12` as a time on the day of `from`; `2026-11-24T03:12:07Z`, in UTC if it has no
-/// zone; `-10m` or `+1h` as an offset from `from`.
+/// Parses `03:12:07` or `03:12` as a time of day in UTC, on the day of `from`; `2026-11-24T03:12:07Z`, in UTC if the
+/// text has no zone; `-10m` or `+1h` as an offset from `from`.
 ///
 /// # Errors
 /// The text is none of these; the message gives examples.

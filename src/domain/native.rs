@@ -58,7 +58,8 @@ const ID_MAX: usize = 128;
 /// Reads the body of a request: the id, if the caller chose one, and the fields.
 ///
 /// # Errors
-/// A field is unknown, missing or of the wrong type; the message names it and the nearest valid one.
+/// The body is no object, the id has a wrong character or length, or a field is unknown, missing or of the wrong type.
+/// The message names the field, and for an unknown field the nearest valid one.
 pub fn read(kind: &Kind, body: &Value) -> Result<(Option<String>, Map<String, Value>), String> {
     let mut fields = known_fields(kind, body)?;
     let id = match fields.remove("id") {
@@ -78,7 +79,7 @@ pub fn read(kind: &Kind, body: &Value) -> Result<(Option<String>, Map<String, Va
 /// Returns the fields after an update. The body replaces the fields that it names, and null removes a field.
 ///
 /// # Errors
-/// As for [`read`].
+/// As for [`read`]; also, the id cannot be changed.
 pub fn amend(
     kind: &Kind,
     before: &Map<String, Value>,

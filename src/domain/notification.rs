@@ -1,8 +1,9 @@
 //! Notifications (I7): which events count, which are gathered into one message, and when that message is
 //! sent.
 //!
-//! 1. There is one event for each step that is stuck by itself, for each refused deletion, and for each
-//!    paused site. The ledger writes another event for the same step or site only after it has worked in between.
+//! 1. There is one event for each step that is stuck by itself, for each refused deletion, and for each paused site.
+//!    The ledger writes another event for the same step only after a person retried it or its resource was re-created,
+//!    and for the same site only after the site was reachable again.
 //! 2. A refusal counts unless its requester still waits for the answer, which is assumed of a request from a
 //!    console or the command line that is younger than [`REQUESTER_WAITS_MAX`].
 //! 3. A site that works again before the message is sent is left out.
@@ -31,7 +32,7 @@ pub struct CursorPosition {
     pub last_error: String,
 }
 
-/// How far a channel has notified people, and the ledger whose events that counts.
+/// How far a channel has notified people, and the ledger whose events the position counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationCursor {
     /// The unique id of the ledger.
@@ -59,10 +60,10 @@ pub enum Subject {
 pub struct Topic {
     /// When the first of the topic's events came.
     pub since: DateTime<Utc>,
-    /// Number of steps.
+    /// Number of stuck steps; zero for a paused site or a refused deletion.
     pub count: u64,
     pub sites: BTreeSet<Site>,
-    /// The first of the steps, at most [`STEPS_MAX`].
+    /// Ids of the first stuck steps, at most [`STEPS_MAX`].
     pub steps: Vec<i64>,
     /// The first event's line.
     pub line: String,
@@ -86,13 +87,13 @@ pub struct Pace {
 /// The events after a notification cursor that are not notified yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingTopics {
-    /// The sequence of the last event that was examined.
+    /// The sequence number of the last event that was examined.
     pub through: i64,
     pub topics: BTreeMap<Subject, Topic>,
 }
 
 impl PendingTopics {
-    /// Begins after the event with this sequence.
+    /// Begins after the event with this sequence number.
     pub fn after(through: i64) -> Self {
         Self {
             through,

@@ -1,6 +1,6 @@
-//! A deletion's steps as a tree, of which only the visible part is ever read. The step that goes last is the
-//! root, and below a step are the steps that must go before it. Equal siblings form a [`Branch`]: a network
-//! with 1,000,000 ports has two branches.
+//! A deletion's steps as a tree, of which only the visible part is ever read. The last step is the root, and below a
+//! step are the steps that must end before it. Equal siblings form a [`Branch`]: a network with 1,000,000 ports has two
+//! branches.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ pub const BY_URGENCY: [StepState; 9] = [
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
     pub id: i64,
-    /// The step below which these steps are; none for the steps that go last.
+    /// The step below which these steps are; none for the steps for which no other step waits.
     pub below: Option<i64>,
     pub site: Site,
     pub kind: KindName,
@@ -71,8 +71,8 @@ pub struct PlanTree {
     pub branches: Vec<Branch>,
     /// The branch of each step.
     pub branch_of: Vec<u32>,
-    /// The wave of each step. Wave 1 goes first, and steps of one wave may go at the same time. 0 means that
-    /// the step waits in a cycle.
+    /// The wave of each step. The steps of wave 1 are sent first, and steps of one wave may be sent at the same time.
+    /// 0 means that the step is in a cycle, or that a step in a cycle waits for it.
     pub waves: Vec<u32>,
 }
 
@@ -112,8 +112,8 @@ pub fn build_tree(steps: &[PlanStep]) -> PlanTree {
 }
 
 /// Returns each step's parent and wave. A step is placed below the deepest of the steps that wait for it, so
-/// that a port with an address is below its subnet, although the network waits for the port too. Steps that
-/// wait in a cycle have no parent.
+/// that a port with an address is below its subnet, although the network waits for the port too. A step has no parent
+/// if no step waits for it, or if a cycle does.
 fn places(steps: &[PlanStep]) -> (Vec<Option<u32>>, Vec<u32>) {
     let n = steps.len();
     // A step does not wait for steps that are not in the plan.

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::model::{Blocker, KindName, Phase, ResourceKey, Site};
 use super::text::escape;
 
-/// One engine with its own ledger and kinds (G1). Others find it by its service and region, and name it
-/// in references.
+/// One ledger with its engines and kinds (G1). Other deployments find it by its service and region, and name it in
+/// references.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Deployment {
     pub name: String,
@@ -117,22 +117,22 @@ pub struct Watch {
     pub from: Deployment,
     /// The owner's kinds to which kinds of the importer refer.
     pub kinds: BTreeSet<KindName>,
-    /// The owner's ledger in which `after` counts; empty before the first answer.
+    /// Id of the owner's ledger whose sequence numbers `after` counts; empty before the first answer.
     pub ledger: String,
-    /// Everything up to this sequence is durable at the importer.
+    /// The notices up to this sequence number are durable at the importer.
     pub after: i64,
-    /// How long the answer may take if there is nothing new: the time between heartbeats.
+    /// How long the answer may take if there is nothing new, in milliseconds: the time between heartbeats.
     pub wait_ms: u64,
 }
 
-/// The answer to a [`Watch`]: the changes, in the order of their sequence. An empty one is a heartbeat.
+/// The answer to a [`Watch`]: the changes, in the order of their sequence numbers. An answer without changes is a
+/// heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionNotices {
     pub from: Deployment,
     pub ledger: String,
-    /// The importer knows everything up to this sequence once it has applied `changes`. If this is lower than
-    /// `after` in the request, the ledger was restored from a backup, and the importer starts from the
-    /// beginning.
+    /// The importer knows every notice up to this sequence number once it has applied `changes`. If the number is lower
+    /// than `after` in the request, the ledger was restored from a backup, and the importer starts from the beginning.
     pub seq: i64,
     pub changes: Vec<DeletionNotice>,
     /// Whether there are already more changes after `seq`.
@@ -210,8 +210,7 @@ impl Question {
 }
 
 impl DeletionNotice {
-    /// Whether the deletion of the resource has not ended: it is checked or deleted. A refused or cancelled deletion
-    /// still releases the tombstone.
+    /// Whether the deletion of the resource is under way: the phase of its tombstone is `checking` or `deleting`.
     pub fn is_under_way(&self) -> bool {
         matches!(self.phase, Phase::Checking | Phase::Deleting)
     }
@@ -286,7 +285,7 @@ pub struct ClearanceAnswer {
     /// The resources that refer to the requested one, at most [`REFERRERS_NAMED_MAX`].
     #[serde(rename = "holders")]
     pub referrers: Vec<NamedReferrer>,
-    /// Number of all resources that refer to the resource, including those that are not named.
+    /// Number of all resources that refer to the requested one, including those that are not named.
     pub count: u64,
 }
 
@@ -383,7 +382,7 @@ impl Answers {
 }
 
 impl ClearanceAnswer {
-    /// Makes an importer's answer about one resource, from all resources that refer to it.
+    /// Makes an importer's answer about one resource, from resources that refer to it and the number of all that do.
     pub fn of(asked: ClearanceRequest, mut referrers: Vec<NamedReferrer>, count: u64) -> Self {
         let all_named = count == referrers.len() as u64;
         let clear = all_named && referrers.iter().all(|referrer| referrer.waits_for(&asked));
@@ -402,8 +401,8 @@ impl ClearanceAnswer {
     }
 }
 
-/// Resources that are being deleted under one root, each with everything that it waits for. A resource that
-/// also waits for something else (a blocker, an answer) is left out.
+/// Resources that are being deleted under one root, each with all resources that it waits for. A resource that also
+/// waits for something else (a blocker, an answer) is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Waits(Vec<Waiting>);
@@ -413,7 +412,7 @@ struct Waiting {
     #[serde(flatten)]
     key: ResourceKey,
     on: BTreeSet<ResourceKey>,
-    /// Number of deployments through which this was passed on. A lower number means newer information: an
+    /// Number of deployments through which this relation was passed on. A lower number means newer information: an
     /// outdated relation that travels in a circle loses to a newer one, and disappears once no deployment
     /// repeats it.
     hops: u8,
@@ -448,7 +447,7 @@ impl Waits {
         }
     }
 
-    /// Returns everything that any of these resources waits for.
+    /// Returns the resources that any of these resources waits for.
     pub fn waited_for(&self) -> impl Iterator<Item = &ResourceKey> {
         self.0.iter().flat_map(|waiting| &waiting.on)
     }
@@ -498,9 +497,10 @@ pub struct PendingClearance {
     pub said: Option<ClearanceAnswer>,
 }
 
-/// Returns the message and the blockers of a step that waits for importers only. The blockers are the
-/// resources that refer to the step's resource, and the deployments that have not answered, by name (G7,
-/// G11). Blockers that no deletion deletes come first, because a person must act on those.
+/// Returns the message and the blockers of a step that waits for importers only, at most [`BLOCKERS_MAX`]. The blockers
+/// are the resources that refer to the step's resource, the blockers of these in their deployments, and the deployments
+/// that have not answered, by name (G7, G11). Blockers that no deletion deletes come first, because a person must act
+/// on those.
 pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
     let mut lines = Vec::new();
     let mut silent = Vec::new();
@@ -513,8 +513,8 @@ pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
         lines.push(still_has(importer, said));
         blockers.extend(said.referrers.iter().map(NamedReferrer::blocker));
     }
-    // Each blocker is listed once. A blocker that is itself one of the waiting resources (in a cycle) is left
-    // out.
+    // Each blocker of a referrer is listed once. A blocker that is itself a referrer or one of the waiting resources
+    // (in a cycle) is left out.
     let said = || awaited.iter().filter_map(|it| it.said.as_ref());
     let mut seen: BTreeSet<ResourceKey> = said().map(|said| said.asked.key.clone()).collect();
     seen.extend(blockers.iter().map(Blocker::key));
@@ -548,7 +548,7 @@ pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
 const NAMED_MAX: usize = 3;
 /// Number of deployments with referrers, and of deployments that have not answered, that one line names.
 const DEPLOYMENTS_NAMED_MAX: usize = 20;
-/// Maximum number of blockers that are stored for one step. The other blockers are counted.
+/// Maximum number of blockers that are stored for one step, and that a message may have for one referrer.
 const BLOCKERS_MAX: usize = 100;
 
 fn still_has(importer: &str, said: &ClearanceAnswer) -> String {

@@ -80,8 +80,8 @@ pub struct Planner<'k> {
 /// A resource that the deletion removes.
 struct PlanNode<'k> {
     fate: Fate,
-    /// The links that brought the resource into the plan: to the resources that remove an automatic one, or
-    /// to the reasons of a step.
+    /// The links that brought the resource into the plan. Those of an automatic resource lead to the resources that
+    /// remove it.
     links: Vec<Link<'k>>,
     /// The projects of the targets that lead to this resource (P4).
     roots: Roots,
@@ -107,7 +107,7 @@ struct Link<'k> {
     says: &'k str,
     /// Whether the link is an unset that leaves the resource's other references as they are (N18).
     partial: bool,
-    /// Whether the resource is deleted after its target, if both are.
+    /// Whether the resource is deleted after its target, if both are deleted.
     after: bool,
     /// Whether a service made the resource for its target (N20).
     of_service: bool,
@@ -293,8 +293,8 @@ impl<'k> Planner<'k> {
             let mut links = self.links(key, resource, &index);
             let any = |wanted| links.iter().any(|link| link.on_delete == wanted);
             let is_part = |link: &Link<'_>| link.on_delete == OnDelete::Automatic && !link.after;
-            // A resource that a service made goes with its maker, unless it also belongs to another resource that
-            // goes.
+            // A resource that a service made is deleted with its maker, unless it also belongs to another deleted
+            // resource.
             let is_made = links.iter().any(Link::goes_with_maker);
             let in_own_right = |link: &Link<'_>| {
                 link.on_delete == OnDelete::Cascade && !(is_made && self.goes_with_maker(&link.to))
@@ -306,8 +306,8 @@ impl<'k> Planner<'k> {
             } else if any(OnDelete::Automatic) {
                 (Fate::Automatic, OnDelete::Automatic)
             } else {
-                // A step unsets a native resource, but only if all its links are unsets, or if the plan waits
-                // for the others (`park`).
+                // A step unsets a native resource, but only if all its links are unsets, or if its step waits until
+                // nothing blocks it (`park`).
                 let holds = |link: &Link<'_>| link.on_delete != OnDelete::Unset;
                 if self.is_native(key) && !self.options.park && links.iter().any(holds) {
                     continue;
@@ -410,8 +410,8 @@ impl<'k> Planner<'k> {
         index
     }
 
-    /// Returns a resource's links to resources in the plan. The first reference that applies to a target
-    /// wins.
+    /// Returns a resource's links to resources in the plan. If several references lead to one target, the first one
+    /// makes the link.
     fn links(
         &self,
         key: &ResourceKey,
@@ -467,7 +467,7 @@ impl<'k> Planner<'k> {
     /// Whether this plan handles a reference to a resource that is deleted. If this plan deletes the resource
     /// itself, it handles the synchronous references. If another deletion, to which this plan is chained,
     /// deletes the resource, this plan handles the references that are asynchronous or lead to another
-    /// deployment (G3, G6).
+    /// deployment (G3, G6). A reference with `only_with` counts only in a plan with that option.
     fn is_for_this_plan(&self, reference: &Reference, to: &ResourceKey) -> bool {
         let needs = reference.only_with;
         if needs.is_some_and(|option| !option.is_given(self.options)) {

@@ -1,7 +1,7 @@
 //! Decides a step's next state from (step, outcome, now): the retry schedule, snoozes, and when a step is
 //! stuck.
 //!
-//! The decisions are pure: the same step, outcome, time and chance give the same decision.
+//! The decisions are pure: the same step, outcome, time, schedule and chance give the same decision.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A refused attempt without blockers that are known.
+    /// Makes a refused attempt whose blockers are not known.
     fn refused(error: StepError) -> Self {
         Self {
             retry: Retry::Scheduled,
@@ -76,7 +76,7 @@ pub enum Observed {
     Absent,
     /// The same incarnation of the resource exists.
     Present,
-    /// The resource was created again after its delete was sent, in a way that no gate saw (T14).
+    /// The resource was created again after its delete was sent, without passing a gate (T14).
     Recreated(StepError),
     /// The resource exists, and the cloud works on the delete that it accepted.
     StillDeleting(StepError),
@@ -121,11 +121,11 @@ pub struct Schedule {
     /// Each wait is lengthened by up to this fraction.
     pub jitter: f64,
     pub pending_max: Duration,
-    /// How long the engine observes an accepted delete before it counts as refused.
+    /// How long the engine observes an accepted delete before the delete counts as refused.
     pub verify_max: Duration,
-    /// Whether the cloud goes on working on a delete after it has accepted it.
+    /// Whether the cloud accepts a delete of the kind before it has carried it out.
     pub settles: bool,
-    /// How an accepted delete is repeated that the cloud works on; none if it is not.
+    /// How often a delete is repeated while the cloud works on it; none if it is not repeated.
     pub repeats: Option<Repeats>,
 }
 
@@ -133,7 +133,7 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repeats {
     pub every: Duration,
-    /// The states in which the cloud works on it, which are the types of the errors that say so.
+    /// The resource's states while the cloud works on the delete. An error about such a state has the state as its type.
     pub pending: Vec<String>,
 }
 
@@ -148,7 +148,7 @@ impl Repeats {
 pub struct Decision {
     pub to: StepState,
     pub attempts: u32,
-    /// When a blocked or verifying step is due; none: at once.
+    /// When a blocked or verifying step is due; none in all other states.
     pub next_attempt_at: Option<DateTime<Utc>>,
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
@@ -181,7 +181,7 @@ const SNOOZE: Duration = Duration::from_secs(2);
 const SNOOZE_MAX: Duration = Duration::from_secs(30);
 const UNAVAILABLE_MIN: Duration = Duration::from_secs(1);
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
-/// A step needs a person once its service has been away for this long.
+/// A step needs a person once its service has been unavailable for this long.
 const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 /// A longer `Retry-After` counts as this. A wait of a century is a mistake, and cannot be added to a time.
 const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
@@ -192,7 +192,7 @@ const OBSERVATION_FIRST: Duration = Duration::from_millis(200);
 const OBSERVATION_MAX: Duration = Duration::from_secs(10);
 /// Minimum time between two observations of a delete that the cloud works on. They are made at even seconds.
 const SETTLING_MIN: Duration = Duration::from_millis(500);
-/// Time between these even seconds.
+/// Time between the even seconds at which deletes that the cloud works on are observed.
 const LIST_GRID: Duration = Duration::from_secs(2);
 /// While there is more to send, deletes that the cloud works on wait for an observation for at most one part in this
 /// many of the time that the deletion has taken.
@@ -215,7 +215,7 @@ pub fn after_call(
     chance: f64,
 ) -> Decision {
     match outcome {
-        // A repeated delete is still the first one.
+        // A repeated delete begins nothing new, so the step keeps its time and its error.
         Outcome::Accepted if repeats(step, schedule) => Decision {
             next_attempt_at: Some(first_observation_at(now, schedule)),
             blocked_since: step.blocked_since,
@@ -254,7 +254,8 @@ pub fn retry_and_class(class: AnswerClass) -> (Retry, ErrorClass) {
     }
 }
 
-/// Decides for a step whose claim was taken back before its call was sent: the step gets its former state.
+/// Decides for a step whose claim was taken back before its call was sent: the step becomes ready, with its former
+/// error and these blockers.
 pub fn not_sent(step: StepFacts<'_>, blockers: Vec<Blocker>) -> Decision {
     Decision {
         blocked_since: step.blocked_since,
@@ -418,9 +419,11 @@ fn settling_wait(taken: Duration) -> Duration {
 ///    step is stuck (I6). If the kind says so, the delete is repeated meanwhile, which uses no attempt either.
 /// 5. Failed: this counts as a refused attempt.
 /// 6. Recreated: the delete is sent again at once, as long as attempts are left.
-/// 7. Unclear: the resource is observed again later, without using an attempt, for as long as a service may be
-///    away. Then the step is stuck (N12).
+/// 7. Unclear: the resource is observed again later, without using an attempt, for up to a day. Then the step is
+///    stuck (N12).
 /// 8. Unprovable: the step is stuck at once.
+/// 9. If the step was cancelled and the resource exists, without an accepted delete that is in progress or has failed:
+///    the step is skipped. This comes before 2, 3 and 6.
 pub fn after_observation(
     step: StepFacts<'_>,
     observed: Observed,
@@ -477,7 +480,7 @@ pub fn after_observation(
     }
 }
 
-/// The decision, with the time of the step's next observation: after twice the wait each time.
+/// Returns the decision with the time of the step's next observation. The wait doubles with each observation.
 fn observed_later(step: StepFacts<'_>, decision: Decision, now: DateTime<Utc>) -> Decision {
     Decision {
         next_attempt_at: Some(now + observation_delay(step.observations)),
@@ -486,8 +489,8 @@ fn observed_later(step: StepFacts<'_>, decision: Decision, now: DateTime<Utc>) -
     }
 }
 
-/// Observes a resource again whose deletion goes on, or repeats the delete, or gives the step to a person after
-/// `pending_max`.
+/// Decides for a resource on whose delete the cloud still works: the resource is observed again, or the delete is
+/// repeated, or the step needs a person after `pending_max`.
 fn still_deleting(
     step: StepFacts<'_>,
     error: StepError,
@@ -528,8 +531,8 @@ fn still_deleting(
     }
 }
 
-/// Observes a resource again that could not be observed, or gives the step to a person after a day. A lost answer
-/// stays the error: an inconclusive observation says nothing about the call.
+/// Decides after an inconclusive observation: the resource is observed again, or the step needs a person after a day. A
+/// lost answer stays the error, because an inconclusive observation says nothing about the call.
 fn unclear(step: StepFacts<'_>, error: StepError, now: DateTime<Utc>) -> Decision {
     let (since, age) = match is_unclear(step) {
         true => waiting(step, now),

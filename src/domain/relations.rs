@@ -104,7 +104,7 @@ pub fn of_row(kinds: &Kinds, resource: &Resource) -> Vec<Relation> {
     all
 }
 
-/// The kind of the resources to which others belong.
+/// The name of the kind of projects.
 const PROJECT: &str = "project";
 
 /// Returns the relations that a plan for one target, with its cascade, shows: the resources that use the target, and
@@ -113,7 +113,8 @@ pub fn of_plan(kinds: &Kinds, plan: &Plan, target: &ResourceKey) -> Vec<Relation
     let own = plan.steps.iter().find(|step| step.key() == *target);
     let before = own.map(|own| own.depends_on.as_slice()).unwrap_or_default();
     let steps = plan.steps.iter().filter(|step| before.contains(&step.id));
-    // These have no position in the order, so only their kind says whether they refer to the target itself.
+    // Automatic and unset resources have no position in the order, so only their kind says whether they refer to the
+    // target itself.
     let others = plan.automatic.iter().chain(&plan.unset);
     let others = others.filter(|step| refers(kinds, &step.kind, &target.kind));
     let mut all: Vec<Relation> = steps.chain(others).map(user).collect();

@@ -19,10 +19,10 @@ pub struct Line {
     pub message: String,
     pub resource: Reported,
     pub action: Action,
-    /// 204: gone, or done by the cloud itself; 202: under way; the cloud's own status (or 409): refused, blocked,
-    /// stuck or abandoned; 424: cancelled before it was sent, or left out of the deletion.
+    /// 204: gone, or done by the cloud itself in a deletion that is gone; 202: under way; the cloud's own status (or
+    /// 409): blocked, stuck or abandoned; 409: refused; 424: cancelled before it was sent, or left out of the deletion.
     pub status: u16,
-    /// Empty where the project is not known.
+    /// Id of the resource's project; empty if it is not known.
     #[serde(skip)]
     pub project_id: String,
 }

@@ -26,7 +26,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// `1 step`, `12 steps`
+/// Writes a number with its noun: `1 step`, `12 steps`.
 #[must_use]
 pub fn counted(n: u64, one: &str) -> String {
     match n {
@@ -35,7 +35,7 @@ pub fn counted(n: u64, one: &str) -> String {
     }
 }
 
-/// ` and 3 more`, as the end of a list that names only its first entries; empty if it names all.
+/// Returns ` and 3 more`, as the end of a list that names only its first entries; empty if the list names all.
 #[must_use]
 pub fn and_more(others: usize) -> String {
     match others {
@@ -116,7 +116,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns `; did you mean "x"?`, or nothing, as the end of an error about a word.
+/// Returns `; did you mean "x"?` as the end of an error about a word; empty if no candidate is near.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"))
 }

@@ -202,7 +202,7 @@ fn ways_to_unblock(links: &[Link<'_>]) -> &'static str {
     }
 }
 
-/// Returns the names of the references' fields: `invoice.customer`, or several.
+/// Returns the names of the references' fields, each once, joined by commas: `invoice.customer, order.customer`.
 fn fields(links: &[Link<'_>]) -> String {
     let mut named: Vec<String> = Vec::new();
     for link in links {

@@ -14,7 +14,7 @@ use crate::domain::model::{Action, KindName, StepError};
 
 /// A kind of cloud, as kinds files name it: `provider = "openstack"`.
 pub trait Provider: Sync {
-    /// Returns the name, as kinds files write it.
+    /// Returns the provider's name, as kinds files write it.
     fn name(&self) -> &'static str;
 
     /// Reads the `call` sections of a file: one for each kind that is not native.
@@ -94,7 +94,7 @@ pub enum AnswerClass {
     Blocked,
     /// An operation is in progress: the step is snoozed, and uses no attempt (I6).
     Pending,
-    /// The service is throttled or down: the engine waits for it, and uses no attempt.
+    /// The service throttles calls or is down: the engine waits for it, and uses no attempt.
     Unavailable,
     /// The service failed on this call: the retry schedule decides when to repeat it.
     Failed,
@@ -107,7 +107,7 @@ pub enum AnswerClass {
 }
 
 impl Kind {
-    /// Returns the calls in their provider's own type; none if they belong to another provider.
+    /// Returns the kind's calls in their provider's own type; none if they have another type than `C`.
     pub fn calls_of<C: KindCalls>(&self) -> Option<&C> {
         let calls: &dyn Any = &*self.calls;
         calls.downcast_ref()

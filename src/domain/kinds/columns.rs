@@ -10,13 +10,13 @@ use crate::domain::model::KindName;
 /// The paths of a kind's rows whose meaning is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldMeanings {
-    /// The id of the resource's project.
+    /// Path of the id of the resource's project.
     pub project: Option<String>,
-    /// The state of the resource in its cloud.
+    /// Path of the state of the resource in its cloud.
     pub state: Option<String>,
-    /// The time of its creation.
+    /// Path of the time at which the resource was created.
     pub created: Option<String>,
-    /// Ids of resources of another kind, of which a cloud has so few that all of them may be listed.
+    /// Paths of ids of resources of another kind, of which a cloud has so few that all of them may be listed.
     #[serde(default)]
     pub refers_to: BTreeMap<String, KindName>,
 }
@@ -37,7 +37,7 @@ impl Kinds {
         }
     }
 
-    /// The paths that have ids of kinds with few resources.
+    /// Returns the paths of a row that have ids of resources of kinds with `few`.
     fn ids_in(&self, kind: &Kind) -> BTreeMap<String, KindName> {
         let references = kind.spec.references.iter().flat_map(|reference| {
             let field = reference.field.as_ref();

@@ -148,8 +148,8 @@ impl Kinds {
         }
     }
 
-    /// Rejects an alias that is a name of another kind of the same provider or of a native kind, because the typed
-    /// word would be ambiguous. Between kinds of different providers, the site decides.
+    /// Rejects an alias that is also the name or an alias of another kind, because the typed word would be ambiguous.
+    /// Kinds of two different providers may share a word: there the site decides. A native kind has no provider.
     fn validate_aliases(&self, kind: &Kind) -> Result<(), String> {
         for alias in &kind.spec.aliases {
             let is_elsewhere = |other: &Kind| match (other.provider, kind.provider) {

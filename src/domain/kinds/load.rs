@@ -201,7 +201,7 @@ impl Kinds {
         }
     }
 
-    /// Checks where the kind's resources are listed.
+    /// Checks that the kind has either `list` or `derived`, and what that section says.
     fn validate_source(&self, spec: &KindSpec) -> Result<(), String> {
         match (&spec.list, &spec.derived) {
             (Some(_), Some(_)) => {
@@ -385,7 +385,7 @@ fn invalid(kind: &KindName, (file, line): &Origin, message: &str) -> KindsError 
     }
 }
 
-/// Returns the provider of this name, or the first.
+/// Returns the provider of this name, or the first provider if no name is given.
 fn named<'p>(
     name: Option<&str>,
     providers: &[&'p dyn Provider],
@@ -488,8 +488,9 @@ impl KindSpec {
 }
 
 impl MadeSpec {
-    /// Returns the references of a kind to the rows that stand for its resources: one for those that the service
-    /// keeps, and one for those that go along. `by_id` says whether the cloud finds the kind's rows by their ids.
+    /// Returns the references of a kind to the rows that stand for its resources: one for resources that the service
+    /// keeps, if the rows have `kept_when`, and one for resources that are deleted with their row. `by_id` says whether
+    /// the cloud finds the kind's rows by their ids.
     fn references(
         &self,
         maker: &KindName,
@@ -541,7 +542,7 @@ impl MadeSpec {
                 unpinned_by: None,
             }
         };
-        // The first reference to a row wins.
+        // The planner takes the first reference that leads to a row.
         let kept = (!self.kept_when.is_empty()).then(|| reference(true));
         kept.into_iter().chain([reference(false)])
     }

@@ -16,7 +16,7 @@
 //! | `in_project` | the kind has the reference of `defaults.in_project` |
 //! | `deleting` | of a file or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
-//! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix, and `*` alone is any text |
+//! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix, and `*` alone is any text but the empty one |
 //! | `partial` | of an `unset` reference: the resource still holds its other targets (N18) |
 //! | `after` | of an `unset` or `automatic` reference: if both are deleted, the resource comes after its target, whose deletion may take it along |
 //! | `only_with` | of a reference or a guard: it counts only in a plan with this option |
@@ -29,7 +29,7 @@
 //! | `by_project` | of a list: false if the cloud has no filter by project, or the filter would change something in the cloud |
 //! | `unknown` | a resource that its service does not know may still own other resources, and is found through those |
 //! | `shown_by` | of a reference: a login that may not list the referrers learns from resources of this kind whether there are any |
-//! | `imports` | of a service: the other services to whose kinds its own kinds refer |
+//! | `imports` | of a file: the other services to whose kinds the kinds of its service refer |
 //! | `asynchronous` | of a reference: it is handled after its target was accepted for deletion (G3) |
 //! | `within` | the cloud lists the kind only below its parent (an image's members), or with a filter for its parent; a row may leave out the parent's id |
 //! | `passes` | fields of a row that the templates of its calls may name, empty if the row has no value there |
@@ -48,7 +48,7 @@
 //! | `remark` | what a plan `says`, once, about all resources that it deletes and whose rows meet `when` |
 //! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, the row shows one of the two as soon as the cloud has accepted the delete; a resource whose later row shows neither was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. After `minutes_again`, the delete is repeated while it is in progress |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
-//! | `rung` | a rung of the purge ladder: the cloud's own `call` (`reset`, `force`) for a resource that does not go and whose row meets `when`, for a login with the `role`, with its `risk` |
+//! | `rung` | a rung of the purge ladder: the cloud's own `call` (`reset`, `force`) for a resource whose step is stuck or blocked and whose row meets `when`, for a login with the `role`, with its `risk` |
 //! | `runbook` | the manual steps for one id, when no call helps |
 //! | `stays` | the resource stays, and only what belongs to it is deleted (a project). With the plan option that `goes_with` names, the resource is deleted too |
 //! | `incarnation` | the field that distinguishes a resource from one that was re-created under the same id (I10) |
@@ -123,12 +123,12 @@ pub struct Kind {
     pub name: KindName,
     /// The name of the kind's provider; none for a native kind.
     pub provider: Option<&'static str>,
-    /// The catalog's service type: `network`.
+    /// The catalog's service type (`network`), or the service of the deployment that keeps a native kind.
     pub service: String,
     pub spec: KindSpec,
     /// How the kind's provider lists and deletes its resources.
     pub calls: Arc<dyn KindCalls>,
-    /// Other services to whose kinds the kinds of its service refer.
+    /// Other services to whose kinds the kinds of this kind's service refer.
     pub imports: Vec<String>,
 }
 
@@ -142,9 +142,9 @@ pub enum AsyncDelete {
 /// How closely a resource belongs to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bond {
-    /// The cloud itself removes it with the other (T20).
+    /// The cloud itself removes the resource with the other one (T20).
     Part,
-    /// Either the cloud removes it with the other, or a cascade deletes it before the other (N9).
+    /// Either the cloud removes the resource with the other one, or a cascade deletes it before the other one (N9).
     Child,
 }
 
@@ -221,7 +221,7 @@ impl Kinds {
         listed.unwrap_or_else(|| unreachable!("validated at load"))
     }
 
-    /// Returns the references to this kind, each with the kind that refers, whose resources may have to go
+    /// Returns the references to this kind, each with the kind that refers, whose resources may have to be deleted
     /// first.
     pub fn referrers<'a>(
         &'a self,
@@ -244,8 +244,8 @@ impl Kinds {
         referrers.any(|(referrer, _)| referrer.spec.made.is_some())
     }
 
-    /// Returns the ids to which a row refers by this reference; none if the row does not have the whole id of the
-    /// target (an address in a network).
+    /// Returns the ids to which a row refers by this reference; none if the row does not meet `when`, or does not have
+    /// the whole id of the target (an address in a network).
     pub fn referred_in(&self, reference: &Reference, row: &Value) -> Vec<String> {
         if !holds(&reference.when, row) {
             return Vec::new();
@@ -358,7 +358,8 @@ impl Kind {
             .collect()
     }
 
-    /// Returns the references by which a resource of this kind is deleted together with its target.
+    /// Returns the references by which a resource of this kind has this bond to its target. A reference with `after`
+    /// is none of them.
     pub fn bonds(&self, bond: Bond) -> impl Iterator<Item = &Reference> {
         let has_bond = move |reference: &&Reference| match reference.on_delete {
             OnDelete::Automatic | OnDelete::WithCascade => !reference.after,
@@ -369,7 +370,7 @@ impl Kind {
     }
 
     /// Whether a row shows the incarnation that the step's variables name, and not a resource that was re-created
-    /// under the same id.
+    /// under the same id. Always true if the kind has no incarnations, or the variables name none.
     pub fn same_incarnation(&self, row: &Value, variables: &BTreeMap<String, String>) -> bool {
         self.spec.incarnation.as_ref().is_none_or(|field| {
             let planned = variables.get(field);
@@ -377,8 +378,8 @@ impl Kind {
         })
     }
 
-    /// Returns the state of an asynchronous delete as the row shows it, with the row's status. None if no
-    /// delete is in progress.
+    /// Returns the state of an asynchronous delete as the row shows it, with the row's status. None if the row shows
+    /// neither a delete in progress nor a failed one.
     pub fn settling(&self, row: &Value) -> Option<(AsyncDelete, String)> {
         let settles = self.spec.settles.as_ref()?;
         let status = lookup_one(row, &settles.field)?;
@@ -391,8 +392,8 @@ impl Kind {
         }
     }
 
-    /// Returns the state of a resource that the cloud has put back, although it had accepted the delete. None if
-    /// rows of the kind do not show that.
+    /// Returns the state of a resource that the cloud has put back, although it had accepted the delete; empty if the
+    /// row has no state. None if rows of the kind do not show that.
     pub fn put_back(&self, row: &Value) -> Option<String> {
         let settles = self.spec.settles.as_ref().filter(|it| it.at_once)?;
         let state = settles.state.as_ref().unwrap_or(&settles.field);
@@ -409,13 +410,13 @@ impl Kind {
         lookup_one(row, self.spec.settles.as_ref()?.cause.as_ref()?)
     }
 
-    /// Whether the kind's ids are natural keys, which a re-created resource gets again (M). A tombstone then
+    /// Whether the kind's ids are natural keys, which a re-created resource gets again (M6). A tombstone then
     /// says nothing about the resource that exists after the deletion's end.
     pub fn has_natural_key(&self) -> bool {
         self.calls.creates_by_id() || self.is_native()
     }
 
-    /// Whether a resource that exists under the id of a deleted one has certainly come back, and is swept
+    /// Whether a resource that exists under the id of a deleted one is certainly that resource again, and is swept
     /// (T14). Under a natural key it may be another resource.
     pub fn is_swept(&self) -> bool {
         self.calls.can(self.action()) && self.id_filter() == Some("id") && !self.is_native()
@@ -488,14 +489,14 @@ impl Kind {
         variables
     }
 
-    /// Returns the id of a row of this listed kind.
+    /// Returns the id of a row of this listed kind; none if the row lacks a part of the id.
     pub fn id_of(&self, row: &Value) -> Option<String> {
         let list = self.spec.list.as_ref()?;
         let parts: Option<Vec<String>> = list.id.iter().map(|it| lookup_one(row, it)).collect();
         Some(parts?.join(list.separator()))
     }
 
-    /// Returns the project that a row of this listed kind belongs to; empty if the cloud names none.
+    /// Returns the id of the project that a row of this listed kind belongs to; empty if the row names none.
     pub fn project_of(&self, row: &Value) -> String {
         let list = self.spec.list.as_ref();
         list.and_then(|list| lookup_one(row, &list.project))

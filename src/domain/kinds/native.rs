@@ -67,9 +67,9 @@ impl Kinds {
         self.referring_site(kind, site) == Some(site)
     }
 
-    /// Returns the fields of native kinds whose references block their targets in the same registry. Asynchronous
-    /// references are not among them: another deletion handles these, and their deployment gives its clearance
-    /// before the target goes.
+    /// Returns the native kinds and their fields whose references to this kind block the target in the same registry.
+    /// Asynchronous references are not among them: another deletion handles their resources, and their deployment
+    /// gives its clearance before the target is deleted.
     pub fn blocking_fields(&self, to: &KindName) -> Arc<[(KindName, String)]> {
         let holding = self.referrers(to).filter(|(kind, reference)| {
             kind.is_native() && reference.on_delete != OnDelete::Dangling && !reference.asynchronous
@@ -156,10 +156,12 @@ impl KindCalls for RegistryCalls {
     }
 }
 
-/// Fills in what follows from `native`.
+/// Fills in the fields of a native kind that follow from `native`: how it is listed, its incarnation, how readers are
+/// shown that a resource is being deleted, the filters of its references, and its columns if the file has none.
 ///
 /// # Errors
-/// The kind has a field that cannot be combined with `native`, or one that requires it.
+/// A native kind has a field or reference that cannot be combined with `native`, or another kind has one that requires
+/// `native`.
 pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
     let spec = &mut kind.spec;
     let Some(native) = &spec.native else {

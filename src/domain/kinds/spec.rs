@@ -41,7 +41,7 @@ pub struct KindSpec {
     pub action: ActionWord,
     pub settles: Option<Settles>,
     pub runbook: Option<Runbook>,
-    /// The cloud's own calls for a resource that does not go.
+    /// The cloud's own calls for a resource whose step is stuck or blocked.
     #[serde(rename = "rung")]
     pub rungs: Vec<RungRule>,
     pub enable: Option<EnableSpec>,
@@ -64,8 +64,8 @@ pub struct KindSpec {
     pub passes: Vec<String>,
     /// The field of a row that says what the resource serves (`device_owner`). A change of it is drift (P1).
     pub owner: Option<String>,
-    /// How readers are shown that a resource is being deleted: field → value. Empty if the file says it for
-    /// all its kinds.
+    /// How readers are shown that a resource is being deleted: field → value. The file's `defaults.deleting` replaces
+    /// an empty map.
     pub deleting: BTreeMap<String, String>,
     /// Fields that the cloud shows only to admins.
     pub admin_fields: Vec<String>,
@@ -83,12 +83,12 @@ pub struct KindSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MadeSpec {
-    /// The path of a row to the type of what was made, one of the keys of `kinds`.
+    /// The path of a row to the type of the made resources, one of the keys of `kinds`.
     #[serde(rename = "type")]
     pub of_type: String,
-    /// The path of a row to the ids of what was made.
+    /// The path of a row to the ids of the made resources.
     pub ids: String,
-    /// The service leaves what was made while the row meets this condition.
+    /// The service does not delete the made resources while the row meets this condition.
     #[serde(default)]
     pub kept_when: BTreeMap<String, OneOf>,
     pub kinds: BTreeMap<String, MadeKind>,
@@ -99,10 +99,11 @@ pub struct MadeSpec {
 #[serde(deny_unknown_fields)]
 pub struct MadeKind {
     pub kind: KindName,
-    /// The fields of its rows that are among the ids.
+    /// The fields of a made resource's row whose values are among the ids.
     #[serde(default = "id_fields")]
     pub by: Vec<String>,
-    /// The filter that finds its rows. By default `id`, if the cloud has that filter; otherwise all are listed.
+    /// The filter that finds the rows of made resources. By default `id`, if the cloud has that filter; otherwise all
+    /// rows of the kind are listed.
     pub find: Option<String>,
 }
 
@@ -114,7 +115,7 @@ pub enum IdSpelling {
     /// Lower-case letters, digits, `-` and `_`, none of them percent-encoded: UUIDs and the like.
     #[default]
     Plain,
-    /// UUIDs, of a service that refuses a search for any other word, which therefore can only be a name.
+    /// UUIDs. The service refuses a search by id for any other word, so such a word can only be a name.
     Uuid,
     /// Free text, which the service compares byte by byte.
     Text,
@@ -223,7 +224,8 @@ fn id_fields() -> Vec<String> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NativeSpec {
-    /// The fields of a resource in addition to its id, `name`, `project_id` and `tags`.
+    /// The fields of a resource in addition to those of every native resource (`id`, `name`, `project_id`, `tags`,
+    /// `status`, `incarnation`, `created_at`, `updated_at`).
     pub fields: BTreeMap<String, FieldSpec>,
 }
 
@@ -231,7 +233,7 @@ pub struct NativeSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FieldSpec {
-    /// Whether every resource must have it, so that it cannot be unset.
+    /// Whether every resource must have the field, so that it cannot be unset.
     pub required: bool,
 }
 
@@ -239,7 +241,7 @@ pub struct FieldSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settles {
-    /// The field of a row that shows its state.
+    /// The field of a row that shows whether a delete is in progress or has failed.
     pub field: String,
     /// Values of the field while the delete is in progress.
     pub pending: Vec<String>,
@@ -273,7 +275,7 @@ pub struct RungRule {
     pub when: BTreeMap<String, OneOf>,
     /// The role without which the cloud refuses the call.
     pub role: Option<String>,
-    /// What may be lost by it.
+    /// What the call may destroy, in words for a person.
     pub risk: String,
 }
 
@@ -376,8 +378,8 @@ pub struct Reference {
     #[serde(default)]
     pub partial: bool,
     /// Whether the resource is deleted after its target if both are deleted, because the target's own deletion may
-    /// take the resource along. With `unset`, the resource stays if no step deletes it. With `automatic`, it goes
-    /// along with the target, but the plan does not delete its dependents: the cloud decides whether it can go.
+    /// take the resource along. With `unset`, the resource stays if no step deletes it. With `automatic`, the cloud
+    /// decides whether to delete it with the target, and the plan does not delete the resource's dependents.
     #[serde(default)]
     pub after: bool,
     /// Whether a service made the resource for the target, in a project of its own: that project is no reason
@@ -490,7 +492,8 @@ pub enum OnDelete {
     Cascade,
     /// The cloud removes the referrer along with the target.
     Automatic,
-    /// `Automatic` if a cascade was requested and the delete call says so; otherwise `Block`.
+    /// With a cascade, the target's delete call makes the cloud remove the referrer along with the target; without one,
+    /// the referrer blocks the target.
     WithCascade,
     /// The referrer stays, and the reference is cleared.
     Unset,
@@ -499,7 +502,7 @@ pub enum OnDelete {
 }
 
 impl OnDelete {
-    /// Returns the word that the files use.
+    /// Returns the word that kinds files use.
     pub fn as_str(self) -> &'static str {
         self.into()
     }

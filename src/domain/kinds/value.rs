@@ -39,7 +39,8 @@ pub fn lookup_one(row: &Value, path: &str) -> Option<String> {
     texts(row, path).next().map(Cow::into_owned)
 }
 
-/// Returns a time in a row, which is in RFC 3339, in UTC without a zone (Octavia), or in seconds since 1970.
+/// Returns a time in a row, which is in RFC 3339, in UTC without a zone (Octavia), or in seconds since 1970. None if
+/// there is no value, or the value has another form.
 pub(super) fn time(row: &Value, path: &str) -> Option<DateTime<Utc>> {
     let text = lookup_one(row, path)?;
     if let Ok(seconds) = text.parse() {
@@ -54,7 +55,7 @@ fn texts<'v>(row: &'v Value, path: &str) -> impl Iterator<Item = Cow<'v, str>> {
     found.filter(|text| !text.is_empty())
 }
 
-/// Returns a text, number or boolean as it is written.
+/// Returns a text, number or boolean as it is written; none for null, an array or an object.
 pub fn text(value: &Value) -> Option<Cow<'_, str>> {
     match value {
         Value::String(text) => Some(text.into()),

@@ -74,7 +74,7 @@ impl Planner<'_> {
             endpoints: frozen.endpoints,
             identities: frozen.identities.clone(),
             warnings: self.warnings(&steps, &frozen.identities),
-            // A call for each step, one observation for 140 of them, and a few others.
+            // A call for each step, one observation for 140 steps, and 20 others.
             calls_estimate: steps.len() as u64 + steps.len().div_ceil(140) as u64 + 20,
             steps,
             automatic,
@@ -136,7 +136,7 @@ impl Planner<'_> {
     }
 
     /// Adds a step for each native resource that loses a reference. Returns the numbers of these steps by the
-    /// resource that must go after them.
+    /// resource whose step must come after them.
     fn unset_steps<'s>(
         &'s self,
         writer: &mut Steps<'_>,
@@ -166,7 +166,7 @@ impl Planner<'_> {
         first
     }
 
-    /// Returns, for each step, the steps that must be gone before it.
+    /// Returns, for each step, the steps that must end before it.
     fn order(&self) -> BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> {
         let index = self.index();
         let is_step = |going: &PlanNode<'_>| going.fate != Fate::Automatic;
@@ -227,7 +227,7 @@ impl Planner<'_> {
             }
         }
         for (maker, earlier) in before_makers {
-            // A resource that waits for the maker goes with it or after it, and so never before it.
+            // A resource that waits for the maker is deleted with it or after it, and so never before it.
             let waiting = waiting_for(maker, &before);
             let earlier = earlier.into_iter().filter(|it| !waiting.contains(it));
             if let Some(waits) = before.get_mut(maker) {
@@ -449,7 +449,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether all resources that use this one go too; false if none does.
+    /// Whether all resources that use this one are deleted too; false if no resource uses it.
     fn users_go(&self, guard: &GuardRule, key: &ResourceKey, resource: &ListedRow) -> bool {
         let users = guard.users.iter().flat_map(|path| resource.facts.all(path));
         let ids: BTreeSet<&str> = users.filter_map(|user| user.rsplit('/').next()).collect();
@@ -599,7 +599,7 @@ impl Planner<'_> {
         left.collect()
     }
 
-    /// Refuses copies by name at sites that do not have exactly one.
+    /// Refuses each original whose copies are matched by name, for each site that does not have exactly one match.
     fn copies_by_name(&self) -> impl Iterator<Item = Refusal> {
         let by_name = self.mapping.iter();
         let by_name = by_name.filter(|mapped| mapped.by == CopiedBy::Name);
@@ -692,7 +692,8 @@ impl Planner<'_> {
     }
 }
 
-/// Whether the login needs the enabling call: always, or only without the role `unless_role`.
+/// Whether the login needs the enabling call: always, or only without the role `unless_role`. A login that is not known
+/// is taken to have the role.
 fn lacks_role(
     enable: &EnableSpec,
     identities: &BTreeMap<String, Identity>,
@@ -711,8 +712,8 @@ fn not_the_targets(resource: &Target, blocker: &Blocker) -> String {
     )
 }
 
-/// Adds the names of owners to refusals, as far as `name` knows them; of the others, the id is shown. The names are for
-/// people, and not in the hash.
+/// Adds the names of owner projects to refusals, as far as `name` knows them; for the other projects, the id is shown.
+/// The names are for people, and not in the hash.
 pub fn name_owners(refused: &mut [Refusal], name: impl Fn(&Blocker) -> Option<String>) {
     for refusal in refused {
         let Some(blocker) = &mut refusal.blocker else {
@@ -847,7 +848,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the resources that wait for this one, directly or through others.
+/// Returns this resource and those that wait for it, directly or through others.
 fn waiting_for<'s>(
     key: &'s ResourceKey,
     before: &BTreeMap<&'s ResourceKey, BTreeSet<&'s ResourceKey>>,

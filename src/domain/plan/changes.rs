@@ -10,13 +10,13 @@ use crate::domain::text::escape;
 
 /// Maximum number of changes that one refusal stores.
 const KEPT_MAX: usize = 100;
-/// Number of changes that one line names. The others are counted.
+/// Number of changes that one line names. The other changes are counted.
 const NAMED_MAX: usize = 10;
 /// Maximum number of characters of a value in one line.
 const VALUE_MAX: usize = 80;
 
-/// Returns every resource that is new, missing or changed. If no resource differs, the plans differ only in
-/// order, mapping, endpoints or options.
+/// Returns every resource that is new, missing or changed. If the list is empty, plans with different hashes differ
+/// in order, mapping, endpoints or options.
 pub fn changes(before: &Plan, after: &Plan) -> Vec<PlanChange> {
     let (old, new) = (by_resource(before), by_resource(after));
     let change = |step: &PlanStep, change, fields| PlanChange {
@@ -41,7 +41,7 @@ pub fn changes(before: &Plan, after: &Plan) -> Vec<PlanChange> {
     found
 }
 
-/// Groups the steps by resource. A resource has one step, or two if it is enabled or released first.
+/// Groups the steps by resource. A resource has one step, or two if it is enabled first.
 fn by_resource(plan: &Plan) -> BTreeMap<ResourceKey, Vec<&PlanStep>> {
     let mut steps: BTreeMap<ResourceKey, Vec<&PlanStep>> = BTreeMap::new();
     for step in plan.steps.iter().chain(&plan.automatic).chain(&plan.unset) {
@@ -165,8 +165,8 @@ pub fn changes_line(changes: &[PlanChange]) -> String {
     }
 }
 
-/// Refuses the targets at the sites that changed, each with the changes there. A change at a site that holds
-/// only copies, or of the plan as a whole, refuses every target.
+/// Refuses the targets at the sites that changed, each with the changes there. If no target is at such a site, because
+/// only copies or the plan as a whole changed, refuses every target with all changes.
 pub fn drifted(targets: &[Target], changes: &[PlanChange]) -> Vec<Refusal> {
     let refusal = |target: &Target, here: &[PlanChange]| Refusal {
         changes: here.iter().take(KEPT_MAX).cloned().collect(),

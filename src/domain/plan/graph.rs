@@ -49,13 +49,13 @@ pub(super) fn layers<'n>(
     (ordered, left)
 }
 
-/// Number of plain deletes that take about as long as one delete which the cloud accepts and then works on: a
-/// tenth of a second each, and a second or more.
+/// Rank of a delete that the cloud accepts and then works on. It takes a second or more, as long as about ten plain
+/// deletes.
 const RANK_OF_ASYNC_DELETE: u32 = 10;
 
 /// Returns, for each step, the length of the longest path from it to the end of the deletion, counted in plain
-/// deletes. If not all steps can run, the highest rank runs first: the longest path begins first, and the calls of all
-/// other steps are made meanwhile.
+/// deletes. If not all steps can be sent at once, those of the highest rank are sent first: the longest path begins
+/// first, and the calls of all other steps are made meanwhile.
 pub fn ranks(plan: &Plan, kinds: &Kinds) -> Vec<u32> {
     let of_own = |kind| {
         let settles = kinds.get(kind).and_then(|kind| kind.spec.settles.as_ref());

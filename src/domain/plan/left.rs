@@ -11,7 +11,7 @@ use crate::domain::model::{KindName, ResourceKey};
 
 /// Why a resource stays.
 pub(super) struct Stays<'k> {
-    /// The kind of the resource to which it belongs.
+    /// The kind of the deleted resource to which the staying one belongs.
     pub(super) of: &'k KindName,
     pub(super) why: String,
 }
@@ -58,7 +58,8 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// Whether the guard keeps the resource although its parent of kind `of` is deleted.
+    /// Whether the guard keeps the resource: the plan has a resource of the kind `of` at the same site that meets
+    /// `left_while`.
     fn is_left_in(&self, guard: &GuardRule, of: &KindName, key: &ResourceKey) -> bool {
         let mut going = self
             .going
@@ -75,7 +76,8 @@ impl<'k> Planner<'k> {
         going.is_some_and(|going| going.fate == Fate::Target)
     }
 
-    /// Returns the parts of the resources that stay. The cloud removes these parts only along with them.
+    /// Returns the parts of the resources that stay, unless they are in `left` already. The cloud removes these parts
+    /// only along with their resource.
     fn parts_of(
         &self,
         left: &BTreeMap<Arc<ResourceKey>, Stays<'k>>,
@@ -105,7 +107,7 @@ impl<'k> Planner<'k> {
         parts
     }
 
-    /// Returns the resources that are needed by resources that stay.
+    /// Returns the resources that are needed by resources that stay, unless they are in `left` already.
     fn used_by(
         &self,
         left: &BTreeMap<Arc<ResourceKey>, Stays<'k>>,

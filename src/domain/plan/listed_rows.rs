@@ -14,13 +14,13 @@ use crate::domain::query::Lookup;
 /// A target, a copy, or a resource that a list showed, reduced to the values that rules read.
 pub(super) struct ListedRow {
     pub(super) name: Arc<str>,
-    /// Empty where the cloud keeps none.
+    /// Id of the project that owns the resource; empty where the cloud keeps none.
     pub(super) project_id: Arc<str>,
     pub(super) tags: Vec<Arc<str>>,
     pub(super) facts: Facts,
-    /// The rule that protects it (P4), if there is one.
+    /// The rule that protects the resource (P4), if there is one.
     pub(super) protected: Option<String>,
-    /// Whether a list showed it, with all resources that are derived from its row.
+    /// Whether a list showed the resource, with all resources that are derived from its row.
     pub(super) is_listed: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Handles kinds that a service does not show to the login. If each resource of a hidden kind also shows in a resource
-//! of another service, a plan in which none shows does not need the hidden list. If a service shows a project's
-//! resources only to the project's own logins, the plan is made without the list, and says so.
+//! Handles kinds that a service does not show to the login. Resources of some hidden kinds also show in resources of
+//! another service (`shown_by`): if none shows there, the plan does not need the hidden list. If a service shows a
+//! project's resources to few logins of other projects, or to none, the plan is made without the list, and says so.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::domain::query::Lookup;
 
 impl<'k> Planner<'k> {
     /// Whether the plan can be made without a lookup that the service refuses. It can if the service shows the kind to
-    /// few logins of other projects, or if everything that the lookup could find shows elsewhere or stays anyway.
+    /// few logins of other projects or to none, or if everything that the lookup could find shows elsewhere or stays
+    /// anyway.
     pub fn can_do_without(&self, lookup: &Lookup) -> bool {
         (self.kind(&lookup.kind)).is_some_and(Kind::is_hidden_from_others)
             || self.is_asked_only(lookup, |reference| {
@@ -80,7 +81,7 @@ impl<'k> Planner<'k> {
             })
     }
 
-    /// Refuses resources in which a resource of a kind shows that the login cannot list.
+    /// Refuses each listed resource which shows that a resource of a hidden kind exists.
     pub(super) fn refuse_unlistable_dependents(&self) -> impl Iterator<Item = Refusal> {
         self.not_shown
             .iter()

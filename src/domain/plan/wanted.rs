@@ -177,8 +177,8 @@ impl Planner<'_> {
         wanted.retain(|(_, _, key), values| key.is_none() || !values.is_empty());
     }
 
-    /// Returns the resources in the plan whose dependents must still be requested: not those of which the plan removes
-    /// no dependents ([`Self::goes_by_itself`]).
+    /// Returns the resources in the plan whose dependents must still be requested. Resources of which the plan removes
+    /// no dependents are left out ([`Self::goes_by_itself`]).
     fn fresh(&self) -> impl Iterator<Item = &Arc<ResourceKey>> {
         let going = self.going.keys();
         going.filter(|key| !self.explored.contains(*key) && !self.goes_by_itself(key))
