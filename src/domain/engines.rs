@@ -28,7 +28,7 @@ pub enum EngineRole {
     Works,
     /// Finishes the calls that it has in flight, and claims no more steps.
     Drained,
-    /// Only answers questions: it was started by a verb.
+    /// Only answers questions and makes plans: a verb started the engine, and has not asked for work yet (P10).
     Idle,
     /// The engine's lease has ended. Another engine takes over the steps that this one had in flight.
     Lost,

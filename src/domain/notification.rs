@@ -2,8 +2,8 @@
 //! sent.
 //!
 //! 1. There is one event for each step that is stuck by itself, for each refused deletion, and for each paused site.
-//!    The ledger writes another event for the same step only after a person retried it or its resource was re-created,
-//!    and for the same site only after the site was reachable again.
+//!    The ledger writes another event for the same step only after a change, such as a person's retry; a repeated
+//!    DELETE (T6) is not enough.
 //! 2. A refusal counts unless its requester still waits for the answer, which is assumed of a request from a
 //!    console or the command line that is younger than [`REQUESTER_WAITS_MAX`].
 //! 3. A site that works again before the message is sent is left out.

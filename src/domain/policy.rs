@@ -133,7 +133,8 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repeats {
     pub every: Duration,
-    /// The resource's states while the cloud works on the delete. An error about such a state has the state as its type.
+    /// States of the resource while the cloud works on the delete. An error about such a state has the state as its
+    /// type.
     pub pending: Vec<String>,
 }
 

@@ -119,7 +119,8 @@ impl Accepting {
         self.wake(envelope, accepted).await
     }
 
-    /// Wakes the blocked and stuck steps of a deletion that is requested again, and starts nothing new (T6).
+    /// Wakes the blocked and stuck steps of a deletion that is requested again, if it is running or stuck, and starts
+    /// nothing new (T6).
     pub(super) async fn wake(
         &self,
         envelope: &Envelope,

@@ -48,7 +48,7 @@ pub(super) struct Activity {
 struct State {
     /// The subject of each run under way, by the run's number.
     runs: BTreeMap<u64, String>,
-    /// Number of runs so far.
+    /// Number of runs that have begun so far.
     begun: u64,
     /// Since when the reconciler has been running, or idle.
     since: DateTime<Utc>,
@@ -106,7 +106,7 @@ impl Activity {
         *state.next_run.get_or_insert_with(|| later(now, after))
     }
 
-    /// Sets the time until the next run. [`Duration::MAX`] means that nothing is due by itself.
+    /// Sets the time until the next run. [`Duration::MAX`] means that no run is due until something happens.
     pub(super) fn runs_in(&self, wait: Duration) {
         let next = (wait < Duration::MAX).then(|| later(self.clock.now(), wait));
         self.runs_at(next);
@@ -154,7 +154,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Records a failure for people. The run goes on.
+    /// Records a failure for people. The run continues.
     pub(super) fn failed(&self, message: impl ToString) {
         self.activity.failed(message);
     }

@@ -19,7 +19,8 @@ use crate::domain::policy::{Failure, Observed, Retry, retry_and_class};
 use crate::ledger::{ClaimedStep, LedgerError, Views};
 use crate::system::clock::Clock;
 
-/// Number of deletions whose frozen rights are kept in memory; more than run at once on any site we know.
+/// Maximum number of deletions whose frozen rights are kept in memory. No site that we know has as many running
+/// deletions at once.
 const RIGHTS_KEPT_MAX: usize = 256;
 
 /// The type of a step's error if its resource is absent for another user than the one who made the plan (I13).
@@ -142,8 +143,9 @@ impl Confirming {
     }
 
     /// Confirms an absence if it was observed with the rights that the plan froze, because a cloud answers 404
-    /// to a login that has lost them. Lost rights pause the site until they are back. If another user signs in
-    /// now, for example after a change of `clouds.yaml`, only the step needs a person, and the site goes on.
+    /// to a login that has lost them. Lost rights pause the site until the login has them again. If another user or
+    /// project is signed in now, for example after a change of `clouds.yaml`, only the step needs a person, and the
+    /// site is not paused.
     async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Observed {
         let expected = match self.expected(step).await {
             Ok(Some(expected)) => expected,

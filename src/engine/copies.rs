@@ -144,7 +144,7 @@ impl CopySearch {
                     .await
                     .map_err(|failure| CloudFailure {
                         message: format!(
-                            "gone cannot look for copies at {local}: {}",
+                            "gone cannot search for copies at {local}: {}",
                             failure.message
                         ),
                         ..failure

@@ -24,7 +24,7 @@ use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, ClaimedStep, LedgerError, NewDeletion, Views};
 use crate::system::clock::Clock;
 
-/// Number of newcomers that one step absorbs at a time. More newcomers come from a steady writer and not from
+/// Maximum number of newcomers that one step absorbs at a time. More newcomers come from a steady writer and not from
 /// a race, so a person decides.
 const ABSORBED_MAX: usize = 50;
 /// Maximum number of blockers that are stored and shown with a step.
@@ -39,11 +39,12 @@ pub(super) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Adds the blockers to a refusal, and decides how to go on:
+    /// Adds the blockers to a refusal, and decides how the step continues. If the blockers cannot be determined, the
+    /// step is retried without using an attempt. Otherwise:
     ///
     /// 1. a blocker was abandoned (P3): a person must decide again;
     /// 2. all blockers are being deleted too: the step waits for them (I6);
-    /// 3. newcomers appeared after the plan that its cascade would delete: this is drift, and a person
+    /// 3. newcomers appeared after the plan, and the cascade would delete them: this is drift, and a person
     ///    decides, unless the deletion absorbs them (P1). A deletion without a cascade deletes nothing more;
     /// 4. otherwise the retry schedule applies, and the blockers are named.
     pub(super) async fn diagnose(
@@ -158,7 +159,7 @@ impl Diagnosis {
     }
 
     /// Returns the state that the resource's row shows, if a refusal may be due to it; none if the resource is
-    /// gone, or its kind shows none.
+    /// gone or may not be read, or if rows of its kind show no such state.
     async fn state_of(&self, step: &ClaimedStep) -> Result<Option<State>, CloudFailure> {
         let Some(kind) = self.reads.kinds.get(&step.key.kind) else {
             return Ok(None);
@@ -182,7 +183,7 @@ impl Diagnosis {
     }
 
     /// Deletes the newcomers in a deletion of their own, under the guards of every deletion. The step waits for
-    /// it. Returns false if there are too many newcomers, or if the ledger refuses that deletion.
+    /// that deletion. Returns false if there are too many newcomers, or if the ledger refuses that deletion.
     async fn absorb(
         &self,
         step: &ClaimedStep,
@@ -208,7 +209,7 @@ impl Diagnosis {
         Ok(matches!(applied, Some(Applied::Accepted { .. })))
     }
 
-    /// Whether a blocker goes without a person: it is being deleted or about to be, or it was gone and the
+    /// Whether a blocker is deleted without a person: it is being deleted or about to be, or it was gone and the
     /// sweep deletes it again. Under a natural key, a resource that exists after the deletion's end is another
     /// incarnation, which nothing removes (I10, T14), unless the deletion ended during this diagnosis, which
     /// began at `began`.
@@ -409,7 +410,7 @@ fn with_unknown_blockers(failure: Failure, why: &str) -> Failure {
     }
 }
 
-/// Returns the steps of a plan that must be gone before this resource can be deleted. Resources that are
+/// Returns the steps of a plan that must end before this resource can be deleted. Resources that are
 /// deleted along with it (a trunk's subports) come after it, and block nothing.
 pub(super) fn steps_before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep> {
     let mut reached: BTreeSet<u32> = BTreeSet::new();

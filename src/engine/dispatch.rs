@@ -226,9 +226,9 @@ impl Dispatching {
     }
 
     /// Returns the outcome of a call. An answer that a resource is absent is verified like an accepted delete,
-    /// so that absence counts only with the rights that the plan froze (I13). Three cases need no verification:
-    /// the deletion of a native resource, which the ledger's own transaction deleted, an enabled trunk, and an
-    /// unset reference. Blockers of a refused step are diagnosed.
+    /// so that absence counts only with the rights that the plan froze (I13). Calls with the actions `enable` and
+    /// `unset` need no verification, and neither do native resources, which the ledger's own transaction deletes.
+    /// After a `reset` the delete follows. Blockers of a refused step are diagnosed.
     async fn outcome_of_call(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
         match acted.outcome {
             Outcome::Accepted | Outcome::Absent

@@ -28,7 +28,7 @@ use crate::ledger::{
 };
 use crate::system::clock::Clock;
 
-/// Number of stuck steps of one deletion that one answer covers. Each step names newcomers of its own. More
+/// Maximum number of stuck steps of one deletion that one answer covers. Each step names newcomers of its own. More
 /// steps than this come from a steady writer and not from a race.
 const ANSWERED_MAX: usize = 100;
 
@@ -285,7 +285,8 @@ impl DriftAnswers {
     /// Sets the options that a repeated request gives for a running deletion.
     ///
     /// # Errors
-    /// `Conflict` if the deletion is no longer running, or is still being planned.
+    /// `Conflict` if the deletion has ended or waits for approval, if its approved plan is being compared with the
+    /// cloud, or if the request changes `on_failure` while steps are stuck.
     pub(super) async fn set_options(
         &self,
         envelope: &Envelope,

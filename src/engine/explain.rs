@@ -1,4 +1,4 @@
-//! Answers `explain`: why a resource does not go, or what would block it (P2).
+//! Answers `explain`: why a resource is not gone yet, or what would block its deletion (P2).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::domain::relations::{self, Relation, RelationKind};
 use crate::domain::text::{counted, escape};
 use crate::ledger::{Cursor, Ledger, LedgerError, StepFilter, TombstoneFilter};
 
-/// How long an explanation waits for the names of related resources. They only help people, so a service that
-/// hangs must not hold up the answer.
+/// How long an explanation waits for the names of related resources. The names only help people, so a service that
+/// hangs must not delay the answer.
 const NAMES_WITHIN: Duration = Duration::from_secs(3);
 
-/// Explains why a resource does not go, and what to do.
+/// Explains why a resource is not gone yet, or what would block its deletion, and what to do.
 pub(super) struct Explaining {
     pub(super) kinds: Arc<Kinds>,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -327,7 +327,7 @@ fn explain_step(step: &Step, explanation: &mut Explanation) {
     explanation.next_action = next_action(step);
 }
 
-/// Explains the step that is the reason why the explained step is stuck. Only its error and its blockers say
+/// Explains the stuck step for which the explained step waits. Only the error and the blockers of that stuck step say
 /// what to do.
 fn explain_root(root: &Step, explanation: &mut Explanation) {
     let StepResource { key, name } = &root.resource;
@@ -365,13 +365,13 @@ fn error_line(error: &StepError) -> String {
     )
 }
 
-/// Whether the step is stuck only because another one is.
+/// Whether the step is stuck only because another step is stuck.
 fn is_stuck_by_another(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     error.is_some_and(|error| error.kind == DEPENDENCY_STUCK)
 }
 
-/// Returns what a person can do so that a stuck step can go.
+/// Returns what a person can do before a stuck step is retried.
 fn remedy(step: &Step) -> &'static str {
     let Some(error) = &step.last_error else {
         return "remove what blocks it";
@@ -399,14 +399,14 @@ const NOT_ALLOWED: &str = "your role may not do this: have that granted, or log 
 fn remedy_of_refusal(refused: &[Refusal]) -> &'static str {
     match refused.first().map(|refusal| refusal.rule) {
         Some(RefusalRule::NotShown) => {
-            "your role may not list everything that would go: have that granted, or log in as an admin"
+            "your role may not list everything that would be deleted: have that granted, or log in as an admin"
         }
         Some(RefusalRule::OtherProject) => "have its owner remove what blocks it",
         Some(RefusalRule::Protected) => "remove what protects it",
         Some(RefusalRule::Unreadable) => "find out why it cannot be read (gone doctor)",
         Some(RefusalRule::Copies) => "give each copy a name of its own",
         Some(RefusalRule::Cycle) => "remove one of the references of the cycle",
-        Some(RefusalRule::Drift) => "look at what has changed since the plan",
+        Some(RefusalRule::Drift) => "check what has changed since the plan",
         Some(RefusalRule::InUse) | None => "remove what blocks it",
     }
 }

@@ -1,4 +1,4 @@
-//! The engine's writes to the ledger. Each wakes the loop and the readers of events, and has the snapshot
+//! The engine's writes to the ledger. Each write wakes the loop and the readers of events, and has the snapshot
 //! rebuilt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ impl Journal {
         }
     }
 
-    /// Commits, wakes all followers, and has the change shown soon.
+    /// Commits changes, wakes all followers, and has the changes shown soon.
     pub(super) async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         let applied = self.write(changes).await?;
         self.show_soon();

@@ -7,7 +7,7 @@
 //!    comparison would take such a change for a gain. A result far from the threshold is believed at once.
 //!    The time between answers is measured, and not the duration of each call: the first calls into an empty
 //!    queue are answered soonest, and that speed does not last.
-//! 3. An overload (a 5xx, or a site that cannot be reached) halves the limit at once. The limit then grows
+//! 3. An overload (the service is unavailable or cannot be reached) halves the limit at once. The limit then grows
 //!    back by one for each [`GROW_AFTER`] good answers.
 //! 4. A cloud changes. After [`COMPARE_AGAIN`] good answers the limit is compared again, starting with half
 //!    as many calls, though not with fewer than `concurrency`.
@@ -26,7 +26,7 @@ const GAIN_MIN: f64 = 1.1;
 /// A gain this far above [`GAIN_MIN`] is believed after one period of each limit, and a gain half as far after
 /// four: single answers of a real Neutron differ by half.
 const MARGIN: f64 = 0.4;
-/// The same for a gain below [`GAIN_MIN`]. This margin is smaller, because each period with too many calls
+/// As [`MARGIN`], for a gain below [`GAIN_MIN`]. This margin is smaller, because each period with too many calls
 /// costs speed (a real Neutron with two cores lost a tenth), while a gain that is missed is found later.
 const MARGIN_BELOW: f64 = 0.3;
 /// Number of periods of each limit after which the gain is believed as it is.
@@ -61,9 +61,9 @@ struct Compare {
     more: Measured,
     /// Number of answers of this period that do not count, because their calls were sent under the other limit.
     skipped: u32,
-    /// When the last of these answers arrived.
+    /// When the last answer of this period that does not count arrived.
     since: Option<Instant>,
-    /// Total duration of the calls that count.
+    /// Total duration of this period's calls that count.
     took: Duration,
 }
 
@@ -150,7 +150,8 @@ impl Limit {
         }
     }
 
-    /// Starts a comparison with twice as many calls, after this number of answers that do not count.
+    /// Starts a comparison with twice as many calls, after this number of answers that do not count. If the maximum
+    /// allows no more calls, the limit stays instead.
     fn compare(&mut self, fewer: Measured, skipped: u32) {
         let more = Measured::new((fewer.calls * 2).min(self.max));
         let period_of = if fewer.periods == 0 { &fewer } else { &more }.calls;

@@ -1,4 +1,4 @@
-//! The logins at the sites: signs in, pauses a site while its rights are lost, and repeats refused logins (I13,
+//! The logins at the sites: signs in, pauses a site while its login lacks rights, and repeats refused logins (I13,
 //! I15, N13). Also sets the pauses of people.
 
 use std::collections::HashSet;
@@ -26,7 +26,7 @@ const LOGIN_CHECK_EVERY: Duration = Duration::from_secs(5);
 /// The longest pause before a refused login is repeated (I15), unless `every` is longer.
 const SIGN_IN_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// Signs in to the sites, and pauses those where the rights are lost.
+/// Signs in to the sites, and pauses those whose login has lost its rights.
 pub(super) struct Logins {
     pub(super) clock: Clock,
     pub(super) cloud: Arc<dyn Cloud>,
@@ -39,7 +39,7 @@ pub(super) struct Logins {
 }
 
 impl Logins {
-    /// Pauses a site: nothing more is sent there until its rights are back (N13, I13).
+    /// Pauses a site: nothing more is sent there until its login has its rights again (N13, I13).
     pub(super) async fn pause_site(&self, site: &Site, reason: &str, expected: Option<Identity>) {
         let now = self.clock.now();
         if self.sites.pause(site, reason, expected) {
@@ -62,7 +62,7 @@ impl Logins {
         }
     }
 
-    /// Signs in to sites that are new, paused or silent. Returns how long until the next sign-in is due.
+    /// Signs in to sites that are new, paused or unreachable. Returns how long until the next sign-in is due.
     pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> Duration {
         let every = self.every;
         let only_named = self.sites.only_named.load(Ordering::Relaxed);
@@ -108,8 +108,8 @@ impl Logins {
         next
     }
 
-    /// Returns the sites whose refused login has changed in the file that it was read from. Checks at intervals
-    /// (I15). The files are read here, while nothing is locked.
+    /// Returns the sites whose refused login has changed in the file from which it was read. Each is checked at most
+    /// every [`LOGIN_CHECK_EVERY`] (I15). The files are read here, while nothing is locked.
     fn logins_changed(&self) -> HashSet<Site> {
         let mut refused = Vec::new();
         for (name, site) in self.sites.lock().iter_mut() {
@@ -153,7 +153,7 @@ impl Logins {
             };
             let before = runtime.status.state;
             if (before == SiteState::Paused) != paused {
-                // The rights were lost or came back meanwhile, so this answer is out of date.
+                // The site was paused or resumed meanwhile, so this answer is out of date.
                 return;
             }
             runtime.asked_at = Some(Instant::now());
@@ -166,8 +166,8 @@ impl Logins {
                         .as_ref()
                         .is_none_or(|expected| signed_in.identity.covers(expected));
                     if back {
-                        // The return is noted also at the first sign-in, because an earlier engine may have
-                        // lost the rights.
+                        // This is recorded also at the first sign-in, because an earlier engine may have paused the
+                        // site.
                         resumed = paused || before == SiteState::Unknown;
                         runtime.status.state = SiteState::Reachable;
                         runtime.status.reason.clear();
@@ -194,7 +194,7 @@ impl Logins {
             }
         }
         if resumed {
-            let message = format!("{site} resumed: the rights are back");
+            let message = format!("{site} resumed: the login has its rights");
             self.note_site(site, SiteState::Reachable, message, now)
                 .await;
         }
@@ -256,7 +256,7 @@ fn next_sign_in(site: &Site, now: DateTime<Utc>, pause: Duration) -> String {
     format!("; the login is retried{at} as soon as it is changed, or with `gone resume {site}`")
 }
 
-/// Returns the pause between two sign-ins: each refusal doubles it, up to an hour (I15).
+/// Returns the pause between two sign-ins: each refusal after the first doubles it, up to an hour (I15).
 fn sign_in_pause(every: Duration, refusals: u32) -> Duration {
     let doubled = every.saturating_mul(1 << refusals.saturating_sub(1).min(16));
     doubled.min(SIGN_IN_PAUSE_MAX.max(every))

@@ -3,7 +3,7 @@
 //! ```text
 //!            ┌─ planning   deletions in `planning` → listings → Start or Refuse
 //!   wake ───▶├─ dispatch   claim ready steps → one call each → outcome
-//!   period   ├─ verify     steps in `verifying`, a batch per kind → observe → gone, later, or ready
+//!   period   ├─ verify     steps in `verifying`, a batch per kind → observe → next state
 //!            ├─ retry      blocked steps that are due → ready
 //!            ├─ sweep      tombstones in hold-down → observed → deleted again
 //!            ├─ prune      records past their retention → deleted
@@ -18,7 +18,7 @@
 //!
 //! A reconciler takes its input from the ledger and the clock alone, is idempotent, and runs when woken and
 //! periodically. Restart after a crash is the same path as running: the engine first verifies what was in
-//! flight. It keeps no graph in memory, only the steps that it has claimed.
+//! flight. The engine keeps no graph in memory, only the steps that it has claimed.
 //!
 //! Each reconciler records its runs (`activity.rs`). `gone list engine` and the console's `:engine` show them.
 //!
@@ -247,7 +247,7 @@ impl Reconcilers {
         Ok(())
     }
 
-    /// Signs in to sites and shows them, and does nothing else until a command asks for work.
+    /// Signs in to sites and publishes snapshots, and does nothing else until a command asks for work.
     async fn idle(&self, tasks: &mut JoinSet<()>) {
         while !self.works.load(Ordering::Relaxed) {
             self.publishing.start(tasks);

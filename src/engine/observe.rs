@@ -3,12 +3,13 @@
 //! A few resources, and those of a kind whose lists may leave rows out, are read one by one. Otherwise
 //! resources that have one parent (the ports of a network) are listed by that parent, if that takes fewer lists
 //! than listing them by id. All others are listed by id, as many at a time as one list takes. If no list takes
-//! several ids, the project or the whole site is listed.
+//! several ids, the project or the whole site is listed, and ids about which this list proves nothing are read one by
+//! one.
 //!
 //! A listing proves absence only if it also returned a *witness*: a living resource of the same kind that the
 //! same call asked for, preferably of the same project. An edge's parent is its own witness. A read by id needs
-//! no witness, because the kind's own not-found answer is proof by itself. Neither shows which rights the login
-//! had, so the cloud is asked for its identity afterwards ([`super::confirm`]).
+//! no witness, because the kind's own not-found answer is proof by itself. Neither a list nor a read shows which rights
+//! the login had, so the cloud is asked for the login's identity afterwards ([`super::confirm`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::pin::pin;
@@ -29,7 +30,7 @@ use crate::ledger::{ClaimedStep, Views};
 
 /// Up to this number of resources are read one by one, which is cheaper than finding a witness.
 const READ_MAX: usize = 3;
-/// Number of rows among which a witness is chosen.
+/// Number of rows among which a witness is chosen, at least.
 const WITNESS_ROWS: usize = 50;
 
 /// Observes resources: lists them, and decides whether an absence is proven.
@@ -55,7 +56,7 @@ impl Observing {
         let project = project_of(steps);
         let mut observed = Observation::default();
         // A list below one parent may have no witness left, and a list of the login's own project lacks the rows of
-        // all others.
+        // all other projects.
         let list = kind.spec.list.as_ref();
         let list = list.filter(|list| list.within.is_none() && !list.own_project);
         let is_whole = kind.calls.lists_all_at_once();
@@ -98,8 +99,8 @@ impl Observing {
     }
 
     /// Lists these ids, and a witness. Returns false if no witness is found, because no other resource of the
-    /// kind exists or because the list is wrong. These ids were then read one by one, and the others wait for
-    /// the next observation.
+    /// kind exists or because the list is wrong. These ids were then read one by one, and the ids that are not listed
+    /// yet wait for the next observation.
     async fn list_by_id(
         &self,
         site: &Site,
@@ -158,8 +159,8 @@ impl Observing {
                 Err(failure) => {
                     let is_away = matches!(failure.retry, Retry::Unavailable | Retry::Throttled);
                     observed.failure = Some(failure);
-                    // The other ids wait for the next observation: a service that is away is not sent thousands
-                    // of reads.
+                    // The other ids wait for the next observation: a service that is unavailable is not sent
+                    // thousands of reads.
                     if is_away {
                         return;
                     }
@@ -402,7 +403,7 @@ pub(super) struct Observation {
     pub(super) identity: Option<Identity>,
     /// Whether a login that has lost rights might get the same answers.
     pub(super) rights_in_doubt: bool,
-    /// Why nothing is known about the other ids.
+    /// Why nothing is known about the ids that `rows` lacks; none if a list had no witness.
     pub(super) failure: Option<CloudFailure>,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
-    /// Lists the abandoned resources. Each is observed now.
+    /// Lists the abandoned resources. Each one at a site that may be read is observed now.
     pub(super) async fn list(
         &self,
         page: Cursor,
@@ -113,7 +113,7 @@ impl Orphans {
         let found = self.resolver.find(&key.site, kind, &ids, By::Id).await?;
         if found.is_empty() {
             return Err(ControlError::conflict(format!(
-                "{} does not exist: its tombstone stays, so that the resource does not come back",
+                "{} does not exist: its tombstone stays, so that the resource is not re-created",
                 escape(&key.to_string())
             )));
         }

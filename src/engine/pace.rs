@@ -38,7 +38,7 @@ const RATE_MAX: f64 = 1_000.0;
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     at: Option<Known>,
-    /// When the last good answers came, the newest last.
+    /// When the last good answers arrived, the newest last.
     answers: VecDeque<Instant>,
 }
 
@@ -142,8 +142,8 @@ mod tests {
         }
     }
 
-    /// Runs this number of calls by eight clients of 50 ms each. Returns the duration, and how many calls
-    /// were refused.
+    /// Makes this number of calls, each of which takes 50 ms, eight at a time. Returns the duration, and how many
+    /// calls were refused.
     fn run(calls: u32, per_second: f64, burst: f64, retry_after: Duration) -> (Duration, u32) {
         let began = Instant::now();
         let mut limiter = Limiter {

@@ -26,7 +26,7 @@ use crate::system::clock::Clock;
 /// Number of deletions that are planned at the same time.
 const PLANNING_MAX: usize = 4;
 /// The shortest wait before a deletion is planned again, after its cloud did not answer for
-/// `[engine] read_patience`.
+/// `[engine] read_patience`; less if the deletion's deadline is sooner.
 const PLAN_AGAIN_MIN: Duration = Duration::from_secs(10);
 /// The longest wait before a deletion is planned again, even if the cloud asks for a longer one.
 const PLAN_AGAIN_MAX: Duration = Duration::from_secs(60);
@@ -176,8 +176,8 @@ impl PlanQueue {
     }
 
     /// Plans an accepted deletion. Returns the change that starts it with its steps, or refuses it with the
-    /// reason. If a cloud does not answer, returns the change that notes this, and how long to wait before
-    /// planning again (N16). Meanwhile others are planned.
+    /// reason. If a cloud does not answer before the deletion's deadline, returns the change that notes this, and how
+    /// long to wait before planning again (N16). Meanwhile other deletions are planned.
     async fn plan_accepted(&self, deletion: Deletion, run: &Run) -> (Change, Option<Duration>) {
         self.wait_for_earlier_writes(&deletion.targets).await;
         let plan = self

@@ -32,7 +32,7 @@ pub(super) struct Planning {
     pub(super) reads: Arc<Reads>,
     pub(super) resolver: Arc<Resolver>,
     pub(super) copies: Arc<CopySearch>,
-    /// The resources that no cascade deletes (P4).
+    /// The settings' rules that protect resources (P4).
     pub(super) protect: Vec<ProtectRule>,
     /// Asks the importers; none for an engine that is not a deployment.
     pub(super) owner: Option<Arc<OwnerSide>>,

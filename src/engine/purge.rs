@@ -48,7 +48,7 @@ pub(super) struct Purging {
     pub(super) schedules: Arc<Schedules>,
     pub(super) planning: Arc<Planning>,
     pub(super) guards: Arc<Guards>,
-    /// The resources that no rung touches (P4).
+    /// The settings' rules that protect resources (P4).
     pub(super) protect: Vec<ProtectRule>,
 }
 

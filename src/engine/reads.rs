@@ -65,7 +65,7 @@ pub(super) struct Reads {
     pub(super) kinds: Arc<Kinds>,
     pub(super) sites: Arc<Sites>,
     pub(super) journal: Arc<Journal>,
-    /// How long a read is repeated that gets no good answer.
+    /// How long a read without a good answer is repeated.
     pub(super) patience_max: Duration,
 }
 
@@ -281,7 +281,8 @@ impl Reads {
     }
 }
 
-/// Asks for all rows of a listed kind, or those that a filter finds, with the fields that planning needs.
+/// Returns the request for all rows of a listed kind, or for those that a filter finds, with the fields that planning
+/// needs.
 pub(super) fn rows_to_plan<'r>(
     site: &'r Site,
     kind: &'r Kind,
@@ -296,7 +297,7 @@ pub(super) fn rows_to_plan<'r>(
     }
 }
 
-/// Returns the ids of a filter by id that the kind's lists do not have: each is then read by itself.
+/// Returns the ids of a filter by id if the kind's lists take no such filter: each resource is then read by itself.
 fn ids_to_read<'r>(rows: &ListRows<'r>) -> Option<&'r [String]> {
     let filter = rows.filter.filter(|filter| filter.key == BY_ID)?;
     (rows.kind.id_filter().is_none()).then_some(filter.values.as_slice())

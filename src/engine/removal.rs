@@ -1,4 +1,4 @@
-//! Deletes resources that came back, each in a deletion of its own (T14b).
+//! Deletes re-created resources again, each in a deletion of its own (T14b).
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ pub(super) const PAGE: usize = 2_000;
 pub(super) struct Removal {
     pub(super) clock: Clock,
     pub(super) journal: Arc<Journal>,
-    /// How many times a resource that comes back is deleted again, before a person is asked.
+    /// How many times a re-created resource is deleted again, before a person is asked.
     pub(super) recreate_max: u32,
 }
 
 impl Removal {
-    /// Counts the return of a resource or of a copy, and deletes it again. If it has come back more often than
-    /// allowed, a person is asked instead.
+    /// Counts that a resource, or a copy of it, was re-created, and deletes it again. If that has happened more often
+    /// than `recreate_max`, a person is asked instead.
     pub(super) async fn remove_again(
         &self,
         tombstone: &Tombstone,
@@ -53,8 +53,8 @@ impl Removal {
     }
 }
 
-/// Returns how many resources of a kind one list looks for. If the filter takes only one value, a list without
-/// it looks for all.
+/// Returns for how many resources of a kind one list searches. If the filter takes only one value, a list without
+/// it searches for all.
 pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
     match kind.calls.takes_several(filter) {
         true => kind.calls.values_per_list(filter),

@@ -145,11 +145,11 @@ impl Control for Replay {
 }
 
 impl Replay {
-    /// Adds the time to a not-found error, because the resource may be known at another time.
+    /// Replaces a not-found error by one that gives the time, because the ledger may have the record at another time.
     fn with_time(&self, answer: Result<Page, ControlError>) -> Result<Page, ControlError> {
         answer.map_err(|error| match error {
             ControlError::NotFound { .. } => {
-                ControlError::not_found(format!("the ledger had no record of it at {}", self.at()))
+                ControlError::not_found(format!("the ledger had no such record at {}", self.at()))
             }
             error => error,
         })

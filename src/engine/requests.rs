@@ -74,8 +74,9 @@ pub(super) struct KeyedRequests {
 
 impl KeyedRequests {
     /// Carries out the command even if its client disconnects, so that the answer exists when the client asks
-    /// again. After a crash between the two commits the command is carried out again. That is harmless: other commands
-    /// set a state, and a resource that is created without an id gets its id from the request.
+    /// again. After a crash between the commit of the command and that of its answer, the command is carried out again.
+    /// That is harmless: a resource that is created without an id gets its id from the request, and all other commands
+    /// set a state.
     pub(super) async fn once(
         self: &Arc<Self>,
         request: KeyedRequest,
@@ -89,8 +90,8 @@ impl KeyedRequests {
         })
     }
 
-    /// Returns the deletion that an earlier request under the key asked for, also if its resource has gone
-    /// since or a cloud does not answer now.
+    /// Returns the deletion that an earlier request under the key asked for, also if the resource is gone since then
+    /// or a cloud does not answer now.
     pub(super) async fn deletion_asked_for(
         &self,
         request: &KeyedRequest,

@@ -303,7 +303,7 @@ impl Resolver {
             let wanted = match spec {
                 SiteSpec::All => {
                     return Err(ControlError::usage(
-                        "no cloud is configured: gone doctor says where it looked",
+                        "no cloud is configured: gone doctor says where gone searches for clouds",
                     ));
                 }
                 SiteSpec::Cloud(cloud) => cloud.to_string(),

@@ -18,8 +18,8 @@ use crate::domain::policy::Retry;
 use crate::ledger::{Capacity, ClaimedStep, Membership};
 use crate::system::config::Settings;
 
-/// Shortest time for which steps are claimed in advance. A site answers that many calls while the ledger writes
-/// one outcome and one claim, so a permit never waits for the ledger.
+/// Shortest time for whose calls steps are claimed in advance. In this time the ledger writes an outcome and a claim,
+/// so that a free permit need not wait for the ledger.
 const AHEAD_MIN: Duration = Duration::from_millis(20);
 /// Longest time for which steps are claimed in advance, even if the ledger is slower, because no other engine
 /// can send a step that is claimed.
@@ -30,8 +30,8 @@ const ANSWERS_KEPT: usize = 100;
 /// permit to another call. So a call that hangs blocks only itself (I12).
 const HANGS_AFTER: Duration = Duration::from_secs(5);
 const HANGS_TIMES: u32 = 10;
-/// A site that asks for a longer wait is called after this time all the same, with one call at first, because
-/// some sites ask for a day and mean a minute.
+/// A site that asks for a longer wait is called after this time all the same, because some sites ask for a day and mean
+/// a minute.
 const CLOSED_MAX: Duration = Duration::from_secs(60);
 /// How often a read that waits for its permit checks whether a hanging call has lent one.
 const PERMIT_CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -50,12 +50,12 @@ pub(super) struct Sites {
     claims: Mutex<Vec<Weak<Claim>>>,
 }
 
-/// Deletions that were cancelled or paused since their steps were claimed. Each step of the claim keeps it until its
-/// call is sent, so that no call goes out for a step that is not queued for a permit yet, or that already has
-/// one (P8).
+/// The deletions of the steps that were claimed together, and which of them were cancelled or paused since then. Each
+/// step keeps the claim until its call is sent, so that no call is sent for a step that is not queued for a permit yet,
+/// or that already has one (P8).
 #[derive(Default)]
 pub(super) struct Claim {
-    /// By the id of the deletion: whether its calls were withdrawn.
+    /// Id of each deletion → whether its calls were withdrawn.
     deletions: Mutex<HashMap<String, bool>>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Runtime {
     closed_until: Option<Instant>,
     /// The number of calls a second that the site takes.
     pace: Pace,
-    /// The identity whose rights must be back before anything is sent again.
+    /// The identity that the login must cover again before anything is sent.
     pub(super) expected: Option<Identity>,
     pub(super) asked_at: Option<Instant>,
     /// Number of refused logins in a row.
@@ -151,7 +151,7 @@ impl Drop for Permit<'_> {
 }
 
 impl Runtime {
-    /// Whether a person paused the site, or its rights are lost. One reason does not end the other.
+    /// Whether a person paused the site, or its login is refused or has lost rights. Each reason ends by itself.
     fn is_paused(&self) -> bool {
         self.status.state == SiteState::Paused || self.status.paused_by.is_some()
     }
@@ -441,8 +441,8 @@ impl Sites {
         let now = Instant::now();
         let ahead = (*lock(&self.claim_time) * 2).clamp(AHEAD_MIN, AHEAD_MAX);
         let mut sites = self.lock();
-        // Permits are granted also at sites where nothing may be claimed, because claimed steps and reads go
-        // on.
+        // Permits are granted also at sites where nothing may be claimed, because claimed steps and reads continue
+        // there.
         sites.values_mut().for_each(|site| site.grant_permits(now));
         sites
             .values()
@@ -468,8 +468,8 @@ impl Sites {
         next.min().unwrap_or(Duration::MAX)
     }
 
-    /// Waits for a permit for a read. For a site that has lost its login, or is unknown, returns an empty
-    /// permit; the read itself then says why it fails.
+    /// Waits for a permit for a read. For a site whose login is refused or has lost rights, or which is unknown,
+    /// returns an empty permit; the read itself then says why it fails.
     pub(super) async fn read_permit<'s>(&'s self, site: &'s Site) -> Permit<'s> {
         let mut permit = Permit {
             sites: self,
@@ -608,7 +608,7 @@ impl Sites {
         }
     }
 
-    /// Returns the time until the next call in flight counts as hanging and lends its permit.
+    /// Returns the time until the next request in flight counts as hanging and lends its permit.
     pub(super) fn next_hanging(&self) -> Duration {
         let now = Instant::now();
         let sites = self.lock();
@@ -625,7 +625,7 @@ impl Sites {
         self.lock().get(site).is_none_or(|site| !site.is_paused())
     }
 
-    /// Whether any call with a permit is in flight.
+    /// Whether any call or read with a permit is in flight.
     pub(super) fn busy(&self) -> bool {
         self.lock().values().any(|site| !site.sent.is_empty())
     }
@@ -644,8 +644,8 @@ impl Sites {
         lock(&self.witnesses).remove(&(site.clone(), kind.clone()));
     }
 
-    /// Queues a call of a deletion, and waits for its permit. The call then ends with [`Self::ended`]. Returns
-    /// when it may be sent; none if it was withdrawn and must not be sent.
+    /// Queues a call of a deletion, and waits for its permit, which [`Self::ended`] or [`Self::return_permit`] frees.
+    /// Returns the time at which the permit was granted; none if the call was withdrawn and must not be sent.
     pub(super) fn call_permit(
         &self,
         site: &Site,
@@ -759,7 +759,7 @@ impl Sites {
         site.grant_permits(now);
     }
 
-    /// Pauses a site whose rights are lost, and withdraws the calls and reads that wait for a permit. Returns
+    /// Pauses a site whose login has lost rights, and withdraws the calls and reads that wait for a permit. Returns
     /// whether the site was not paused before.
     pub(super) fn pause(&self, site: &Site, reason: &str, expected: Option<Identity>) -> bool {
         let mut sites = self.lock();
@@ -862,7 +862,10 @@ mod tests {
         let sites = Sites::new(vec![one.clone(), two.clone()], &Settings::default());
         sites.lock().values_mut().for_each(|site| site.refusals = 3);
         assert!(sites.ask_site_again(&one));
-        assert!(!sites.ask_site_again(&one), "it was asked again before");
+        assert!(
+            !sites.ask_site_again(&one),
+            "the refused login is due already"
+        );
         let refusals = |site| sites.lock().get(site).map(|site: &Runtime| site.refusals);
         assert_eq!((refusals(&one), refusals(&two)), (Some(0), Some(3)));
     }

@@ -100,8 +100,8 @@ impl Publishing {
         self.snapshot.send_replace(Arc::new(snapshot));
     }
 
-    /// Builds a snapshot from the ledger. Fields that the ledger does not have are taken from the last
-    /// snapshot.
+    /// Builds a snapshot from the ledger, the status of the engine and those of the sites. Version and time are those
+    /// of the last snapshot.
     async fn picture(&self, before: &Snapshot) -> Result<Snapshot, LedgerError> {
         let mut summary = self.ledger.summary().await?;
         let now = self.clock.now();

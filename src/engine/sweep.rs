@@ -1,5 +1,5 @@
-//! The sweep: searches for gone resources throughout their hold-down, and deletes those that came back, each in
-//! a deletion of its own (T14b). Only a resource with the same UUID counts. Natural keys are never swept.
+//! The sweep: searches for gone resources throughout their hold-down, and deletes those that exist again, each in
+//! a deletion of its own (T14b). Only a resource with the same id counts. Natural keys are never swept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::ledger::{LedgerError, WorkQueue};
 use crate::system::clock::Clock;
 
 /// Resources that have been gone for longer than the duration are searched for only in every so many sweeps, by
-/// the number: a resource that comes back around the gate comes back soon, and a hold-down of days must not
-/// cost lists twice a minute.
+/// the number: a resource that is re-created without passing the gate is re-created soon, and a hold-down of days must
+/// not cost lists twice a minute.
 const OLDER_EVERY: [(Duration, u64); 3] = [
     (Duration::from_secs(10 * 60), 4),
     (Duration::from_secs(60 * 60), 20),

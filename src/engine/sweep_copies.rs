@@ -1,4 +1,4 @@
-//! Sweeps for copies at other sites that come back after their original was deleted (T14b).
+//! Sweeps for copies at other sites that are created after the deletion of their original began (T14b).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,9 +32,9 @@ pub(super) struct CopySweep {
 }
 
 impl CopySweep {
-    /// Deletes copies that came in around the gate: copies without a tombstone whose tag names an original that
-    /// is being deleted or gone, or that have its id. So a local site that reads the original in between does
-    /// not get it back (T12). A resource that has only the name of the original is left to a person.
+    /// Deletes copies that were created without passing the gate: copies without a tombstone whose tag names an original
+    /// that is being deleted or gone, or that have its id. So a local site that reads the original in between does
+    /// not get it back (T12). A resource that has only the name and project of the original is left to a person.
     pub(super) async fn sweep(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
@@ -81,7 +81,7 @@ impl CopySweep {
     }
 
     /// Returns how copies at the local site are recognised with certainty. If the settings no longer map the
-    /// sites to each other, they are recognised by their tags.
+    /// sites to each other, copies are recognised by their tags.
     fn copied_by(&self, central: &Site, local: &Site) -> BTreeSet<CopiedBy> {
         let mapping = self.copies.mapping.iter();
         let of_both = mapping.filter(|it| it.central == *central && it.locals.contains(local));
@@ -200,7 +200,7 @@ impl CopySweep {
                 .iter_mut()
                 .find(|it| Some(it.id.as_str()) == named)
                 .map(|it| &mut it.original);
-            // Whether the return was reported already, and the original is still being deleted.
+            // Whether a re-creation was reported already, and the original is still being deleted.
             let is_reported = |original: &Tombstone| {
                 original.phase == Phase::Deleting && original.recreated > self.removal.recreate_max
             };

@@ -32,8 +32,8 @@ const OBSERVATION_PAUSE_MIN: Duration = Duration::from_millis(25);
 const OBSERVATION_REST: u32 = 2;
 /// The shortest pause before the next search, if steps are to be gathered for longer.
 const OBSERVATION_PAUSE: Duration = Duration::from_millis(250);
-/// Number of observations of one kind at a site at a time, each for other deletions, because the list of a
-/// large deletion takes its time.
+/// Maximum number of observations of one kind at a site at a time, each for other deletions, because the list of a
+/// large deletion takes long.
 const OBSERVATIONS_AT_ONCE: usize = 4;
 /// Maximum number of steps of one observation: some 10 MB of rows.
 const OBSERVED_TOGETHER_MAX: usize = 10_000;

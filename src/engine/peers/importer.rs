@@ -298,7 +298,7 @@ impl ImporterSide {
             true => Ok(()),
             false => Err(ControlError::unreachable(format!(
                 "{field}: deployment {name} has been silent for too long to know whether {to} \
-                     is being deleted{}; try again when it answers",
+                     is being deleted{}; repeat the request when it answers",
                 match owner.reason.as_str() {
                     "" => String::new(),
                     why => format!(" ({why})"),

@@ -168,7 +168,7 @@ impl Deployments {
     }
 
     /// Lists the owners to watch, with the kinds to watch for: each deployment of a service to whose kinds
-    /// this deployment's kinds refer.
+    /// this deployment's kinds refer, and this deployment itself for its asynchronous references.
     fn imported(&self, kinds: &Kinds) -> BTreeMap<Peer, BTreeSet<KindName>> {
         let mut imported: BTreeMap<Peer, BTreeSet<KindName>> = BTreeMap::new();
         let known = self.peers.known();

@@ -116,8 +116,8 @@ impl OwnerSide {
                 self.ledger
                     .notices(from, since.clone(), watch.kinds.clone(), NOTICES_MAX);
             let notices = notices.await?;
-            // An answer without changes counts too: its sequence is newer, so the importer's view of this owner
-            // moves on.
+            // An answer without changes counts too: its sequence number is higher, so the importer's view of this
+            // owner is newer.
             if notices.ledger != watch.ledger || notices.seq != watch.after {
                 return Ok(notices);
             }
@@ -343,7 +343,7 @@ impl OwnerSide {
     }
 
     /// Asks the importers whose clearances are needed: those that gave a hint or have something new to clear,
-    /// and each importer at every heartbeat (G5). Returns the time until the next one is due.
+    /// and each importer at every heartbeat (G5). Returns the time until the next importer is due.
     pub(in crate::engine) fn ask_importers(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> Duration {
         let deployments = &self.deployments;
         let now = self.clock.now();
@@ -416,7 +416,7 @@ impl OwnerSide {
         }
     }
 
-    /// Releases an importer, which a person says no longer exists (G12).
+    /// Releases an importer that, as a person says, no longer exists (G12).
     pub(in crate::engine) async fn release_importer(
         &self,
         envelope: &Envelope,

@@ -157,7 +157,7 @@ impl BackReferences {
         })
     }
 
-    /// Lists the blockers of a live step, each with the resource that it blocks: dependents that go first,
+    /// Lists the blockers of a live step, each with the resource that it blocks: dependents that are deleted first,
     /// referrers that stay, and the blockers of both in turn, here and in other deployments.
     async fn blocked_by(
         &self,
@@ -285,9 +285,9 @@ impl BackReferences {
         Ok(waits)
     }
 
-    /// Returns the resources that a step waits for in this deployment, apart from importers: steps of its
-    /// deletion that go first, and registry resources that refer to it. None means that the step waits for
-    /// something else, or for nothing.
+    /// Returns the resources that a step waits for in this deployment, apart from importers: those of the steps of its
+    /// deletion that must end first, and registry resources that refer to its resource. None means that the step waits
+    /// for something else or for nothing, or that there are too many referrers to name.
     async fn waited_for_here(
         &self,
         key: &ResourceKey,
@@ -372,8 +372,8 @@ impl BackReferences {
 }
 
 impl Deployments {
-    /// Returns the sequence up to which the owner's notices were received. If that is not far enough for the
-    /// question, waits a moment for more.
+    /// Returns the sequence number up to which the owner's notices were received. If that is not far enough for the
+    /// question, waits up to [`ARRIVAL_WITHIN`] for more.
     async fn view(&self, question: &Question) -> Result<i64, ControlError> {
         let deadline = tokio::time::Instant::now() + ARRIVAL_WITHIN;
         let peer = Peer::from(&question.from);
@@ -422,7 +422,7 @@ pub(super) fn blocker_message(by: &Blocker) -> String {
     )
 }
 
-/// Returns in a few words why a blocked or stuck step does not go.
+/// Returns in a few words why a step is blocked or stuck.
 fn blocked_reason(live: &LiveStep, by: Option<&Blocker>) -> String {
     let state = live.state.as_str();
     match (by, &live.error) {
