@@ -18,11 +18,12 @@
 //!  other deployments ──▶ peers ──▶ control
 //! ```
 //!
-//! - **submit**: a front end hands over a command. It is acknowledged when its intent is durable, not before.
+//! - **submit**: a front end hands over a command. The command is acknowledged when its intent is durable, not
+//!   before.
 //! - **query**: pages through rows of the ledger and listings of the clouds.
 //! - **events**: the ledger's log of everything that happened, followed without gaps by its numbers.
 //! - **snapshot**: the bounded summary that a screen needs at once. A slow reader skips versions and never
-//!   holds up the engine.
+//!   delays the engine.
 //! - **engine → ledger**: the engine is a set of reconcilers over the ledger ([`engine`]). It writes the
 //!   intent before each effect and the outcome after it, so the ledger is the only truth, and a restart after
 //!   a crash is the same path as running.
@@ -54,9 +55,9 @@
 //! - *Observation*: the result of asking a cloud. *Witness*: a living resource that a list was also asked
 //!   for; its row proves that the list is complete, so that a missing row means absence.
 //! - *Lease*: how long an engine counts as alive, where several share a ledger. One of them *leads*.
-//! - *Permit*: the right to have one call in flight at a site.
-//! - *Stuck*: needs a person. *Rung*: one action of the purge ladder, which a person takes for a stuck step
-//!   (`retry`, `unpin`, `reset`, `force`, `runbook`, `forget`). *Orphan*: a resource that an abandoned step
+//! - *Permit*: the right to have one call or read in flight at a site.
+//! - *Stuck*: needs a person. *Rung*: one action of the purge ladder, which a person takes for a stuck or blocked
+//!   step (`retry`, `unpin`, `reset`, `force`, `runbook`, `forget`). *Orphan*: a resource that an abandoned step
 //!   (`forget`) left behind.
 //! - *Importer*: a deployment whose resources refer to those of another one, the *owner*. *Clearance*: the
 //!   importer's statement that none of its resources refers to the deleted one any more.
@@ -73,12 +74,12 @@
 //! | [`cloud`] | the port to clouds: OpenStack, and our own registry | `Cloud`, `OpenStack`, `Registry` |
 //! | [`control`] | the interface between front ends and the engine | `Control`, `Command`, `Query` |
 //! | [`peers`] | the port to other deployments, and their HTTP protocol | `Peers`, `HttpPeers` |
-//! | [`engine`] | reconcilers: planning, dispatch, verify, retry, sweep … | `Engine`, `Parts` |
+//! | [`engine`] | reconcilers: planning, dispatch, verify, retry, sweep … | `Engine`, `EngineParts` |
 //! | [`present`] | texts for people, shared by all front ends | `Sheet`; otherwise functions |
 //! | `frontends/api` | the HTTP API on the engine's socket | `ServeOptions`, `ApiHandle` |
 //! | `frontends/cli` | the verbs of the command line | `Verb`, `EngineVerb`, `Session` |
 //! | `frontends/console` | the terminal console | `State`, `Event`, `Effect` |
-//! | `frontends/gate` | the reverse proxy in front of one service of a site | `Parts`, `Threads` |
+//! | `frontends/gate` | the reverse proxy in front of one service of a site | `GateParts`, `Threads` |
 //! | `frontends/notify` | webhooks and mail about what needs a person | `Notifier` |
 //! | `frontends/offline` | reports of `gone doctor` and `gone ledger check` | `doctor::Check` |
 //! | `frontends/report` | the report of a deletion, also as a web page | `Report` |
@@ -202,7 +203,7 @@
 //! behind a new write guard, so a person who removes a blocker need not type the target again.
 //!
 //! **`gone check kinds` follows the references between kinds; only a test enumerates resources.** So a check of
-//! forty kinds takes no time, and its examples are the smallest. The test shows that the check is right for all
+//! seventy kinds takes no time, and its examples are the smallest. The test shows that the check is right for all
 //! small sets of resources ([`domain::check`]). Revisit when: a cloud has only some combinations of references;
 //! the check must then read their conditions.
 //!
@@ -242,21 +243,21 @@
 //! takes; then no search is needed.
 //!
 //! **A hanging call lends its permit to another call.** Otherwise eight hanging calls would block a site until
-//! they time out (I12: one hanging resource never holds up another). At most as many permits are
+//! they time out (I12: one hanging resource never delays another). At most as many permits are
 //! lent as the limit allows, so a cloud that slows down gets at most twice as many calls.
 //!
 //! **The sweep observes older tombstones more rarely.** A hold-down of a week over 100,000 tombstones would
-//! otherwise cost 720 lists twice a minute. Revisit when: copies return late; the sweep then needs a steady
-//! pace.
+//! otherwise cost 720 lists twice a minute. Revisit when: resources are re-created late; the sweep then needs a
+//! steady pace.
 //!
 //! **Owner projects are named only where another project's resource blocks.** A blocker has its owner's id
 //! for programs and the name for people. The names come from one listing by Keystone per cloud and hour,
 //! outside of plans and their hashes. Revisit when: every list shows names; the names then need a cache of
 //! their own.
 //!
-//! **Stuck steps are grouped by the class, status and type of the last answer, not by its text.** The text
-//! names ids, so every step would have a cause of its own. Revisit when: a cloud gives the reason in the text
-//! alone; grouping then needs patterns.
+//! **Stuck and blocked steps are grouped by state, kind, and the class, status and type of their last error, not by its
+//! text.** The text names ids, so every step would have a cause of its own. Revisit when: a cloud gives the reason in
+//! the text alone; grouping then needs patterns.
 //!
 //! **A rung calls a cloud only through a step.** `unpin` is a deletion of the blocking edges, followed by a
 //! retry, so guards, write guard, calls, observations and recovery are those of any deletion (P3: the
@@ -270,7 +271,7 @@
 //!
 //! **The simulation runs everything but the sockets.** Authentication, paging and error handling are the real
 //! client's, over a `Transport` that calls the sandbox's core on a paused clock. The ledger is the real
-//! store, called inline, so a crash is a dropped future and a reopened file; for half of the seeds it is the store in
+//! store, called inline, so a crash is a dropped future and a reopened file; for some seeds it is the store in
 //! memory (`tests/memory`), so a crash leaves the rows. Days of several engines run on the store in memory, with the
 //! leases and heartbeats of engines that share a server; only the server and the network to it are simulated.
 //!
@@ -330,7 +331,7 @@
 //! **A ledger moves by a copy that no engine opens until it is whole.** The tables are described once, as data, and both
 //! stores read and write them in the order of their keys: so an interrupted copy can be continued, and both sides can
 //! be compared by a hash. Until the copy is whole, its schema version is newer than any, so that older programs refuse
-//! it too. Revisit when: a ledger may not stand still for as long as a copy takes; then changes must follow it.
+//! it too. Revisit when: an engine may not pause for as long as a copy takes; then later changes must be copied too.
 //!
 //! ## Gate
 //!
@@ -373,9 +374,9 @@
 //! importers; that needs a stream.
 //!
 //! **Answers carry which resource waits for which.** Each deployment adds what it knows, and the nearest
-//! report wins. A deployment that sees a closed circle lets the resource that was asked about be deleted
+//! report wins. A deployment that finds a closed cycle lets the resource that was asked about be deleted
 //! first. So no deployment makes a call while it answers one (G13: cycles of cascade end). Revisit when:
-//! circles have more than 200 resources; they need a more compact form.
+//! cycles have more than 200 resources; they need a more compact form.
 //!
 //! **A deployment imports from itself.** The same code delivers, handles and waits for an asynchronous
 //! reference within one registry. The cost is a watch that needs no network.

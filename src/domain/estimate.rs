@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::model::{Counts, Deletion, DeletionState};
 
 /// Time until an accepted delete is confirmed: at a deletion's end, observations are gathered for up to ten seconds
-/// ([`super::policy`]), and the last steps go one after the other.
+/// ([`super::policy`]), and the last steps end one after the other.
 const CONFIRMED_WITHIN_SECONDS: f64 = 15.0;
 /// How much a cloud's speed changes within a deletion, as a share of the time left: it may become that much
 /// faster, or that much slower.

@@ -62,7 +62,7 @@ pub struct WaitedFor {
 /// How a stretch of time is drawn: by the most important thing that happened in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellState {
-    /// Nothing was sent yet, because other steps go first.
+    /// No step of the row was sent yet, because other steps come first.
     Waits,
     Sent,
     Refused,

@@ -305,13 +305,13 @@ impl Action {
     }
 }
 
-/// Whether the steps that do not depend on a failed one go on.
+/// Whether the steps that do not depend on a failed step are still sent.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// Everything that does not depend on the failed step goes on.
+    /// Steps that do not depend on the failed step are still sent.
     // N11.
     #[default]
     Continue,

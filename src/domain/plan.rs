@@ -16,7 +16,7 @@
 //! A dangling reference has no effect: the resource and the reference stay.
 //!
 //! An automatic or unset resource may block another one (a floating IP blocks a router's interface). The step
-//! that removes or unsets the blocker then goes before the step of the blocked resource.
+//! that removes or unsets the blocker then comes before the step of the blocked resource.
 
 mod build;
 mod changes;
@@ -202,7 +202,7 @@ impl<'k> Planner<'k> {
         self.listed_rows.len()
     }
 
-    /// Returns the sites and services that calls will go to, each with one of its kinds.
+    /// Returns the sites and services to which calls will be sent, each with one of its kinds.
     pub fn services(&self) -> BTreeMap<(&Site, &str), &'k Kind> {
         let going = self.going.keys().chain(self.unset.keys());
         let going = going.filter(|key| !self.is_deleted_elsewhere(key));

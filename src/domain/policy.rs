@@ -363,7 +363,7 @@ fn first_observation_at(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc
 /// (N14). `settles` says whether the cloud works on deletes of their kind after it has accepted them.
 ///
 /// 1. Not at all if nothing else of their rank, or of a higher one, can be sent or is in flight at the site.
-///    The steps that wait for them are next, and the longest path goes first.
+///    The steps that wait for them are next, and the longest path has priority.
 /// 2. Not at all if they fill a list, if at least twice as many steps of their deletion wait for an
 ///    observation as are still to be sent, and if the steps to be sent fill a list too. A list by scope shows
 ///    the resources that still exist, so it pays off once these are few. Each of these observations leaves at most

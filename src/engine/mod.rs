@@ -134,7 +134,7 @@ pub struct Engine {
     reconcilers: Reconcilers,
 }
 
-/// The reconcilers that the loop runs, and the state that tells it when to run them.
+/// The reconcilers that the loop runs, and the state by which the loop decides when to run them.
 struct Reconcilers {
     clock: Clock,
     ledger: Arc<dyn Ledger>,

@@ -32,9 +32,9 @@ pub(super) struct CopySweep {
 }
 
 impl CopySweep {
-    /// Deletes copies that were created without passing the gate: copies without a tombstone whose tag names an original
-    /// that is being deleted or gone, or that have its id. So a local site that reads the original in between does
-    /// not get it back (T12). A resource that has only the name and project of the original is left to a person.
+    /// Deletes copies that were created without passing the gate: copies without a tombstone whose tag names an
+    /// original that is being deleted or gone, or that have its id. So a local site that reads the original in between
+    /// does not get it back (T12). A resource that has only the name and project of the original is left to a person.
     pub(super) async fn sweep(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {

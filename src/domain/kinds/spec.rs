@@ -386,8 +386,8 @@ pub struct Reference {
     /// to refuse (N20).
     #[serde(default)]
     pub of_service: bool,
-    /// Whether the reference follows from `made` in the target's kind. The plan also deletes the dependents that
-    /// block the resource from going along.
+    /// Whether the reference follows from `made` in the target's kind. The plan also deletes the dependents that block
+    /// the deletion of the resource.
     #[serde(skip)]
     pub made: bool,
     /// Whether the resource is unset or deleted by a deletion of its own, after the target was accepted for
@@ -547,7 +547,7 @@ pub struct GuardRule {
     /// The plan option without which the guard does not apply.
     pub only_with: Option<PlanOption>,
     /// Paths to the ids of the resources that use this one, or to URLs that end with the ids. The guard does not
-    /// apply if all of these resources go too.
+    /// apply if all of these resources are deleted too.
     #[serde(default)]
     pub users: Vec<String>,
 }
