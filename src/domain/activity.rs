@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 pub enum Reconciler {
     /// Plans accepted deletions.
     Planning,
-    /// Makes blocked steps ready whose next attempt is due.
+    /// Makes the blocked steps ready whose next attempt is due.
     Retry,
     /// Sends the calls of ready steps.
     Dispatch,
@@ -32,7 +32,7 @@ pub enum Reconciler {
     Verify,
     /// Finds deleted resources that exist again, and deletes them again.
     Sweep,
-    /// Removes records from the ledger whose retention has ended.
+    /// Removes the records from the ledger whose retention has ended.
     Prune,
     /// Signs in to sites that are new, paused or unreachable.
     SignIn,
@@ -40,7 +40,7 @@ pub enum Reconciler {
     Publish,
     /// Receives the notices of owner deployments.
     WatchOwners,
-    /// Handles the resources here that refer to resources being deleted at their owners.
+    /// Handles this deployment's resources that refer to resources being deleted at their owners.
     HandleNotices,
     /// Asks importers for their clearances.
     AskImporters,

@@ -13,7 +13,7 @@ use super::model::{
 /// The step states in which [`needs_person`] can be true.
 pub const STEP_STATES: [StepState; 2] = [StepState::Stuck, StepState::Blocked];
 
-/// Whether only a person can help the step: it is stuck, or blocked by a resource that its deletion does not
+/// Whether only a person can help the step: the step is stuck, or blocked by a resource that its deletion does not
 /// remove.
 pub fn needs_person(step: &Step) -> bool {
     match step.state {

@@ -74,9 +74,9 @@ pub fn tree_of(blockers: &[Blocker]) -> Vec<NestedBlocker<'_>> {
 }
 
 /// Says what a person can do so that a step gets the clearances that it waits for. The step needs no retry
-/// after that.
+/// after that. None if the step waits for anything else, or if there is nothing to do.
 ///
-/// `remove the blockers that d0-1 names, or, if that deployment is gone for good: gone release d0-1`
+/// For example: `remove the blockers that d0-1 names, or, if that deployment is gone for good: gone release d0-1`
 pub fn next_action(step: &Step) -> Option<String> {
     if !awaits_clearance(step) {
         return None;

@@ -1,18 +1,18 @@
 //! `gone check kinds`: finds the deletions that the kinds accept but that can never end (G11).
 //!
 //! The check reads the kinds and calls no cloud. A finding says that resources can exist with which the
-//! problem occurs, and shows the smallest example. These definitions give the findings their meaning, and are
-//! what the property test runs over all small instances:
+//! problem occurs, and shows the smallest example. These definitions give the findings their meaning. The property
+//! test carries them out for all small instances:
 //!
 //! 1. An *instance* is a set of resources of the kinds. Each reference of a kind leads to one resource of the
 //!    kind that it names, or to none. Two resources are joined by at most one reference in each direction,
 //!    since the planner takes the first. A required field that an example does not use leads to a resource
 //!    outside the example, which changes nothing, because nothing else refers to it. A resource of a kind that
 //!    `stays` refers to nothing.
-//! 2. A reference *cascades* if its referrer goes too: `cascade`, `automatic`, `with_cascade`. A referrer
-//!    that goes automatically costs no call: it goes in the same call as its target.
+//! 2. A reference *cascades* if its referrer is deleted too: `cascade`, `automatic`, `with_cascade`. A referrer
+//!    that is deleted automatically costs no call: the call for its target deletes it.
 //! 3. A reference *holds* its target until its referrer is gone: `block`, a synchronous `cascade` (the
-//!    referrer must go first), and `unset` of a required field, which cannot be carried out. A cloud's
+//!    referrer must be deleted first), and `unset` of a required field, which cannot be carried out. A cloud's
 //!    resource holds nothing any more once the target of its `unset` reference is gone, as in the planner. A
 //!    native resource that is unset still holds the targets that its other references block.
 //! 4. A deletion takes its root and, step by step, everything that cascades synchronously. It is *accepted*
@@ -26,7 +26,7 @@
 //!
 //! | finding | there is an instance in which |
 //! |---|---|
-//! | stuck cascade | a deletion is accepted, and a resource that must go is blocked by one that does not go |
+//! | stuck cascade | a deletion is accepted, and a resource that must be deleted is blocked by one that stays |
 //! | cycle | no call succeeds, whichever resource is deleted first, because the resources block each other |
 //! | unset of a required field | a deletion is refused because of such a reference, or is accepted and never ends |
 //! | not imported | a resource is deleted, and the service of a referrer that is not left dangling is not notified |
@@ -127,7 +127,7 @@ pub struct Specimen {
 pub enum Fate {
     /// A user requested the resource's deletion.
     Asked,
-    /// The deletion takes the resource along.
+    /// The deletion deletes the resource too.
     Goes,
     /// The resource must be deleted, but is blocked for ever.
     Held,

@@ -110,14 +110,14 @@ pub const DUE_WITHIN: [i64; 13] = [
 /// When blocked steps are due for their next attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upcoming {
-    /// The time at which this was counted.
+    /// The time at which the steps were counted.
     pub at: DateTime<Utc>,
     /// Number of steps that are due now.
     pub now: u64,
-    /// Number of steps that are due in each interval of [`DUE_WITHIN`]: after the previous end, and up to
-    /// this one. The last number counts the steps that are due after all ends.
+    /// Number of steps that are due in each column: after the end of the column before, and up to the column's own end
+    /// ([`DUE_WITHIN`]). The last number counts the steps that are due after all ends.
     pub columns: Vec<u64>,
-    /// When the first step that is not due yet becomes due.
+    /// When the first step that is not due yet becomes due; null if there is none.
     pub next: Option<DateTime<Utc>>,
 }
 

@@ -56,7 +56,7 @@ pub enum Rung {
     Unpin,
     /// A call of the cloud gives the resource a state from which it may be deleted.
     Reset,
-    /// A call of the cloud that deletes a resource which the ordinary delete cannot.
+    /// A call of the cloud deletes a resource that the ordinary delete does not remove.
     Force,
     Runbook,
     Forget,
@@ -113,7 +113,7 @@ pub enum PurgeScope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Ladder {
     pub deletion_id: String,
-    /// None if the ladder is for the whole deletion.
+    /// The step of the ladder; none if the ladder is for the whole deletion.
     pub step_id: Option<i64>,
     /// Words for the steps: `load balancer api (4fdb…) at prod/RegionOne`, `3 stuck or blocked steps`, or
     /// `deletion 4fdb…` if no step of the deletion is stuck or blocked.

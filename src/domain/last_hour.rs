@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::Site;
 
-/// Number of minutes that are counted.
+/// Number of minutes that [`LastHour`] covers.
 pub const MINUTES: u32 = 60;
 
 /// The counts of the last hour.

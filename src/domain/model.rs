@@ -117,8 +117,8 @@ impl fmt::Display for KindName {
 
 /// The identity of one resource in plans, steps, tombstones and blockers.
 ///
-/// `id` is the cloud's own id. The id of an edge is composite, joined by commas (`router_interface/ROUTER,SUBNET`), as
-/// is the id of a kind whose `list.id` has several fields.
+/// `id` is the cloud's own id. The id of an edge, and of a kind whose `list.id` has several fields, has several parts,
+/// joined by the kind's separator: a comma unless the kind sets another one (`router_interface/ROUTER,SUBNET`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct ResourceKey {
     pub site: Site,
@@ -275,7 +275,7 @@ pub enum Action {
     Detach,
     /// The resource stays and loses its reference.
     Unset,
-    /// Prepares the resource for its deletion (a disabled trunk refuses it otherwise).
+    /// Prepares the resource for its deletion (a disabled trunk cannot be deleted).
     Enable,
     /// Gives the resource a state from which it may be deleted; the delete follows (P3).
     Reset,
@@ -341,7 +341,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// `name` is empty if it is not known.
+    /// `name` is empty if the resource's name is not known.
     pub fn of(key: &ResourceKey, name: &str) -> Self {
         Self {
             key: key.clone(),
@@ -473,7 +473,7 @@ pub struct PlanOptions {
     /// Whether the project itself is deleted too, once everything that belongs to it is gone (N19).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_project: bool,
-    /// Whether the servers whose ports are deleted are deleted too, instead of only losing these ports (N4).
+    /// Whether servers are deleted together with their ports, instead of only losing these ports (N4).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_servers: bool,
     /// Whether a resource in use goes to the retry queue until nothing blocks it, instead of being refused.
@@ -486,7 +486,7 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// Deletes the dependents too; everything else by default.
+    /// Returns the options of a deletion with its cascade; all other options have their defaults.
     pub fn cascading() -> Self {
         Self {
             cascade: true,
@@ -627,10 +627,10 @@ pub struct PlanChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// Not in the approved plan.
+    /// The resource is not in the approved plan.
     New,
-    /// In the approved plan, but not in the plan that was made again: the resource is gone, or the deletion no longer
-    /// affects it.
+    /// The resource is in the approved plan, but not in the plan that was made again: it is gone, or the deletion no
+    /// longer affects it.
     Missing,
     Changed,
 }
@@ -760,8 +760,8 @@ impl DeletionState {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
-    /// Whether the engine does nothing more for the deletion by itself. A deletion that is paused or awaits approval is
-    /// none of these: it has only been interrupted.
+    /// Whether the engine does nothing more for the deletion by itself: the deletion is refused, stuck, gone, cancelled
+    /// or abandoned. A deletion that is paused or awaits approval is only interrupted.
     pub fn is_terminal(self) -> bool {
         matches!(
             self,
@@ -1054,7 +1054,7 @@ pub struct Tombstone {
     #[serde(flatten)]
     pub key: ResourceKey,
     pub phase: Phase,
-    /// Set once, when the write guard was first raised (T15); none while the resource lives again (M1).
+    /// When the write guard was first raised; set once (T15). None while the resource lives again (M1).
     pub deleted_at: Option<DateTime<Utc>>,
     pub gone_at: Option<DateTime<Utc>>,
     /// Grows each time the resource is created again under a natural key (M1).

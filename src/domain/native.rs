@@ -29,8 +29,8 @@ pub struct Native {
 pub struct NativeReference {
     pub field: String,
     pub to: ResourceKey,
-    /// Whether the target must exist in this registry: other targets are known only to a cloud or another
-    /// deployment.
+    /// Whether the target must exist in this registry. This is false if a cloud or another deployment keeps the target,
+    /// or if the reference may dangle.
     pub here: bool,
 }
 

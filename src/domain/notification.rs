@@ -58,7 +58,7 @@ pub enum Subject {
 /// The content of a message about one site or deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// When the first of the topic's events came.
+    /// When the first of the topic's events happened.
     pub since: DateTime<Utc>,
     /// Number of stuck steps; zero for a paused site or a refused deletion.
     pub count: u64,
@@ -101,7 +101,7 @@ impl PendingTopics {
         }
     }
 
-    /// Adds the next event. If it says that a deletion was refused, `refused` is that deletion.
+    /// Adds the next event. If the event says that a deletion was refused, `refused` is that deletion.
     pub fn take(&mut self, event: &Event, refused: Option<&Deletion>) {
         self.through = event.seq;
         let deletion = event.deletion_id.clone();

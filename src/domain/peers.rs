@@ -243,7 +243,7 @@ pub struct Question {
 
 /// Maximum number of resources in one question.
 pub const RESOURCES_PER_QUESTION_MAX: usize = 1_000;
-/// Maximum number of referrers that are named for one resource. The others are counted.
+/// Maximum number of referrers that are named for one resource. The other referrers are counted.
 pub const REFERRERS_NAMED_MAX: usize = 20;
 /// Maximum number of deployments that pass a waiting relation on. A relation that was passed on more often is
 /// dropped, because it only travels in a circle.
@@ -263,8 +263,8 @@ pub struct ClearanceRequest {
     pub root: String,
 }
 
-/// The answers of an importer: one for each resource in the question, in the same order. Anything else does
-/// not count.
+/// The answers of an importer: one for each resource in the question, in the same order. A message with other
+/// answers does not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answers {
     pub from: Deployment,

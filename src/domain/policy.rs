@@ -186,12 +186,13 @@ const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
 const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 /// A longer `Retry-After` counts as this. A wait of a century is a mistake, and cannot be added to a time.
 const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
-/// Maximum time between two observations of one step.
+/// Maximum time from an observation of a step until the next one is due.
 pub const OBSERVATION_WAIT_MAX: Duration = Duration::from_secs(32);
 /// Wait after the first observation that still finds the resource; it doubles with each further one.
 const OBSERVATION_FIRST: Duration = Duration::from_millis(200);
 const OBSERVATION_MAX: Duration = Duration::from_secs(10);
-/// Minimum time between two observations of a delete that the cloud works on. They are made at even seconds.
+/// Minimum time between two observations of a delete that the cloud works on. These observations are made at even
+/// seconds.
 const SETTLING_MIN: Duration = Duration::from_millis(500);
 /// Time between the even seconds at which deletes that the cloud works on are observed.
 const LIST_GRID: Duration = Duration::from_secs(2);
@@ -369,8 +370,8 @@ fn first_observation_at(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc
 ///    the resources that still exist, so it pays off once these are few. Each of these observations leaves at most
 ///    a third of the steps, so there are few observations. The last steps wait until one list shows that they
 ///    are gone.
-/// 3. While calls are in flight and nothing is ready: `GATHER_MAX`, so that a call that hangs holds up
-///    nothing (I12).
+/// 3. While calls are in flight and nothing is ready: `GATHER_MAX`, so that a call that hangs delays nothing for
+///    longer (I12).
 /// 4. Otherwise `SEND_FIRST`, or half of the time that the deletion has taken so far if that is longer: the
 ///    longer the deletion takes, the fewer observations there are.
 /// 5. If the cloud works on them, `settling_wait` at most, which is nothing in the deletion's first half minute: the

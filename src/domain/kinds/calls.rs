@@ -20,7 +20,7 @@ pub trait Provider: Sync {
     /// Reads the `call` sections of a file: one for each kind that is not native.
     ///
     /// # Errors
-    /// A key is unknown or its value has the wrong type; the error has its line.
+    /// A key is unknown or its value has the wrong type; the error has the key's line.
     fn calls(&self, source: &Source) -> Result<BTreeMap<KindName, Arc<dyn KindCalls>>, KindsError>;
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Kinds;
 use crate::domain::text::{and_more, escape};
 
-/// Number of services and extensions that a warning names, since a warning is one line. The others are
+/// Number of services and extensions that a warning names, since a warning is one line. The rest of them is
 /// counted.
 const NAMED_MAX: usize = 20;
 /// Maximum length of a name from a cloud's catalog or list of extensions, in characters.

@@ -43,7 +43,7 @@ struct Defaults {
     settles: Option<Settles>,
     /// The reference of a kind with `in_project = true`.
     in_project: Option<Reference>,
-    /// Read by the provider alone.
+    /// The `call` section, which the provider reads from the file itself.
     #[serde(rename = "call")]
     _call: Option<IgnoredAny>,
 }
@@ -132,7 +132,7 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// Gives each kind whose resources a service makes its references to the rows that stand for them (`made`).
+    /// Adds to each kind whose resources a service makes the references to the rows that stand for them (`made`).
     fn refer_to_makers(&mut self) {
         let makers = self.kinds.values();
         let makers = makers.filter_map(|it| Some((it.name.clone(), it.spec.made.clone()?)));
@@ -320,7 +320,7 @@ impl Kinds {
                 ));
             }
         }
-        // A kind without a filter of its own is found by the lists that other references request.
+        // The rows of a referrer without `find` are in the lists that other references request.
         let within = spec.list.as_ref().and_then(|list| list.within.as_ref());
         let key = reference.find.as_ref().map(|find| &find.key);
         match (within, key) {

@@ -39,14 +39,14 @@
 //! | `enable` | a call that must come before the delete of a resource whose row meets `when`; with `unless_role`, only for a login without that role |
 //! | `names` | fields by which the body of a request refers to a resource, although no row has them |
 //! | `shows` | paths of a row with ids of resources of another kind, where no reference says so (a network's subnets) |
-//! | `made` | rows of the kind stand for resources of other kinds, which a service made and deletes with the rows, except those that meet `kept_when` |
+//! | `made` | rows of the kind stand for resources of other kinds, which a service made and deletes with the rows, except for rows that meet `kept_when` |
 //! | `few` | a cloud has so few resources of the kind that all of them may be listed to name some |
 //! | `takes` | resources that are deleted together with this one, after it |
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
 //! | `scope` | the field by which one list observes all rows of a parent that is deleted |
 //! | `guard` | the resource is never deleted while its row meets `when`, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself. It is also deleted if all its `users` are deleted too |
 //! | `remark` | what a plan `says`, once, about all resources that it deletes and whose rows meet `when` |
-//! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, the row shows one of the two as soon as the cloud has accepted the delete; a resource whose later row shows neither was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. After `minutes_again`, the delete is repeated while it is in progress |
+//! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, the row shows one of the two as soon as the cloud has accepted the delete; a resource whose later row shows neither was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. While the delete is in progress, it is repeated every `minutes_again` |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
 //! | `rung` | a rung of the purge ladder: the cloud's own `call` (`reset`, `force`) for a resource whose step is stuck or blocked and whose row meets `when`, for a login with the `role`, with its `risk` |
 //! | `runbook` | the manual steps for one id, when no call helps |
@@ -95,7 +95,7 @@ const ONE_OF_SEVERAL: &str = "one_of_several";
 
 /// With more filter values than this, listing the whole collection is cheaper than filtering.
 const FILTER_VALUES_MAX: usize = 700;
-/// The same limit for a filter that takes one value in each call.
+/// As [`FILTER_VALUES_MAX`], for a filter that takes one value in each call.
 const SINGLE_VALUES_MAX: usize = 4;
 
 /// All kinds, validated: every name that a kind mentions exists.
@@ -118,8 +118,8 @@ pub struct Home {
 /// One kind: what its file says, with the file's defaults folded in.
 #[derive(Clone, Debug)]
 pub struct Kind {
-    /// Unique among all kinds. In a kinds file, a name is unique within its provider only, so the names of kinds of
-    /// all providers but the first begin with their provider: `toy.subnet`.
+    /// The kind's name, unique among all kinds. In a kinds file, a name is unique within its provider only, so the
+    /// names of kinds of all providers but the first begin with their provider: `toy.subnet`.
     pub name: KindName,
     /// The name of the kind's provider; none for a native kind.
     pub provider: Option<&'static str>,
@@ -132,7 +132,7 @@ pub struct Kind {
     pub imports: Vec<String>,
 }
 
-/// The state of an accepted delete that the cloud works on.
+/// The state of a delete that the cloud accepted before it carried it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncDelete {
     GoesOn,
@@ -623,7 +623,7 @@ pub fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
 }
 
 impl OneOf {
-    /// Whether no value of one is accepted by the other.
+    /// Whether no value is accepted by both.
     pub fn excludes(&self, other: &Self) -> bool {
         let none_of = |of: &Self, by: &Self| {
             let values = match of {

@@ -10,7 +10,7 @@ use crate::domain::text::did_you_mean;
 
 /// The error type for a resource that does not exist.
 pub const NOT_FOUND: &str = "ResourceNotFound";
-/// The error type for a resource to which another one here refers.
+/// The error type for a resource to which another resource of the registry refers.
 pub const IN_USE: &str = "ResourceInUse";
 /// The field that distinguishes a re-created resource from its predecessor (I10, M1).
 pub const INCARNATION: &str = "incarnation";

@@ -17,7 +17,7 @@ pub struct Source {
 #[error("{file}:{line}: {message}")]
 pub struct KindsError {
     pub file: String,
-    /// Counted from 1.
+    /// Line in the file, counted from 1.
     pub line: usize,
     pub message: String,
 }
@@ -46,7 +46,7 @@ impl Source {
     }
 }
 
-/// Adds the nearest valid word to an error of serde, which lists them all (``unknown field `x`, expected one
+/// Adds the nearest valid word to an error of serde that lists all valid words (``unknown field `x`, expected one
 /// of `a`, `b` ``).
 fn with_nearest(message: &str) -> String {
     let mut words = message.split('`').skip(1).step_by(2);

@@ -13,7 +13,7 @@ use crate::domain::model::{Action, KindName, PlanOptions};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KindSpec {
-    /// Replaces the kind of the same name that an earlier file defines.
+    /// Whether this kind replaces the kind of the same name that an earlier file defines.
     #[serde(rename = "override")]
     pub overrides: bool,
     pub aliases: Vec<String>,
@@ -58,7 +58,7 @@ pub struct KindSpec {
     /// Fields of a request's body that name a resource, in addition to the references: field → kinds (T17).
     pub names: BTreeMap<String, Vec<KindName>>,
     /// For ids that may be used again (image and project): the field that differs for a re-created resource.
-    /// It is read just before the call (I10).
+    /// The field is read just before the call (I10).
     pub incarnation: Option<String>,
     /// Fields of a row that the templates of the kind's calls may name. A field without a value is an empty text.
     pub passes: Vec<String>,
@@ -69,7 +69,7 @@ pub struct KindSpec {
     pub deleting: BTreeMap<String, String>,
     /// Fields that the cloud shows only to admins.
     pub admin_fields: Vec<String>,
-    /// For browsing: heading and path, left to right.
+    /// The columns of a list for people: heading and path of each, left to right.
     pub columns: Vec<(String, String)>,
     /// Paths of a row, beyond those of its references, that have ids of resources of another kind.
     pub shows: BTreeMap<String, KindName>,
@@ -363,7 +363,7 @@ fn enabled() -> String {
 #[serde(deny_unknown_fields)]
 pub struct Reference {
     pub to: KindName,
-    /// Short for `match = [{ field = "…", equals = "id" }]`.
+    /// The path of the target's id in a row; short for `match = [{ field = "…", equals = "id" }]`.
     pub field: Option<String>,
     #[serde(default, rename = "match")]
     pub matches: Vec<Match>,

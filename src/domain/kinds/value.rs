@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 
-/// Stands for null in a call's body, since TOML has none.
+/// Stands for null in a call's body, since TOML has no null.
 pub const NULL: &str = "{null}";
 
 /// Returns all values under a dotted path; `[]` steps into each element of an array.
