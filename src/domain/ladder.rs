@@ -355,7 +355,7 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
         Rung::Force => no_call(Action::Force, facts),
         Rung::Runbook if !stuck => Some(match step.next_attempt_at {
             Some(at) => format!(
-                "it is only blocked for now, and retried at {}",
+                "it is only blocked for now, and retried at {} UTC",
                 at.format("%F %T")
             ),
             None => "it is only blocked for now".to_owned(),
@@ -439,7 +439,7 @@ fn still_working(facts: &Facts<'_>, until: DateTime<Utc>) -> String {
         .kind
         .and_then(|kind| kind.spec.settles.as_ref())
         .map_or("the cloud may still work on it", |it| it.warning.as_str());
-    format!("not before {}: {settles}", until.format("%F %T"))
+    format!("not before {} UTC: {settles}", until.format("%F %T"))
 }
 
 fn no_runbook(facts: &Facts<'_>) -> Option<String> {

@@ -31,7 +31,7 @@ pub(super) struct BulkRetry {
 
 impl BulkRetry {
     /// Retries the steps that match and may be retried, and counts those that may not, by reason. With
-    /// `dry_run` it only counts.
+    /// `dry_run`, nothing is retried.
     pub(super) async fn retry_matching(
         &self,
         envelope: &Envelope,
@@ -102,7 +102,7 @@ impl BulkRetry {
             site: filter.site.clone(),
             kind: filter.kind.clone(),
             older_than: filter.older_than,
-            // With several causes, each step is checked instead.
+            // The ledger filters by one cause. Several causes are compared with each step that it returns.
             cause: match filter.causes.as_slice() {
                 [one] => Some(one.clone()),
                 _ => None,

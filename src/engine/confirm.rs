@@ -123,20 +123,20 @@ impl Confirming {
 
     fn recreated(&self, created: DateTime<Utc>) -> StepError {
         let message = format!(
-            "the delete was accepted, and the resource was re-created at {}; find out who \
+            "the delete was accepted, and the resource was re-created at {} UTC; find out who \
              re-creates it",
             created.format("%T")
         );
         StepError::own(ErrorClass::Blocked, RECREATED, message, self.clock.now())
     }
 
-    /// Returns a note if the cloud has worked on the delete for long; otherwise nothing.
+    /// Returns a note if the cloud has worked on the delete for long; otherwise an empty text.
     fn slow(&self, kind: &Kind, step: &ClaimedStep) -> String {
         let since = step.blocked_since.unwrap_or_else(|| self.clock.now());
         let minutes = (self.clock.now() - since).num_minutes().unsigned_abs();
         match &kind.spec.settles {
             Some(settles) if minutes >= settles.minutes_warn => {
-                format!(", since {minutes} min; {}", settles.warning)
+                format!(", for {minutes} min; {}", settles.warning)
             }
             _ => String::new(),
         }
@@ -196,8 +196,8 @@ impl Confirming {
         Observed::Unclear(error)
     }
 
-    /// After an observation that found a resource absent, asks the cloud which identity the login has now,
-    /// because a login that has lost rights sees less, without an error (I13).
+    /// After an observation that found a resource absent and leaves the login's rights in doubt, asks the cloud which
+    /// identity the login has now, because a login that has lost rights is shown less, without an error (I13).
     async fn with_present_identity(
         &self,
         site: &Site,

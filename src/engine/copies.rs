@@ -108,7 +108,7 @@ impl CopySearch {
         Ok(copies)
     }
 
-    /// Returns each copy with its original's key; none for a kind that cannot have copies.
+    /// Returns each copy with its original's key; none for a kind that cannot have copies, or has no filter for them.
     async fn copies_at(
         &self,
         asked: &CopyQuery<'_>,

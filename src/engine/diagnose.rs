@@ -192,7 +192,7 @@ impl Diagnosis {
         if newcomers.len() > ABSORBED_MAX {
             return Ok(false);
         }
-        let reason = format!("came after the plan to delete {}", step.key);
+        let reason = format!("appeared after the plan to delete {}", step.key);
         let detail = serde_json::json!({ "newcomers": newcomers });
         let audit = engine_audit("absorb", &step.key, reason, detail);
         let targets = newcomers.iter().map(|key| Target::of(key, ""));

@@ -192,7 +192,7 @@ impl Explaining {
             return Ok(());
         };
         explanation.lines.push(format!(
-            "deletion {} by {}, {}: {}",
+            "deletion {} by {}, {} UTC: {}",
             short_id(&deletion.id),
             escape(&deletion.requested_by.name),
             deletion.requested_at.format("%F %T"),
@@ -381,7 +381,7 @@ fn remedy(step: &Step) -> &'static str {
             NOT_ALLOWED
         }
         ErrorClass::Auth if error.kind == OTHER_LOGIN => {
-            "sign in as the user who made the plan, or use the rung forget if it is certain to be gone"
+            "sign in as the user who made the plan, or use the rung forget if the resource is certainly gone"
         }
         ErrorClass::Auth => "make the login work again (gone doctor)",
         ErrorClass::Fatal => "correct what the cloud's answer names",
@@ -424,7 +424,7 @@ fn next_action(step: &Step) -> String {
     }
     match (step.state, step.next_attempt_at) {
         (StepState::Blocked, Some(at)) => format!(
-            "the step is retried at {}; to retry it now: gone retry {}",
+            "the step is retried at {} UTC; to retry it now: gone retry {}",
             at.format("%F %T"),
             step.id
         ),

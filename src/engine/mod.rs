@@ -151,7 +151,7 @@ struct Reconcilers {
     pruning: Arc<Pruning>,
     publishing: Arc<Publishing>,
     logins: Arc<Logins>,
-    /// None for an engine that is not a deployment.
+    /// Exchanges messages with other deployments; none for an engine that is not a deployment.
     federation: Option<Arc<Federation>>,
 }
 

@@ -1,6 +1,6 @@
 //! Limits the calls a second to a site, once the site has said that it was sent too many calls.
 //!
-//! Providers limit calls by the second (10 or 20), and answer 429 to any more. Fewer calls in flight would
+//! Providers limit calls by the second (10 or 20), and answer 429 to further calls. Fewer calls in flight would
 //! not help: with one call in flight, a quick cloud still gets too many calls a second, and a slow cloud gets
 //! too few.
 //!
@@ -21,18 +21,18 @@ use tokio::time::Instant;
 /// Window in which good answers are counted.
 const COUNTED_FOR: Duration = Duration::from_secs(2);
 const COUNTED_MIN: Duration = Duration::from_millis(500);
-/// More answers than any cloud was observed to give in this window.
+/// Maximum number of answers that are counted: more than any cloud was observed to give in this window.
 const COUNTED_MAX: usize = 1_000;
-/// Growth of the rate per second, before and after the pace is known.
+/// Factors by which the rate grows each second: until the second refusal, and from then on.
 const GROWTH_FIRST: f64 = 3.0;
 const GROWTH: f64 = 1.04;
 /// The rate after a refusal, as a factor of the rate before, is at most `BACK` and at least `BACK_MOST`.
 /// Between these two it is the rate of good answers.
 const BACK: f64 = 0.9;
 const BACK_MOST: f64 = 0.6;
-/// Every site is sent at least one call a second.
+/// Lowest rate, in calls a second.
 const RATE_MIN: f64 = 1.0;
-/// Above this rate pacing ends, because the concurrency limit allows no more calls.
+/// Above this rate, in calls a second, pacing ends, because the concurrency limit allows no more calls.
 const RATE_MAX: f64 = 1_000.0;
 
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub(super) struct Pace {
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// Calls a second.
+    /// Number of calls that may be sent a second.
     rate: f64,
     growth: f64,
     next: Instant,

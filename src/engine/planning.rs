@@ -268,7 +268,7 @@ fn vanished(site: &Site, kind: &Kind, id: &str) -> CloudFailure {
 }
 
 /// Does work that takes a second on a large plan. Meanwhile the thread's other tasks move to other threads. On
-/// a small plan this would cost more than the work itself, and one more thread for each plan that is being
+/// a small plan that move would cost more than the work itself, and one more thread for each plan that is being
 /// made.
 fn run_blocking_if_large<T>(resources: usize, work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {

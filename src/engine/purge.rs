@@ -1,7 +1,7 @@
-//! The purge ladder (P3): says what can be done about stuck steps, and does it.
+//! The purge ladder (P3): says what can be done about stuck and blocked steps, and does it.
 //!
 //! No rung calls a cloud by itself. `retry` retries the step. `unpin` is a deletion of the edges that block the
-//! step, planned behind its own write guard and under the same guards, while the step waits. `reset` and
+//! step, planned behind its own write guard and under the guards of every deletion, while the step waits. `reset` and
 //! `force` retry the step with another call. `runbook` and `forget` send nothing.
 
 use std::collections::BTreeMap;

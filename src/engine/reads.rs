@@ -70,7 +70,8 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    /// Gives the permit back, waits as long as the cloud asks, and says whether to read again.
+    /// Returns the permit of a read, and the answer if it is good or the read is not repeated. Otherwise waits as long
+    /// as the cloud asks, or for the back-off, and then has the caller read again.
     async fn read_again<T>(
         &self,
         patience: &mut Patience<'_>,

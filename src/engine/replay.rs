@@ -1,5 +1,5 @@
-//! A replay: the engine's answers from a ledger as it was at another time. It asks no cloud, writes nothing,
-//! and runs no deletion.
+//! A replay: the engine's answers from a ledger as it was at another time. A replay asks no cloud, writes nothing,
+//! and carries out no deletion.
 
 use std::sync::{Arc, Mutex};
 

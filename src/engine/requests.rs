@@ -42,7 +42,7 @@ pub(super) fn asks_for_deletion(command: &Command) -> bool {
 pub(super) struct KeysInUse(Mutex<HashSet<(Actor, String)>>);
 
 impl KeysInUse {
-    /// Marks a key as in use until the returned guard is dropped. None if it is already in use.
+    /// Records a key as in use until the returned guard is dropped. None if the key is in use already.
     fn take(self: &Arc<Self>, request: &KeyedRequest) -> Option<KeyInUse> {
         let key = (request.actor.clone(), request.key.clone());
         let is_free = lock(&self.0).insert(key.clone());

@@ -171,7 +171,7 @@ impl Resolver {
     }
 
     /// Resolves each target, in order, to one resource, or to one in each region if all regions share it.
-    /// Looks them up by site and kind, not one by one.
+    /// Finds all targets of a site and kind with the same lookups.
     async fn resolve_all(&self, specs: &[TargetSpec]) -> Result<Vec<Resource>, ControlError> {
         let mut asked = Vec::new();
         for spec in specs {

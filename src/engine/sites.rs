@@ -156,7 +156,7 @@ impl Runtime {
         self.status.state == SiteState::Paused || self.status.paused_by.is_some()
     }
 
-    /// How many calls may be in flight now: at least one.
+    /// Returns how many calls may be in flight now: at least one.
     fn limit(&self) -> usize {
         self.limit.now().min(self.ceiling).max(1)
     }

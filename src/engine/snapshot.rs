@@ -86,7 +86,7 @@ impl Publishing {
     }
 
     /// Publishes the present state of a replay, even if it is unchanged, because the command that set the time
-    /// waits for it.
+    /// waits for the snapshot.
     pub(super) async fn publish_replayed(&self) -> Result<(), LedgerError> {
         let before = self.snapshot.borrow().clone();
         let snapshot = self.picture(&before).await?;

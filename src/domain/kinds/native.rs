@@ -176,7 +176,9 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
         .keys()
         .find(|it| COMMON.contains(&it.as_str()))
     {
-        return Err(format!("native.fields: each has \"{field}\" already"));
+        return Err(format!(
+            "native.fields: every native resource has \"{field}\" already"
+        ));
     }
     for reference in &spec.references {
         validate_reference(reference, &native.fields.keys().collect::<Vec<_>>())?;

@@ -1,8 +1,8 @@
-//! Other deployments. As an importer this engine watches owners and handles its own resources. As an owner it
+//! Other deployments. As an importer this engine watches owners and handles its own resources. As an owner the engine
 //! waits for the clearances of its importers.
 //!
-//! A deployment whose own references are asynchronous imports from itself. The same code, without a network,
-//! delivers its own deletions, handles its own resources and gives its own clearances.
+//! A deployment whose own references are asynchronous imports from itself. The same code as for other deployments,
+//! without a network, delivers its own deletions, handles its own resources and gives its own clearances.
 
 mod importer;
 mod owner;
@@ -34,7 +34,7 @@ pub(super) use referrers::BackReferences;
 
 /// An engine's own deployment, and the peers that it can reach.
 pub struct Neighbours {
-    /// The deployment that the engine is.
+    /// The deployment to which the engine belongs.
     pub home: Deployment,
     /// The port to the other deployments.
     pub peers: Arc<dyn Peers>,

@@ -35,7 +35,7 @@ use crate::system::clock::Clock;
 const NOTICES_MAX: usize = 1_000;
 /// How long a watch gathers further changes after a commit, since thousands may follow.
 const GATHER: Duration = Duration::from_millis(20);
-/// The longest wait of a watch, even if it asks for a longer one.
+/// The longest wait of a watch, even if the importer asks for a longer one.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of non-blocking referrers that a plan's warning names.
 const NAMED_MAX: usize = 5;

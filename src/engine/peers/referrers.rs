@@ -220,7 +220,7 @@ impl BackReferences {
     }
 
     /// Returns why the referrers of this resource are not handled: the deletion that should handle them was
-    /// refused or cancelled. Empty if it handles them, or is not planned yet.
+    /// refused or cancelled. Empty if that deletion handles them, or is not planned yet.
     async fn unhandled_reason(&self, key: &ResourceKey) -> Result<String, ControlError> {
         let deletion = self
             .ledger
