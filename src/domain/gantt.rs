@@ -37,7 +37,7 @@ pub struct GanttCell {
     pub column: u32,
     /// Number of calls that were answered.
     pub sent: u64,
-    /// Number of steps that became blocked or stuck.
+    /// How often a step became blocked or stuck.
     pub refused: u64,
     pub ended: u64,
 }

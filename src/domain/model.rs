@@ -210,12 +210,12 @@ pub enum Origin {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Scope {
-    /// Reads and plans; changes nothing.
+    /// Reads and plans; changes neither clouds nor deletions.
     View,
-    /// Deletes, retries, cancels, pauses.
+    /// Deletes; retries, cancels, pauses and resumes; answers drift; creates and changes native resources.
     #[default]
     Operate,
-    /// Takes a rung of the purge ladder, and releases a tombstone.
+    /// Takes a rung of the purge ladder, and releases a tombstone or an importer.
     Force,
     /// Prunes the ledger, and moves a notification cursor.
     Admin,
@@ -973,8 +973,8 @@ pub struct Deletion {
     pub requested_by: Actor,
     pub requested_at: DateTime<Utc>,
     pub reason: String,
-    /// The deletion that caused this one: the one whose resource was re-created (its id), or one of another deployment
-    /// (`DEPLOYMENT/ID`).
+    /// The deletion that caused this one. It is given by its id if this one deletes a re-created resource, newcomers or
+    /// blocking edges of that deletion, and as `DEPLOYMENT/ID` if it is another deployment's.
     pub cause: Option<String>,
     #[serde(flatten)]
     pub options: PlanOptions,
@@ -1060,7 +1060,7 @@ pub struct Tombstone {
     /// Grows each time the resource is created again under a natural key (M1).
     pub incarnation: u32,
     pub recreated: u32,
-    /// Id of the deletion that last had a step or target for the resource; empty if the deletion is no longer kept.
+    /// Id of the deletion to which the tombstone belongs; empty if the deletion is no longer kept.
     pub deletion_id: String,
 }
 

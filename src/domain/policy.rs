@@ -162,13 +162,14 @@ pub struct Decision {
 /// deletion has to do. A step's rank is the length of the longest path from it to the end of the deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingObservations {
+    /// When the first of these deletes fell due for an observation.
     pub oldest: DateTime<Utc>,
     /// Whether there are at least as many of these deletes as one list by id asks for.
     pub fills_a_list: bool,
     pub rank: u32,
-    /// The highest rank of the steps that are ready to be sent.
+    /// The highest rank of the deletion's steps at the site that are ready to be sent.
     pub ready: Option<u32>,
-    /// The highest rank of the calls in flight.
+    /// The highest rank of the deletion's calls in flight at the site.
     pub running: Option<u32>,
     /// Number of the deletion's steps, at any site, that wait for an observation.
     pub verifying: u64,

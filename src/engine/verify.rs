@@ -28,7 +28,8 @@ use crate::system::clock::Clock;
 
 /// Minimum time between two searches for due observations, while calls are in flight.
 const OBSERVATION_PAUSE_MIN: Duration = Duration::from_millis(25);
-/// The pause after a search, as a multiple of the search's duration: a search reads all running deletions.
+/// The pause after a search, as a multiple of the search's duration: a search covers the verifying steps of all
+/// deletions.
 const OBSERVATION_REST: u32 = 2;
 /// The shortest pause before the next search, if steps are to be gathered for longer.
 const OBSERVATION_PAUSE: Duration = Duration::from_millis(250);
