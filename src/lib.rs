@@ -305,7 +305,8 @@
 //!
 //! **Several engines: one leads, all send.** Only the calls of a deletion take long; planning, observing, retrying and
 //! sweeping are cheap, and would be done twice. The engine with the lowest epoch leads, of those that are alive and
-//! claim steps. That is read from the ledger at each renewal of the lease, so there is no election.
+//! claim steps. Each engine reads from the ledger, at each renewal of its lease, whether it leads, so there is no
+//! election.
 //!
 //! **No call is sent whose deadline is after the end of its engine's lease (I11).** The server's clock says when a lease
 //! has ended for others; an engine counts from before it asked for the renewal, so it stops earlier. The engine that

@@ -27,7 +27,7 @@ pub fn newcomers(step: &Step) -> impl Iterator<Item = &Blocker> {
     step.blockers.iter().filter(|blocker| !blocker.in_plan)
 }
 
-/// Returns a line that describes the first [`NAMED_MAX`] newcomers ([`newcomer_words`]) and counts the others, says
+/// Returns a line that describes the first `NAMED_MAX` newcomers ([`newcomer_words`]) and counts the others, says
 /// what to do, and quotes the cloud's own message.
 pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, answer: &str) -> String {
     let id = short_id(deletion_id);
@@ -77,7 +77,7 @@ pub fn newcomer_words(blocker: &Blocker) -> String {
 }
 
 /// Returns the note of a deletion whose newcomers a person refused: which resources stay, and because of which
-/// newcomers (of each step the first [`NAMED_MAX`]).
+/// newcomers (of each step the first `NAMED_MAX`).
 pub fn refusal_note(stuck: &[Step]) -> String {
     let steps: Vec<String> = stuck
         .iter()

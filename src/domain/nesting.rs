@@ -12,7 +12,7 @@ use toml_parser::lexer::TokenKind;
 /// Maximum depth: far more than settings or kinds need, and less than the parser's own bound.
 const MOST: usize = 64;
 
-/// The error for a text that nests deeper than [`MOST`].
+/// The error for a text that nests deeper than `MOST`.
 pub const TOO_DEEP: &str = "nested too deeply: at most 64 lists, tables and parts of keys";
 
 /// Returns the bytes of the first list, table or part of a key that nests too deeply. Unclosed brackets count

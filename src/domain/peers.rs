@@ -497,7 +497,7 @@ pub struct PendingClearance {
     pub said: Option<ClearanceAnswer>,
 }
 
-/// Returns the message and the blockers of a step that waits for importers only, at most [`BLOCKERS_MAX`]. The blockers
+/// Returns the message and the blockers of a step that waits for importers only, at most `BLOCKERS_MAX`. The blockers
 /// are the resources that refer to the step's resource, the blockers of these in their deployments, and the deployments
 /// that have not answered, by name (G7, G11). Blockers that no deletion deletes come first, because a person must act
 /// on those.

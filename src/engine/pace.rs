@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn n16_a_rate_limit_is_used_fully_and_rarely_exceeded() {
+    fn n16_a_rate_limit_is_almost_fully_used_and_rarely_exceeded() {
         let mut missed = Vec::new();
         for (per_second, burst) in [(10.0, 10.0), (10.0, 15.0), (20.0, 20.0)] {
             for retry_after in [Duration::ZERO, Duration::from_secs(1)] {

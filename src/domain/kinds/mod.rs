@@ -1,5 +1,5 @@
-//! Kinds as data: what the engine knows about a cloud, read from `assets/kinds/**/*.toml` and from `kinds/*.toml` of the
-//! user's configuration folder.
+//! Kinds as data: what the engine knows about a cloud, read from `assets/kinds/**/*.toml` and from `kinds/*.toml` of
+//! the user's configuration folder.
 //!
 //! A kind says to which kinds its resources refer, what happens to a resource when the target of its
 //! reference is deleted, and how a delete that the cloud accepted comes to its end. Its `call` section says
