@@ -60,7 +60,8 @@ pub struct ReconcilerStatus {
     pub name: Reconciler,
     /// Number of runs under way; several reconcilers run for many resources at the same time.
     pub running: u64,
-    /// The resources or sites of the runs under way: at most [`SUBJECTS_MAX`] of them, the oldest first.
+    /// The subjects of the runs under way, such as resources, deletions, sites or deployments: at most
+    /// [`SUBJECTS_MAX`] of them, the oldest first.
     pub subjects: Vec<String>,
     /// When the reconciler began to run or, if no run is under way, began to wait.
     pub since: DateTime<Utc>,

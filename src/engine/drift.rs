@@ -32,7 +32,7 @@ use crate::system::clock::Clock;
 /// steps than this come from a steady writer and not from a race.
 const ANSWERED_MAX: usize = 100;
 
-/// Answers drift, and sets how a running deletion treats it.
+/// Answers drift, and sets the options of deletions that are under way.
 pub(super) struct DriftAnswers {
     pub(super) clock: Clock,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -282,7 +282,7 @@ impl DriftAnswers {
         }
     }
 
-    /// Sets the options that a repeated request gives for a running deletion.
+    /// Sets the options that a repeated request gives for the deletion that it joins.
     ///
     /// # Errors
     /// `Conflict` if the deletion has ended or waits for approval, if its approved plan is being compared with the

@@ -44,8 +44,8 @@ impl Guards {
         })
     }
 
-    /// Refuses a deletion without the reason that the configuration of a target's cloud requires. Clients of a
-    /// gate and other deployments cannot give one, and the engine's own deletions name their cause.
+    /// Refuses a command without the reason that the configuration of a target's cloud requires. Clients of a
+    /// gate and other deployments cannot give a reason, and the engine's own deletions name their cause.
     pub(super) fn reasoned(
         &self,
         envelope: &Envelope,
