@@ -24,7 +24,8 @@ pub(super) struct Resolver {
 
 impl Resolver {
     /// Finds resources of a kind by their ids, or by their names, with one listing for all of them. Reads each
-    /// resource by itself if the kind's lists take no filter by id. Finds none by name if no list has names.
+    /// resource by itself if the kind's lists take no filter by id. Finds none by name if the kind is derived, or listed
+    /// below a parent.
     pub(super) async fn find(
         &self,
         site: &Site,
