@@ -77,7 +77,7 @@ pub fn newcomer_words(blocker: &Blocker) -> String {
 }
 
 /// Returns the note of a deletion whose newcomers a person refused: which resources stay, and because of which
-/// newcomers (of each step the first `NAMED_MAX`).
+/// newcomers (of each step the first `NAMED_MAX`, and the number of the others).
 pub fn refusal_note(stuck: &[Step]) -> String {
     let steps: Vec<String> = stuck
         .iter()
@@ -87,15 +87,14 @@ pub fn refusal_note(stuck: &[Step]) -> String {
                 "" => &key.id,
                 name => name,
             };
-            let because: Vec<String> = newcomers(step)
-                .take(NAMED_MAX)
-                .map(newcomer_words)
-                .collect();
+            let because: Vec<String> = newcomers(step).map(newcomer_words).collect();
+            let named = &because[..because.len().min(NAMED_MAX)];
             format!(
-                "{} {} stays, because of {}",
+                "{} {} stays, because of {}{}",
                 key.kind,
                 escape(name),
-                because.join(", ")
+                named.join(", "),
+                and_more(because.len() - named.len())
             )
         })
         .collect();

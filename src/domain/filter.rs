@@ -160,7 +160,14 @@ impl SearchQuery {
 
     /// Returns what is wrong with the first word of the query that is not valid; none if all words are valid.
     pub fn complaint(&self) -> Option<String> {
-        self.text.split_whitespace().find_map(|word| parsed(word).1)
+        let columns = self.words.iter().filter_map(|word| match &word.test {
+            Test::Column(name, _) => Some(name.clone()),
+            _ => None,
+        });
+        let columns: Vec<String> = columns.collect();
+        let words = self.text.split_whitespace();
+        let mut of_facts = words.filter(|word| of_column(word, &columns).is_none());
+        of_facts.find_map(|word| parsed(word).1)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -568,5 +575,8 @@ mod tests {
         let large = "~(a{1000}){1000}";
         let expected = format!("{large}: this regular expression is too large");
         assert_eq!(complaint(large), expected);
+        let columns = ["name".to_owned()];
+        let of_column = SearchQuery::parse_with_names("name:a=b", &BTreeMap::new(), &columns);
+        assert_eq!(of_column.complaint(), None);
     }
 }

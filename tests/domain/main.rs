@@ -11,6 +11,7 @@ mod attention;
 mod awaiting;
 mod check_kinds;
 mod coverage;
+mod drift;
 mod edges;
 mod estimate;
 mod imports;
