@@ -56,7 +56,7 @@ pub trait Pages: Request<Answer = Paged<Self::Row>> + Clone {
 
 macro_rules! queries {
     ($($(#[$attribute:meta])* $name:ident => $answer:ty,)*) => {
-        /// Every request, as it goes over the socket.
+        /// The request of any query, as it goes over the socket.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case", tag = "ask")]
         pub enum Query {

@@ -32,7 +32,7 @@ pub enum SiteSpec {
     /// Every site that this engine manages.
     #[default]
     All,
-    /// Every region of this cloud.
+    /// Every region of this cloud, or the deployment of this name.
     Cloud(Arc<str>),
     Region(Site),
 }

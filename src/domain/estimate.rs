@@ -54,7 +54,7 @@ pub fn outlook(deletion: &Deletion) -> Option<Outlook> {
     Some(Outlook::Within { least, most })
 }
 
-/// Returns the seconds that the rest takes at this rate, at least and at most.
+/// Returns the minimum and the maximum number of seconds that the rest of the deletion takes at this rate.
 pub fn range(counts: &Counts, rate_per_second: f64) -> (u64, u64) {
     let left = counts.live().saturating_sub(counts.verifying) as f64;
     let seconds = left / rate_per_second;

@@ -1028,7 +1028,7 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub held_by: Option<i64>,
-    /// How many times the resource was re-created after it was gone (T14).
+    /// How many times the resource, or a copy of it, was re-created (T14).
     pub recreated: u32,
     pub project_id: String,
     pub why: String,

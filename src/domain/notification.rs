@@ -39,7 +39,7 @@ pub struct NotificationCursor {
     pub ledger_id: String,
     /// The sequence number of the newest event in the ledger.
     pub newest: i64,
-    /// None if the channel has never sent anything.
+    /// None if no engine has started the channel since it was configured.
     #[serde(rename = "mark")]
     pub position: Option<CursorPosition>,
 }

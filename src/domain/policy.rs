@@ -183,7 +183,8 @@ const SNOOZE: Duration = Duration::from_secs(2);
 const SNOOZE_MAX: Duration = Duration::from_secs(30);
 const UNAVAILABLE_MIN: Duration = Duration::from_secs(1);
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
-/// A step needs a person once its service has been unavailable for this long.
+/// A step needs a person once it has been blocked for this long and its service is still unavailable or throttles it,
+/// or once its observations have been inconclusive for this long.
 const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 /// A longer `Retry-After` counts as this. A wait of a century is a mistake, and cannot be added to a time.
 const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
@@ -560,7 +561,8 @@ fn unclear(step: StepFacts<'_>, error: StepError, now: DateTime<Utc>) -> Decisio
     }
 }
 
-/// Whether the step's last error says that the resource's state is unknown, and is not the result of an observation.
+/// Whether the step's last error leaves the resource's state unknown: the answer to a call was lost, or an observation
+/// was inconclusive.
 fn is_unclear(step: StepFacts<'_>) -> bool {
     let unclear = |error: &StepError| {
         matches!(

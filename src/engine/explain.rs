@@ -210,7 +210,7 @@ impl Explaining {
                 1 => "once".to_owned(),
                 n => format!("{n} times"),
             };
-            let line = format!("re-created {times} after it was gone");
+            let line = format!("the resource, or a copy of it, was re-created {times}");
             explanation.lines.push(line);
         }
         explanation.refused.clone_from(&deletion.refused);

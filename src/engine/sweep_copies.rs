@@ -99,10 +99,10 @@ impl CopySweep {
         let mut groups: BTreeMap<(&Site, &Site, &KindName), Vec<Resource>> = BTreeMap::new();
         for original in originals {
             let key = &original.tombstone.key;
-            // While the original is being deleted, its copies still exist as planned.
             let Some(named) = original.name.as_ref() else {
                 continue;
             };
+            // Until the original is gone, resources with its name may be copies that its deletion still deletes.
             if original.tombstone.phase != Phase::Gone {
                 continue;
             }

@@ -47,7 +47,9 @@ impl Display for Head {
 
 /// The first row at which the chain is broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the audit is broken at row {seq}: the row is not what gone wrote")]
+#[error(
+    "the audit is broken at row {seq}: this row, or the one before it, was changed, inserted or removed outside gone"
+)]
 pub struct Broken {
     pub seq: i64,
 }

@@ -15,7 +15,7 @@ const RULES: [(i64, &str, &str); 25] = [
           LEFT JOIN (SELECT deletion, count(*) AS found FROM steps GROUP BY deletion) AS steps
               ON steps.deletion = num
           WHERE total <> coalesce(found, 0)"),
-    (1, "counts equal a recount",
+    (1, "the counts of each deletion's steps by state equal a recount",
      "SELECT count(*) FROM deletions WHERE {miscounted}"),
     (1, "the sums over all steps equal a recount",
      "SELECT count(*) FROM counters WHERE name LIKE 'step\\_%' ESCAPE '\\'

@@ -292,7 +292,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Ends the tombstone of a step that has one, in the transaction that ends the step (T9).
+    /// Sets a tombstone's phase in the transaction that causes it, such as the one that ends its step (T9). Does
+    /// nothing without a record or a phase.
     pub fn end_tombstone(
         &mut self,
         deletion: i64,

@@ -81,7 +81,7 @@ fn ledger_check_exits_with_1_and_names_the_rules_that_a_manual_change_broke() {
         .collect();
     let rules = [
         "each total equals a recount",
-        "counts equal a recount",
+        "the counts of each deletion's steps by state equal a recount",
         "p6: the audit's hash chain is intact",
         "p6: the audit ends where it was sealed",
     ];

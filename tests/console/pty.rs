@@ -187,8 +187,8 @@ impl ConsoleProcess {
         self.assert_ended("Quit");
     }
 
-    /// Checks that the console has ended, and that the terminal is as before: its screen, cursor, paste mode, title and
-    /// line discipline.
+    /// Checks that the console has ended, and that the terminal is as before: its screen, cursor, paste mode, mouse
+    /// mode, title and line discipline.
     fn assert_ended(&mut self, exit: &str) {
         self.wait_for_text(&format!("ended with {exit}"));
         assert_eq!(self.terminal.wait_for_exit(DEADLINE), 0);

@@ -642,7 +642,6 @@ proptest! {
 
 #[test]
 fn n14_a_lookup_uses_a_filter_up_to_700_values_and_lists_all_above() {
-    // Up to 700 values are looked up by a filter.
     for (subports, by_filter) in [(2, true), (700, true), (701, false)] {
         let mut cloud = Topology::new();
         for network in ["n", "far"] {

@@ -717,7 +717,7 @@ fn n14_asynchronous_deletes_are_observed_again_at_the_same_even_seconds() {
         (next - self::now()).num_milliseconds()
     };
     assert_eq!([at(1), at(500)], [1_000; 2]);
-    // An observation around an even second is repeated at the next even second, not at the one after that.
+    // The next observation is at the first even second that is at least 500 ms away.
     assert_eq!([at(501), at(1_300), at(2_500)], [3_000; 3]);
 }
 

@@ -91,7 +91,7 @@ impl Session {
             false => !row.starts_with("────"),
         };
         let rows = rows.take_while(is_row);
-        // The details have no such stroke, but a tree among the rows may.
+        // The details contain no `│`, but a tree among the rows may, so the last `│` of a line ends its row.
         let rows = rows.map(|row| match row.rsplit_once('│') {
             Some((list, _)) if has_detail => list,
             _ => row,

@@ -129,8 +129,8 @@ fn testbed_i06_i13_false_answers_of_a_service_do_not_end_a_deletion_early() {
     // The next attempt is due in a minute.
     bed.gone(&format!("retry {deletion}")).ok();
     cinder.check_end(&deletion, &volume);
-    // An empty list proves nothing. A 404 for the volume does, but here it comes after an accepted DELETE, so the
-    // volume is gone soon.
+    // An empty list does not confirm absence. A 404 for the volume does, even this false one; but it comes after an
+    // accepted DELETE, so the volume is gone soon.
     for fault in [Fault::FalseEmptyList, Fault::FalseNotFound] {
         let volume = cinder.create_volume();
         cinder.proxy.start_fault(fault);

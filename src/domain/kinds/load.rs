@@ -296,7 +296,7 @@ impl Kinds {
             let ways = [&rule.equals, &rule.in_cidr, &rule.below];
             if ways.into_iter().flatten().count() != 1 {
                 return Err(format!(
-                    "match of \"{}\" needs one of \"equals\", \"in_cidr\" and \"below\"",
+                    "match of \"{}\" needs exactly one of \"equals\", \"in_cidr\" and \"below\"",
                     rule.field
                 ));
             }

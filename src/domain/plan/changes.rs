@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 10;
 const VALUE_MAX: usize = 80;
 
 /// Returns every resource that is new, missing or changed. If the list is empty, plans with different hashes differ
-/// in order, mapping, endpoints or options.
+/// in targets, order, mapping, endpoints or options.
 pub fn changes(before: &Plan, after: &Plan) -> Vec<PlanChange> {
     let (old, new) = (by_resource(before), by_resource(after));
     let change = |step: &PlanStep, change, fields| PlanChange {
@@ -160,7 +160,7 @@ pub fn changes_line(changes: &[PlanChange]) -> String {
         more => lines.push(format!("and {more} more")),
     }
     match lines.is_empty() {
-        true => "the plan's order, mapping, endpoints or options differ".to_owned(),
+        true => "the plan's targets, order, mapping, endpoints or options differ".to_owned(),
         false => lines.join("; "),
     }
 }

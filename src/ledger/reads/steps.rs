@@ -67,8 +67,8 @@ pub fn shown<R: LedgerReads>(
 
 /// Lists steps by deletion, then by id; the cursor is both.
 ///
-/// Each state is read separately, because stores have an index of it, up to the page's length. The results are
-/// merged.
+/// Reads each state separately, because stores have an index by state, and merges the results. Of each state it reads
+/// at most one page of steps, or searches at most `SEARCHED_MAX` for a text.
 pub fn steps<R: LedgerReads>(
     rows: &R,
     filter: &StepFilter,

@@ -43,7 +43,7 @@ impl Store {
     ///
     /// # Errors
     /// Another process holds the ledger; the file is empty, damaged, an unfinished copy, of a newer version or not
-    /// a ledger; or it cannot be read or written.
+    /// a ledger; or the file, or the key of the audit's seal, cannot be read or written.
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
         let name = path.display().to_string();
         let lock = lock_or_create(path)?;

@@ -1,5 +1,5 @@
-//! Records the outcome of a step whose fence matches: its state, counts, event and tombstone, and the effects on other
-//! steps.
+//! Records the outcome of a claimed step, unless the step's state, claim or epoch has changed since: state, counts,
+//! event and tombstone, and the effects on other steps.
 
 use chrono::{DateTime, Utc};
 

@@ -113,8 +113,8 @@ const AUTH_TYPES: [&str; 5] = [
     "v3token",
 ];
 
-/// Login types that only other clients support. They need more than a file can contain, or a Keystone version
-/// that no longer exists.
+/// Login types that only other clients support: by federation, OAuth, Kerberos, one-time codes or client certificates,
+/// with Keystone's version 2, or without Keystone.
 const ELSEWHERE: &str = "\
     v3oidcpassword v3oidcauthcode v3oidcclientcredentials v3oidcaccesstoken v3oidcdeviceauthz \
     v3totp v3multifactor v3kerberos v3fedkerb v3samlpassword v3adfspassword v3oauth1 \
