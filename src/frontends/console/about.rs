@@ -13,20 +13,18 @@ use crate::domain::model::{
     Deletion, DeletionState, Event as LedgerEvent, EventKind, Step, StepResource, StepState,
 };
 use crate::present::{
-    attempts_words, blocker_words, count, counts_words, deletion_state_word, json_words,
+    attempts_words, blocker_words, count, counts_words, deletion_state_word, joined, json_words,
     pace_words, range_words,
 };
 
 /// Whether a deletion matches the filter. `words` describe its targets, any of whose kinds and sites may match.
 pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &str) -> bool {
     let keys = || deletion.targets.iter().map(|target| &target.key);
-    let kinds: Vec<&str> = keys().map(|key| key.kind.as_str()).collect();
-    let sites: Vec<String> = keys().map(|key| key.site.to_string()).collect();
     filter.fits(&Facts {
         texts: &[&deletion.id, words, &deletion.reason],
         state: deletion_state_word(deletion),
-        kind: &kinds.join(" "),
-        site: &sites.join("\n"),
+        kind: &joined(keys().map(|key| &key.kind), " "),
+        site: &joined(keys().map(|key| &key.site), "\n"),
         project: "",
         since: Some(deletion.requested_at),
     })

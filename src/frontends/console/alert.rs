@@ -1,9 +1,10 @@
 //! Alerts for a person who is not looking at the console: a deletion has ended, or something needs a person.
 
 use super::about::deletions_in;
+use super::panes::kit::step_words;
 use crate::control::Snapshot;
-use crate::domain::model::{Deletion, DeletionState, StepResource, StepState};
-use crate::present::{count, resource_words, target_words, thousands};
+use crate::domain::model::{Deletion, DeletionState, StepState};
+use crate::present::{count, joined, target_words, thousands};
 
 /// The snapshot has at most this many deletions, so one that is missing from a full list may still be under way.
 const DELETIONS_MAX: usize = 50;
@@ -14,8 +15,8 @@ pub(super) fn words(before: &Snapshot, now: &Snapshot) -> Option<String> {
     // Compared with the empty snapshot before the engine's first one, everything would look new.
     before.at?;
     let said = [needs_person(before, now), ended(before, now)];
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    let said = joined(said.into_iter().flatten(), ", ");
+    (!said.is_empty()).then_some(said)
 }
 
 fn needs_person(before: &Snapshot, now: &Snapshot) -> Option<String> {
@@ -30,10 +31,7 @@ fn needs_person(before: &Snapshot, now: &Snapshot) -> Option<String> {
     let is_new = |id: i64| before.attention.iter().all(|step| step.id != id);
     let mut stuck = now.attention.iter();
     let stuck = stuck.find(|step| step.state == StepState::Stuck && is_new(step.id));
-    let stuck = stuck.map(|step| {
-        let StepResource { key, name } = &step.resource;
-        format!("{} is stuck", resource_words(&key.kind, name, &key.id))
-    });
+    let stuck = stuck.map(|step| format!("{} is stuck", step_words(step)));
     Some(match (stuck, more) {
         (None, 1) => "1 deletion or step needs you".to_owned(),
         (None, more) => format!("{more} deletions or steps need you"),

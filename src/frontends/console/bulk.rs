@@ -6,7 +6,7 @@ use super::event::Outbox;
 use super::prompt::Confirm;
 use super::render_context::Tone;
 use crate::control::{Command, ControlError, Receipt};
-use crate::present::thousands;
+use crate::present::{joined, thousands};
 
 /// Maximum number of commands under way at once, so that the engine serves others meanwhile.
 const AT_ONCE: usize = 8;
@@ -86,8 +86,7 @@ impl BulkCommands {
         ];
         let numbers = numbers.into_iter().filter(|(n, _)| *n > 0);
         let numbers = numbers.map(|(n, word)| format!("{} {word}", thousands(n)));
-        let numbers: Vec<String> = numbers.collect();
-        let summary = format!("{}: {}", self.what, numbers.join(", "));
+        let summary = format!("{}: {}", self.what, joined(numbers, ", "));
         let mut reasons = self.refused.iter().take(REASONS_MAX);
         let last = match reasons.next() {
             Some((why, _)) => (Tone::Warn, format!("{summary}: {why}")),

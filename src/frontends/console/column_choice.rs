@@ -9,6 +9,7 @@ use super::panes::{Route, open};
 use super::render_context::Tone;
 use super::state::State;
 use crate::domain::text::did_you_mean;
+use crate::present::joined;
 use crate::system::config::{Choice, ChoiceTable};
 
 /// Opens the list of the columns of the pane on top, or shows the columns whose names were typed, separated by spaces
@@ -27,8 +28,7 @@ pub(super) fn entered(state: &mut State, names: &[&str]) {
             Some(name) => {
                 let hint = match did_you_mean(name, known().chain([DEFAULT])) {
                     near if near.is_empty() => {
-                        let known: Vec<&str> = known().collect();
-                        format!("; the columns are {}", known.join(", "))
+                        format!("; the columns are {}", joined(known(), ", "))
                     }
                     near => near,
                 };

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use termina::event::{KeyCode, KeyEvent, Modifiers};
 
 use crate::domain::text;
+use crate::present::joined;
 
 type Key = (KeyCode, Modifiers);
 
@@ -598,8 +599,7 @@ pub(crate) fn key_name((code, modifiers): Key) -> String {
 }
 
 pub(crate) fn key_names(binding: &Binding) -> String {
-    let names: Vec<String> = binding.keys.iter().map(|key| key_name(*key)).collect();
-    names.join(" ")
+    joined(binding.keys.iter().map(|key| key_name(*key)), " ")
 }
 
 impl Scope {

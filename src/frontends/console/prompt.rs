@@ -9,6 +9,7 @@ use tui_input::{Input, InputRequest};
 use crate::control::{Command, Snapshot};
 use crate::domain::model::{Site, short_id};
 use crate::domain::text::word_fits;
+use crate::present::joined;
 
 /// Maximum number of characters of an input; names and filters are shorter.
 const INPUT_CHARS_MAX: usize = 512;
@@ -170,8 +171,7 @@ impl Confirm {
             return self.ask.clone();
         }
         let certain = self.patterns.iter().filter(|pattern| *pattern != "*");
-        let words: Vec<&str> = certain.map(String::as_str).collect();
-        match words.join(" and one like ") {
+        match joined(certain, " and one like ") {
             words if words.is_empty() => "the reason".to_owned(),
             words => format!("the reason, with a word like {words}"),
         }

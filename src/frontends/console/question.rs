@@ -10,7 +10,7 @@ use super::prompt::{Asked, Prompt};
 use super::state::State;
 use super::{Exit, reporting};
 use crate::domain::model::DeletionState;
-use crate::present::count;
+use crate::present::{count, joined};
 
 pub(super) struct Question {
     pub(super) title: &'static str,
@@ -106,7 +106,7 @@ fn work_words(state: &State) -> String {
     ];
     let work = work.into_iter().filter(|(n, ..)| *n > 0);
     let work = work.map(|(n, what, how)| format!("{} {} {how}", count(n, what), are(n)));
-    let work = work.collect::<Vec<_>>().join(", ");
+    let work = joined(work, ", ");
     match work.is_empty() {
         true => "The engine runs in this console, and not all deletions have ended.".to_owned(),
         false => format!("The engine runs in this console: {work}."),
@@ -116,6 +116,6 @@ fn work_words(state: &State) -> String {
 /// Says which commands were confirmed and would not be sent.
 fn unsent_words(state: &State) -> String {
     let unsent = count(state.unsent(), "command");
-    let what: Vec<&str> = state.bulks.iter().map(BulkCommands::what).collect();
-    format!("{unsent} not sent yet: {}.", what.join("; "))
+    let what = joined(state.bulks.iter().map(BulkCommands::what), "; ");
+    format!("{unsent} not sent yet: {what}.")
 }

@@ -8,6 +8,7 @@ use crate::control::SiteStatus;
 use crate::domain::filter::{SearchQuery, exact_word};
 use crate::domain::model::Site;
 use crate::domain::text::did_you_mean;
+use crate::present::joined;
 
 /// The cloud, region and project that the console shows; `None` shows all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,12 +89,10 @@ pub(crate) fn site_names(sites: &[SiteStatus]) -> BTreeSet<String> {
 fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: BTreeSet<&str> = known.collect();
     let near = did_you_mean(name, known.iter().copied());
+    let first = joined(known.iter().take(NAMED_MAX), ", ");
     let hint = match near.is_empty() {
         true if known.is_empty() => ": none is known".to_owned(),
-        true => {
-            let first: Vec<&str> = known.into_iter().take(NAMED_MAX).collect();
-            format!("; there is {}", first.join(", "))
-        }
+        true => format!("; there is {first}"),
         false => near,
     };
     format!("there is no {what} \"{name}\"{hint}")
@@ -216,14 +215,13 @@ impl EstateScope {
     /// The cloud and region of the scope, as they are written after `@`.
     fn site_words(&self) -> String {
         let parts = [self.cloud.as_deref(), self.region.as_deref()];
-        parts.into_iter().flatten().collect::<Vec<_>>().join("/")
+        joined(parts.into_iter().flatten(), "/")
     }
 
     fn words(&self) -> String {
         let site = Some(self.site_words()).filter(|site| !site.is_empty());
         let project = self.project.as_ref().map(|name| format!("project {name}"));
-        let words: Vec<String> = site.into_iter().chain(project).collect();
-        words.join(", ")
+        joined(site.into_iter().chain(project), ", ")
     }
 
     /// The view of a pane in this scope, as [`Line::parse`] reads it.
@@ -233,7 +231,7 @@ impl EstateScope {
         let project = self.project.as_ref().map(|name| format!("project={name}"));
         let filter = (!filter.is_empty()).then(|| format!("/{filter}"));
         let parts = [Some(word.to_owned()), site, project, filter];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        joined(parts.into_iter().flatten(), " ")
     }
 }
 

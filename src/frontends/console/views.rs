@@ -12,6 +12,7 @@ use super::state::State;
 use crate::control::SiteStatus;
 use crate::domain::filter::SearchQuery;
 use crate::domain::text::did_you_mean;
+use crate::present::joined;
 use crate::system::config::{Choice, ChoiceTable};
 use crate::system::private;
 
@@ -153,10 +154,9 @@ pub(super) fn apply(state: &mut State) {
 }
 
 fn saved_words(state: &State) -> String {
-    let names: Vec<&str> = state.options.views.keys().map(String::as_str).collect();
-    match names.is_empty() {
-        true => "no view is saved; :view save NAME saves this one".to_owned(),
-        false => format!("saved views: {}", names.join(", ")),
+    match joined(state.options.views.keys(), ", ") {
+        names if names.is_empty() => "no view is saved; :view save NAME saves this one".to_owned(),
+        names => format!("saved views: {names}"),
     }
 }
 

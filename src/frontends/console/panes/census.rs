@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use super::kit::*;
 use crate::control::{ControlError, KindInfo, SiteCount};
 use crate::domain::model::KindName;
-use crate::present::{kind_words, thousands};
+use crate::present::{joined, kind_words, thousands};
 
 /// Shortest time between two counts once all kinds were counted, because each count costs calls to the clouds.
 const COUNTED_EVERY: TimeDelta = TimeDelta::seconds(5);
@@ -54,8 +54,7 @@ impl KindCount {
             let number = site.resources.map_or("failed".to_owned(), thousands);
             format!("{} {number}", look.site(&site.site))
         });
-        let words: Vec<String> = sites.chain(self.error.clone()).collect();
-        words.join(look.dot())
+        joined(sites.chain(self.error.clone()), look.dot())
     }
 
     /// The counts with their time, and the errors of sites that could not be counted.
@@ -121,10 +120,10 @@ impl Census {
         let sites = self.counts.values().flat_map(|it| &it.sites);
         let failed = sites.filter(|site| site.error.is_some());
         let failed: BTreeSet<String> = failed.map(|site| site.site.to_string()).collect();
-        let failed = Vec::from_iter(failed).join(", ");
+        let failed = joined(failed, ", ");
         let failed = non_empty(&failed).map(|it| format!("no complete counts from {it}"));
         let more = (kinds_left_out > 0).then(|| format!("{kinds_left_out} more kinds"));
-        Vec::from_iter(failed.into_iter().chain(more)).join(", ")
+        joined(failed.into_iter().chain(more), ", ")
     }
 
     fn count_next(&mut self, context: &mut Context) {

@@ -6,7 +6,8 @@ use super::kit::*;
 use crate::domain::gantt::{CellState, Gantt, GanttRow};
 use crate::domain::model::{Deletion, short_id};
 use crate::present::{
-    chart_facts, chart_last_words, chart_words, duration, kind_words, target_words, thousands,
+    chart_facts, chart_last_words, chart_words, duration, joined, kind_words, target_words,
+    thousands,
 };
 
 /// Number of columns to query, enough for the widest screen; a narrower one draws several as one.
@@ -168,8 +169,7 @@ impl ListPane for ChartPane {
         let signs = signs.map(|(mark, means)| format!("{} {means}", sign(mark, look)));
         let first = rows.all().next();
         let column = first.map(|it| format!("a column is {}", it.column_words(look)));
-        let legend: Vec<String> = signs.into_iter().chain(column).collect();
-        vec![Cell::dim(legend.join("  "))]
+        vec![Cell::dim(joined(signs.into_iter().chain(column), "  "))]
     }
     fn details(&self, it: &ChartRow, look: &RenderContext) -> Vec<Cell> {
         let last = chart_last_words(it.row(), |at| look.time(at));

@@ -5,7 +5,7 @@ use super::kit::*;
 use crate::control::{DeploymentStatus, ImporterStatus, WatchStatus};
 use crate::domain::duration::rough;
 use crate::domain::model::KindName;
-use crate::present::{kind_words, thousands, waiting_words};
+use crate::present::{joined, kind_words, thousands, waiting_words};
 
 /// The times of last contact change without the engine, so they are queried once a second while shown.
 struct DeploymentsPane;
@@ -81,7 +81,7 @@ fn awaited_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell
 }
 
 fn kinds(kinds: &[KindName]) -> String {
-    Vec::from_iter(kinds.iter().map(kind_words)).join(", ")
+    joined(kinds.iter().map(kind_words), ", ")
 }
 
 fn watch_line(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {

@@ -29,8 +29,8 @@ use crate::domain::last_hour::LastHour;
 use crate::domain::model::{Counts, Deletion, DeletionState, Step, StepState};
 use crate::frontends::console::about::{deletions_in, fits_step, site_state, time_left, urgency};
 use crate::present::{
-    cause_words, count, kind_words, progress_words, refusal_reason, step_reason, target_words,
-    thousands,
+    cause_words, count, joined, kind_words, progress_words, refusal_reason, step_reason,
+    target_words, thousands,
 };
 
 /// Maximum numbers of rows of the sections. The heading of a section counts all of them, and opens their pane.
@@ -307,7 +307,7 @@ fn due_words(upcoming: &Upcoming) -> String {
 fn numbers<W: Display>(all: impl IntoIterator<Item = (u64, W)>) -> String {
     let some = all.into_iter().filter(|(n, _)| *n > 0).take(NUMBERS_MAX);
     let words = some.map(|(n, word)| format!("{} {word}", thousands(n)));
-    words.collect::<Vec<_>>().join(", ")
+    joined(words, ", ")
 }
 
 fn state(row: &HomeRow, look: &RenderContext) -> Cell {
@@ -365,11 +365,7 @@ fn site_facts(site: &SiteStatus, look: &RenderContext) -> String {
     let calls = format!("{} of {} calls", site.in_flight, site.concurrency_limit);
     let read_only = site.read_only.then(|| "read-only".to_owned());
     let facts = [latency, errors, Some(calls), read_only];
-    facts
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(look.dot())
+    joined(facts.into_iter().flatten(), look.dot())
 }
 
 /// The next key for the row; for a deletion that runs, the time that is left.

@@ -9,6 +9,7 @@ use super::kit::*;
 use crate::control::SiteListing;
 use crate::domain::model::Site;
 use crate::frontends::console::render_context::or_none;
+use crate::present::joined;
 
 /// Names by id.
 pub(super) type NamesById = BTreeMap<String, String>;
@@ -19,7 +20,7 @@ pub(super) fn named(ids: &str, names: &NamesById) -> String {
         Some(name) if !name.is_empty() => name,
         _ => id,
     });
-    each.collect::<Vec<_>>().join(", ")
+    joined(each, ", ")
 }
 
 /// The name of a project with its id, or the id alone.

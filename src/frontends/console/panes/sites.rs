@@ -5,7 +5,7 @@ use super::kit::*;
 use crate::control::{Command, SiteStatus};
 use crate::domain::last_hour::LastHour;
 use crate::frontends::console::about::site_state;
-use crate::present::count;
+use crate::present::{count, joined};
 
 struct SitesPane {
     heat: Feed<LastHour>,
@@ -55,8 +55,7 @@ fn latency(site: &SiteStatus, look: &RenderContext) -> String {
 
 fn why(site: &SiteStatus) -> String {
     let read_only = site.read_only.then_some("read-only");
-    let why = read_only.into_iter().chain(non_empty(&site.reason));
-    why.collect::<Vec<_>>().join("; ")
+    joined(read_only.into_iter().chain(non_empty(&site.reason)), "; ")
 }
 
 impl SitesPane {
@@ -130,8 +129,8 @@ impl ListPane for SitesPane {
         // The user is unknown if the sign-in was refused.
         let user = non_empty(&site.as_user).map(|user| format!("as {user}"));
         let facts = [Some(site.site.to_string()), Some(calls), failed, user];
-        let facts: Vec<String> = facts.into_iter().flatten().collect();
-        let mut lines = vec![Cell::plain(facts.join(look.dot()))];
+        let facts = joined(facts.into_iter().flatten(), look.dot());
+        let mut lines = vec![Cell::plain(facts)];
         let tone = site_state(site, look).tone;
         lines.extend(non_empty(&site.reason).map(|reason| Cell::new(reason, tone)));
         if site.read_only {

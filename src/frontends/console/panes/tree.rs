@@ -12,7 +12,7 @@ use crate::domain::model::{
     Blocker, Counts, Deletion, Event as LedgerEvent, Plan, Step, StepState, short_id,
 };
 use crate::frontends::console::about::{datum, deletion_lines};
-use crate::present::{blocker_words, count, pace_words, progress_words, target_words};
+use crate::present::{blocker_words, count, joined, pace_words, progress_words, target_words};
 
 /// Maximum number of steps below which branches are read at once.
 const STEPS_AT_ONCE: usize = 500;
@@ -312,8 +312,8 @@ impl Pane for TreePane {
             let bar = look.bar(&deletion.counts, usize::from(look.width / 4));
             let progress = format!("{} {bar} {}", state.text, progress_words(&deletion.counts));
             let pace = pace_words(deletion, |at| look.time(at));
-            let facts: Vec<String> = [progress].into_iter().chain(pace).collect();
-            lines.push(Cell::new(facts.join(look.dot()), state.tone));
+            let facts = joined([progress].into_iter().chain(pace), look.dot());
+            lines.push(Cell::new(facts, state.tone));
             lines.extend(non_empty(&deletion.note).map(Cell::plain));
         }
         if let Some(search) = &self.search {

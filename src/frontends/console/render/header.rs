@@ -14,7 +14,7 @@ use super::super::render_context::{Cell, RenderContext, Tone};
 use super::super::state::State;
 use super::super::{EngineMode, Replayed};
 use super::Canvas;
-use crate::present::{count, thousands};
+use crate::present::{count, joined, thousands};
 use crate::system::config::Accent;
 
 pub(super) fn draw(state: &State, canvas: &mut Canvas, area: Rect) {
@@ -267,6 +267,6 @@ fn site_fact(site: &SiteStatus, look: &RenderContext) -> Cell {
         errors.map(|percent| format!("{percent}% errors")),
         site.read_only.then(|| "read-only".to_owned()),
     ];
-    let facts: Vec<String> = facts.into_iter().flatten().collect();
-    Cell::new(format!("{glyph} {}", facts.join(" ")), shown.tone)
+    let facts = joined(facts.into_iter().flatten(), " ");
+    Cell::new(format!("{glyph} {facts}"), shown.tone)
 }

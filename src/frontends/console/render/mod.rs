@@ -25,6 +25,7 @@ use super::question;
 use super::render_context::{Cell, RenderContext, Tone};
 use super::state::State;
 use crate::domain::text::split_plain;
+use crate::present::joined;
 
 pub(super) use plain::news;
 pub use plain::render_lines;
@@ -175,8 +176,7 @@ fn hint(state: &State, typed: &str) -> String {
     let found = super::command::completions(typed, &state.known());
     let words = |from: usize, n: usize| {
         let lines = found.iter().skip(from).take(n);
-        let words: Vec<&str> = lines.filter_map(|line| line.rsplit(' ').next()).collect();
-        words.join("  ")
+        joined(lines.filter_map(|line| line.rsplit(' ').next()), "  ")
     };
     match found.first().and_then(|word| word.strip_prefix(typed)) {
         Some(_) if typed.is_empty() => format!("  {}", words(0, 12)),

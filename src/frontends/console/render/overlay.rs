@@ -12,6 +12,7 @@ use super::super::question::{self, Question};
 use super::super::render_context::{Cell, Tone};
 use super::super::state::State;
 use super::{Canvas, header};
+use crate::present::joined;
 
 const WIDTH_MAX: u16 = 76;
 const ASCII: border::Set<'_> = border::Set {
@@ -46,10 +47,8 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas) {
 /// A question for a screen that may have no room for more than its keys.
 fn in_short(question: &Question) -> String {
     let keys = question.keys("esc").into_iter();
-    let keys: Vec<String> = keys
-        .map(|(key, (does, _))| format!("{key} {does}"))
-        .collect();
-    format!("{}. {}", keys.join(", "), question.head.join(" "))
+    let keys = keys.map(|(key, (does, _))| format!("{key} {does}"));
+    format!("{}. {}", joined(keys, ", "), question.head.join(" "))
 }
 
 /// Returns lines of which the first one is strong.

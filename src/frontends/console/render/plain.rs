@@ -7,7 +7,7 @@ use super::super::question::{self, Question};
 use super::super::render_context::{Cell, RenderContext, Tone};
 use super::super::state::State;
 use super::{header, keys};
-use crate::present::thousands;
+use crate::present::{joined, thousands};
 
 /// Returns everything that is shown now, as lines of text.
 pub fn render_lines(state: &State) -> Vec<String> {
@@ -50,18 +50,15 @@ pub fn render_lines(state: &State) -> Vec<String> {
 /// it changes.
 pub(in super::super) fn news(state: &State) -> String {
     let look = state.look();
-    let facts = [header::engine_words(state, &look)];
-    let facts = facts.into_iter().chain(header::counts(state, &look));
-    let facts: Vec<Cell> = facts.collect();
-    let urgent = facts.iter().filter(|fact| fact.tone == Tone::Bad);
-    let urgent: Vec<&str> = urgent.map(|fact| fact.text.as_str()).collect();
+    let facts = [header::engine_words(state, &look)].into_iter();
+    let facts = facts.chain(header::counts(state, &look));
+    let urgent = facts.filter(|fact| fact.tone == Tone::Bad);
     let steps = &state.snapshot.steps;
     let work = match state.has_work() {
         false => format!("nothing is under way, {} gone", thousands(steps.gone)),
         true => "work is under way".to_owned(),
     };
-    let urgent = urgent.into_iter().chain([work.as_str()]);
-    urgent.collect::<Vec<_>>().join(", ")
+    joined(urgent.map(|fact| fact.text).chain([work]), ", ")
 }
 
 fn confirm_lines(confirm: &Confirm) -> Vec<String> {
@@ -80,16 +77,13 @@ fn question_lines(question: &Question) -> Vec<String> {
 }
 
 fn header_lines(state: &State, look: &RenderContext) -> Vec<String> {
-    let joined = |facts: Vec<Cell>| {
-        let texts: Vec<String> = facts.into_iter().map(|fact| fact.text).collect();
-        texts.join(", ")
-    };
+    let words = |facts: Vec<Cell>| joined(facts.into_iter().map(|fact| fact.text), ", ");
     if let (Some(replay), Some(at)) = (&state.options.replay, state.shown_at()) {
         let (first, last) = header::ends(replay);
         let at = at.format("%F %T%.3f UTC");
         return vec![
             format!("REPLAY of {} at {at}, nothing is changed", replay.ledger),
-            joined(header::counts(state, look)),
+            words(header::counts(state, look)),
             format!(
                 "it covers {first} to {last}; {}",
                 state.replay_cursor.happened
@@ -103,9 +97,9 @@ fn header_lines(state: &State, look: &RenderContext) -> Vec<String> {
     let clouds = header::accents(state).map(|(cloud, _)| Cell::plain(cloud));
     first.extend(clouds);
     vec![
-        joined(first),
-        joined(header::counts(state, look)),
-        joined(header::sites(state, look)),
+        words(first),
+        words(header::counts(state, look)),
+        words(header::sites(state, look)),
     ]
 }
 
@@ -132,11 +126,11 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<Strin
         ));
     }
     let detail = pane.detail(look).into_iter().map(|cell| cell.text);
-    let detail: Vec<String> = detail.filter(|text| !text.trim().is_empty()).collect();
+    let detail = joined(detail.filter(|text| !text.trim().is_empty()), ". ");
     if !detail.is_empty() {
-        lines.push(format!("row {}: {}", list.cursor + 1, detail.join(". ")));
+        lines.push(format!("row {}: {detail}", list.cursor + 1));
     }
-    lines.push(format!("keys: {}", offered(pane, look).join("; ")));
+    lines.push(format!("keys: {}", offered(pane, look)));
     lines
 }
 
@@ -155,13 +149,12 @@ fn row_line(
         let heading = column.heading.to_lowercase();
         format!("{heading} {}", cell.text.trim())
     });
-    let said: Vec<String> = said.collect();
     let cursor = if row == pane.list().cursor { ">" } else { "" };
     let mark = if pane.is_marked(row) { " marked" } else { "" };
-    format!("{cursor}{}{mark}. {}", row + 1, said.join(", "))
+    format!("{cursor}{}{mark}. {}", row + 1, joined(said, ", "))
 }
 
-fn offered(pane: &dyn Pane, look: &RenderContext) -> Vec<String> {
+fn offered(pane: &dyn Pane, look: &RenderContext) -> String {
     let own = look.keys.offered(pane.scope(), look.replays);
     let own = own.filter(|b| b.scope != Scope::Everywhere);
     let own = own.map(|b| format!("{} {}", keys::key_name(b.keys[0]), b.footer));
@@ -173,5 +166,5 @@ fn offered(pane: &dyn Pane, look: &RenderContext) -> Vec<String> {
         "? help",
         "q quit",
     ];
-    own.chain(everywhere.map(str::to_owned)).collect()
+    joined(own.chain(everywhere.map(str::to_owned)), "; ")
 }

@@ -8,7 +8,7 @@ use super::{Action, Confirm, Context, Tone};
 use crate::control::Command;
 use crate::domain::ladder::Rung;
 use crate::domain::model::{DeletionState, Site, StepState, short_id};
-use crate::present::{count, thousands};
+use crate::present::{count, joined, thousands};
 
 /// Maximum number of rows that the question names; the others are counted.
 const NAMED_MAX: usize = 3;
@@ -54,9 +54,8 @@ pub(super) fn ask(items: &[WorkItem<'_>], action: Action, context: &mut Context)
     }
     let does = verb.to_lowercase();
     if commands.is_empty() {
-        let why: Vec<&str> = left_out.into_keys().collect();
-        let none = format!("there is nothing to {does}: {}", why.join("; "));
-        return context.say(Tone::Warn, none);
+        let why = joined(left_out.into_keys(), "; ");
+        return context.say(Tone::Warn, format!("there is nothing to {does}: {why}"));
     }
     let n = commands.len();
     if n > NAMED_MAX {

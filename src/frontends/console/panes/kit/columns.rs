@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Cell, Keymap, RenderContext, SearchQuery};
 use crate::domain::natural::Natural;
+use crate::present::joined;
 use crate::system::config::Theme;
 
 /// A column: its heading, and how it gets its width.
@@ -115,8 +116,7 @@ impl<'t, R> Paired<'t, R> {
 pub(crate) fn column_name(heading: &str) -> String {
     let heading = heading.to_lowercase();
     let name = heading.split(" (").next().unwrap_or_default();
-    let words = name.split([' ', ',']).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("_")
+    joined(name.split([' ', ',']).filter(|it| !it.is_empty()), "_")
 }
 
 static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);

@@ -4,11 +4,11 @@
 use chrono::{DateTime, Utc};
 
 use super::columns::ANY_SCREEN;
-use super::{Context, List, Pane, Tone};
+use super::{Context, List, Pane, Tone, step_words};
 use crate::domain::model::Step;
 use crate::domain::text::escape;
 use crate::frontends::console::event::Effect;
-use crate::present::{answer_words, resource_words, time};
+use crate::present::{answer_words, joined, time};
 
 /// A text for the clipboard, and what it is.
 #[derive(Clone, Debug)]
@@ -30,8 +30,7 @@ impl Copied {
 
     /// A text of several lines, each of them escaped.
     pub(crate) fn lines<'l>(what: &'static str, lines: impl Iterator<Item = &'l str>) -> Self {
-        let lines: Vec<_> = lines.map(escape).collect();
-        let text = lines.join("\n");
+        let text = joined(lines.map(escape), "\n");
         Self { what, text }
     }
 
@@ -39,8 +38,7 @@ impl Copied {
     /// of a cloud need them; `None` without an error.
     pub(crate) fn error(step: &Step) -> Option<Self> {
         let error = step.last_error.as_ref()?;
-        let key = &step.resource.key;
-        let words = resource_words(&key.kind, &step.resource.name, &key.id);
+        let (words, key) = (step_words(step), &step.resource.key);
         let (answer, at) = (answer_words(error), time(error.at));
         let text = format!("{words} ({key}) at {at}: {answer}");
         Some(Self::new("the error with its request", &text))
@@ -61,10 +59,10 @@ impl Copied {
         let row = pane.list().cursor;
         let shown = pane.shown(row..row + 1, &ANY_SCREEN);
         let cells = shown.rows.iter().flatten();
-        let cells: Vec<_> = cells.map(|it| escape(it.text.trim())).collect();
+        let cells = joined(cells.map(|it| escape(it.text.trim())), "\t");
         Self {
             what: "the row",
-            text: cells.join("\t").trim_end().to_owned(),
+            text: cells.trim_end().to_owned(),
         }
     }
 }
