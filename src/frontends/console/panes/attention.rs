@@ -60,7 +60,7 @@ fn pane(which: QueueKind) -> Box<dyn Pane> {
     let (refused, upcoming) = match which {
         QueueKind::Stuck => (Feed::paged(refused), Feed::silent()),
         QueueKind::OfCause(_) => (Feed::silent(), Feed::silent()),
-        QueueKind::Retrying => (Feed::silent(), Feed::of(|_| query::Upcoming {})),
+        QueueKind::Retrying => (Feed::silent(), Feed::of(query::Upcoming {})),
     };
     let steps = which.steps("");
     let pane = AttentionPane {

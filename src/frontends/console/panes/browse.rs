@@ -102,21 +102,20 @@ struct Listed {
 
 pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
     let kind = Arc::new(kind);
-    let (asked, of_kind) = (kind.clone(), kind.clone());
-    let ask = move |_: At<'_, _>| query::Resources {
-        kind: asked.name.as_str().to_owned(),
+    let of_kind = kind.clone();
+    let resources = query::Resources {
+        kind: kind.name.as_str().to_owned(),
         names: true,
         ..query::Resources::default()
     };
-    let feed = Feed::reading(ask, move |listings| read(listings, &of_kind));
+    let feed = Feed::reading(resources, move |listings| read(listings, &of_kind));
     let shown = kind.columns.iter();
     let referred = shown.filter_map(|(_, path)| kind.fields.refers_to.get(path));
     let referred: BTreeSet<&KindName> = referred.collect();
     let lookups = referred.into_iter();
+    let lookups = lookups.map(|kind| names::look_up(kind.as_str(), None));
     let pane = BrowsePane {
-        lookups: lookups
-            .map(|kind| names::look_up(kind.as_str(), None))
-            .collect(),
+        lookups: lookups.collect(),
         kind,
         widths: Vec::new(),
         departures: Departures::default(),

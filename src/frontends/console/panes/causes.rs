@@ -18,10 +18,7 @@ struct CausesPane {
 }
 
 pub(super) fn pane() -> Box<dyn Pane> {
-    listed(
-        CausesPane::default(),
-        Feed::of(|_| query::Causes::default()),
-    )
+    listed(CausesPane::default(), Feed::of(query::Causes::default()))
 }
 
 impl Row for CauseGroup {

@@ -88,13 +88,10 @@ impl Census {
         pace.period = Some(COUNTED_EVERY);
         Self {
             is_shown: false,
-            kinds: Feed::reading(
-                |_| query::Kinds {},
-                |mut kinds| {
-                    kinds.retain(|kind| kind.is_counted);
-                    kinds.into()
-                },
-            ),
+            kinds: Feed::reading(query::Kinds {}, |mut kinds| {
+                kinds.retain(|kind| kind.is_counted);
+                kinds
+            }),
             pace,
             next: 0,
             counts: BTreeMap::new(),

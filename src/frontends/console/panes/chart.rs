@@ -21,17 +21,16 @@ struct ChartPane {
 }
 
 pub(super) fn of(deletion: &Deletion) -> Box<dyn Pane> {
-    let id = deletion.id.clone();
-    let ask = move |_: At<'_, _>| query::Chart {
-        deletion_id: id.clone(),
+    let query = query::Chart {
+        deletion_id: deletion.id.clone(),
         columns: COLUMNS.into(),
     };
     let words = target_words(deletion);
     let title = format!("chart of deletion {}: {words}", short_id(&deletion.id));
-    let feed = Feed::reading(ask, |chart| {
+    let feed = Feed::reading(query, |chart| {
         let chart = Arc::new(chart);
         let rows = (0..chart.rows.len()).map(|at| ChartRow(chart.clone(), at));
-        rows.collect::<Vec<_>>().into()
+        rows.collect::<Vec<_>>()
     });
     listed(ChartPane { title }, feed)
 }

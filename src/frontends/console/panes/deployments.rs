@@ -11,7 +11,7 @@ use crate::present::{joined, kind_words, thousands, waiting_words};
 struct DeploymentsPane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    Ok(listed(DeploymentsPane, Feed::of(|_| query::Deployments {})))
+    Ok(listed(DeploymentsPane, Feed::of(query::Deployments {})))
 }
 
 impl Row for DeploymentStatus {

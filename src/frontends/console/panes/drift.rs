@@ -22,7 +22,7 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
             ..page.rows.into()
         }
     };
-    Ok(listed(DriftPane, Feed::reading(ask, read)))
+    Ok(listed(DriftPane, Feed::asking(ask, read)))
 }
 
 /// `port p1`, or `port p1 and 3 more`

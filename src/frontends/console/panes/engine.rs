@@ -9,7 +9,7 @@ use crate::present::{activity_words, reconciler_words, run_time};
 struct EnginePane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    Ok(listed(EnginePane, Feed::of(|_| query::Reconcilers {})))
+    Ok(listed(EnginePane, Feed::of(query::Reconcilers {})))
 }
 
 impl Row for ReconcilerStatus {

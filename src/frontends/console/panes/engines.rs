@@ -8,7 +8,7 @@ use crate::present::{count, lease_words, role_words};
 struct EnginesPane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    Ok(listed(EnginesPane, Feed::of(|_| query::Engines {})))
+    Ok(listed(EnginesPane, Feed::of(query::Engines {})))
 }
 
 impl Row for EngineRow {

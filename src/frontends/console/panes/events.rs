@@ -39,9 +39,9 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
     };
     let read = move |events: Vec<LedgerEvent>| {
         let events = events.iter().map(Entry::of_event);
-        Batch::from(sorted(notices.iter().cloned().chain(events).collect()))
+        sorted(notices.iter().cloned().chain(events).collect())
     };
-    Ok(listed(EventsPane, Feed::reading(ask, read)))
+    Ok(listed(EventsPane, Feed::asking(ask, read)))
 }
 
 /// Sorts the entries by time, those of one moment in their order, and drops the oldest beyond [`KEPT_MAX`].

@@ -67,10 +67,7 @@ struct ExplainPane {
 
 pub(super) fn of(key: ResourceKey, words: String) -> Box<dyn Pane> {
     let target = target_spec(&key);
-    let ask = move |_: At<'_, _>| query::Explain {
-        target: target.clone(),
-    };
-    let feed = Feed::reading(ask, |explanation| Batch::from(lines(&explanation)));
+    let feed = Feed::reading(query::Explain { target }, |it| lines(&it));
     listed(ExplainPane { key, words }, feed)
 }
 

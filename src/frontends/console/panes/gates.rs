@@ -8,7 +8,7 @@ use crate::present::{count, thousands};
 struct GatesPane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    Ok(listed(GatesPane, Feed::of(|_| query::Gates {})))
+    Ok(listed(GatesPane, Feed::of(query::Gates {})))
 }
 
 impl Row for GateStatus {

@@ -76,7 +76,7 @@ fn sign(calls: Calls, look: &RenderContext) -> (&'static str, Tone) {
 /// Returns the counts of the last hour. Each time of a replay would have its own; a query for each would cost much and be
 /// looked at little.
 pub(super) fn last_hour() -> Feed<LastHour> {
-    Feed::of(|_| query::LastHour {}).in_background(ASKED_EVERY)
+    Feed::of(query::LastHour {}).in_background(ASKED_EVERY)
 }
 
 /// The last hour of a site as a line of `signs` signs after these words. The number of signs must divide 60. The counts

@@ -99,10 +99,10 @@ fn section(name: &'static str, tone: Tone, pane: &'static str, says: String) -> 
 pub(super) fn pane() -> Box<dyn Pane> {
     let home = HomePane {
         refused: first_deletions(&[DeletionState::Refused], REFUSED_MAX),
-        causes: Feed::of(|_| query::Causes::default()),
-        upcoming: Feed::of(|_| query::Upcoming {}),
+        causes: Feed::of(query::Causes::default()),
+        upcoming: Feed::of(query::Upcoming {}),
         any: first_deletions(&[], 1),
-        last_day: Feed::of(|_| query::LastDay {}),
+        last_day: Feed::of(query::LastDay {}),
         census: Census::new(),
         heat: heat::last_hour(),
         snapshot: Arc::default(),
@@ -111,13 +111,13 @@ pub(super) fn pane() -> Box<dyn Pane> {
 }
 
 /// Queries the first deletions in these states, or in any.
-fn first_deletions(states: &'static [DeletionState], limit: usize) -> Feed<Deletion> {
-    let ask = move |_: At<'_, _>| query::Deletions {
+fn first_deletions(states: &[DeletionState], limit: usize) -> Feed<Deletion> {
+    let deletions = query::Deletions {
         states: states.to_vec(),
         limit,
         ..query::Deletions::default()
     };
-    Feed::reading(ask, |page| Batch::from(page.rows))
+    Feed::reading(deletions, |page| page.rows)
 }
 
 /// `3 deletions ended, 1,203 resources gone`

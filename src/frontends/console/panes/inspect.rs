@@ -22,7 +22,7 @@ pub(super) fn of_step(id: i64, deletion_id: String) -> Box<dyn Pane> {
     let pane = InspectPane {
         of: PurgeScope::Step(id),
         deletion_id,
-        step: Feed::of(move |_| query::Step { id }),
+        step: Feed::of(query::Step { id }),
         deletion: Feed::silent(),
     };
     listed(pane, timeline)
@@ -38,7 +38,7 @@ pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
         of: PurgeScope::Deletion(id.clone()),
         deletion_id: id.clone(),
         step: Feed::silent(),
-        deletion: Feed::of(move |_| query::Deletion { id: id.clone() }),
+        deletion: Feed::of(query::Deletion { id }),
     };
     pane.deletion.rows.push(deletion);
     listed(pane, timeline)
@@ -49,7 +49,7 @@ fn timeline(of: query::Timeline) -> Feed<LedgerEvent> {
         after: at.known.last().map_or(0, |event| event.seq),
         ..of.clone()
     };
-    Feed::of(ask).continued()
+    Feed::asking(ask, |events| events).continued()
 }
 
 impl InspectPane {

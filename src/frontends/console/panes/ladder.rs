@@ -17,12 +17,10 @@ struct LadderPane {
 }
 
 pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
-    let what = of.clone();
-    let ask = move |_: At<'_, _>| query::Ladder { what: what.clone() };
-    let feed = Feed::reading(ask, |ladder| {
+    let feed = Feed::reading(query::Ladder { what: of.clone() }, |ladder| {
         let ladder = Arc::new(*ladder);
         let rungs = (0..ladder.offers.len()).map(|at| Line::Rung(ladder.clone(), at));
-        rungs.collect::<Vec<_>>().into()
+        rungs.collect::<Vec<_>>()
     });
     let taking = None;
     listed(LadderPane { of, words, taking }, feed)

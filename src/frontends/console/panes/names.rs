@@ -34,10 +34,9 @@ pub(super) fn project_words(id: &str, name: Option<&String>, look: &RenderContex
 /// Looks up the names of all resources of one kind, at one site or at all, once: a name changes seldom, and a listing
 /// costs calls. The rows are ids with their names.
 pub(super) fn look_up(kind: &str, site: Option<Site>) -> Feed<(String, String)> {
-    let kind = kind.to_owned();
-    let ask = move |_: At<'_, _>| query::Resources {
-        kind: kind.clone(),
-        site: site.clone(),
+    let resources = query::Resources {
+        kind: kind.to_owned(),
+        site,
         bare: true,
         ..query::Resources::default()
     };
@@ -45,9 +44,9 @@ pub(super) fn look_up(kind: &str, site: Option<Site>) -> Feed<(String, String)> 
     let read = |listings: Vec<SiteListing>| {
         let rows = listings.into_iter().flat_map(|listing| listing.rows);
         let names = rows.map(|row| (row.key.id, row.name));
-        Batch::from(names.collect::<Vec<_>>())
+        names.collect::<Vec<_>>()
     };
-    Feed::reading(ask, read).in_background(TimeDelta::MAX)
+    Feed::reading(resources, read).in_background(TimeDelta::MAX)
 }
 
 /// Looks up the names of projects, for each cloud at one of these sites.

@@ -42,19 +42,18 @@ struct TreePane {
 }
 
 pub(super) fn of(id: String) -> Box<dyn Pane> {
-    let (of, of_frozen) = (id.clone(), id.clone());
     Box::new(TreePane {
-        id,
-        deletion: Feed::of(move |_| query::Deletion { id: of.clone() }),
+        deletion: Feed::of(query::Deletion { id: id.clone() }),
         below: Pace::default(),
         asked_below: None,
         left_below: Vec::new(),
         asked_members: None,
         search: None,
-        frozen: Feed::of(move |_| query::FrozenPlan {
-            deletion_id: of_frozen.clone(),
+        frozen: Feed::of(query::FrozenPlan {
+            deletion_id: id.clone(),
             without_steps: true,
         }),
+        id,
         since: i64::MAX,
         list: List::default(),
         forest: Forest::default(),

@@ -110,14 +110,14 @@ impl<'r> WorkItem<'r> {
 /// Returns a feed that queries a step or a deletion, which `read` turns into rows.
 pub(crate) fn feed_of<T: 'static>(of: PurgeScope, read: fn(WorkItem<'_>) -> Vec<T>) -> Feed<T> {
     match of {
-        PurgeScope::Step(id) => Feed::reading(
-            move |_| query::Step { id },
-            move |step| read(WorkItem::Step(&step)).into(),
-        ),
-        PurgeScope::Deletion(id) => Feed::reading(
-            move |_| query::Deletion { id: id.clone() },
-            move |deletion| read(WorkItem::Deletion(&deletion)).into(),
-        ),
+        PurgeScope::Step(id) => {
+            let read = move |step: Box<Step>| read(WorkItem::Step(&step));
+            Feed::reading(query::Step { id }, read)
+        }
+        PurgeScope::Deletion(id) => {
+            let read = move |deletion: Box<Deletion>| read(WorkItem::Deletion(&deletion));
+            Feed::reading(query::Deletion { id }, read)
+        }
     }
 }
 

@@ -85,12 +85,20 @@ pub(crate) struct Feed<T> {
 }
 
 impl<T: 'static> Feed<T> {
-    /// Returns a feed whose query is created for a position in its list.
-    pub(crate) fn of<R: Request>(ask: impl Fn(At<'_, T>) -> R + Send + 'static) -> Self
+    /// Returns a feed that sends the same query each time.
+    pub(crate) fn of<R: Request + Clone + 'static>(query: R) -> Self
     where
-        Batch<T>: From<R::Answer>,
+        R::Answer: Into<Batch<T>>,
     {
-        Self::reading(ask, |answer| answer.into())
+        Self::reading(query, |answer| answer)
+    }
+
+    /// Works like [`Self::of`]; `read` turns the answer into rows.
+    pub(crate) fn reading<R: Request + Clone + 'static, B: Into<Batch<T>>>(
+        query: R,
+        read: impl Fn(R::Answer) -> B + Send + 'static,
+    ) -> Self {
+        Self::asking(move |_| query.clone(), read)
     }
 
     /// Returns a feed of a list that the engine serves in pages.
@@ -102,20 +110,20 @@ impl<T: 'static> Feed<T> {
             Some(cursor) => first.clone().at_cursor(cursor),
             None => first.clone(),
         };
-        Self::reading(ask, |Paged { rows, next }| Batch {
+        Self::asking(ask, |Paged { rows, next }| Batch {
             rows: rows.into_iter().map(T::from).collect(),
             next,
             errors: Vec::new(),
         })
     }
 
-    /// Works like [`Self::of`]; `read` turns the answer into rows.
-    pub(crate) fn reading<R: Request>(
+    /// Returns a feed whose query is created by `ask` for a position in its list; `read` turns the answer into rows.
+    pub(crate) fn asking<R: Request, B: Into<Batch<T>>>(
         ask: impl Fn(At<'_, T>) -> R + Send + 'static,
-        read: impl Fn(R::Answer) -> Batch<T> + Send + 'static,
+        read: impl Fn(R::Answer) -> B + Send + 'static,
     ) -> Self {
         let ask: Ask<T> = Box::new(move |at| ask(at).into());
-        let read: Read<T> = Box::new(move |page| R::answer(page).map(&read));
+        let read: Read<T> = Box::new(move |page| R::answer(page).map(|it| read(it).into()));
         Self {
             query: Some((ask, read)),
             pace: Pace::default(),
