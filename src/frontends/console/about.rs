@@ -104,10 +104,10 @@ pub(crate) fn urgency(site: &SiteStatus) -> u8 {
 /// The state of a site, such as `✓ reachable`.
 pub(crate) fn site_state(site: &SiteStatus, look: &RenderContext) -> Cell {
     match site.state {
-        SiteState::Unknown => Cell::dim(format!("{} not asked yet", look.pick("·", "."))),
+        SiteState::Unknown => look.like(StepState::Waiting, "not asked yet"),
         SiteState::Reachable => look.good("reachable"),
         SiteState::Unreachable => look.bad("unreachable"),
-        SiteState::Paused => Cell::new(format!("{} paused", look.pick("‖", "|")), Tone::Warn),
+        SiteState::Paused => look.like(StepState::Blocked, "paused"),
     }
 }
 

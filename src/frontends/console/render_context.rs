@@ -1,6 +1,8 @@
 //! Tones, glyphs, words and widths for drawing. Colour alone never carries a meaning: every state has a
 //! glyph and a word.
 
+use std::fmt::Display;
+
 use chrono::{DateTime, Utc};
 use ratatui::style::{Color, Modifier, Style};
 use unicode_truncate::UnicodeTruncateStr;
@@ -9,6 +11,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::domain::estimate::is_blocked;
 use crate::domain::model::{Counts, Deletion, DeletionState, Site, StepState};
 use crate::domain::text;
+use crate::present::deletion_state_word;
 use crate::system::config::{Accent, Theme};
 
 use super::keys::{Action, Keymap};
@@ -156,14 +159,20 @@ impl RenderContext<'_> {
         self.pick(" · ", " - ")
     }
 
+    /// A text with the glyph and the tone of a step's state, such as `‖ paused` for a site.
+    pub(crate) fn like(&self, state: StepState, text: impl Display) -> Cell {
+        let (glyph, tone) = self.step_glyph(state);
+        Cell::new(format!("{glyph} {text}"), tone)
+    }
+
     /// A good fact, such as `✓ reachable`.
-    pub(crate) fn good(&self, text: impl std::fmt::Display) -> Cell {
-        Cell::new(format!("{} {text}", self.pick("✓", "+")), Tone::Good)
+    pub(crate) fn good(&self, text: impl Display) -> Cell {
+        self.like(StepState::Gone, text)
     }
 
     /// An error or another bad fact, such as `✖ unreachable`.
-    pub(crate) fn bad(&self, text: impl std::fmt::Display) -> Cell {
-        Cell::new(format!("{} {text}", self.pick("✖", "x")), Tone::Bad)
+    pub(crate) fn bad(&self, text: impl Display) -> Cell {
+        self.like(StepState::Stuck, text)
     }
 
     /// Returns lines of which the first, which states a fact, is plain, and the others, which explain it, are dim. An
@@ -183,8 +192,7 @@ impl RenderContext<'_> {
 
     /// Glyph and word of a state, such as `✖ stuck`.
     pub(crate) fn step_state(&self, state: StepState) -> Cell {
-        let (glyph, tone) = self.step_glyph(state);
-        Cell::new(format!("{glyph} {}", state.as_str()), tone)
+        self.like(state, state.as_str())
     }
 
     pub(crate) fn step_glyph(&self, state: StepState) -> (&'static str, Tone) {
@@ -203,22 +211,20 @@ impl RenderContext<'_> {
 
     /// Glyph and word of a deletion's state. A running deletion is shown as blocked if all its remaining steps wait.
     pub(crate) fn deletion_state(&self, deletion: &Deletion) -> Cell {
-        if is_blocked(deletion) {
-            return self.step_state(StepState::Blocked);
-        }
-        let (like, word) = match deletion.state {
-            DeletionState::AwaitingApproval => (StepState::Blocked, "approval"),
-            DeletionState::Planning => (StepState::Verifying, "planning"),
-            DeletionState::Refused => (StepState::Stuck, "refused"),
-            DeletionState::Running => (StepState::Running, "running"),
-            DeletionState::Paused => (StepState::Blocked, "paused"),
-            DeletionState::Stuck => (StepState::Stuck, "stuck"),
-            DeletionState::Gone => (StepState::Gone, "gone"),
-            DeletionState::Cancelled => (StepState::Skipped, "cancelled"),
-            DeletionState::Purged => (StepState::Purged, "purged"),
+        let like = match deletion.state {
+            _ if is_blocked(deletion) => StepState::Blocked,
+            DeletionState::AwaitingApproval | DeletionState::Paused => StepState::Blocked,
+            DeletionState::Planning => StepState::Verifying,
+            DeletionState::Refused | DeletionState::Stuck => StepState::Stuck,
+            DeletionState::Running => StepState::Running,
+            DeletionState::Gone => StepState::Gone,
+            DeletionState::Cancelled => StepState::Skipped,
+            DeletionState::Purged => StepState::Purged,
         };
-        let (glyph, tone) = self.step_glyph(like);
-        Cell::new(format!("{glyph} {word}"), tone)
+        match deletion.state {
+            DeletionState::AwaitingApproval => self.like(like, "approval"),
+            _ => self.like(like, deletion_state_word(deletion)),
+        }
     }
 
     /// The time of day (UTC), after month and day if it is not today.

@@ -9,9 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use super::kit::*;
 use super::names::{self, NamesById};
 use crate::control::{KindInfo, SiteListing};
-use crate::domain::model::{
-    KindName, Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id,
-};
+use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone, short_id};
 use crate::frontends::console::render_context::WIDE;
 use crate::present::{at_path, count, kind_words};
 
@@ -168,13 +166,6 @@ impl Listed {
         path.map_or(String::new(), |path| self.field(path))
     }
 
-    fn target(&self) -> Target {
-        Target {
-            key: self.resource.key.clone(),
-            name: self.resource.name.clone(),
-        }
-    }
-
     /// Works like [`Self::field`], with names for ids where they are known.
     fn named(&self, path: &str) -> String {
         let ids = self.field(path);
@@ -271,7 +262,7 @@ impl BrowsePane {
             let why = format!("{name} is read-only: nothing can be deleted");
             return context.say(Tone::Warn, why);
         }
-        let targets = chosen.iter().map(|row| row.target());
+        let targets = chosen.iter().map(|row| row.resource.target());
         context.push(Route::Plan(targets.collect(), self.kind.has_dependents));
     }
 }
@@ -330,7 +321,7 @@ impl ListPane for BrowsePane {
         let resource = &row.resource;
         let id = &resource.project_id;
         let project = names::project_words(id, row.projects.get(id), look);
-        let mut facts = vec![words_at(&row.target()), format!("project {project}")];
+        let mut facts = vec![words_at(&resource.target()), format!("project {project}")];
         if !resource.tags.is_empty() {
             facts.push(format!("tags {}", resource.tags.join(", ")));
         }
@@ -431,7 +422,7 @@ impl ListPane for BrowsePane {
     }
     fn act(&mut self, row: &Listed, action: Action, context: &mut Context) {
         let resource = &row.resource;
-        let words = || words_at(&row.target());
+        let words = || words_at(&resource.target());
         match action {
             Action::Open => context.push(Route::Details(Box::new(resource.clone()), row.listed_at)),
             Action::Explain => context.push(Route::Explain(resource.key.clone(), words())),

@@ -5,7 +5,7 @@ use super::kit::*;
 use crate::domain::drift::{newcomer_words, newcomers, waits_for_drift_answer};
 use crate::domain::model::{Paged, Step, StepState, short_id};
 use crate::frontends::console::about::{fits_step, step_lines};
-use crate::present::{count, resource_words};
+use crate::present::{and_more, count, resource_words};
 
 struct DriftPane;
 
@@ -28,14 +28,9 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
 /// `port p1`, or `port p1 and 3 more`
 fn newcomers_in_short(step: &Step) -> String {
     let mut all = newcomers(step);
-    let Some(first) = all.next() else {
-        return String::new();
-    };
-    let words = resource_words(&first.kind, &first.name, &first.id);
-    match all.count() {
-        0 => words,
-        more => format!("{words} and {more} more"),
-    }
+    let first = all.next();
+    let first = first.map(|it| resource_words(&it.kind, &it.name, &it.id));
+    first.unwrap_or_default() + &and_more(all.count())
 }
 
 /// A step that waits for an answer.

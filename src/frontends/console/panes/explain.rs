@@ -35,11 +35,8 @@ impl End {
 
     fn of_blocker(blocker: &Blocker) -> Option<Self> {
         // This engine does not know the resources of other deployments.
-        matches!(blocker.site, Site::Region { .. }).then(|| {
-            let name = blocker.name.clone();
-            let key = blocker.key();
-            Self::Resource(Target { key, name })
-        })
+        let is_known = matches!(blocker.site, Site::Region { .. });
+        is_known.then(|| Self::Resource(Target::of(&blocker.key(), &blocker.name)))
     }
 
     fn id(&self) -> &str {

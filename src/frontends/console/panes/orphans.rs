@@ -1,7 +1,7 @@
 //! `:orphans`, the resources that abandoned steps left behind, and whether each still exists.
 
 use super::kit::*;
-use crate::domain::model::{Orphan, Presence, short_id};
+use crate::domain::model::{Orphan, Presence, StepState, short_id};
 use crate::present::{kind_words, name_or_id, resource_words};
 
 struct OrphansPane;
@@ -31,7 +31,7 @@ fn presence(there: Presence, look: &RenderContext) -> Cell {
     match there {
         Presence::Present => Cell::new(format!("{} there", look.pick("▲", "!")), Tone::Warn),
         Presence::Absent => look.good("gone"),
-        Presence::Unclear => Cell::dim(format!("{} unclear", look.pick("·", "."))),
+        Presence::Unclear => look.like(StepState::Waiting, "unclear"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::kit::*;
 use super::step_names::{NamesByResource, StepNames};
 use crate::control::Command;
-use crate::domain::model::{Phase, ResourceKey, Target, Tombstone, short_id};
+use crate::domain::model::{Phase, ResourceKey, StepState, Target, Tombstone, short_id};
 use crate::present::{count, kind_words, resource_words, target_in_full};
 
 /// Number of rows near the cursor whose names are looked up, more than a screen has.
@@ -40,10 +40,7 @@ impl Kept {
 
     /// The name, or the whole id of a resource whose name is not known.
     fn name_or_id(&self) -> &str {
-        match self.name() {
-            "" => &self.tombstone.key.id,
-            name => name,
-        }
+        non_empty(self.name()).unwrap_or(&self.tombstone.key.id)
     }
 
     fn words(&self) -> String {
@@ -53,10 +50,8 @@ impl Kept {
 }
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    Ok(listed(
-        TombstonesPane::default(),
-        Feed::paged(query::Tombstones::default()),
-    ))
+    let feed = Feed::paged(query::Tombstones::default());
+    Ok(listed(TombstonesPane::default(), feed))
 }
 
 impl Row for Kept {
@@ -77,15 +72,13 @@ impl Row for Kept {
 }
 
 fn phase(phase: Phase, look: &RenderContext) -> Cell {
-    let word = phase.as_str();
-    match phase {
-        Phase::Checking | Phase::Deleting => {
-            Cell::new(format!("{} {word}", look.pick("▶", ">")), Tone::Busy)
-        }
-        Phase::Gone => look.good(word),
-        Phase::Released => Cell::dim(format!("{} {word}", look.pick("–", "-"))),
-        Phase::Purged => Cell::new(format!("! {word}"), Tone::Warn),
-    }
+    let like = match phase {
+        Phase::Checking | Phase::Deleting => StepState::Running,
+        Phase::Gone => StepState::Gone,
+        Phase::Released => StepState::Skipped,
+        Phase::Purged => StepState::Purged,
+    };
+    look.like(like, phase.as_str())
 }
 
 /// Says what the tombstone does in its phase.
@@ -153,10 +146,8 @@ impl ListPane for TombstonesPane {
     }
     fn details(&self, row: &Kept, look: &RenderContext) -> Vec<Cell> {
         let tombstone = &row.tombstone;
-        let mut facts = vec![target_in_full(&Target {
-            key: tombstone.key.clone(),
-            name: row.name().to_owned(),
-        })];
+        let target = Target::of(&tombstone.key, row.name());
+        let mut facts = vec![target_in_full(&target)];
         let (deleted, gone) = (tombstone.deleted_at, tombstone.gone_at);
         facts.extend(deleted.map(|at| format!("deleted {}", look.time(at))));
         facts.extend(gone.map(|at| format!("gone {}", look.time(at))));

@@ -190,9 +190,9 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
         (StepState::Gone, steps.gone, "gone"),
     ];
     let counts = counts.into_iter().filter(|(_, n, _)| *n > 0);
-    let counts = counts.map(|(like, n, word)| {
-        let (glyph, tone) = look.step_glyph(like);
-        Cell::new(format!("{glyph} {} {word}", thousands(n)), tone)
+    let counts = counts.map(|(state, n, word)| {
+        let n = thousands(n);
+        look.like(state, format!("{n} {word}"))
     });
     let mut facts: Vec<Cell> = read_only.into_iter().chain(counts).collect();
     // A deletion that is being planned has no steps yet.
