@@ -7,7 +7,7 @@ use super::forest::{Forest, Node, PlanRole, RowKey, TreeRow};
 use super::kit::*;
 use super::search::Search;
 use crate::control::ControlError;
-use crate::domain::awaiting::silent_deployment;
+use crate::domain::awaiting::{awaits_clearance, silent_deployment};
 use crate::domain::model::{
     Blocker, Counts, Deletion, Event as LedgerEvent, Plan, Step, StepState, short_id,
 };
@@ -253,6 +253,16 @@ fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
     ]
 }
 
+/// The blocker of a step, or its last error; `None` without either.
+fn last_words(step: &Step) -> Option<String> {
+    let error = step.last_error.as_ref();
+    let error = error.and_then(|error| non_empty(&error.message));
+    // The message about a clearance names all blockers, and why each does not go.
+    let blocker = step.blockers.first().filter(|_| !awaits_clearance(step));
+    let blocker = blocker.map(|by| format!("blocked by {}", blocker_words(by)));
+    blocker.or(error.map(str::to_owned))
+}
+
 impl Pane for TreePane {
     fn scope(&self) -> Scope {
         Scope::Tree
@@ -347,9 +357,8 @@ impl Pane for TreePane {
                 let times = count(u64::from(live.recreated), "time");
                 lines.push(Cell::new(format!("re-created {times}"), Tone::Warn));
             }
-            if !live.blocked_by.is_empty() && live.state != StepState::Gone {
-                lines.push(Cell::new(live.blocked_by.clone(), Tone::Warn));
-            }
+            let blocked_by = last_words(live).filter(|_| live.state != StepState::Gone);
+            lines.extend(blocked_by.map(|words| Cell::new(words, Tone::Warn)));
         }
         lines
     }
@@ -504,7 +513,7 @@ impl Pane for TreePane {
             }
             (Action::Copy, ..) => {
                 let id = self.forest.id(row).unwrap_or(&self.id);
-                let error = node.and_then(|node| node.live.as_ref()?.error.clone());
+                let error = node.and_then(|node| Copied::error(node.live.as_ref()?));
                 let texts = [Copied::id(id)].into_iter().chain(error);
                 let texts = texts.chain([Copied::row(self)]).collect();
                 self.list.copy(id.clone(), texts, context);

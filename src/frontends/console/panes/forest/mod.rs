@@ -112,7 +112,7 @@ impl Known {
 
     /// Whether the step has rows below it.
     fn opens(&self, node: &Node) -> bool {
-        node.part == PlanRole::Step && (!self.branch.leaf || !node.elsewhere().is_empty())
+        node.part == PlanRole::Step && (!self.branch.leaf || !node.elsewhere.is_empty())
     }
 
     fn is_loaded(&self, wanted: &Range<usize>) -> bool {
@@ -382,7 +382,7 @@ impl Forest {
             What::Section(part) => TreeRow::Section(part),
             What::Elsewhere(branch, index, nth) => {
                 let node = self.known(branch)?.node(index)?;
-                TreeRow::Elsewhere(node, &node.elsewhere().get(nth)?.1)
+                TreeRow::Elsewhere(node, &node.elsewhere.get(nth)?.1)
             }
             What::Found => TreeRow::Found(self.found.as_ref()?.get(offset)?),
             What::Refused => TreeRow::Refused(self.refused.get(offset)?),
@@ -485,12 +485,12 @@ impl Forest {
         let known = self.branches.values_mut();
         let known = known.flat_map(|known| known.nodes.iter_mut().chain(known.places.values_mut()));
         let nodes = known.chain(self.found.iter_mut().flatten());
-        let own = nodes.filter(|node| node.id == step);
         let mut patched = false;
-        for live in own.filter_map(|node| node.live.as_mut()) {
+        for node in nodes.filter(|node| node.id == step) {
+            let Some(live) = &mut node.live else { continue };
             live.state = state;
             if !attention::STEP_STATES.contains(&state) {
-                live.elsewhere.clear();
+                node.elsewhere.clear();
             }
             patched = true;
         }

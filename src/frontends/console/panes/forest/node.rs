@@ -1,11 +1,8 @@
 //! One resource of the tree, as described by a plan or by its step in the engine.
 
-use chrono::{DateTime, Utc};
-
-use super::super::kit::Copied;
 use crate::domain::awaiting::{awaits_clearance, tree_of};
 use crate::domain::model::{Action, Blocker, PlanStep, ResourceKey, Step, StepState};
-use crate::present::{blocker_words, resource_words};
+use crate::present::resource_words;
 
 /// The part that a resource has in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,21 +35,8 @@ pub(crate) struct Node {
     pub(crate) part: PlanRole,
     /// 1 goes first; 0 if there is no order, or it is not known.
     pub(super) wave: u32,
-    pub(crate) live: Option<Live>,
-}
-
-/// The engine's facts about a step, as far as a row shows them.
-#[derive(Clone, Debug)]
-pub(crate) struct Live {
-    pub(crate) state: StepState,
-    pub(crate) attempts: u32,
-    pub(crate) max_attempts: u32,
-    pub(crate) next_attempt_at: Option<DateTime<Utc>>,
-    pub(crate) recreated: u32,
-    /// The blocker of the step, or its last error; empty without either.
-    pub(crate) blocked_by: String,
-    /// The last answer of the cloud, for the clipboard.
-    pub(crate) error: Option<Copied>,
+    /// The step in the engine; `None` for a resource of a plan.
+    pub(crate) live: Option<Box<Step>>,
     /// The step's blockers at other deployments, with their depths in the tree of blockers.
     pub(super) elsewhere: Vec<(usize, Blocker)>,
 }
@@ -69,17 +53,11 @@ impl Node {
             part,
             wave,
             live: None,
+            elsewhere: Vec::new(),
         }
     }
 
     pub(crate) fn live(step: &Step) -> Self {
-        let blocked_by = match (step.blockers.first(), &step.last_error) {
-            // The message names all blockers, and why each does not go.
-            (_, Some(error)) if awaits_clearance(step) => error.message.clone(),
-            (Some(blocker), _) => format!("blocked by {}", blocker_words(blocker)),
-            (None, Some(error)) => error.message.clone(),
-            (None, None) => String::new(),
-        };
         let elsewhere = match awaits_clearance(step) {
             true => tree_of(&step.blockers),
             false => Vec::new(),
@@ -94,21 +72,9 @@ impl Node {
             why: step.why.clone(),
             part: PlanRole::Step,
             wave: 0,
-            live: Some(Live {
-                state: step.state,
-                attempts: step.attempts,
-                max_attempts: step.max_attempts,
-                next_attempt_at: step.next_attempt_at,
-                recreated: step.recreated,
-                blocked_by,
-                error: Copied::error(step),
-                elsewhere: elsewhere.collect(),
-            }),
+            live: Some(Box::new(step.clone())),
+            elsewhere: elsewhere.collect(),
         }
-    }
-
-    pub(super) fn elsewhere(&self) -> &[(usize, Blocker)] {
-        self.live.as_ref().map_or(&[], |live| &live.elsewhere)
     }
 
     /// The action on the resource, in a word.

@@ -1,6 +1,6 @@
 //! The visible rows of the tree, as spans of rows that are alike.
 
-use super::{Forest, Known, Node, What};
+use super::{Forest, Known, What};
 
 /// Beyond this number of rows, rows open only when a person opens them.
 const OPEN_ROWS_MAX: usize = 2_000;
@@ -135,7 +135,7 @@ impl Forest {
         is_last: bool,
     ) {
         let node = self.known(branch).and_then(|known| known.node(index));
-        let depths = node.into_iter().flat_map(Node::elsewhere);
+        let depths = node.into_iter().flat_map(|node| &node.elsewhere);
         let depths: Vec<usize> = depths.map(|(depth, _)| *depth).collect();
         // The bars of the rows at each depth.
         let mut bars_at = vec![bars];
@@ -195,14 +195,12 @@ impl Forest {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::TreeRow;
-    use super::super::node::Live;
+    use super::super::{PlanRole, TreeRow};
     use super::*;
-    use crate::domain::model::{
-        Action, Blocker, KindName, Plan, PlanOptions, PlanStep, Site, StepState,
-    };
+    use crate::domain::model::{Action, Blocker, KindName, PlanStep, Site};
 
-    fn plan(kinds: &[usize], edges: &[Vec<u32>]) -> Plan {
+    /// Returns the tree of a plan with these steps.
+    fn planned(kinds: &[usize], edges: &[Vec<u32>]) -> Forest {
         const KINDS: [&str; 3] = ["port", "subnet", "network"];
         let step = |(id, (kind, edges)): (u32, (&usize, &Vec<u32>))| PlanStep {
             id,
@@ -222,22 +220,11 @@ mod tests {
             vars: std::sync::Arc::default(),
             compared: Default::default(),
         };
-        Plan {
-            hash: String::new(),
-            targets: Vec::new(),
-            options: PlanOptions::default(),
-            endpoints: std::collections::BTreeMap::new(),
-            identities: std::collections::BTreeMap::new(),
-            steps: (0..).zip(kinds.iter().zip(edges)).map(step).collect(),
-            automatic: Vec::new(),
-            unset: Vec::new(),
-            kept: Vec::new(),
-            left: Vec::new(),
-            mapping: Vec::new(),
-            refused: Vec::new(),
-            warnings: Vec::new(),
-            calls_estimate: 0,
-        }
+        let steps: Vec<PlanStep> = (0..).zip(kinds.iter().zip(edges)).map(step).collect();
+        let mut forest = Forest::default();
+        forest.below.insert(None, Vec::new());
+        forest.add_planned(&steps, PlanRole::Step);
+        forest
     }
 
     /// Adds blockers at other deployments to some steps, at these depths.
@@ -249,16 +236,7 @@ mod tests {
                 .flat_map(|known| &mut known.nodes);
             for node in nodes.filter(|node| node.id == *id) {
                 let by = Blocker::of(&node.key, "");
-                node.live = Some(Live {
-                    state: StepState::Blocked,
-                    attempts: 0,
-                    max_attempts: 8,
-                    next_attempt_at: None,
-                    recreated: 0,
-                    blocked_by: String::new(),
-                    error: None,
-                    elsewhere: depths.iter().map(|depth| (*depth, by.clone())).collect(),
-                });
+                node.elsewhere = depths.iter().map(|depth| (*depth, by.clone())).collect();
             }
             // The engine's answer for a step with no branches below it.
             forest.below.entry(Some(*id)).or_default();
@@ -274,8 +252,7 @@ mod tests {
                 0i64..60, proptest::collection::vec(0usize..4, 1..5), 0..6),
             keys in proptest::collection::vec((any::<bool>(), 0usize..60), 0..40),
         ) {
-            let plan = plan(&kinds, &edges);
-            let mut forest = Forest::of(&plan);
+            let mut forest = planned(&kinds, &edges);
             let blocked: Vec<(i64, Vec<usize>)> = blocked.into_iter().collect();
             add_blockers(&mut forest, &blocked);
             forest.layout();
@@ -308,7 +285,7 @@ mod tests {
                 opened
             }) {}
             let shown = (0..forest.len()).filter(|row| forest.node(*row).is_some());
-            prop_assert_eq!(shown.count(), plan.steps.len());
+            prop_assert_eq!(shown.count(), kinds.len());
             let elsewhere = (0..forest.len()).filter(|row| matches!(forest.row(*row), Some(TreeRow::Elsewhere(..))));
             let all: usize = blocked.iter().map(|(_, depths)| depths.len()).sum();
             prop_assert_eq!(elsewhere.count(), all);
