@@ -75,10 +75,9 @@ pub(crate) enum Action {
     NotADelete,
 }
 
-/// The panes in which a binding applies. A pane's own scope wins over [`Scope::Everywhere`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The panes in which a binding applies, in the order of the help. A pane's own scope wins over [`Scope::Everywhere`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    Everywhere,
     Home,
     Browse,
     Plan,
@@ -93,10 +92,10 @@ pub(crate) enum Scope {
     Orphans,
     Tombstones,
     Drift,
-    Sites,
     Gates,
     Deployments,
     Engine,
+    Sites,
     /// The fields of a resource.
     Details,
     /// A record as YAML.
@@ -111,6 +110,7 @@ pub(crate) enum Scope {
     Sorts,
     /// Everywhere, but only while a replay is shown.
     Replay,
+    Everywhere,
 }
 
 #[derive(Clone, Debug)]
@@ -132,8 +132,23 @@ const fn ctrl(c: char) -> Key {
 const fn key(code: KeyCode) -> Key {
     (code, Modifiers::NONE)
 }
-/// Scope, keys, action, label in the footer, text of the help.
-type Row = (Scope, &'static [Key], Action, &'static str, &'static str);
+/// Scopes, keys, action, label in the footer, text of the help.
+type Row = (
+    &'static [Scope],
+    &'static [Key],
+    Action,
+    &'static str,
+    &'static str,
+);
+
+/// The panes of steps and deletions.
+const WORK: &[Scope] = &[
+    Scope::Home,
+    Scope::Deletions,
+    Scope::Tree,
+    Scope::Attention,
+    Scope::Inspect,
+];
 
 const OPEN: &[Key] = &[key(KeyCode::Enter)];
 const RETRY: &[Key] = &[plain('r')];
@@ -151,171 +166,147 @@ const CHART: &[Key] = &[plain('t')];
 const UNFOLD: &[Key] = &[key(KeyCode::Right), plain('l')];
 const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
 
-/// The default bindings, in the order of the help and, within a scope, of the footer.
+/// The default bindings, within a scope in the order of the help and the footer.
 #[rustfmt::skip]
 const STANDARD: &[Row] = &[
-    (Scope::Home, OPEN, Action::Open, "open", "open the row: the step, the deletion, or all of the section"),
-    (Scope::Home, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
-    (Scope::Home, EXPLAIN, Action::Explain, "", "explain why the row does not go, down to the root blocker"),
-    (Scope::Home, RETRY, Action::Retry, "retry", "retry now"),
-    (Scope::Home, ACCEPT, Action::AcceptDrift, "", "if newcomers block the step: delete them too, after a typed confirmation"),
-    (Scope::Home, REFUSE, Action::RefuseDrift, "", "if newcomers block the step: leave them and end the deletion, after a typed confirmation"),
-    (Scope::Home, LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
-    (Scope::Home, PAUSE, Action::Pause, "", "pause or resume the deletion"),
-    (Scope::Home, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; calls that were already sent are completed"),
-    (Scope::Home, CHART, Action::Chart, "chart", "draw a chart: what ran when, and what it waited for"),
-    (Scope::Home, REPORT, Action::Report, "", "write the report of the deletion, a web page for a ticket, to a file that you name"),
-    (Scope::Home, YAML, Action::Yaml, "", "show the step or the deletion as YAML, as -o yaml prints it"),
-    (Scope::Home, COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
+    (&[Scope::Home], OPEN, Action::Open, "open", "open the row: the step, the deletion, or all of the section"),
+    (&[Scope::Deletions], OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
+    (&[Scope::Tree], OPEN, Action::Open, "timeline", "show what happened to the step, or open a folded line"),
+    (&[Scope::Attention], OPEN, Action::Open, "why", "show the facts, the raw error and the timeline"),
+    (&[Scope::Tree], UNFOLD, Action::Unfold, "unfold", "open the line"),
+    (&[Scope::Tree], FOLD, Action::Fold, "", "fold the row; if it is not open, fold its parent and go there"),
+    (&[Scope::Attention], &[plain('g')], Action::Group, "group", "group by cause, to retry many at once"),
+    (WORK, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
+    (&[Scope::Home, Scope::Tree, Scope::Attention], EXPLAIN, Action::Explain, "", "explain why the row does not go, down to the root blocker"),
+    (&[Scope::Home, Scope::Inspect], RETRY, Action::Retry, "retry", "retry now"),
+    (&[Scope::Deletions], RETRY, Action::Retry, "retry", "retry now everything that is blocked or stuck; for marked rows after a question"),
+    (&[Scope::Tree], RETRY, Action::Retry, "retry", "retry the step now; on any other row the whole deletion"),
+    (&[Scope::Attention], RETRY, Action::Retry, "retry", "retry now; for marked rows after a question"),
+    (&[Scope::Home, Scope::Attention, Scope::Inspect], ACCEPT, Action::AcceptDrift, "", "if newcomers block the step: delete them too, after a typed confirmation"),
+    (&[Scope::Home, Scope::Attention, Scope::Inspect], REFUSE, Action::RefuseDrift, "", "if newcomers block the step: leave them and end the deletion, after a typed confirmation"),
+    (&[Scope::Home, Scope::Inspect], LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
+    (&[Scope::Deletions], LADDER, Action::Ladder, "", "show what else can be done; for marked rows: abandon what is stuck or blocked, after a question"),
+    (&[Scope::Tree], LADDER, Action::Ladder, "", "show what else can be done; sends nothing"),
+    (&[Scope::Attention], LADDER, Action::Ladder, "ladder", "show what else can be done; for marked rows: abandon them, after a question"),
+    (&[Scope::Home], PAUSE, Action::Pause, "", "pause or resume the deletion"),
+    (&[Scope::Deletions], PAUSE, Action::Pause, "pause", "pause or resume; for marked rows after a question"),
+    (&[Scope::Tree], PAUSE, Action::Pause, "pause", "pause or resume"),
+    (&[Scope::Attention], PAUSE, Action::Pause, "", "pause or resume the deletion; for marked rows after a question"),
+    (&[Scope::Home, Scope::Attention], CANCEL, Action::Cancel, "", "cancel the deletion, after a question; calls that were already sent are completed"),
+    (&[Scope::Deletions, Scope::Tree], CANCEL, Action::Cancel, "cancel…", "cancel, after a question; calls that were already sent are completed"),
+    (&[Scope::Home, Scope::Deletions, Scope::Tree], CHART, Action::Chart, "chart", "draw a chart: what ran when, and what it waited for"),
+    (&[Scope::Home, Scope::Deletions, Scope::Tree, Scope::Inspect], REPORT, Action::Report, "", "write the report of the deletion, a web page for a ticket, to a file that you name"),
+    (&[Scope::Home], YAML, Action::Yaml, "", "show the step or the deletion as YAML, as -o yaml prints it"),
+    (&[Scope::Deletions], YAML, Action::Yaml, "", "show the deletion as YAML, as -o yaml prints it"),
+    (&[Scope::Tree], YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it; on any other row the deletion"),
+    (&[Scope::Attention], YAML, Action::Yaml, "", "show the step or the refused deletion as YAML, as -o yaml prints it"),
+    (&[Scope::Inspect], YAML, Action::Yaml, "YAML", "show the step or the deletion as YAML, as -o yaml prints it"),
+    (&[Scope::Home, Scope::Tree], COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
+    (&[Scope::Deletions], COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
+    (&[Scope::Attention], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the row"),
+    (&[Scope::Inspect], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the event"),
 
-    (Scope::Browse, OPEN, Action::Open, "details", "show the whole resource"),
-    (Scope::Browse, &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
-    (Scope::Browse, EXPLAIN, Action::Explain, "", "explain why the resource does not go, or what would block its deletion; sends nothing"),
-    (Scope::Browse, YAML, Action::Yaml, "", "show the whole resource as YAML, as -o yaml prints it"),
-    (Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
-    (Scope::Browse, &[plain('w')], Action::Ids, "", "show ids in place of the names of projects, networks, routers and subnets, or the names again"),
+    (&[Scope::Browse], OPEN, Action::Open, "details", "show the whole resource"),
+    (&[Scope::Browse], &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
+    (&[Scope::Browse], EXPLAIN, Action::Explain, "", "explain why the resource does not go, or what would block its deletion; sends nothing"),
+    (&[Scope::Browse], YAML, Action::Yaml, "", "show the whole resource as YAML, as -o yaml prints it"),
+    (&[Scope::Browse], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
+    (&[Scope::Browse], &[plain('w')], Action::Ids, "", "show ids in place of the names of projects, networks, routers and subnets, or the names again"),
 
-    (Scope::Plan, OPEN, Action::Confirm, "confirm…", "go on to the typed confirmation"),
-    (Scope::Plan, &[plain('x')], Action::ToggleCascade, "cascade", "plan again with or without the cascade"),
-    (Scope::Plan, &[plain('f')], Action::ToggleRelease, "release IPs", "plan again, keeping or releasing floating IPs"),
-    (Scope::Plan, &[plain('u')], Action::TogglePublic, "", "plan again with or without what other projects may use, such as public images"),
-    (Scope::Plan, &[plain('w')], Action::ToggleProject, "", "plan again with or without the Keystone project itself, which goes last and only when it is empty"),
-    (Scope::Plan, &[plain('v')], Action::ToggleServers, "", "plan again with or without the servers on the networks"),
-    (Scope::Plan, UNFOLD, Action::Unfold, "unfold", "open the folded line"),
-    (Scope::Plan, FOLD, Action::Fold, "", "fold the line again"),
-    (Scope::Plan, BLOCKERS, Action::Blockers, "", "show what blocks the row, and who owns the blockers"),
-    (Scope::Plan, COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
+    (&[Scope::Plan], OPEN, Action::Confirm, "confirm…", "go on to the typed confirmation"),
+    (&[Scope::Plan], &[plain('x')], Action::ToggleCascade, "cascade", "plan again with or without the cascade"),
+    (&[Scope::Plan], &[plain('f')], Action::ToggleRelease, "release IPs", "plan again, keeping or releasing floating IPs"),
+    (&[Scope::Plan], &[plain('u')], Action::TogglePublic, "", "plan again with or without what other projects may use, such as public images"),
+    (&[Scope::Plan], &[plain('w')], Action::ToggleProject, "", "plan again with or without the Keystone project itself, which goes last and only when it is empty"),
+    (&[Scope::Plan], &[plain('v')], Action::ToggleServers, "", "plan again with or without the servers on the networks"),
+    (&[Scope::Plan], UNFOLD, Action::Unfold, "unfold", "open the folded line"),
+    (&[Scope::Plan], FOLD, Action::Fold, "", "fold the line again"),
+    (&[Scope::Plan], BLOCKERS, Action::Blockers, "", "show what blocks the row, and who owns the blockers"),
+    (&[Scope::Plan], COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
 
-    (Scope::Deletions, OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
-    (Scope::Deletions, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
-    (Scope::Deletions, RETRY, Action::Retry, "retry", "retry now everything that is blocked or stuck; for marked rows after a question"),
-    (Scope::Deletions, LADDER, Action::Ladder, "", "show what else can be done; for marked rows: abandon what is stuck or blocked, after a question"),
-    (Scope::Deletions, PAUSE, Action::Pause, "pause", "pause or resume; for marked rows after a question"),
-    (Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; calls that were already sent are completed"),
-    (Scope::Deletions, CHART, Action::Chart, "chart", "draw a chart: what ran when, and what it waited for"),
-    (Scope::Deletions, REPORT, Action::Report, "", "write the report of the deletion, a web page for a ticket, to a file that you name"),
-    (Scope::Deletions, YAML, Action::Yaml, "", "show the deletion as YAML, as -o yaml prints it"),
-    (Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
+    (&[Scope::Causes], OPEN, Action::Open, "rows", "show the steps of this cause"),
+    (&[Scope::Causes], RETRY, Action::Retry, "retry…", "count the steps of the marked causes, or of this one, that can be retried; then ask"),
+    (&[Scope::Causes], COPY, Action::Copy, "", "copy the cloud's answer to one of the steps to the clipboard; again: the row"),
 
-    (Scope::Tree, OPEN, Action::Open, "timeline", "show what happened to the step, or open a folded line"),
-    (Scope::Tree, UNFOLD, Action::Unfold, "unfold", "open the line"),
-    (Scope::Tree, FOLD, Action::Fold, "", "fold the row; if it is not open, fold its parent and go there"),
-    (Scope::Tree, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
-    (Scope::Tree, EXPLAIN, Action::Explain, "", "explain why the row does not go, down to the root blocker"),
-    (Scope::Tree, RETRY, Action::Retry, "retry", "retry the step now; on any other row the whole deletion"),
-    (Scope::Tree, LADDER, Action::Ladder, "", "show what else can be done; sends nothing"),
-    (Scope::Tree, PAUSE, Action::Pause, "pause", "pause or resume"),
-    (Scope::Tree, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; calls that were already sent are completed"),
-    (Scope::Tree, CHART, Action::Chart, "chart", "draw a chart: what ran when, and what it waited for"),
-    (Scope::Tree, REPORT, Action::Report, "", "write the report of the deletion, a web page for a ticket, to a file that you name"),
-    (Scope::Tree, YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it; on any other row the deletion"),
-    (Scope::Tree, COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
+    (&[Scope::Blockers], COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard; again: the row"),
+    (&[Scope::Blockers], RETRY, Action::Retry, "retry", "retry now, once the blocker is gone"),
+    (&[Scope::Blockers], LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
 
-    (Scope::Attention, OPEN, Action::Open, "why", "show the facts, the raw error and the timeline"),
-    (Scope::Attention, &[plain('g')], Action::Group, "group", "group by cause, to retry many at once"),
-    (Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
-    (Scope::Attention, EXPLAIN, Action::Explain, "", "explain why the row does not go, down to the root blocker"),
-    (Scope::Attention, RETRY, Action::Retry, "retry", "retry now; for marked rows after a question"),
-    (Scope::Attention, ACCEPT, Action::AcceptDrift, "", "if newcomers block the step: delete them too, after a typed confirmation"),
-    (Scope::Attention, REFUSE, Action::RefuseDrift, "", "if newcomers block the step: leave them and end the deletion, after a typed confirmation"),
-    (Scope::Attention, LADDER, Action::Ladder, "ladder", "show what else can be done; for marked rows: abandon them, after a question"),
-    (Scope::Attention, PAUSE, Action::Pause, "", "pause or resume the deletion; for marked rows after a question"),
-    (Scope::Attention, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; calls that were already sent are completed"),
-    (Scope::Attention, YAML, Action::Yaml, "", "show the step or the refused deletion as YAML, as -o yaml prints it"),
-    (Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the row"),
+    (&[Scope::Relations], OPEN, Action::Open, "follow", "go to the resource or the deletion at the other end; [ leads back"),
+    (&[Scope::Relations], COPY, Action::Copy, "copy id", "copy the id, or the line, to the clipboard; again: the row"),
 
-    (Scope::Causes, OPEN, Action::Open, "rows", "show the steps of this cause"),
-    (Scope::Causes, RETRY, Action::Retry, "retry…", "count the steps of the marked causes, or of this one, that can be retried; then ask"),
-    (Scope::Causes, COPY, Action::Copy, "", "copy the cloud's answer to one of the steps to the clipboard; again: the row"),
+    (&[Scope::Ladder], OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
+    (&[Scope::Ladder], COPY, Action::Copy, "copy", "copy what the rung does, or the line of the runbook, to the clipboard; again: the whole runbook"),
 
-    (Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "show what blocks the row, and who owns the blockers"),
-    (Scope::Inspect, RETRY, Action::Retry, "retry", "retry now"),
-    (Scope::Inspect, ACCEPT, Action::AcceptDrift, "", "if newcomers block the step: delete them too, after a typed confirmation"),
-    (Scope::Inspect, REFUSE, Action::RefuseDrift, "", "if newcomers block the step: leave them and end the deletion, after a typed confirmation"),
-    (Scope::Inspect, LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
-    (Scope::Inspect, REPORT, Action::Report, "", "write the report of the deletion, a web page for a ticket, to a file that you name"),
-    (Scope::Inspect, YAML, Action::Yaml, "YAML", "show the step or the deletion as YAML, as -o yaml prints it"),
-    (Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the event"),
+    (&[Scope::Orphans], OPEN, Action::Open, "timeline", "show what happened to it before it was abandoned"),
+    (&[Scope::Orphans], EXPLAIN, Action::Explain, "", "explain why it did not go, and what blocks it now"),
+    (&[Scope::Orphans], YAML, Action::Yaml, "", "show the abandoned step as YAML, as -o yaml prints it"),
+    (&[Scope::Orphans], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
 
-    (Scope::Blockers, COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard; again: the row"),
-    (Scope::Blockers, RETRY, Action::Retry, "retry", "retry now, once the blocker is gone"),
-    (Scope::Blockers, LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
+    (&[Scope::Tombstones], OPEN, Action::Open, "deletion", "show the deletion as a tree of steps"),
+    (&[Scope::Tombstones], &[plain('x')], Action::Release, "release…", "release the tombstone of a resource that still exists, after a typed confirmation: it may then be created and changed again"),
+    (&[Scope::Tombstones], EXPLAIN, Action::Explain, "explain", "explain what became of the resource, and what blocks it now"),
+    (&[Scope::Tombstones], COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
 
-    (Scope::Relations, OPEN, Action::Open, "follow", "go to the resource or the deletion at the other end; [ leads back"),
-    (Scope::Relations, COPY, Action::Copy, "copy id", "copy the id, or the line, to the clipboard; again: the row"),
+    (&[Scope::Drift], OPEN, Action::Open, "why", "show the facts, the raw error and the timeline of the step"),
+    (&[Scope::Drift], ACCEPT, Action::AcceptDrift, "accept…", "delete the newcomers too, after a typed confirmation"),
+    (&[Scope::Drift], REFUSE, Action::RefuseDrift, "refuse…", "leave the newcomers and end the deletion, after a typed confirmation"),
+    (&[Scope::Drift], BLOCKERS, Action::Blockers, "newcomers", "show each newcomer, and who owns it"),
+    (&[Scope::Drift], EXPLAIN, Action::Explain, "", "explain why the step does not go, down to the root blocker"),
+    (&[Scope::Drift], YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it"),
+    (&[Scope::Drift], COPY, Action::Copy, "", "copy the id of the deletion to the clipboard; again: the id of the resource, the error with its request id, the row"),
 
-    (Scope::Ladder, OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
-    (Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line of the runbook, to the clipboard; again: the whole runbook"),
+    (&[Scope::Gates], COPY, Action::Copy, "copy", "copy the address to the clipboard"),
+    (&[Scope::Deployments], COPY, Action::Copy, "copy", "copy the name to the clipboard"),
+    (&[Scope::Engine], COPY, Action::Copy, "copy", "copy the last failure, or the name, to the clipboard"),
+    (&[Scope::Sites], PAUSE, Action::Pause, "pause", "pause or resume the site; the other sites continue"),
+    (&[Scope::Sites], COPY, Action::Copy, "copy", "copy the name to the clipboard"),
 
-    (Scope::Orphans, OPEN, Action::Open, "timeline", "show what happened to it before it was abandoned"),
-    (Scope::Orphans, EXPLAIN, Action::Explain, "", "explain why it did not go, and what blocks it now"),
-    (Scope::Orphans, YAML, Action::Yaml, "", "show the abandoned step as YAML, as -o yaml prints it"),
-    (Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
+    (&[Scope::Details], YAML, Action::Yaml, "YAML", "show the resource as YAML, as -o yaml prints it"),
+    (&[Scope::Details], COPY, Action::Copy, "copy", "copy the value to the clipboard; again: the id, then the row"),
 
-    (Scope::Tombstones, OPEN, Action::Open, "deletion", "show the deletion as a tree of steps"),
-    (Scope::Tombstones, &[plain('x')], Action::Release, "release…", "release the tombstone of a resource that still exists, after a typed confirmation: it may then be created and changed again"),
-    (Scope::Tombstones, EXPLAIN, Action::Explain, "explain", "explain what became of the resource, and what blocks it now"),
-    (Scope::Tombstones, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
+    (&[Scope::Yaml], YAML, Action::Yaml, "fields", "back to the view before this one"),
+    (&[Scope::Yaml], COPY, Action::Copy, "copy", "copy the line to the clipboard; again: the whole record"),
 
-    (Scope::Drift, OPEN, Action::Open, "why", "show the facts, the raw error and the timeline of the step"),
-    (Scope::Drift, ACCEPT, Action::AcceptDrift, "accept…", "delete the newcomers too, after a typed confirmation"),
-    (Scope::Drift, REFUSE, Action::RefuseDrift, "refuse…", "leave the newcomers and end the deletion, after a typed confirmation"),
-    (Scope::Drift, BLOCKERS, Action::Blockers, "newcomers", "show each newcomer, and who owns it"),
-    (Scope::Drift, EXPLAIN, Action::Explain, "", "explain why the step does not go, down to the root blocker"),
-    (Scope::Drift, YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it"),
-    (Scope::Drift, COPY, Action::Copy, "", "copy the id of the deletion to the clipboard; again: the id of the resource, the error with its request id, the row"),
+    (&[Scope::Columns], OPEN, Action::Open, "show these", "show the marked columns from now on, and back to the list"),
+    (&[Scope::Columns], COPY, Action::Copy, "", "copy the name to the clipboard"),
 
-    (Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),
-    (Scope::Deployments, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
-    (Scope::Engine, COPY, Action::Copy, "copy", "copy the last failure, or the name, to the clipboard"),
-    (Scope::Sites, PAUSE, Action::Pause, "pause", "pause or resume the site; the other sites continue"),
-    (Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
+    (&[Scope::Reading], COPY, Action::Copy, "copy", "copy the text of the row to the clipboard; again: an event with its time and request id, then the whole row"),
 
-    (Scope::Details, YAML, Action::Yaml, "YAML", "show the resource as YAML, as -o yaml prints it"),
-    (Scope::Details, COPY, Action::Copy, "copy", "copy the value to the clipboard; again: the id, then the row"),
+    (&[Scope::Marks], &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh and a filter"),
+    (&[Scope::Marks], &[plain('v'), ctrl(' ')], Action::MarkRange, "", "mark or unmark all rows from the one that was marked or unmarked last to this one"),
+    (&[Scope::Marks], &[plain('*')], Action::MarkAll, "", "mark all rows that the filter shows"),
+    (&[Scope::Marks], &[plain('i')], Action::MarkOthers, "", "mark the other rows instead, among those that the filter shows"),
+    (&[Scope::Marks], &[plain('u')], Action::Unmark, "", "unmark all rows, also those that the filter hides"),
 
-    (Scope::Yaml, YAML, Action::Yaml, "fields", "back to the view before this one"),
-    (Scope::Yaml, COPY, Action::Copy, "copy", "copy the line to the clipboard; again: the whole record"),
+    (&[Scope::Sorts], &[plain('s')], Action::Sort, "", "sort by the next column, with numbers in names by value; after the last column as the list was"),
+    (&[Scope::Sorts], &[plain('S')], Action::SortBackwards, "", "reverse the order"),
 
-    (Scope::Columns, OPEN, Action::Open, "show these", "show the marked columns from now on, and back to the list"),
-    (Scope::Columns, COPY, Action::Copy, "", "copy the name to the clipboard"),
+    (&[Scope::Replay], &[plain(',')], Action::EventBack, "event back", "to the previous event"),
+    (&[Scope::Replay], &[plain('.')], Action::EventOn, "on", "to the next event"),
+    (&[Scope::Replay], &[plain('<')], Action::JumpBack, "far back", "back by a twentieth of the time that the ledger covers"),
+    (&[Scope::Replay], &[plain('>')], Action::JumpOn, "far on", "forward by a twentieth of that time"),
+    (&[Scope::Replay], &[plain('{')], Action::Earliest, "", "to the first event; :at 03:12:07 or :at -10m goes to any time"),
+    (&[Scope::Replay], &[plain('}')], Action::Latest, "", "to the end"),
 
-    (Scope::Reading, COPY, Action::Copy, "copy", "copy the text of the row to the clipboard; again: an event with its time and request id, then the whole row"),
-
-    (Scope::Marks, &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh and a filter"),
-    (Scope::Marks, &[plain('v'), ctrl(' ')], Action::MarkRange, "", "mark or unmark all rows from the one that was marked or unmarked last to this one"),
-    (Scope::Marks, &[plain('*')], Action::MarkAll, "", "mark all rows that the filter shows"),
-    (Scope::Marks, &[plain('i')], Action::MarkOthers, "", "mark the other rows instead, among those that the filter shows"),
-    (Scope::Marks, &[plain('u')], Action::Unmark, "", "unmark all rows, also those that the filter hides"),
-
-    (Scope::Sorts, &[plain('s')], Action::Sort, "", "sort by the next column, with numbers in names by value; after the last column as the list was"),
-    (Scope::Sorts, &[plain('S')], Action::SortBackwards, "", "reverse the order"),
-
-    (Scope::Replay, &[plain(',')], Action::EventBack, "event back", "to the previous event"),
-    (Scope::Replay, &[plain('.')], Action::EventOn, "on", "to the next event"),
-    (Scope::Replay, &[plain('<')], Action::JumpBack, "far back", "back by a twentieth of the time that the ledger covers"),
-    (Scope::Replay, &[plain('>')], Action::JumpOn, "far on", "forward by a twentieth of that time"),
-    (Scope::Replay, &[plain('{')], Action::Earliest, "", "to the first event; :at 03:12:07 or :at -10m goes to any time"),
-    (Scope::Replay, &[plain('}')], Action::Latest, "", "to the end"),
-
-    (Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network, :port @west /web; tab completes, up finds what was typed"),
-    (Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, ~^web-[0-9]+$, !lab, state=stuck, name:web, site=, kind=, project=, age>1h"),
-    (Scope::Everywhere, &[plain('0')], Action::ClearScope, "", "show all clouds, regions and projects again; :cloud, :region, :project or @SITE narrow what is shown"),
-    (Scope::Everywhere, &[key(KeyCode::Up), plain('k')], Action::Up, "", "one row up"),
-    (Scope::Everywhere, &[key(KeyCode::Down), plain('j')], Action::Down, "", "one row down"),
-    (Scope::Everywhere, &[key(KeyCode::PageUp)], Action::PageUp, "", "one screen up"),
-    (Scope::Everywhere, &[key(KeyCode::PageDown)], Action::PageDown, "", "one screen down"),
-    (Scope::Everywhere, &[key(KeyCode::Home), plain('g')], Action::First, "", "to the first row"),
-    (Scope::Everywhere, &[key(KeyCode::End), plain('G')], Action::Last, "", "to the last row"),
-    (Scope::Everywhere, &[ctrl('r')], Action::Refresh, "", "query the rows again"),
-    (Scope::Everywhere, &[key(KeyCode::Escape)], Action::Back, "back", "close the prompt, drop the filter, or go back"),
-    (Scope::Everywhere, &[plain('[')], Action::Previous, "", "to the previous view, with its filter"),
-    (Scope::Everywhere, &[plain(']')], Action::Next, "", "to the view that was left by [ or esc"),
-    (Scope::Everywhere, &[plain('?')], Action::Help, "help", "show these keys"),
-    (Scope::Everywhere, &[plain('q'), ctrl('c')], Action::Quit, "quit", "quit; asks first if the engine runs in this console and has work"),
-    (Scope::Everywhere, &[ctrl('l')], Action::Repaint, "", "paint the screen again"),
-    (Scope::Everywhere, &[ctrl('z')], Action::Suspend, "", "suspend the console; fg resumes it"),
-    (Scope::Everywhere, &[ctrl('d'), ctrl('k'), key(KeyCode::Delete), key(KeyCode::Backspace)], Action::NotADelete, "", "nothing: no control key, Delete or Backspace deletes"),
+    (&[Scope::Everywhere], &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network, :port @west /web; tab completes, up finds what was typed"),
+    (&[Scope::Everywhere], &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, ~^web-[0-9]+$, !lab, state=stuck, name:web, site=, kind=, project=, age>1h"),
+    (&[Scope::Everywhere], &[plain('0')], Action::ClearScope, "", "show all clouds, regions and projects again; :cloud, :region, :project or @SITE narrow what is shown"),
+    (&[Scope::Everywhere], &[key(KeyCode::Up), plain('k')], Action::Up, "", "one row up"),
+    (&[Scope::Everywhere], &[key(KeyCode::Down), plain('j')], Action::Down, "", "one row down"),
+    (&[Scope::Everywhere], &[key(KeyCode::PageUp)], Action::PageUp, "", "one screen up"),
+    (&[Scope::Everywhere], &[key(KeyCode::PageDown)], Action::PageDown, "", "one screen down"),
+    (&[Scope::Everywhere], &[key(KeyCode::Home), plain('g')], Action::First, "", "to the first row"),
+    (&[Scope::Everywhere], &[key(KeyCode::End), plain('G')], Action::Last, "", "to the last row"),
+    (&[Scope::Everywhere], &[ctrl('r')], Action::Refresh, "", "query the rows again"),
+    (&[Scope::Everywhere], &[key(KeyCode::Escape)], Action::Back, "back", "close the prompt, drop the filter, or go back"),
+    (&[Scope::Everywhere], &[plain('[')], Action::Previous, "", "to the previous view, with its filter"),
+    (&[Scope::Everywhere], &[plain(']')], Action::Next, "", "to the view that was left by [ or esc"),
+    (&[Scope::Everywhere], &[plain('?')], Action::Help, "help", "show these keys"),
+    (&[Scope::Everywhere], &[plain('q'), ctrl('c')], Action::Quit, "quit", "quit; asks first if the engine runs in this console and has work"),
+    (&[Scope::Everywhere], &[ctrl('l')], Action::Repaint, "", "paint the screen again"),
+    (&[Scope::Everywhere], &[ctrl('z')], Action::Suspend, "", "suspend the console; fg resumes it"),
+    (&[Scope::Everywhere], &[ctrl('d'), ctrl('k'), key(KeyCode::Delete), key(KeyCode::Backspace)], Action::NotADelete, "", "nothing: no control key, Delete or Backspace deletes"),
 ];
 
 /// The bindings in use.
@@ -327,17 +318,18 @@ pub struct Keymap {
 impl Default for Keymap {
     fn default() -> Self {
         let rows = STANDARD.iter();
-        Self {
-            bindings: rows
-                .map(|(scope, keys, action, footer, does)| Binding {
-                    scope: *scope,
-                    keys: keys.to_vec(),
-                    action: *action,
-                    does,
-                    footer,
-                })
-                .collect(),
-        }
+        let bindings = rows.flat_map(|(scopes, keys, action, footer, does)| {
+            scopes.iter().map(move |scope| Binding {
+                scope: *scope,
+                keys: keys.to_vec(),
+                action: *action,
+                does,
+                footer,
+            })
+        });
+        let mut bindings: Vec<Binding> = bindings.collect();
+        bindings.sort_by_key(|binding| binding.scope);
+        Self { bindings }
     }
 }
 
