@@ -242,7 +242,7 @@ impl ListPane for AttentionPane {
             fixed("SITE", 18).from(130) => Cell::dim(row.item().either(|it| it.resource.key.site.to_string(), first_site)),
         }
     }
-    fn marked_item<'r>(&self, row: &'r QueueRow) -> Option<WorkItem<'r>> {
+    fn item<'r>(&self, row: &'r QueueRow) -> Option<WorkItem<'r>> {
         Some(row.item())
     }
     /// With a filter, the engine returns only the rows that fit.
@@ -303,17 +303,11 @@ impl ListPane for AttentionPane {
         self.answered(rows);
         true
     }
-    fn copies(&self, _: &Rows<QueueRow>, row: &QueueRow) -> Vec<Copied> {
-        row.item().copies()
-    }
     fn act_on(&mut self, _: &mut Rows<QueueRow>, action: Action, context: &mut Context) -> bool {
         let groups = action == Action::Group && self.which.shows_all();
         if groups {
             context.push(Route::Causes());
         }
         groups
-    }
-    fn act(&mut self, row: &QueueRow, action: Action, context: &mut Context) {
-        row.item().act(action, context);
     }
 }

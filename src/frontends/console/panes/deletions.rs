@@ -75,27 +75,17 @@ impl ListPane for DeletionsPane {
     fn details(&self, deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
         WorkItem::Deletion(deletion).lines_in_full(look)
     }
-    fn marked_item<'r>(&self, deletion: &'r Deletion) -> Option<WorkItem<'r>> {
+    fn item<'r>(&self, deletion: &'r Deletion) -> Option<WorkItem<'r>> {
         Some(WorkItem::Deletion(deletion))
-    }
-    fn copies(&self, _: &Rows<Deletion>, deletion: &Deletion) -> Vec<Copied> {
-        WorkItem::Deletion(deletion).copies()
     }
     /// Takes deletions from the snapshot, which is newer than the page.
     fn update(&mut self, rows: &mut Rows<Deletion>, context: &Context, moved: bool) -> bool {
         for row in rows.feed.rows.iter_mut().filter(|_| moved) {
-            if let Some(new) = context
-                .snapshot
-                .deletions
-                .iter()
-                .find(|new| new.id == row.id)
-            {
+            let mut newer = context.snapshot.deletions.iter();
+            if let Some(new) = newer.find(|new| new.id == row.id) {
                 row.clone_from(new);
             }
         }
         false
-    }
-    fn act(&mut self, deletion: &Deletion, action: Action, context: &mut Context) {
-        WorkItem::Deletion(deletion).act(action, context);
     }
 }

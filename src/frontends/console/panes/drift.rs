@@ -77,12 +77,12 @@ impl ListPane for DriftPane {
         lines.extend(step_lines(step, look));
         lines
     }
+    fn item<'r>(&self, row: &'r Step) -> Option<WorkItem<'r>> {
+        Some(WorkItem::Step(row))
+    }
     fn copies(&self, _: &Rows<Step>, row: &Step) -> Vec<Copied> {
         let mut texts = vec![Copied::new("the id of the deletion", &row.deletion_id)];
         texts.extend(WorkItem::Step(row).copies());
         texts
-    }
-    fn act(&mut self, row: &Step, action: Action, context: &mut Context) {
-        WorkItem::Step(row).act(action, context);
     }
 }

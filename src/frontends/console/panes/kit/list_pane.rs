@@ -52,9 +52,15 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     fn details(&self, row: &Self::Row, look: &RenderContext) -> Vec<Cell>;
     /// The texts of a row that [`Action::Copy`] copies, one with each press; the row itself comes after them. Empty if
     /// the row has nothing to copy.
-    fn copies(&self, rows: &Rows<Self::Row>, row: &Self::Row) -> Vec<Copied>;
+    fn copies(&self, _rows: &Rows<Self::Row>, row: &Self::Row) -> Vec<Copied> {
+        self.item(row).map_or_else(Vec::new, WorkItem::copies)
+    }
     /// Performs an action on the row under the cursor.
-    fn act(&mut self, _row: &Self::Row, _action: Action, _context: &mut Context) {}
+    fn act(&mut self, row: &Self::Row, action: Action, context: &mut Context) {
+        if let Some(item) = self.item(row) {
+            item.act(action, context);
+        }
+    }
     /// Performs an action that needs no row, or many rows; returns false for any other action.
     fn act_on(&mut self, _: &mut Rows<Self::Row>, _: Action, _: &mut Context) -> bool {
         false
@@ -67,8 +73,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
         let word = self.word().unwrap_or(Self::NOUN);
         format!("{word} {}", rows.number())
     }
-    /// Returns the step or the deletion of the row; `None` if actions on all marked rows do not apply to it.
-    fn marked_item<'r>(&self, _row: &'r Self::Row) -> Option<WorkItem<'r>> {
+    /// Returns the step or the deletion of the row, if the keys of steps and deletions apply to it.
+    fn item<'r>(&self, _row: &'r Self::Row) -> Option<WorkItem<'r>> {
         None
     }
     /// Whether the rows are all that there are, so that a marked row that is missing is gone.
@@ -273,7 +279,7 @@ impl<P: ListPane> Listed<P> {
             return true;
         }
         let chosen = self.rows.chosen();
-        let items = chosen.iter().filter_map(|row| self.pane.marked_item(row));
+        let items = chosen.iter().filter_map(|row| self.pane.item(row));
         let items: Vec<WorkItem> = items.collect();
         if !items.is_empty() {
             bulk::ask(&items, action, context);
