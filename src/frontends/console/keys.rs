@@ -104,7 +104,7 @@ pub(crate) enum Scope {
     Columns,
     /// Panes whose rows can only be read and copied.
     Reading,
-    /// All panes whose rows can be marked ([`Scope::shares`]).
+    /// All panes whose rows can be marked ([`Scope::has_keys_of`]).
     Marks,
     /// All panes whose rows can be sorted.
     Sorts,
@@ -426,32 +426,22 @@ impl Keymap {
     /// Returns the bindings that the footer offers in a pane: those of the pane, of a replay, of rows that can be
     /// marked or sorted, and of all panes. In a replay, those of the pane that change a cloud are left out.
     pub(crate) fn offered(&self, scope: Scope, replays: bool) -> impl Iterator<Item = &Binding> {
+        let scopes: Vec<Scope> = scope.in_effect(replays).collect();
         let offered = self.bindings.iter();
         let offered = offered.filter(|b| !b.footer.is_empty() && !b.keys.is_empty());
-        offered.filter(move |b| match b.scope {
-            Scope::Replay => replays,
-            Scope::Everywhere => true,
-            Scope::Marks | Scope::Sorts => scope.has_keys_of(b.scope),
-            own => own == scope && !(replays && b.action.changes_a_cloud()),
-        })
+        let offered = offered.filter(move |b| scopes.contains(&b.scope));
+        offered.filter(move |b| !(replays && b.action.changes_a_cloud()))
     }
 
     /// Returns the action of a key in a pane; `None` if the key means nothing there.
     pub(crate) fn action(&self, scope: Scope, replays: bool, pressed: KeyEvent) -> Option<Action> {
         // Shift is part of the character already; terminals differ in whether they also report it.
         let pressed = (pressed.code, pressed.modifiers - Modifiers::SHIFT);
-        let find = |scope: Scope| {
+        scope.in_effect(replays).find_map(|scope| {
             let mut own = self.bindings.iter().filter(|b| b.scope == scope);
             let found = own.find(|b| b.keys.contains(&pressed));
             found.map(|b| b.action)
-        };
-        let of_replay = || replays.then(|| find(Scope::Replay)).flatten();
-        let shared = |of: Scope| scope.has_keys_of(of).then(|| find(of)).flatten();
-        find(scope)
-            .or_else(|| shared(Scope::Marks))
-            .or_else(|| shared(Scope::Sorts))
-            .or_else(of_replay)
-            .or_else(|| find(Scope::Everywhere))
+        })
     }
 
     /// Returns the panes in which a key has a meaning, for a person who presses it where it has none: `, only in :home`.
@@ -560,11 +550,8 @@ pub(crate) fn parse_key(text: &str) -> Option<Key> {
         _ => None,
     };
     let number = || text.strip_prefix('f')?.parse().ok();
-    let function = || {
-        number()
-            .filter(|n| (1..=12).contains(n))
-            .map(KeyCode::Function)
-    };
+    let number = || number().filter(|n| (1..=12).contains(n));
+    let function = || number().map(KeyCode::Function);
     let code = named.map(|(_, code)| *code).or_else(letter);
     Some((code.or_else(function)?, Modifiers::NONE))
 }
@@ -572,22 +559,18 @@ pub(crate) fn parse_key(text: &str) -> Option<Key> {
 /// Returns the name of a key as the help writes it, such as `D`, `enter` or `ctrl-r`.
 pub(crate) fn key_name((code, modifiers): Key) -> String {
     let named = NAMES.iter().find(|(_, named)| *named == code);
-    let name = match (named, code) {
+    let mut key = match (named, code) {
         (Some((name, _)), _) => (*name).to_owned(),
         (None, KeyCode::Char(c)) => c.to_string(),
         (None, KeyCode::Function(number)) => format!("f{number}"),
         (None, other) => format!("{other:?}").to_lowercase(),
     };
-    let held = |modifier, name| {
+    for (modifier, name) in [(Modifiers::ALT, "alt-"), (Modifiers::CONTROL, "ctrl-")] {
         if modifiers.contains(modifier) {
-            name
-        } else {
-            ""
+            key.insert_str(0, name);
         }
-    };
-    let control = held(Modifiers::CONTROL, "ctrl-");
-    let alt = held(Modifiers::ALT, "alt-");
-    format!("{control}{alt}{name}")
+    }
+    key
 }
 
 pub(crate) fn key_names(binding: &Binding) -> String {
@@ -595,6 +578,15 @@ pub(crate) fn key_names(binding: &Binding) -> String {
 }
 
 impl Scope {
+    /// The scopes whose keys have a meaning in this pane. If two of them have a key, the first wins.
+    pub(crate) fn in_effect(self, replays: bool) -> impl Iterator<Item = Self> {
+        let shared = [Self::Marks, Self::Sorts].into_iter();
+        let shared = shared.filter(move |of| self.has_keys_of(*of));
+        let replay = replays.then_some(Self::Replay);
+        let own = [self].into_iter().chain(shared).chain(replay);
+        own.chain([Self::Everywhere])
+    }
+
     /// Whether the keys of [`Scope::Marks`] or [`Scope::Sorts`] have a meaning in this pane too.
     pub(crate) fn has_keys_of(self, of: Self) -> bool {
         let marks = matches!(

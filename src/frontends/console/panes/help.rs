@@ -64,11 +64,7 @@ struct HelpPane;
 /// The keys of the pane that was on top come first, then those of all panes, then the words after `:`.
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let replays = around.replays;
-    let mut scopes = vec![around.scope];
-    let shared = [Scope::Marks, Scope::Sorts].into_iter();
-    scopes.extend(shared.filter(|of| around.scope.has_keys_of(*of)));
-    scopes.extend(replays.then_some(Scope::Replay));
-    scopes.push(Scope::Everywhere);
+    let mut scopes: Vec<Scope> = around.scope.in_effect(replays).collect();
     let mut entries = Vec::new();
     for scope in &scopes {
         keys_of(*scope, around, &mut entries);
