@@ -58,7 +58,7 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
             biased;
             _ = hangup.recv() => return Ok(Exit::HangUp),
             _ = terminate.recv() => return Ok(Exit::Terminated),
-            _ = interrupt.recv() => Event::Key(key(KeyCode::Char('q'))),
+            _ = interrupt.recv() => Event::Key(KeyCode::Char('q').into()),
             event = asker.next() => event?,
             line = lines.recv() => match line {
                 Some(line) => { console.typed(&line, &mut asker); continue; }
@@ -184,10 +184,6 @@ fn discard_typed_ahead(lines: &mut Typed) {
     let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
 }
 
-fn key(code: KeyCode) -> KeyEvent {
-    KeyEvent::new(code, Modifiers::NONE)
-}
-
 /// Translates the answer to a question that offers these keys into events.
 ///
 /// # Errors
@@ -205,7 +201,7 @@ fn read_answer(line: &str, offered: impl Iterator<Item = char>) -> Result<Vec<Ev
             ));
         }
     };
-    Ok(vec![Event::Key(key(code))])
+    Ok(vec![Event::Key(code.into())])
 }
 
 /// Translates a typed line into events.
@@ -214,7 +210,7 @@ fn read_answer(line: &str, offered: impl Iterator<Item = char>) -> Result<Vec<Ev
 /// The line is neither a key, a row, nor a word after `:` or `/`; the message says what to type.
 fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
     let line = line.trim();
-    let press = |code| Event::Key(key(code));
+    let press = |code: KeyCode| Event::Key(code.into());
     let enter = || press(KeyCode::Enter);
     let clear = || Event::Key(KeyEvent::new(KeyCode::Char('u'), Modifiers::CONTROL));
     let paste = |text: &str| Event::Paste(text.to_owned());
@@ -224,20 +220,17 @@ fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
         None => {}
     }
     if let Some(sign) = [':', '/'].into_iter().find(|sign| line.starts_with(*sign)) {
-        let rest = line.get(1..).unwrap_or_default();
+        let (open, rest) = (press(KeyCode::Char(sign)), line.get(1..));
         return Ok(vec![
-            press(KeyCode::Char(sign)),
+            open,
             clear(),
-            paste(rest),
+            paste(rest.unwrap_or_default()),
             enter(),
         ]);
     }
     // Rows count from 1; 0 is a key.
-    if let Some(row) = line
-        .parse::<usize>()
-        .ok()
-        .and_then(|row| row.checked_sub(1))
-    {
+    let number = line.parse::<usize>().ok();
+    if let Some(row) = number.and_then(|number| number.checked_sub(1)) {
         return Ok(vec![Event::Row(row)]);
     }
     let name = match line {
@@ -271,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_line_is_read_as_a_key_a_row_number_or_the_text_of_a_prompt() {
-        let one = |code| format!("{:?}", Ok::<_, ()>(vec![Event::Key(key(code))]));
+        let one = |code: KeyCode| format!("{:?}", Ok::<_, ()>(vec![Event::Key(code.into())]));
         for (line, code) in [
             ("D", KeyCode::Char('D')),
             (" open ", KeyCode::Enter),
@@ -291,7 +284,8 @@ mod tests {
     #[test]
     fn an_answer_is_exactly_one_of_the_offered_keys_or_an_empty_line() {
         let answer = |line: &str| format!("{:?}", read_answer(line, "ls".chars()));
-        let pressed = |code| format!("{:?}", Ok::<_, String>(vec![Event::Key(key(code))]));
+        let key = |code: KeyCode| Event::Key(code.into());
+        let pressed = |code| format!("{:?}", Ok::<_, String>(vec![key(code)]));
         assert_eq!(answer(" s "), pressed(KeyCode::Char('s')));
         assert_eq!(answer(""), pressed(KeyCode::Escape));
         for word in ["stay", "ss", "l s", "x", "S"] {
@@ -302,10 +296,7 @@ mod tests {
 
     #[test]
     fn a_prompt_takes_the_whole_line_and_an_empty_line_cancels_it() {
-        let filter = Prompt::Filter {
-            input: tui_input::Input::default(),
-            before: String::new(),
-        };
+        let filter = Prompt::Filter(tui_input::Input::default(), String::new());
         let text = |line: &str| format!("{:?}", read(line, Some(&filter)));
         assert!(text("12").contains("Paste(\"12\")"));
         assert!(text("").contains("Esc") && !text("").contains("Enter"));

@@ -17,21 +17,12 @@ const INPUT_CHARS_MAX: usize = 512;
 #[derive(Debug)]
 pub(crate) enum Prompt {
     /// The command line after `:`, and how many lines back the person has recalled.
-    Command {
-        input: Input,
-        recalled: usize,
-    },
-    /// The filter after `/`. Esc restores the filter of `before`.
-    Filter {
-        input: Input,
-        before: String,
-    },
+    Command(Input, usize),
+    /// The filter after `/`, and the filter that esc restores.
+    Filter(Input, String),
     Confirm(Box<Confirm>),
-    /// The file for the report of a deletion.
-    Report {
-        deletion_id: String,
-        input: Input,
-    },
+    /// The file for the report of a deletion, and the id of the deletion.
+    Report(Input, String),
     Question(Asked),
 }
 
@@ -50,10 +41,7 @@ impl Prompt {
     /// Asks for the file of a deletion's report, and suggests one.
     pub(crate) fn report(deletion_id: String) -> Self {
         let file = format!("deletion-{}.html", short_id(&deletion_id));
-        Self::Report {
-            deletion_id,
-            input: Input::new(file),
-        }
+        Self::Report(Input::new(file), deletion_id)
     }
 }
 

@@ -39,7 +39,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
 /// Turns a line feed into enter, which arrives as a line feed if it was typed before the terminal was in raw mode.
 fn enter_typed_ahead(pressed: KeyEvent) -> KeyEvent {
     match (pressed.code, pressed.modifiers) {
-        (KeyCode::Char('j'), Modifiers::CONTROL) => KeyEvent::new(KeyCode::Enter, Modifiers::NONE),
+        (KeyCode::Char('j'), Modifiers::CONTROL) => KeyCode::Enter.into(),
         _ => pressed,
     }
 }
@@ -173,17 +173,9 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
         Action::Next => state.next(),
         Action::CommandLine => {
             state.ask_kinds();
-            state.prompt = Some(Prompt::Command {
-                input: Input::default(),
-                recalled: 0,
-            });
+            state.prompt = Some(Prompt::Command(Input::default(), 0));
         }
-        Action::Filter => {
-            state.prompt = Some(Prompt::Filter {
-                input: Input::new(filter.clone()),
-                before: filter,
-            });
-        }
+        Action::Filter => state.prompt = Some(Prompt::Filter(filter.clone().into(), filter)),
         Action::ClearScope => views::clear(state),
         Action::Help => state.go("help"),
         Action::NotADelete => {
@@ -249,11 +241,9 @@ fn click(state: &mut State, line: u16) {
 
 /// Clears the filter if there is one, else leaves the pane.
 fn back(state: &mut State) {
-    let filtered = state.top().is_some_and(|p| !p.list().filter.is_empty());
-    if filtered {
-        set_filter(state, String::new());
-    } else {
-        state.back();
+    match state.top().is_some_and(|p| !p.list().filter.is_empty()) {
+        true => set_filter(state, String::new()),
+        false => state.back(),
     }
 }
 
@@ -269,12 +259,11 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
     match answer.and_then(query::Resources::answer) {
         Ok(listings) => {
             for listing in listings {
+                let site = listing.site;
                 if let Some(error) = listing.error {
-                    let why = format!(
-                        "project= takes only ids at {}, because its projects could not be listed: {error}",
-                        listing.site
-                    );
-                    state.warn(why);
+                    state.warn(format!(
+                        "project= takes only ids at {site}, because its projects could not be listed: {error}"
+                    ));
                 }
                 let named = listing.rows.into_iter().map(|row| (row.key.id, row.name));
                 Arc::make_mut(&mut state.projects).extend(named);
@@ -291,11 +280,8 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
     let (projects, now) = (state.projects.clone(), state.ages_as_of());
     state.with_any(|pane, context| {
         if pane.list().filter.asks_for_projects() {
-            let filter = SearchQuery::parse_with_names(
-                pane.list().filter.text(),
-                &projects,
-                &pane.columns(),
-            );
+            let (text, columns) = (pane.list().filter.text(), pane.columns());
+            let filter = SearchQuery::parse_with_names(text, &projects, &columns);
             show_fitting(pane, filter, now, context);
         }
         false
@@ -306,12 +292,12 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
     let control = pressed.modifiers.contains(Modifiers::CONTROL);
     if pressed.code == KeyCode::Escape || (control && pressed.code == KeyCode::Char('c')) {
         match prompt {
-            Prompt::Filter { before, .. } => set_filter(state, before),
+            Prompt::Filter(_, before) => set_filter(state, before),
             Prompt::Confirm(_) => state.hint("nothing was sent"),
-            Prompt::Report { .. } | Prompt::Question(Asked::Replace { .. }) => {
+            Prompt::Report(..) | Prompt::Question(Asked::Replace { .. }) => {
                 state.hint("no report was written");
             }
-            Prompt::Command { .. } | Prompt::Question(Asked::Quit | Asked::Unsent) => {}
+            Prompt::Command(..) | Prompt::Question(Asked::Quit | Asked::Unsent) => {}
         }
         return;
     }
@@ -320,16 +306,16 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
         state.completing = None;
     }
     match prompt {
-        Prompt::Command { input, .. } if is_enter => command_entered(state, input.value().trim()),
-        Prompt::Command { input, recalled } => edit_command(state, input, recalled, pressed),
-        Prompt::Filter { input, .. } if is_enter => {
+        Prompt::Command(input, _) if is_enter => command_entered(state, input.value().trim()),
+        Prompt::Command(input, recalled) => edit_command(state, input, recalled, pressed),
+        Prompt::Filter(input, _) if is_enter => {
             set_filter(state, input.value().to_owned());
             let filter = state.top().map(|pane| &pane.list().filter);
             if let Some(complaint) = filter.and_then(SearchQuery::complaint) {
                 state.warn(complaint);
             }
         }
-        Prompt::Filter { input, before } => edit_filter(state, input, before, pressed),
+        Prompt::Filter(input, before) => edit_filter(state, input, before, pressed),
         Prompt::Confirm(confirm) if is_enter => confirm_entered(state, confirm),
         Prompt::Confirm(mut confirm) => {
             if prompt::edit(&mut confirm.input, pressed) {
@@ -337,15 +323,12 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             }
             state.prompt = Some(Prompt::Confirm(confirm));
         }
-        Prompt::Report { deletion_id, input } if is_enter => {
+        Prompt::Report(input, deletion_id) if is_enter => {
             reporting::typed(state, deletion_id, input.value());
         }
-        Prompt::Report {
-            deletion_id,
-            mut input,
-        } => {
+        Prompt::Report(mut input, deletion_id) => {
             prompt::edit(&mut input, pressed);
-            state.prompt = Some(Prompt::Report { deletion_id, input });
+            state.prompt = Some(Prompt::Report(input, deletion_id));
         }
         Prompt::Question(asked) => question::answer(state, asked, pressed.code),
     }
@@ -373,7 +356,7 @@ fn edit_command(state: &mut State, mut input: Input, mut recalled: usize, presse
     if command::names_project(input.value()) {
         state.list_projects();
     }
-    state.prompt = Some(Prompt::Command { input, recalled });
+    state.prompt = Some(Prompt::Command(input, recalled));
 }
 
 fn edit_filter(state: &mut State, mut input: Input, before: String, pressed: KeyEvent) {
@@ -389,7 +372,7 @@ fn edit_filter(state: &mut State, mut input: Input, before: String, pressed: Key
         prompt::edit(&mut input, pressed);
         filter_typed(state, &input);
     }
-    state.prompt = Some(Prompt::Filter { input, before });
+    state.prompt = Some(Prompt::Filter(input, before));
 }
 
 /// Submits the confirmed commands, or keeps the question open if the typed text is not accepted.
@@ -444,10 +427,8 @@ fn command_entered(state: &mut State, word: &str) {
 /// Pastes only into a line that is being typed: pasted text is never read as keys, and confirms nothing by itself.
 fn paste(state: &mut State, text: &str) {
     match &mut state.prompt {
-        Some(Prompt::Command { input, .. } | Prompt::Report { input, .. }) => {
-            prompt::paste(input, text);
-        }
-        Some(Prompt::Filter { input, .. }) => {
+        Some(Prompt::Command(input, _) | Prompt::Report(input, _)) => prompt::paste(input, text),
+        Some(Prompt::Filter(input, _)) => {
             prompt::paste(input, text);
             let input = input.clone();
             filter_typed(state, &input);

@@ -192,18 +192,18 @@ fn hint(state: &State, typed: &str) -> String {
 fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Layout) -> Option<Position> {
     let area = areas.message;
     match &state.prompt {
-        Some(Prompt::Command { input, .. }) => {
+        Some(Prompt::Command(input, _)) => {
             canvas.clear(area);
             let cursor = canvas.input(":", input, area);
             let (room, hint) = (area.width - cursor.x, hint(state, input.value()));
             canvas.put(cursor.x, area.y, room, &hint, Tone::Dim);
             Some(cursor)
         }
-        Some(Prompt::Filter { input, .. }) => {
+        Some(Prompt::Filter(input, _)) => {
             canvas.clear(area);
             Some(canvas.input("/", input, area))
         }
-        Some(Prompt::Report { input, .. }) => {
+        Some(Prompt::Report(input, _)) => {
             canvas.clear(area);
             Some(canvas.input("report to: ", input, area))
         }

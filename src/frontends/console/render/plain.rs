@@ -29,14 +29,14 @@ pub fn render_lines(state: &State) -> Vec<String> {
             let lines = question.iter().flat_map(question_lines);
             lines.for_each(|line| say(&line));
         }
-        Some(Prompt::Report { input, .. }) => {
+        Some(Prompt::Report(input, _)) => {
             let file = input.value();
             say(&format!(
                 "Type the file for the report, such as {file}. An empty line: no report."
             ));
         }
         // A typed line opens such a prompt and answers it at once, so it is never shown.
-        Some(Prompt::Command { .. } | Prompt::Filter { .. }) | None => {
+        Some(Prompt::Command(..) | Prompt::Filter(..)) | None => {
             header_lines(state, &look).iter().for_each(|line| say(line));
             let pane = state.top();
             let lines = pane.map(|pane| pane_lines(state, pane, &look));
