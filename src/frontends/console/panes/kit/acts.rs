@@ -129,11 +129,8 @@ pub(crate) fn step_words(step: &Step) -> String {
 
 /// `network web at prod/RegionOne`
 pub(crate) fn words_at(Target { key, name }: &Target) -> String {
-    format!(
-        "{} at {}",
-        resource_words(&key.kind, name, &key.id),
-        key.site
-    )
+    let words = resource_words(&key.kind, name, &key.id);
+    format!("{words} at {}", key.site)
 }
 
 /// The resource as commands and queries name it.
@@ -150,6 +147,14 @@ pub(super) fn retry(of: PurgeScope) -> Command {
     match of {
         PurgeScope::Step(step_id) => Command::RetryStep { step_id },
         PurgeScope::Deletion(deletion_id) => Command::Retry { deletion_id },
+    }
+}
+
+/// The command to pause a deletion, or to resume it if it is paused.
+pub(super) fn pausing(is_paused: bool, deletion_id: String) -> Command {
+    match is_paused {
+        true => Command::Resume { deletion_id },
+        false => Command::Pause { deletion_id },
     }
 }
 
@@ -199,12 +204,8 @@ impl WholeDeletion {
     /// Pauses the deletion, or resumes it if it is paused.
     fn pause(self, context: &mut Context) {
         let is_paused = self.is_paused();
-        let deletion_id = self.id;
-        let command = match is_paused {
-            true => Command::Resume { deletion_id },
-            false => Command::Pause { deletion_id },
-        };
-        context.submit(CommandWords::pausing(is_paused, &self.words), command);
+        let words = CommandWords::pausing(is_paused, &self.words);
+        context.submit(words, pausing(is_paused, self.id));
     }
 
     fn cancel(self) -> Confirm {
@@ -229,18 +230,10 @@ pub(super) const CANCEL_FOLLOWS: &str = "Calls that were already sent are comple
 /// Asks for the confirmation to delete the newcomers (P11) that block a step, or to leave them; or says that the step
 /// does not wait for an answer.
 fn ask_about_drift(step: &Step, accept: bool, context: &mut Context) {
-    match confirmation(step, accept, context) {
-        Some(confirm) => context.confirm(confirm),
-        None => context.say(
-            Tone::Warn,
-            "this step waits for no answer: no resource that appeared after the plan blocks it",
-        ),
-    }
-}
-
-fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm> {
     if !waits_for_drift_answer(step) {
-        return None;
+        let none =
+            "this step waits for no answer: no resource that appeared after the plan blocks it";
+        return context.say(Tone::Warn, none);
     }
     let id = short_id(&step.deletion_id);
     let newcomers: Vec<_> = newcomers(step).collect();
@@ -248,8 +241,7 @@ fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm>
     let mut lines = vec![format!("{new} appeared after the plan:")];
     let named = newcomers.iter().take(NAMED_MAX);
     lines.extend(named.map(|it| newcomer_words(it)));
-    let more = newcomers.len().saturating_sub(NAMED_MAX);
-    if more > 0 {
+    if let more @ 1.. = newcomers.len().saturating_sub(NAMED_MAX) {
         lines.push(format!("and {more} more"));
     }
     let (word, is, follows, other) = match accept {
@@ -279,5 +271,5 @@ fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm>
     );
     let done = format!("the newcomers of deletion {id} are {is}");
     let site = std::iter::once(&step.resource.key.site);
-    Some(confirm.done(done).saying(lines).at(site, context.snapshot))
+    context.confirm(confirm.done(done).saying(lines).at(site, context.snapshot));
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::acts::{CANCEL_FOLLOWS, WholeDeletion, WorkItem, retry};
+use super::acts::{CANCEL_FOLLOWS, WholeDeletion, WorkItem, pausing, retry};
 use super::{Action, Confirm, Context, Tone};
 use crate::control::Command;
 use crate::domain::ladder::Rung;
@@ -12,33 +12,44 @@ use crate::present::{count, joined, thousands};
 
 /// Maximum number of rows that the question names; the others are counted.
 const NAMED_MAX: usize = 3;
+/// The consequences of the actions, for the person. Those of a cancellation are [`CANCEL_FOLLOWS`].
+const RETRIES: &str =
+    "Each is sent again. A step that is refused as in use goes to the retry queue.";
+const PAUSES: &str =
+    "Nothing more is sent until a person resumes it; calls that were already sent are completed.";
+const ABANDONS: &str = "Nothing is sent, now or later: whatever still exists stays in its cloud, and is listed in \
+                        :orphans. This cannot be undone.";
 
-/// What is done to a row: its words, and the command, or why nothing happens to it.
-type Planned = (String, Result<Command, &'static str>);
-
-/// A question before it is asked.
-struct BulkQuestion {
-    /// The verb for the action: `Retry`.
-    verb: &'static str,
-    /// The word for one of the items: `step`.
-    noun: &'static str,
-    /// The consequence, in a sentence for the person.
-    follows: &'static str,
-    planned: Vec<Planned>,
-}
+/// The command for a row, or why nothing happens to it.
+type Planned = Result<Command, &'static str>;
 
 /// Asks whether to perform the action on all these rows, or says why it can be performed on none.
 pub(super) fn ask(items: &[WorkItem<'_>], action: Action, context: &mut Context) {
-    let BulkQuestion {
-        verb,
-        noun,
-        follows,
-        planned,
-    } = match action {
-        Action::Retry => retry_all(items),
-        Action::Pause => pause_all(&deletions(items, context)),
-        Action::Cancel => cancel_all(&deletions(items, context)),
-        _ => abandon_all(items),
+    let of_items = |planned: fn(&WorkItem<'_>) -> Planned| -> Vec<_> {
+        let planned = items.iter().map(|item| (item.words(), planned(item)));
+        planned.collect()
+    };
+    let whole = deletions(items, context);
+    let of_whole = |planned: &dyn Fn(&WholeDeletion) -> Planned| -> Vec<_> {
+        let planned = whole.iter().map(|it| (it.words.clone(), planned(it)));
+        planned.collect()
+    };
+    // The verb for the action, the word for one of the items, and the consequence in a sentence for the person.
+    let (verb, noun, follows, planned) = match action {
+        Action::Retry => ("Retry", noun(items), RETRIES, of_items(retry_one)),
+        Action::Pause => {
+            // If all that can be paused are paused, they are resumed.
+            let mut pausable = whole.iter().filter(|it| can_pause(it));
+            let resumes = pausable.all(WholeDeletion::is_paused);
+            let (verb, follows) = match resumes {
+                true => ("Resume", "Each continues where it was paused."),
+                false => ("Pause", PAUSES),
+            };
+            let planned = of_whole(&|it| pause_one(it, resumes));
+            (verb, "deletion", follows, planned)
+        }
+        Action::Cancel => ("Cancel", "deletion", CANCEL_FOLLOWS, of_whole(&cancel_one)),
+        _ => ("Abandon", noun(items), ABANDONS, of_items(abandon_one)),
     };
     let (mut named, mut commands) = (Vec::new(), Vec::new());
     // Number of marked rows to which nothing happens, by the reason.
@@ -110,53 +121,35 @@ fn does_not_go(state: StepState) -> Result<(), &'static str> {
     }
 }
 
-fn retry_all(items: &[WorkItem<'_>]) -> BulkQuestion {
-    let planned = items.iter().map(|item| {
-        let can = match item {
-            WorkItem::Step(step) => does_not_go(step.state),
-            WorkItem::Deletion(deletion) => match deletion.state {
-                DeletionState::Gone | DeletionState::Cancelled | DeletionState::Purged => {
-                    Err("the deletion has ended")
-                }
-                DeletionState::Planning | DeletionState::AwaitingApproval => {
-                    Err("the deletion has not begun")
-                }
-                _ => Ok(()),
-            },
-        };
-        (item.words(), can.map(|()| retry(item.scope())))
-    });
-    BulkQuestion {
-        verb: "Retry",
-        noun: noun(items),
-        follows: "Each is sent again. A step that is refused as in use goes to the retry queue.",
-        planned: planned.collect(),
+fn retry_one(item: &WorkItem<'_>) -> Planned {
+    match item {
+        WorkItem::Step(step) => does_not_go(step.state)?,
+        WorkItem::Deletion(deletion) => match deletion.state {
+            DeletionState::Gone | DeletionState::Cancelled | DeletionState::Purged => {
+                return Err("the deletion has ended");
+            }
+            DeletionState::Planning | DeletionState::AwaitingApproval => {
+                return Err("the deletion has not begun");
+            }
+            _ => {}
+        },
     }
+    Ok(retry(item.scope()))
 }
 
-fn abandon_all(items: &[WorkItem<'_>]) -> BulkQuestion {
-    let planned = items.iter().map(|item| {
-        let can = match item {
-            WorkItem::Step(step) => does_not_go(step.state),
-            WorkItem::Deletion(deletion) => match deletion.counts.stuck + deletion.counts.blocked {
-                0 => Err("no step of it is stuck or blocked"),
-                _ => Ok(()),
-            },
-        };
-        let command = Command::Purge {
-            what: item.scope(),
-            rung: Rung::Forget,
-            confirm: short_id(&item.deletion_id()).to_owned(),
-        };
-        (item.words(), can.map(|()| command))
-    });
-    BulkQuestion {
-        verb: "Abandon",
-        noun: noun(items),
-        follows: "Nothing is sent, now or later: whatever still exists stays in its cloud, and is listed in \
-                  :orphans. This cannot be undone.",
-        planned: planned.collect(),
+fn abandon_one(item: &WorkItem<'_>) -> Planned {
+    match item {
+        WorkItem::Step(step) => does_not_go(step.state)?,
+        WorkItem::Deletion(it) if it.counts.stuck + it.counts.blocked == 0 => {
+            return Err("no step of it is stuck or blocked");
+        }
+        WorkItem::Deletion(_) => {}
     }
+    Ok(Command::Purge {
+        what: item.scope(),
+        rung: Rung::Forget,
+        confirm: short_id(&item.deletion_id()).to_owned(),
+    })
 }
 
 /// The deletions of these rows, each once.
@@ -168,49 +161,23 @@ fn deletions(items: &[WorkItem<'_>], context: &Context) -> Vec<WholeDeletion> {
     all.filter(|whole| seen.insert(whole.id.clone())).collect()
 }
 
-/// Pauses the deletions; if all that can be paused are paused, resumes them.
-fn pause_all(deletions: &[WholeDeletion]) -> BulkQuestion {
-    let can = |it: &&WholeDeletion| !it.state.is_some_and(DeletionState::is_terminal);
-    let resumes = deletions.iter().filter(can).all(WholeDeletion::is_paused);
-    let planned = deletions.iter().map(|it| {
-        let deletion_id = it.id.clone();
-        let command = match resumes {
-            _ if !can(&it) => Err("it has nothing to pause or resume"),
-            true => Ok(Command::Resume { deletion_id }),
-            false if it.is_paused() => Err("it is paused already"),
-            false => Ok(Command::Pause { deletion_id }),
-        };
-        (it.words.clone(), command)
-    });
-    let (verb, follows) = match resumes {
-        true => ("Resume", "Each continues where it was paused."),
-        false => (
-            "Pause",
-            "Nothing more is sent until a person resumes it; calls that were already sent are completed.",
-        ),
-    };
-    BulkQuestion {
-        verb,
-        noun: "deletion",
-        follows,
-        planned: planned.collect(),
+fn can_pause(whole: &WholeDeletion) -> bool {
+    !whole.state.is_some_and(DeletionState::is_terminal)
+}
+
+fn pause_one(whole: &WholeDeletion, resumes: bool) -> Planned {
+    match whole.is_paused() {
+        _ if !can_pause(whole) => Err("it has nothing to pause or resume"),
+        true if !resumes => Err("it is paused already"),
+        _ => Ok(pausing(resumes, whole.id.clone())),
     }
 }
 
-fn cancel_all(deletions: &[WholeDeletion]) -> BulkQuestion {
+fn cancel_one(whole: &WholeDeletion) -> Planned {
     let has_ended = |state: DeletionState| state.is_terminal() && state != DeletionState::Stuck;
-    let planned = deletions.iter().map(|it| {
-        let deletion_id = it.id.clone();
-        let command = match it.state.is_some_and(has_ended) {
-            true => Err("the deletion has ended"),
-            false => Ok(Command::Cancel { deletion_id }),
-        };
-        (it.words.clone(), command)
-    });
-    BulkQuestion {
-        verb: "Cancel",
-        noun: "deletion",
-        follows: CANCEL_FOLLOWS,
-        planned: planned.collect(),
+    if whole.state.is_some_and(has_ended) {
+        return Err("the deletion has ended");
     }
+    let deletion_id = whole.id.clone();
+    Ok(Command::Cancel { deletion_id })
 }
