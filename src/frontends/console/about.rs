@@ -13,22 +13,8 @@ use crate::domain::model::{
     Deletion, DeletionState, Event as LedgerEvent, EventKind, Step, StepResource, StepState,
 };
 use crate::present::{
-    attempts_words, blocker_words, count, counts_words, deletion_state_word, joined, json_words,
-    pace_words, range_words,
+    attempts_words, blocker_words, count, counts_words, json_words, pace_words, range_words,
 };
-
-/// Whether a deletion matches the filter. `words` describe its targets, any of whose kinds and sites may match.
-pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &str) -> bool {
-    let keys = || deletion.targets.iter().map(|target| &target.key);
-    filter.fits(&Facts {
-        texts: &[&deletion.id, words, &deletion.reason],
-        state: deletion_state_word(deletion),
-        kind: &joined(keys().map(|key| &key.kind), " "),
-        site: &joined(keys().map(|key| &key.site), "\n"),
-        project: "",
-        since: Some(deletion.requested_at),
-    })
-}
 
 /// Whether a step matches the filter; `others` are texts about it besides the name and the id of its resource.
 pub(crate) fn fits_step(filter: &SearchQuery, step: &Step, others: &[&str]) -> bool {

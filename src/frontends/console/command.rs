@@ -77,14 +77,9 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
     let typed = typed.trim_start();
     if let Some((words, filter)) = typed.split_once(" /") {
         let word = words.split_whitespace().next().unwrap_or_default();
-        let columns = match find_destination(word, known.kinds) {
-            Destination::Kind(kind) => kind
-                .columns
-                .iter()
-                .map(|(name, _)| column_name(name))
-                .collect(),
-            _ => Vec::new(),
-        };
+        let kind = KindInfo::find(known.kinds, word).ok();
+        let columns = kind.into_iter().flat_map(|kind| &kind.columns);
+        let columns: Vec<String> = columns.map(|(name, _)| column_name(name)).collect();
         let found = filter_completions(filter, &columns).into_iter();
         return found.map(|filter| format!("{words} /{filter}")).collect();
     }
@@ -100,10 +95,8 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
         (COLUMNS, last) => {
             // The names before the last comma stay.
             let first = last.rfind(',').map_or("", |at| &last[..=at]);
-            (
-                first,
-                [known.columns.as_slice(), &[DEFAULT.to_owned()]].concat(),
-            )
+            let names = known.columns.iter().cloned();
+            (first, names.chain([DEFAULT.to_owned()]).collect())
         }
         (_, last) if last.starts_with('@') => ("@", site_names(known.sites).into_iter().collect()),
         (_, last) if last.starts_with("project=") => ("project=", projects()),

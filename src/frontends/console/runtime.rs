@@ -47,9 +47,9 @@ pub async fn run(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::
 
 /// Whether the error is the kernel's answer to a write to a terminal that was hung up.
 fn is_gone(error: &anyhow::Error) -> bool {
-    let code = |cause: &std::io::Error| cause.raw_os_error();
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
-    causes.any(|cause| code(cause) == Some(Errno::IO.raw_os_error()))
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    let mut codes = causes.filter_map(std::io::Error::raw_os_error);
+    codes.any(|code| code == Errno::IO.raw_os_error())
 }
 
 async fn run_on_terminal(
@@ -62,13 +62,10 @@ async fn run_on_terminal(
     let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let mut resized = signal(SignalKind::window_change())?;
     let size = terminal::size().context("cannot read the terminal's size")?;
-    let terminal = Terminal::take(!options.no_color, options.low_bandwidth, options.mouse);
+    let is_slow = options.low_bandwidth;
+    let terminal = Terminal::take(!options.no_color, is_slow, options.mouse);
     let terminal = terminal.context("cannot take the terminal")?;
-    let frame = if options.low_bandwidth {
-        SLOW_FRAME
-    } else {
-        FRAME
-    };
+    let frame = if is_slow { SLOW_FRAME } else { FRAME };
     let mut asker = Asker::new(control, options.actor.clone());
     let (state, effects) = State::new(options, asker.snapshot(), Utc::now(), size);
     let mut console = Console {

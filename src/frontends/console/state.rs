@@ -410,10 +410,8 @@ impl State {
             }
             PaneRequest::Ask(confirm) if self.prompt.is_some() => {
                 // It must not replace what the person types meanwhile.
-                let what = confirm.words.what;
-                self.warn(format!(
-                    "{what}: not asked while you type; press its key again"
-                ));
+                let not_asked = "not asked while you type; press its key again";
+                self.warn(format!("{}: {not_asked}", confirm.words.what));
             }
             PaneRequest::Ask(confirm) => {
                 self.prompt = Some(Prompt::Confirm(confirm));
@@ -456,9 +454,8 @@ impl State {
         };
         let chosen = self.options.columns.get(&kept_as);
         let chosen = chosen.map_or("", String::as_str).split_whitespace();
-        let (known, unknown): (Vec<String>, Vec<String>) = chosen
-            .map(str::to_owned)
-            .partition(|name| names.contains(name));
+        let chosen = chosen.map(str::to_owned);
+        let (known, unknown): (Vec<_>, Vec<_>) = chosen.partition(|name| names.contains(name));
         if let Some(name) = unknown.first() {
             let near = did_you_mean(name, names.iter().map(String::as_str));
             let owner = columns_owner(&kept_as);
@@ -512,15 +509,13 @@ impl State {
 
     /// Returns the names from which words after `:` are completed.
     pub(super) fn known(&self) -> Known<'_> {
+        let choosable = self.top().and_then(Pane::choosable);
         Known {
             kinds: &self.kinds,
             sites: &self.snapshot.sites,
             projects: &self.projects,
             views: &self.options.views,
-            columns: match self.top().and_then(Pane::choosable) {
-                Some(choosable) => choosable.names,
-                None => Vec::new(),
-            },
+            columns: choosable.map_or_else(Vec::new, |it| it.names),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::kit::*;
 use crate::domain::model::{Deletion, short_id};
-use crate::frontends::console::about::{fits_deletion, time_left};
-use crate::present::{deletion_state_word, progress_words, target_words};
+use crate::frontends::console::about::time_left;
+use crate::present::{deletion_state_word, joined, progress_words, target_words};
 
 struct DeletionsPane;
 
@@ -16,7 +16,16 @@ impl Row for Deletion {
         self.id.clone()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        fits_deletion(filter, self, &target_words(self))
+        let keys = || self.targets.iter().map(|target| &target.key);
+        filter.fits(&Facts {
+            texts: &[&self.id, &target_words(self), &self.reason],
+            state: deletion_state_word(self),
+            // The kind and the site of any target may match.
+            kind: &joined(keys().map(|key| &key.kind), " "),
+            site: &joined(keys().map(|key| &key.site), "\n"),
+            project: "",
+            since: Some(self.requested_at),
+        })
     }
 }
 

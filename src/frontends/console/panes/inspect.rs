@@ -15,25 +15,17 @@ struct InspectPane {
 }
 
 pub(super) fn of_step(id: i64, deletion_id: String) -> Box<dyn Pane> {
-    let timeline = timeline(query::Timeline {
-        step_id: Some(id),
-        ..query::Timeline::default()
-    });
     let pane = InspectPane {
         of: PurgeScope::Step(id),
         deletion_id,
         step: Feed::of(query::Step { id }),
         deletion: Feed::silent(),
     };
-    listed(pane, timeline)
+    pane.listed()
 }
 
 pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
     let id = deletion.id.clone();
-    let timeline = timeline(query::Timeline {
-        deletion_id: Some(id.clone()),
-        ..query::Timeline::default()
-    });
     let mut pane = InspectPane {
         of: PurgeScope::Deletion(id.clone()),
         deletion_id: id.clone(),
@@ -41,18 +33,24 @@ pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
         deletion: Feed::of(query::Deletion { id }),
     };
     pane.deletion.rows.push(deletion);
-    listed(pane, timeline)
-}
-
-fn timeline(of: query::Timeline) -> Feed<LedgerEvent> {
-    let ask = move |at: At<'_, LedgerEvent>| query::Timeline {
-        after: at.known.last().map_or(0, |event| event.seq),
-        ..of.clone()
-    };
-    Feed::asking(ask, |events| events).continued()
+    pane.listed()
 }
 
 impl InspectPane {
+    /// The pane with its timeline, which later answers continue.
+    fn listed(self) -> Box<dyn Pane> {
+        let (step_id, deletion_id) = match &self.of {
+            PurgeScope::Step(id) => (Some(*id), None),
+            PurgeScope::Deletion(id) => (None, Some(id.clone())),
+        };
+        let ask = move |at: At<'_, LedgerEvent>| query::Timeline {
+            deletion_id: deletion_id.clone(),
+            step_id,
+            after: at.known.last().map_or(0, |event| event.seq),
+        };
+        listed(self, Feed::asking(ask, |events| events).continued())
+    }
+
     /// The step or the deletion, once it is known.
     fn item(&self) -> Option<WorkItem<'_>> {
         let step = self.step.rows.first().map(WorkItem::Step);

@@ -29,20 +29,16 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let room = area.width.saturating_sub(GUTTER + 1);
     let mut widths = widths(&columns, room, gap(area.width));
     give_way(&mut widths, &columns, &rows);
-    let headings = columns
-        .iter()
-        .map(|it| (it.heading.as_ref(), Tone::Dim, [].as_slice()));
-    let headings: Vec<_> = headings.collect();
+    let headings = columns.iter().map(|it| Cell::dim(&*it.heading));
+    let headings: Vec<Cell> = headings.collect();
     draw_row(canvas, (area.y, area.right()), &columns, &widths, &headings);
-    for ((row, cells), y) in (list.top..).zip(rows).zip(area.y + 1..) {
+    for ((row, mut cells), y) in (list.top..).zip(rows).zip(area.y + 1..) {
         let is_cursor = row == list.cursor;
         // The whole row under the cursor has one tone, because several tones are hard to read in reverse video.
         let reversed = is_cursor && !look.sparing;
-        let cells = cells.iter().map(|cell| match reversed {
-            true => (cell.text.as_str(), Tone::Plain, [].as_slice()),
-            false => (cell.text.as_str(), cell.tone, cell.tones.as_slice()),
-        });
-        let cells: Vec<_> = cells.collect();
+        for cell in cells.iter_mut().filter(|_| reversed) {
+            (cell.tone, cell.tones) = (Tone::Plain, Vec::new());
+        }
         draw_row(canvas, (y, area.right()), &columns, &widths, &cells);
         if pane.is_marked(row) {
             canvas.own(1, y, "*", Tone::Warn);
@@ -65,12 +61,12 @@ fn draw_row(
     (y, right): (u16, u16),
     columns: &[Column],
     widths: &[u16],
-    cells: &[(&str, Tone, &[Tone])],
+    cells: &[Cell],
 ) {
     let look = canvas.look;
     let mut x = GUTTER;
     let columns = columns.iter().zip(widths);
-    for (at, ((column, width), (text, tone, tones))) in columns.zip(cells).enumerate() {
+    for (at, ((column, width), Cell { text, tone, tones })) in columns.zip(cells).enumerate() {
         if *width == 0 {
             continue;
         }
@@ -82,7 +78,7 @@ fn draw_row(
             canvas.set(x + blank, y, *width - blank, &text, look.style(*tone));
         } else {
             // A cell with only empty cells to its right may extend over them.
-            let is_last = cells.iter().skip(at + 1).all(|(text, ..)| text.is_empty());
+            let is_last = cells.iter().skip(at + 1).all(|it| it.text.is_empty());
             let room = match is_last {
                 true => right.saturating_sub(x + 1),
                 false => *width,
@@ -111,8 +107,7 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
         shown.map(|w| w.saturating_add(gap)).sum::<u16>()
     };
     while needed(&widths) > room {
-        let widest = widths.iter_mut().max_by_key(|w| **w);
-        match widest {
+        match widths.iter_mut().max_by_key(|w| **w) {
             Some(widest) if *widest > FIXED_MIN => *widest -= 1,
             // Even the smallest widths do not fit, so the last columns are hidden.
             _ => match widths.iter().rposition(|w| *w > 0) {

@@ -72,21 +72,17 @@ impl<T: Row> Rows<T> {
     /// Returns at most this number of rows, with the cursor in their middle.
     pub(crate) fn near_cursor(&self, rows_max: usize) -> impl Iterator<Item = &T> {
         let first = self.list.cursor.saturating_sub(rows_max / 2);
-        (first..self.len())
-            .take(rows_max)
-            .filter_map(|row| self.get(row))
+        let near = (first..self.len()).take(rows_max);
+        near.filter_map(|row| self.get(row))
     }
 
     /// Returns the marked rows, also those that a filter hides; if none is marked, the row under the cursor.
     pub(crate) fn chosen(&self) -> Vec<&T> {
         let marks = &self.list.marks;
+        let all = self.all().chain(&self.kept);
         match marks.is_empty() {
             true => self.current().into_iter().collect(),
-            false => self
-                .all()
-                .chain(&self.kept)
-                .filter(|row| marks.contains(&row.key()))
-                .collect(),
+            false => all.filter(|row| marks.contains(&row.key())).collect(),
         }
     }
 
@@ -159,10 +155,8 @@ impl List {
 
     /// The scope and the filter as the engine reads them, with ids for the names of projects.
     pub(crate) fn resolved_text(&self) -> String {
-        let words = [
-            self.scope.query.resolved_text(),
-            self.filter.resolved_text(),
-        ];
+        let (scope, filter) = (&self.scope.query, &self.filter);
+        let words = [scope.resolved_text(), filter.resolved_text()];
         words.join(" ").trim().to_owned()
     }
 
