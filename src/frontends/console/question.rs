@@ -93,16 +93,13 @@ pub(super) fn answer(state: &mut State, asked: Asked, pressed: KeyCode) {
 fn work_words(state: &State) -> String {
     let snapshot = &state.snapshot;
     let of = |state| deletions_in(state, snapshot);
+    let to_approve = of(DeletionState::AwaitingApproval);
     let are = |n: u64| if n == 1 { "is" } else { "are" };
     // A deletion that is being planned or waits for an approval has no step under way.
     let work = [
         (snapshot.steps.live(), "step", "under way"),
         (of(DeletionState::Planning), "deletion", "being planned"),
-        (
-            of(DeletionState::AwaitingApproval),
-            "deletion",
-            "waiting for an approval",
-        ),
+        (to_approve, "deletion", "waiting for an approval"),
     ];
     let work = work.into_iter().filter(|(n, ..)| *n > 0);
     let work = work.map(|(n, what, how)| format!("{} {} {how}", count(n, what), are(n)));

@@ -2,6 +2,7 @@
 //! glyph and a word.
 
 use std::fmt::Display;
+use std::sync::LazyLock;
 
 use chrono::{DateTime, Utc};
 use ratatui::style::{Color, Modifier, Style};
@@ -18,6 +19,8 @@ use super::keys::{Action, Keymap};
 
 /// Width below which ids and times are shortened.
 pub(crate) const WIDE: u16 = 100;
+/// Width of a screen on which all columns are shown.
+pub(crate) const WIDEST: u16 = 1_000;
 
 /// The meaning of a text; the theme maps it to a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -47,6 +50,21 @@ pub(crate) struct RenderContext<'k> {
     /// Whether a replay is shown; `now` is then the time that it shows.
     pub(crate) replays: bool,
 }
+
+static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);
+
+/// The context in which cells are written to be sorted and searched, but for the time, which is the present. It is the
+/// same for every screen.
+pub(crate) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|| RenderContext {
+    keys: &KEYS,
+    ascii: false,
+    theme: Theme::Mono,
+    sparing: false,
+    width: WIDEST,
+    now: DateTime::UNIX_EPOCH,
+    many_sites: true,
+    replays: false,
+});
 
 /// A piece of text in one tone, or with a tone for each of its characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -394,20 +412,10 @@ pub(crate) fn or_none<'a>(text: &'a str, look: &RenderContext) -> &'a str {
 mod tests {
     use super::*;
 
-    fn keys() -> Keymap {
-        Keymap::default()
-    }
-
-    fn look(keys: &Keymap, ascii: bool) -> RenderContext<'_> {
+    fn look(ascii: bool) -> RenderContext<'static> {
         RenderContext {
-            keys,
             ascii,
-            theme: Theme::Mono,
-            sparing: false,
-            width: 80,
-            now: DateTime::UNIX_EPOCH,
-            many_sites: false,
-            replays: false,
+            ..*ANY_SCREEN
         }
     }
 
@@ -421,23 +429,20 @@ mod tests {
             ("a\u{1b}]2;x", 20, "a\\u{1b}]2;x"),
             ("web", 0, ""),
         ] {
-            assert_eq!(look(&keys(), false).fit(text, width), shown);
+            assert_eq!(look(false).fit(text, width), shown);
         }
-        assert_eq!(look(&keys(), true).fit("é", 20), "\\u{e9}");
-        assert!(look(&keys(), true).fit(&"é".repeat(500), 9).is_ascii());
+        assert_eq!(look(true).fit("é", 20), "\\u{e9}");
+        assert!(look(true).fit(&"é".repeat(500), 9).is_ascii());
     }
 
     #[test]
     fn long_texts_wrap_at_spaces_and_end_with_an_ellipsis_when_cut() {
-        let lines = look(&keys(), false).wrap("one two three four", 9, 2);
+        let lines = look(false).wrap("one two three four", 9, 2);
         assert_eq!(lines, ["one two ", "three…"]);
         for width in 1..20 {
-            for line in look(&keys(), false).wrap("漢字 aaaaaaaaaaaaaaaaaaaaaaaaaa bb\n", width, 3)
-            {
-                assert!(
-                    line.trim_end().width() <= width.max(2),
-                    "{line:?} at {width}"
-                );
+            for line in look(false).wrap("漢字 aaaaaaaaaaaaaaaaaaaaaaaaaa bb\n", width, 3) {
+                let shown = line.trim_end().width();
+                assert!(shown <= width.max(2), "{line:?} at {width}");
             }
         }
     }
@@ -451,10 +456,10 @@ mod tests {
             total: 10,
             ..Counts::default()
         };
-        assert_eq!(look(&keys(), true).bar(&counts, 10), "#####++...");
-        assert_eq!(look(&keys(), false).bar(&counts, 5), "██▓░░");
-        assert_eq!(look(&keys(), true).bar(&Counts::default(), 4), "....");
-        let spark = |values: &[f64]| look(&keys(), false).spark(values.iter().copied());
+        assert_eq!(look(true).bar(&counts, 10), "#####++...");
+        assert_eq!(look(false).bar(&counts, 5), "██▓░░");
+        assert_eq!(look(true).bar(&Counts::default(), 4), "....");
+        let spark = |values: &[f64]| look(false).spark(values.iter().copied());
         assert_eq!(spark(&[0.0, 1.0, 3.5, 7.0]), "▁▂▅█");
         assert_eq!(spark(&[0.0, 0.0]), "▁▁");
     }
@@ -462,7 +467,6 @@ mod tests {
     #[test]
     fn each_theme_has_distinct_tones_that_are_readable_on_its_background() {
         let tones = [Tone::Good, Tone::Busy, Tone::Warn, Tone::Bad];
-        let keys = keys();
         let themes = [
             Theme::Terminal,
             Theme::Dark,
@@ -472,7 +476,7 @@ mod tests {
         for theme in themes {
             let look = RenderContext {
                 theme,
-                ..look(&keys, false)
+                ..look(false)
             };
             let colours = tones.map(|tone| look.style(tone).fg);
             for (at, colour) in colours.iter().enumerate() {
@@ -491,8 +495,8 @@ mod tests {
             assert_eq!(is_pale, theme != Theme::Light, "{theme:?}");
         }
         for tone in tones {
-            assert_eq!(look(&keys, false).style(tone).fg, None);
+            assert_eq!(look(false).style(tone).fg, None);
         }
-        assert_eq!(look(&keys, false).accent(Accent::Red).fg, None);
+        assert_eq!(look(false).accent(Accent::Red).fg, None);
     }
 }

@@ -25,12 +25,10 @@ impl Row for ReconcilerStatus {
 
 /// What the reconciler does, such as `port web-12 and 3 more`.
 fn doing(row: &ReconcilerStatus) -> Cell {
-    let tone = if row.running == 0 {
-        Tone::Dim
-    } else {
-        Tone::Plain
-    };
-    Cell::new(activity_words(row), tone)
+    match row.running {
+        0 => Cell::dim(activity_words(row)),
+        _ => Cell::plain(activity_words(row)),
+    }
 }
 
 /// The age and the duration of the last run, such as `12s ago, 40 ms`.

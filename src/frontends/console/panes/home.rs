@@ -326,12 +326,8 @@ fn state(row: &HomeRow, look: &RenderContext) -> Cell {
             inner(Cell::new(look.bar(&counts, BAR), Tone::Warn))
         }
         HomeRow::Kind(it) => {
-            let tone = if it.is_partial() {
-                Tone::Warn
-            } else {
-                Tone::Plain
-            };
-            inner(Cell::new(it.total_words(look), tone))
+            let partial = it.is_partial().then_some(Tone::Warn);
+            inner(Cell::new(it.total_words(look), partial.unwrap_or_default()))
         }
         HomeRow::LastDay(_) => Cell::new("last 24 h", Tone::Good),
     }

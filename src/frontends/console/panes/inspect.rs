@@ -18,7 +18,7 @@ pub(super) fn of_step(id: i64, deletion_id: String) -> Box<dyn Pane> {
     let pane = InspectPane {
         of: PurgeScope::Step(id),
         deletion_id,
-        step: Feed::of(query::Step { id }),
+        step: Feed::reading(query::Step { id }, |it| *it),
         deletion: Feed::silent(),
     };
     pane.listed()
@@ -30,7 +30,7 @@ pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
         of: PurgeScope::Deletion(id.clone()),
         deletion_id: id.clone(),
         step: Feed::silent(),
-        deletion: Feed::of(query::Deletion { id }),
+        deletion: Feed::reading(query::Deletion { id }, |it| *it),
     };
     pane.deletion.rows.push(deletion);
     pane.listed()

@@ -43,7 +43,7 @@ struct TreePane {
 
 pub(super) fn of(id: String) -> Box<dyn Pane> {
     Box::new(TreePane {
-        deletion: Feed::of(query::Deletion { id: id.clone() }),
+        deletion: Feed::reading(query::Deletion { id: id.clone() }, |it| *it),
         below: Pace::default(),
         asked_below: None,
         left_below: Vec::new(),

@@ -9,7 +9,6 @@ use crate::control::{SiteState, SiteStatus};
 use crate::domain::model::{DeletionState, StepState};
 
 use super::super::about::{deletions_in, site_state, urgency};
-use super::super::prompt::Confirm;
 use super::super::render_context::{Cell, RenderContext, Tone};
 use super::super::state::State;
 use super::super::{EngineMode, Replayed};
@@ -159,30 +158,18 @@ pub(super) fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
     })
 }
 
-/// The colours of the clouds that a confirmed command affects.
-pub(super) fn accents_of<'s>(
-    state: &'s State,
-    confirm: &'s Confirm,
-) -> impl Iterator<Item = (&'s str, Accent)> {
-    accents(state)
-        .filter(move |(cloud, _)| confirm.sites.iter().any(|it| it.cloud() == Some(cloud)))
-}
-
 /// The counts of steps and deletions: first those that need a person, then those under way, then those that are gone.
 pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     let snapshot = &state.snapshot;
     let steps = &snapshot.steps;
     let of = |state| deletions_in(state, snapshot);
+    let to_approve = of(DeletionState::AwaitingApproval);
     let read_only = look.width < 60 && snapshot.engine.read_only && !look.replays;
     let read_only = read_only.then(|| Cell::new("READ-ONLY", Tone::Warn));
     let counts = [
         (StepState::Stuck, steps.stuck, "stuck"),
         (StepState::Stuck, of(DeletionState::Refused), "refused"),
-        (
-            StepState::Blocked,
-            of(DeletionState::AwaitingApproval),
-            "to approve",
-        ),
+        (StepState::Blocked, to_approve, "to approve"),
         (StepState::Blocked, steps.blocked, "blocked"),
         (StepState::Running, steps.running, "running"),
         (StepState::Verifying, steps.verifying, "verifying"),
@@ -236,11 +223,8 @@ pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
     }
     let answer = sites.iter().filter(|it| it.state == SiteState::Reachable);
     let (answer, all) = (answer.count(), sites.len());
-    let tone = if answer == all {
-        Tone::Good
-    } else {
-        Tone::Warn
-    };
+    let is_good = answer == all;
+    let tone = if is_good { Tone::Good } else { Tone::Warn };
     let reachable = Cell::new(format!("{answer} of {all} sites reachable"), tone);
     let mut sorted: Vec<_> = sites.iter().collect();
     sorted.sort_by_key(|site| urgency(site));

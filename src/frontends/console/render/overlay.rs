@@ -70,7 +70,8 @@ pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> 
     let inner = frame(canvas, "confirm", &headed(&confirm.lines), &[ask], 1);
     // The colours mark the clouds where the command takes effect.
     let mut x = inner.x + 12;
-    for (cloud, accent) in header::accents_of(state, confirm) {
+    let is_affected = |cloud: &str| confirm.sites.iter().any(|it| it.cloud() == Some(cloud));
+    for (cloud, accent) in header::accents(state).filter(|(cloud, _)| is_affected(cloud)) {
         let style = canvas.look.accent(accent);
         let room = inner.right().saturating_sub(x + 1);
         x = canvas.put_styled(x, inner.y - 1, room, &format!(" {cloud} "), style) + 1;

@@ -460,10 +460,7 @@ impl Forest {
         };
         let mut above = self.spans.iter().rev();
         let above = above.find(|span| span.row < row && span.depth < depth);
-        let folded = match is_open {
-            true => row,
-            false => above?.end() - 1,
-        };
+        let folded = if is_open { row } else { above?.end() - 1 };
         let key = self.key(folded)?;
         if let RowKey::Group(branch) = key {
             self.opened.remove(&branch);

@@ -1,14 +1,12 @@
 //! The columns of a pane as data: each line of a table has a column, and the cell of a row in it.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use chrono::{DateTime, Utc};
 
-use super::{Cell, Keymap, RenderContext, SearchQuery};
+use super::{Cell, RenderContext, SearchQuery, WIDEST};
 use crate::domain::natural::Natural;
 use crate::present::joined;
-use crate::system::config::Theme;
 
 /// A column: its heading, and how it gets its width.
 #[derive(Clone, Debug)]
@@ -118,24 +116,6 @@ pub(crate) fn column_name(heading: &str) -> String {
     let name = heading.split(" (").next().unwrap_or_default();
     joined(name.split([' ', ',']).filter(|it| !it.is_empty()), "_")
 }
-
-static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);
-
-/// The context in which cells are written to be sorted and searched, but for the time, which is the present. It is the
-/// same for every screen.
-pub(crate) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|| RenderContext {
-    keys: &KEYS,
-    ascii: false,
-    sparing: false,
-    theme: Theme::Mono,
-    width: WIDEST,
-    now: DateTime::UNIX_EPOCH,
-    replays: false,
-    many_sites: true,
-});
-
-/// Width of a screen on which all columns are shown.
-const WIDEST: u16 = 1_000;
 
 /// The column by which a list is sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::columns::ANY_SCREEN;
-use super::{Context, List, Pane, Tone, step_words};
+use super::{ANY_SCREEN, Context, List, Pane, Tone, step_words};
 use crate::domain::model::Step;
 use crate::domain::text::escape;
 use crate::frontends::console::event::Effect;

@@ -60,12 +60,6 @@ impl<T> From<T> for Batch<T> {
     }
 }
 
-impl<T> From<Box<T>> for Batch<T> {
-    fn from(row: Box<T>) -> Self {
-        (*row).into()
-    }
-}
-
 /// One list of the engine, with its query. At most one query is under way; while the pages of a refresh
 /// arrive, the earlier rows stay visible, so nothing flickers or jumps.
 pub(crate) struct Feed<T> {

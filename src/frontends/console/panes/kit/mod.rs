@@ -22,7 +22,7 @@ pub(crate) use chrono::{DateTime, Utc};
 use super::super::event::Outbox;
 pub(crate) use super::super::keys::{Action, Keymap, Scope};
 pub(crate) use super::super::prompt::{CommandWords, Confirm};
-pub(crate) use super::super::render_context::{Cell, RenderContext, Tone};
+pub(crate) use super::super::render_context::{ANY_SCREEN, Cell, RenderContext, Tone, WIDEST};
 pub(crate) use super::super::scope::AppliedScope;
 pub(crate) use super::{Around, Opened, Record, Route};
 pub(crate) use crate::control::{Snapshot, query};
@@ -30,8 +30,8 @@ pub(crate) use crate::domain::filter::{Facts, SearchQuery};
 pub(crate) use crate::domain::ladder::PurgeScope;
 pub(crate) use acts::{WorkItem, act, feed_of, step_words, target_spec, words_at};
 pub(crate) use columns::{
-    ANY_SCREEN, Choosable, Column, ColumnOffer, Order, Shown, TREE, Table, Width, attempts,
-    column_name, columns, columns_owner, fixed, flex, paired, time_key,
+    Choosable, Column, ColumnOffer, Order, Shown, TREE, Table, Width, attempts, column_name,
+    columns, columns_owner, fixed, flex, paired, time_key,
 };
 pub(crate) use copying::Copied;
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
