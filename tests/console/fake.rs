@@ -1317,7 +1317,7 @@ impl TestConsole {
         }
         for effect in effects {
             match effect {
-                Effect::Query { ticket, query } => {
+                Effect::Query(ticket, query) => {
                     let answer = self.world.answer(&query);
                     let is_withheld = !self.answers_queries || (self.withholds)(&query);
                     self.queries.push(query);
@@ -1325,17 +1325,9 @@ impl TestConsole {
                         self.withheld_answers.push((ticket, answer));
                         continue;
                     }
-                    self.handle(Event::Answer {
-                        ticket,
-                        answer,
-                        now: self.now,
-                    });
+                    self.handle(Event::Answer(ticket, answer, self.now));
                 }
-                Effect::Submit {
-                    ticket,
-                    command,
-                    reason,
-                } => {
+                Effect::Submit(ticket, command, reason) => {
                     self.sent.push(command.clone());
                     self.reasons.push(reason);
                     if self.answers_commands {
@@ -1344,15 +1336,15 @@ impl TestConsole {
                         self.unanswered_commands.push((ticket, command));
                     }
                 }
-                Effect::Follow { ticket, after } => self.event_request = Some((ticket, after)),
+                Effect::Follow(ticket, after) => self.event_request = Some((ticket, after)),
                 Effect::Copy(text) => self.copied.push(text),
                 Effect::Alert(text) => self.alerts.push(text),
                 Effect::Quit(exit) => self.exits.push(exit),
-                Effect::Save { choice, .. } => {
+                Effect::Save(_, choice) => {
                     let value = choice.value.clone().unwrap_or_default();
                     self.saved.push((choice.name.clone(), value));
                     let result = self.save_result.clone();
-                    self.handle(Event::Saved { choice, result });
+                    self.handle(Event::Saved(choice, result));
                 }
                 Effect::WriteReport {
                     deletion_id,
@@ -1390,11 +1382,7 @@ impl TestConsole {
 
     /// Delivers the receipt of a command.
     pub fn receive(&mut self, ticket: u64, receipt: Result<Receipt, ControlError>) {
-        self.handle(Event::Receipt {
-            ticket,
-            receipt,
-            now: self.now,
-        });
+        self.handle(Event::Receipt(ticket, receipt, self.now));
     }
 
     /// Answers the pending request for events with the events so far.
@@ -1402,28 +1390,21 @@ impl TestConsole {
         let (ticket, after) = self.event_request.take().unwrap();
         let events = self.world.events.iter();
         let events = events.filter(|e| e.seq > after).cloned().collect();
-        self.handle(Event::Followed {
-            ticket,
-            events: Ok(events),
-        });
+        self.handle(Event::Followed(ticket, Ok(events)));
     }
 
     /// Answers the pending request for events with an error.
     pub fn fail_events(&mut self, error: ControlError) {
         let (ticket, _) = self.event_request.take().unwrap();
         let events = Err(error);
-        self.handle(Event::Followed { ticket, events });
+        self.handle(Event::Followed(ticket, events));
     }
 
     /// Delivers the withheld answers after this many seconds.
     pub fn answer_withheld(&mut self, seconds: i64) {
         self.now += TimeDelta::seconds(seconds);
         for (ticket, answer) in std::mem::take(&mut self.withheld_answers) {
-            self.handle(Event::Answer {
-                ticket,
-                answer,
-                now: self.now,
-            });
+            self.handle(Event::Answer(ticket, answer, self.now));
         }
     }
 
@@ -1442,10 +1423,7 @@ impl TestConsole {
         self.now += TimeDelta::seconds(6);
         self.world.snapshot.version += 1;
         let snapshot = Arc::new(self.world.snapshot.clone());
-        self.handle(Event::Snapshot {
-            snapshot,
-            now: self.now,
-        });
+        self.handle(Event::Snapshot(snapshot, self.now));
     }
 
     /// Presses keys, separated by spaces: each word is the name of a key, or is typed letter by letter.

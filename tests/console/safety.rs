@@ -23,10 +23,7 @@ fn with_plan() -> TestConsole {
 
 /// The snapshot of the engine, published without any time having passed.
 fn snapshot_of(console: &TestConsole) -> Event {
-    Event::Snapshot {
-        snapshot: Arc::new(console.world.snapshot.clone()),
-        now: now(),
-    }
+    Event::Snapshot(Arc::new(console.world.snapshot.clone()), now())
 }
 
 fn pressed(code: KeyCode) -> Event {
@@ -549,11 +546,8 @@ fn a_kind_typed_before_the_kinds_are_known_is_listed_once_they_are() {
     for code in typed.chain([KeyCode::Enter]) {
         update(&mut state, pressed(code));
     }
-    let kinds = Event::Answer {
-        ticket: 1,
-        answer: world.answer(&Query::Kinds(query::Kinds {})),
-        now: now(),
-    };
+    let kinds = world.answer(&Query::Kinds(query::Kinds {}));
+    let kinds = Event::Answer(1, kinds, now());
     let effects = update(&mut state, kinds);
     assert!(format!("{effects:?}").contains("Resources"), "{effects:?}");
 }
@@ -779,7 +773,7 @@ fn a_plan_left_during_its_confirmation_is_shown_as_its_deletion_on_return() {
     console.press("enter web");
     let effects = update(&mut console.state, pressed(KeyCode::Enter));
     let ticket = effects.iter().find_map(|effect| match effect {
-        Effect::Submit { ticket, .. } => Some(*ticket),
+        Effect::Submit(ticket, ..) => Some(*ticket),
         _ => None,
     });
     console.press("[");

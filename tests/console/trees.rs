@@ -206,11 +206,8 @@ fn a_due_refresh_still_happens_while_a_branch_is_opened() {
     console.deliver_events();
     // The time passes with an answer that no pane waits for, so no pane queries anything.
     console.now += chrono::TimeDelta::seconds(6);
-    console.handle(Event::Answer {
-        ticket: u64::MAX,
-        answer: console.world.answer(&Query::Kinds(query::Kinds {})),
-        now: console.now,
-    });
+    let answer = console.world.answer(&Query::Kinds(query::Kinds {}));
+    console.handle(Event::Answer(u64::MAX, answer, console.now));
     console.press("right");
     console.assert_shows(["└ subnet subnet-0"]);
     console.handle(Event::Tick(console.now));

@@ -78,7 +78,7 @@ fn choose(state: &mut State, kept_as: &str, names: &[&str]) {
         name: kept_as.to_owned(),
         value,
     };
-    state.outbox.push(Effect::Save { file, choice });
+    state.outbox.push(Effect::Save(file, choice));
 }
 
 /// Says what a pane shows, such as `:port shows name, status`.

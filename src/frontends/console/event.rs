@@ -30,37 +30,20 @@ pub enum Event {
     Paste(String),
     /// Columns, rows.
     Resize(u16, u16),
-    Snapshot {
-        snapshot: Arc<Snapshot>,
-        now: DateTime<Utc>,
-    },
+    Snapshot(Arc<Snapshot>, DateTime<Utc>),
     /// The engine publishes no more snapshots: it has ended, or cannot be reached.
     EngineGone,
     /// The answer to [`Effect::Query`] with that ticket.
-    Answer {
-        ticket: u64,
-        answer: Result<Page, ControlError>,
-        now: DateTime<Utc>,
-    },
+    Answer(u64, Result<Page, ControlError>, DateTime<Utc>),
     /// The answer to [`Effect::Submit`] with that ticket.
-    Receipt {
-        ticket: u64,
-        receipt: Result<Receipt, ControlError>,
-        now: DateTime<Utc>,
-    },
+    Receipt(u64, Result<Receipt, ControlError>, DateTime<Utc>),
     /// The answer to [`Effect::Follow`] with that ticket.
-    Followed {
-        ticket: u64,
-        events: Result<Vec<LedgerEvent>, ControlError>,
-    },
+    Followed(u64, Result<Vec<LedgerEvent>, ControlError>),
     /// Time has passed. Sent while [`super::State::wants_tick`] is true; the console in lines also sends it while a
     /// screen remains to be printed.
     Tick(DateTime<Utc>),
     /// The choice was saved in the settings file, or could not be saved for this reason.
-    Saved {
-        choice: Choice,
-        result: Result<(), String>,
-    },
+    Saved(Choice, Result<(), String>),
     /// The report of this deletion was written to the file, or was not written for this reason.
     ReportWritten {
         deletion_id: String,
@@ -79,33 +62,21 @@ pub enum NotWritten {
     Failed(String),
 }
 
-/// A side effect, which only the loop performs.
+/// A side effect, which only the loop performs. An effect that is answered begins with a ticket, by which the answer is
+/// recognized.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    Query {
-        ticket: u64,
-        query: Query,
-    },
-    Submit {
-        ticket: u64,
-        command: Command,
-        /// The reason that the person typed, if a cloud requires one; else empty.
-        reason: String,
-    },
+    Query(u64, Query),
+    /// A command, with the reason that the person typed; the reason is empty if no cloud requires one.
+    Submit(u64, Command, String),
     /// Wait for events after this sequence number.
-    Follow {
-        ticket: u64,
-        after: i64,
-    },
+    Follow(u64, i64),
     /// Copy to the clipboard of the person's terminal (OSC 52).
     Copy(String),
     /// Alert a person who is not looking at the console, in the way that the settings choose.
     Alert(String),
-    /// Save a choice of the person in the settings file.
-    Save {
-        file: PathBuf,
-        choice: Choice,
-    },
+    /// Save a choice of the person in this settings file.
+    Save(PathBuf, Choice),
     /// Gather the report of a deletion, and write it to this file as a web page.
     WriteReport {
         deletion_id: String,
@@ -119,8 +90,7 @@ pub enum Effect {
     Repaint,
 }
 
-/// The effects that the loop must perform after this event. Those that are answered have a ticket, by which
-/// the answer is recognized.
+/// The effects that the loop must perform after this event.
 #[derive(Default)]
 pub(crate) struct Outbox {
     effects: Vec<Effect>,
@@ -140,22 +110,18 @@ impl Outbox {
     /// Sends a query; its answer has the ticket that this returns.
     pub(crate) fn ask(&mut self, query: impl Into<Query>) -> u64 {
         let query = query.into();
-        self.send(|ticket| Effect::Query { ticket, query })
+        self.send(|ticket| Effect::Query(ticket, query))
     }
 
     /// Sends a command; its receipt has the ticket that this returns.
     pub(crate) fn submit(&mut self, command: Command, reason: &str) -> u64 {
         let reason = reason.to_owned();
-        self.send(|ticket| Effect::Submit {
-            ticket,
-            command,
-            reason,
-        })
+        self.send(|ticket| Effect::Submit(ticket, command, reason))
     }
 
     /// Waits for the events after this one; they have the ticket that this returns.
     pub(crate) fn follow(&mut self, after: i64) -> u64 {
-        self.send(|ticket| Effect::Follow { ticket, after })
+        self.send(|ticket| Effect::Follow(ticket, after))
     }
 
     fn send(&mut self, effect: impl FnOnce(u64) -> Effect) -> u64 {

@@ -148,7 +148,7 @@ impl Asker {
             changed = self.snapshots.changed(), if self.engine_lives => {
                 self.engine_lives = changed.is_ok();
                 Ok(match changed {
-                    Ok(()) => Event::Snapshot { snapshot: self.snapshot(), now: Utc::now() },
+                    Ok(()) => Event::Snapshot(self.snapshot(), Utc::now()),
                     Err(_) => Event::EngineGone,
                 })
             }
@@ -171,20 +171,13 @@ impl Asker {
     fn ask(&mut self, effect: Effect) {
         let control = self.control.clone();
         match effect {
-            Effect::Query { ticket, query } => {
+            Effect::Query(ticket, query) => {
                 self.tasks.spawn(async move {
-                    Event::Answer {
-                        ticket,
-                        answer: control.query(query).await,
-                        now: Utc::now(),
-                    }
+                    let answer = control.query(query).await;
+                    Event::Answer(ticket, answer, Utc::now())
                 });
             }
-            Effect::Submit {
-                ticket,
-                command,
-                reason,
-            } => {
+            Effect::Submit(ticket, command, reason) => {
                 let envelope = Envelope {
                     command,
                     actor: self.actor.clone(),
@@ -194,25 +187,19 @@ impl Asker {
                     deadline: None,
                 };
                 self.tasks.spawn(async move {
-                    Event::Receipt {
-                        ticket,
-                        receipt: control.submit(envelope).await,
-                        now: Utc::now(),
-                    }
+                    let receipt = control.submit(envelope).await;
+                    Event::Receipt(ticket, receipt, Utc::now())
                 });
             }
-            Effect::Follow { ticket, after } => {
+            Effect::Follow(ticket, after) => {
                 self.tasks.spawn(async move {
-                    Event::Followed {
-                        ticket,
-                        events: control.events(after, FOLLOW_WAIT_MS).await,
-                    }
+                    Event::Followed(ticket, control.events(after, FOLLOW_WAIT_MS).await)
                 });
             }
-            Effect::Save { file, choice } => {
-                self.tasks.spawn_blocking(move || Event::Saved {
-                    result: save_choice(&file, &choice),
-                    choice,
+            Effect::Save(file, choice) => {
+                self.tasks.spawn_blocking(move || {
+                    let result = save_choice(&file, &choice);
+                    Event::Saved(choice, result)
                 });
             }
             Effect::WriteReport {

@@ -417,7 +417,7 @@ impl State {
                 self.prompt = Some(Prompt::Confirm(confirm));
                 self.guarded = true;
             }
-            PaneRequest::Submit { words, command } => {
+            PaneRequest::Submit(words, command) => {
                 let ticket = self.outbox.submit(command, "");
                 self.submitted.insert(ticket, words);
             }

@@ -62,7 +62,7 @@ fn handle(state: &mut State, event: Event) {
             // A screen that shrinks and grows back at once has the same size, but has lost its edges.
             state.outbox.push(Effect::Repaint);
         }
-        Event::Snapshot { snapshot, now } => {
+        Event::Snapshot(snapshot, now) => {
             state.now = now;
             let moved = state.snapshot.last_event != snapshot.last_event
                 || state.snapshot.steps != snapshot.steps
@@ -90,27 +90,19 @@ fn handle(state: &mut State, event: Event) {
             state.engine_gone = true;
             state.fail("the engine has gone; the screen shows what it published last");
         }
-        Event::Answer {
-            ticket,
-            answer,
-            now,
-        } => {
+        Event::Answer(ticket, answer, now) => {
             state.now = now;
             answered(state, ticket, answer);
         }
-        Event::Receipt {
-            ticket,
-            receipt,
-            now,
-        } => {
+        Event::Receipt(ticket, receipt, now) => {
             state.now = now;
             received(state, ticket, &receipt);
         }
-        Event::Followed { ticket, events } if state.following == Some(ticket) => {
+        Event::Followed(ticket, events) if state.following == Some(ticket) => {
             followed(state, events);
         }
-        Event::Followed { .. } => {}
-        Event::Saved { choice, result } => match choice.table {
+        Event::Followed(..) => {}
+        Event::Saved(choice, result) => match choice.table {
             ChoiceTable::Views => views::saved(state, choice, result),
             ChoiceTable::Columns => column_choice::saved(state, &choice.name, result),
         },

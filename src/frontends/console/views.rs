@@ -190,7 +190,7 @@ fn save(state: &mut State, name: &str) {
         name: name.to_owned(),
         value: Some(state.view()),
     };
-    state.outbox.push(Effect::Save { file, choice });
+    state.outbox.push(Effect::Save(file, choice));
 }
 
 /// Reports whether a view was saved. An earlier view of the name stays until then.

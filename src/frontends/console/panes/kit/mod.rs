@@ -84,10 +84,7 @@ pub(crate) enum PaneRequest {
     SayEmpty(String),
     Ask(Box<Confirm>),
     /// Send a command; its answer is reported with these words.
-    Submit {
-        words: CommandWords,
-        command: Command,
-    },
+    Submit(CommandWords, Command),
     /// Ask for a file, and write the report of this deletion to it.
     Report(String),
     /// Ignore the keyboard until the next frame is on the screen.
@@ -113,7 +110,7 @@ impl Context<'_> {
         self.requests.push(PaneRequest::Report(deletion_id));
     }
     pub(crate) fn submit(&mut self, words: CommandWords, command: Command) {
-        self.requests.push(PaneRequest::Submit { words, command });
+        self.requests.push(PaneRequest::Submit(words, command));
     }
     pub(crate) fn confirm(&mut self, confirm: Confirm) {
         self.requests.push(PaneRequest::Ask(Box::new(confirm)));
