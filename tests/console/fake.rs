@@ -1346,23 +1346,15 @@ impl TestConsole {
                     let result = self.save_result.clone();
                     self.handle(Event::Saved(choice, result));
                 }
-                Effect::WriteReport {
-                    deletion_id,
-                    file,
-                    replaces,
-                } => {
-                    let exists = self.existing_files.contains(&file) && !replaces;
+                Effect::WriteReport(report, replaces) => {
+                    let exists = self.existing_files.contains(&report.file) && !replaces;
                     let result = match (exists, &self.write_result) {
                         (true, _) => Err(NotWritten::Exists),
                         (false, Ok(())) => Ok(()),
                         (false, Err(why)) => Err(NotWritten::Failed(why.clone())),
                     };
-                    self.reports.push((file.clone(), replaces));
-                    self.handle(Event::ReportWritten {
-                        deletion_id,
-                        file,
-                        result,
-                    });
+                    self.reports.push((report.file.clone(), replaces));
+                    self.handle(Event::ReportWritten(report, result));
                 }
                 Effect::Suspend | Effect::Repaint => {}
             }

@@ -44,14 +44,17 @@ pub enum Event {
     Tick(DateTime<Utc>),
     /// The choice was saved in the settings file, or could not be saved for this reason.
     Saved(Choice, Result<(), String>),
-    /// The report of this deletion was written to the file, or was not written for this reason.
-    ReportWritten {
-        deletion_id: String,
-        file: PathBuf,
-        result: Result<(), NotWritten>,
-    },
+    /// The report was written, or was not written for this reason.
+    ReportWritten(ReportFile, Result<(), NotWritten>),
     /// The guarded screen has been painted, and input typed before that has been discarded.
     GuardPainted,
+}
+
+/// The report of a deletion, and the file for it.
+#[derive(Clone, Debug)]
+pub struct ReportFile {
+    pub deletion_id: String,
+    pub file: PathBuf,
 }
 
 /// The reason why a file was not written.
@@ -77,13 +80,8 @@ pub enum Effect {
     Alert(String),
     /// Save a choice of the person in this settings file.
     Save(PathBuf, Choice),
-    /// Gather the report of a deletion, and write it to this file as a web page.
-    WriteReport {
-        deletion_id: String,
-        file: PathBuf,
-        /// Whether to replace a file that exists.
-        replaces: bool,
-    },
+    /// Gather the report, and write it as a web page. The bool says whether to replace a file that exists.
+    WriteReport(ReportFile, bool),
     Quit(Exit),
     Suspend,
     /// Paint every cell again, because another program may have written on the screen.

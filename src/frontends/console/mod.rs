@@ -47,7 +47,7 @@ mod terminal;
 mod update;
 mod views;
 
-pub use event::{Effect, Event, NotWritten};
+pub use event::{Effect, Event, NotWritten, ReportFile};
 pub use keys::{Keymap, WrongKeys};
 pub use plain::run_plain;
 pub use render::{render, render_lines, render_to_text};

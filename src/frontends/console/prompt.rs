@@ -1,11 +1,11 @@
 //! Prompts, in which a person types: the command line, the filter, the file of a report, and confirmations.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use termina::event::{KeyCode, KeyEvent, Modifiers};
 use tui_input::{Input, InputRequest};
 
+use super::event::ReportFile;
 use crate::control::{Command, Snapshot};
 use crate::domain::model::{Site, short_id};
 use crate::domain::text::word_fits;
@@ -30,7 +30,7 @@ pub(crate) enum Prompt {
 #[derive(Clone, Debug)]
 pub(crate) enum Asked {
     /// Whether to replace an existing file with the report of a deletion.
-    Replace { deletion_id: String, file: PathBuf },
+    Replace(ReportFile),
     /// Whether an engine in this process that has work is left running or stopped.
     Quit,
     /// Whether to drop commands that were confirmed together and have not been sent yet.

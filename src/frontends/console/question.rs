@@ -59,8 +59,8 @@ pub(super) fn open(state: &State) -> Option<Question> {
             let options = vec![('d', ("drop them", ", and quit: nothing more is sent for these rows"))];
             ("quit", vec![unsent_words(state)], options, ("stay", "; they are sent meanwhile"))
         }
-        (Asked::Replace { file, .. }, _) => {
-            let exists = format!("{} exists already.", file.display());
+        (Asked::Replace(report), _) => {
+            let exists = format!("{} exists already.", report.file.display());
             let options = vec![('y', ("replace it", ""))];
             ("report", vec![exists], options, ("keep it", "; no report is written"))
         }
@@ -79,9 +79,7 @@ pub(super) fn answer(state: &mut State, asked: Asked, pressed: KeyCode) {
     match (asked, key) {
         (Asked::Quit, 'l') => state.outbox.push(Effect::Quit(Exit::LeaveRunning)),
         (Asked::Quit, _) => state.outbox.push(Effect::Quit(Exit::Stop)),
-        (Asked::Replace { deletion_id, file }, _) => {
-            reporting::write(state, deletion_id, file, true)
-        }
+        (Asked::Replace(report), _) => reporting::write(state, report, true),
         (Asked::Unsent, _) => {
             state.bulks.clear();
             state.quit();

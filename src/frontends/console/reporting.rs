@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 
-use super::event::{Effect, NotWritten};
+use super::event::{Effect, NotWritten, ReportFile};
 use super::prompt::{Asked, Prompt};
 use super::render_context::Tone;
 use super::state::State;
@@ -24,29 +24,20 @@ pub(super) fn typed(state: &mut State, deletion_id: String, file: &str) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(file),
     };
-    write(state, deletion_id, file, false);
+    write(state, ReportFile { deletion_id, file }, false);
 }
 
 /// Asks the loop to write the report. With `replaces`, the person agreed to replace a file that exists.
-pub(super) fn write(state: &mut State, deletion_id: String, file: PathBuf, replaces: bool) {
+pub(super) fn write(state: &mut State, report: ReportFile, replaces: bool) {
     state.reports_under_way += 1;
-    state.hint(format!("writing the report to {}", file.display()));
-    state.outbox.push(Effect::WriteReport {
-        deletion_id,
-        file,
-        replaces,
-    });
+    state.hint(format!("writing the report to {}", report.file.display()));
+    state.outbox.push(Effect::WriteReport(report, replaces));
 }
 
 /// Says where the report is, or why not; asks whether to replace a file that exists.
-pub(super) fn written(
-    state: &mut State,
-    deletion_id: String,
-    file: PathBuf,
-    result: Result<(), NotWritten>,
-) {
+pub(super) fn written(state: &mut State, report: ReportFile, result: Result<(), NotWritten>) {
     state.reports_under_way = state.reports_under_way.saturating_sub(1);
-    let shown = file.display();
+    let shown = report.file.display();
     match result {
         Ok(()) => state.say(Tone::Good, format!("the report is in {shown}")),
         Err(NotWritten::Failed(why)) => {
@@ -60,7 +51,7 @@ pub(super) fn written(
         }
         Err(NotWritten::Exists) => {
             state.message = None;
-            state.prompt = Some(Prompt::Question(Asked::Replace { deletion_id, file }));
+            state.prompt = Some(Prompt::Question(Asked::Replace(report)));
         }
     }
 }
@@ -68,15 +59,15 @@ pub(super) fn written(
 /// Gathers the report and writes it as a web page that only this account can read.
 pub(super) async fn make(
     control: &dyn Control,
-    deletion_id: &str,
-    file: &Path,
+    report: &ReportFile,
     replaces: bool,
 ) -> Result<(), NotWritten> {
+    let file = report.file.as_path();
     // A long deletion takes a while to gather, so the question comes first.
     if !replaces && fs::symlink_metadata(file).is_ok() {
         return Err(NotWritten::Exists);
     }
-    let id = deletion_id.to_owned();
+    let id = report.deletion_id.clone();
     let failed = |error: &dyn ToString| NotWritten::Failed(error.to_string());
     let deletion = control.ask(query::Deletion { id }).await;
     let deletion = deletion.map_err(|error| failed(&error))?;

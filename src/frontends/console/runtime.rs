@@ -202,19 +202,11 @@ impl Asker {
                     Event::Saved(choice, result)
                 });
             }
-            Effect::WriteReport {
-                deletion_id,
-                file,
-                replaces,
-            } => {
+            Effect::WriteReport(mut report, replaces) => {
                 self.tasks.spawn(async move {
-                    let file = std::path::absolute(&file).unwrap_or(file);
-                    let result = reporting::make(&*control, &deletion_id, &file, replaces).await;
-                    Event::ReportWritten {
-                        deletion_id,
-                        file,
-                        result,
-                    }
+                    report.file = std::path::absolute(&report.file).unwrap_or(report.file);
+                    let result = reporting::make(&*control, &report, replaces).await;
+                    Event::ReportWritten(report, result)
                 });
             }
             // These concern the screen or the process, not the engine.

@@ -106,11 +106,7 @@ fn handle(state: &mut State, event: Event) {
             ChoiceTable::Views => views::saved(state, choice, result),
             ChoiceTable::Columns => column_choice::saved(state, &choice.name, result),
         },
-        Event::ReportWritten {
-            deletion_id,
-            file,
-            result,
-        } => reporting::written(state, deletion_id, file, result),
+        Event::ReportWritten(report, result) => reporting::written(state, report, result),
         Event::Tick(now) => {
             state.now = now;
             state.ticks = state.ticks.wrapping_add(1);
@@ -286,7 +282,7 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
         match prompt {
             Prompt::Filter(_, before) => set_filter(state, before),
             Prompt::Confirm(_) => state.hint("nothing was sent"),
-            Prompt::Report(..) | Prompt::Question(Asked::Replace { .. }) => {
+            Prompt::Report(..) | Prompt::Question(Asked::Replace(_)) => {
                 state.hint("no report was written");
             }
             Prompt::Command(..) | Prompt::Question(Asked::Quit | Asked::Unsent) => {}
