@@ -71,7 +71,6 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<C
     lines
 }
 
-/// Number of deletions in this state.
 pub(crate) fn deletions_in(state: DeletionState, snapshot: &Snapshot) -> u64 {
     let known = snapshot.deletions_by_state.get(state.as_str());
     known.copied().unwrap_or(0)

@@ -1,6 +1,6 @@
 //! Finds the pane or the kind that a word after `:` names, completes words, and suggests the nearest one.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::panes::kit::column_name;
 use super::panes::{NAMED_PANES, NamedPane};
@@ -88,8 +88,8 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
     // The text between `before` and the name, and the names.
     let (sign, names): (&str, Vec<String>) = match (before.trim(), last) {
         ("", _) => ("", words(known.kinds).map(str::to_owned).collect()),
-        ("cloud", _) => ("", clouds(known.sites).into_iter().collect()),
-        ("region", _) => ("", regions(known.sites).into_iter().collect()),
+        ("cloud", _) => ("", sorted(clouds(known.sites))),
+        ("region", _) => ("", sorted(regions(known.sites))),
         ("project", _) => ("", projects()),
         ("view", _) => ("", known.views.keys().cloned().collect()),
         (COLUMNS, last) => {
@@ -112,6 +112,12 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
 /// Splits a text before its last word, which begins after one of these characters.
 fn split_before_last_word<'t>(typed: &'t str, signs: &[char]) -> (&'t str, &'t str) {
     typed.split_at(typed.rfind(signs).map_or(0, |at| at + 1))
+}
+
+/// Sorts names, and drops those that were there before.
+fn sorted<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let names: BTreeSet<&str> = names.collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Drops lines that were there before.

@@ -92,7 +92,7 @@ pub enum Effect {
 #[derive(Default)]
 pub(crate) struct Outbox {
     effects: Vec<Effect>,
-    /// The last ticket.
+    /// The ticket of the last effect that has one.
     ticket: u64,
 }
 

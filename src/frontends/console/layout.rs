@@ -42,17 +42,14 @@ pub(super) fn of(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)) -> Opt
     // Over a slow line the detail is below the table, because it is written again whenever the cursor moves.
     let is_beside =
         area.width >= SIDE_FROM && pane.len() > 0 && !pane.is_full_width() && !look.sparing;
-    Some(areas(area, head_lines, detail_rows(pane, look), is_beside))
-}
-
-/// Number of rows of the detail. It is the same for all rows of a pane, so that nothing jumps while the cursor moves.
-fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
-    match pane.len() {
+    // The detail is as high for all rows of a pane, so that nothing jumps while the cursor moves. Over a slow line it
+    // is short, because it is written again whenever the cursor moves.
+    let detail_rows = match pane.len() {
         0 => 0,
-        // Over a slow line it is short, because it is written again whenever the cursor moves.
         _ if look.sparing => 1,
         _ => pane.detail_rows(),
-    }
+    };
+    Some(areas(area, head_lines, detail_rows, is_beside))
 }
 
 fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> Vec<Cell> {

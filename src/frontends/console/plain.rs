@@ -110,7 +110,6 @@ impl Plain {
         self.exit = asker.perform(effects).or(self.exit.take());
     }
 
-    /// Handles one typed line.
     fn typed(&mut self, line: &str, asker: &mut Asker) {
         let events = match question::open(&self.state) {
             Some(question) => read_answer(line, question.options.iter().map(|(key, _)| *key)),
@@ -220,13 +219,8 @@ fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
         None => {}
     }
     if let Some(sign) = [':', '/'].into_iter().find(|sign| line.starts_with(*sign)) {
-        let (open, rest) = (press(KeyCode::Char(sign)), line.get(1..));
-        return Ok(vec![
-            open,
-            clear(),
-            paste(rest.unwrap_or_default()),
-            enter(),
-        ]);
+        let rest = paste(line.get(1..).unwrap_or_default());
+        return Ok(vec![press(KeyCode::Char(sign)), clear(), rest, enter()]);
     }
     // Rows count from 1; 0 is a key.
     let number = line.parse::<usize>().ok();

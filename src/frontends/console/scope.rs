@@ -65,25 +65,21 @@ impl<'l> Line<'l> {
     }
 }
 
-/// The names of all clouds.
-pub(crate) fn clouds(sites: &[SiteStatus]) -> BTreeSet<String> {
-    let clouds = sites.iter().map(|it| it.site.parts().0);
-    clouds.map(str::to_owned).collect()
+/// The names of all clouds, each once for each of its sites.
+pub(crate) fn clouds(sites: &[SiteStatus]) -> impl Iterator<Item = &str> {
+    sites.iter().map(|it| it.site.parts().0)
 }
 
-/// The names of all regions.
-pub(crate) fn regions(sites: &[SiteStatus]) -> BTreeSet<String> {
-    let regions = sites.iter().filter_map(|it| it.site.parts().1);
-    regions.map(str::to_owned).collect()
+/// The names of all regions, each once for each site that has it.
+pub(crate) fn regions(sites: &[SiteStatus]) -> impl Iterator<Item = &str> {
+    sites.iter().filter_map(|it| it.site.parts().1)
 }
 
 /// All names that may follow `@`: clouds, regions and sites.
 pub(crate) fn site_names(sites: &[SiteStatus]) -> BTreeSet<String> {
     let whole = sites.iter().map(|it| it.site.to_string());
-    let mut names = clouds(sites);
-    names.extend(regions(sites));
-    names.extend(whole);
-    names
+    let parts = clouds(sites).chain(regions(sites)).map(str::to_owned);
+    parts.chain(whole).collect()
 }
 
 fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
@@ -111,9 +107,8 @@ impl EstateScope {
     /// # Errors
     /// No site belongs to that cloud; the message names the nearest cloud.
     pub(crate) fn set_cloud(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
-        let clouds = || sites.iter().map(|it| it.site.parts().0);
-        if !clouds().any(|cloud| cloud == name) {
-            return Err(unknown("cloud", name, clouds()));
+        if !clouds(sites).any(|cloud| cloud == name) {
+            return Err(unknown("cloud", name, clouds(sites)));
         }
         self.cloud = Some(name.to_owned());
         if !sites.iter().any(|it| self.has(&it.site)) {
@@ -127,14 +122,13 @@ impl EstateScope {
     /// # Errors
     /// No site has that region; the message names the nearest region.
     pub(crate) fn set_region(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
-        let regions = || sites.iter().filter_map(|it| it.site.parts().1);
         if let Some(site) = sites.iter().find(|it| it.site.to_string() == name) {
             let (cloud, region) = site.site.parts();
             (self.cloud, self.region) = (Some(cloud.to_owned()), region.map(str::to_owned));
             return Ok(());
         }
-        if !regions().any(|region| region == name) {
-            return Err(unknown("region", name, regions()));
+        if !regions(sites).any(|region| region == name) {
+            return Err(unknown("region", name, regions(sites)));
         }
         self.region = Some(name.to_owned());
         if !sites.iter().any(|it| self.has(&it.site)) {
@@ -148,11 +142,11 @@ impl EstateScope {
     /// # Errors
     /// No site, cloud or region has that name; the message names the nearest one.
     pub(crate) fn set_site(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
-        if sites.iter().any(|it| it.site.parts().0 == name) {
+        if clouds(sites).any(|cloud| cloud == name) {
             self.region = None;
             return self.set_cloud(name, sites);
         }
-        let is_region = sites.iter().any(|it| it.site.parts().1 == Some(name));
+        let is_region = regions(sites).any(|region| region == name);
         if is_region || sites.iter().any(|it| it.site.to_string() == name) {
             self.cloud = None;
             return self.set_region(name, sites);

@@ -10,7 +10,6 @@ struct Entry {
     /// The keys, a word after `:`, the name of a state, or [`BAR`].
     sign: String,
     does: String,
-    /// The action of the keys.
     action: Option<Action>,
 }
 

@@ -11,7 +11,6 @@ use crate::domain::model::Site;
 use crate::frontends::console::render_context::or_none;
 use crate::present::joined;
 
-/// Names by id.
 pub(super) type NamesById = BTreeMap<String, String>;
 
 /// Replaces each id in a list of ids, separated by `, `, by its name if that is known.

@@ -10,7 +10,6 @@ pub(super) const ROWS_MAX: usize = 10_000;
 
 pub(super) struct Search {
     feed: Feed<Step>,
-    /// The query that counts the steps.
     count: query::StepCount,
     counted: u64,
     /// Ticket of the count that is under way.

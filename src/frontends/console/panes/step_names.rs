@@ -10,7 +10,6 @@ use crate::domain::model::{KindName, ResourceKey, Site};
 /// Maximum number of pages of steps that are read of one group. The names of the group's other resources stay unknown.
 const PAGES_MAX: usize = 4;
 
-/// The names of resources, by their keys.
 pub(super) type NamesByResource = BTreeMap<ResourceKey, String>;
 
 /// The steps of one kind at one site in one deletion.

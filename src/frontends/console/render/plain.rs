@@ -158,13 +158,6 @@ fn offered(pane: &dyn Pane, look: &RenderContext) -> String {
     let own = look.keys.offered(pane.scope(), look.replays);
     let own = own.filter(|b| b.scope != Scope::Everywhere);
     let own = own.map(|b| format!("{} {}", keys::key_name(b.keys[0]), b.footer));
-    let everywhere = [
-        "a number goes to its row",
-        "esc back",
-        ":stuck",
-        "/text",
-        "? help",
-        "q quit",
-    ];
-    joined(own.chain(everywhere.map(str::to_owned)), "; ")
+    let everywhere = "a number goes to its row; esc back; :stuck; /text; ? help; q quit";
+    joined(own.chain([everywhere.to_owned()]), "; ")
 }

@@ -33,7 +33,7 @@ pub(crate) struct Node {
     pub(crate) action: Action,
     pub(crate) why: String,
     pub(crate) part: PlanRole,
-    /// 1 goes first; 0 if there is no order, or it is not known.
+    /// The wave in which the resource is deleted; 1 is the first. 0 if there is no order, or if it is not known.
     pub(super) wave: u32,
     /// The step in the engine; `None` for a resource of a plan.
     pub(crate) live: Option<Box<Step>>,
