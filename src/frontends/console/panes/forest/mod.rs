@@ -54,14 +54,12 @@ enum What {
 /// What one row shows.
 #[derive(Clone, Copy)]
 pub(crate) enum TreeRow<'f> {
-    /// A step of a branch; `None` if it is not loaded yet.
-    Step(&'f Known, Option<&'f Node>),
+    /// A step, or `None` if it is not loaded yet; and its branch, or `None` if a filter found the step.
+    Step(Option<&'f Known>, Option<&'f Node>),
     Group(&'f Known),
     Section(PlanRole),
     /// A step that a blocker at another deployment blocks, and that blocker.
     Elsewhere(&'f Node, &'f Blocker),
-    /// A step that a filter found.
-    Found(&'f Node),
     Refused(&'f Refusal),
     Warning(&'f str),
 }
@@ -324,9 +322,7 @@ impl Forest {
     pub(crate) fn key(&self, row: usize) -> Option<RowKey> {
         let (span, offset) = self.span(row)?;
         Some(match (span.what, self.row(row)?) {
-            (_, TreeRow::Step(_, Some(node)) | TreeRow::Found(node)) => {
-                RowKey::Node(node.id, node.part)
-            }
+            (_, TreeRow::Step(_, Some(node))) => RowKey::Node(node.id, node.part),
             (What::Run(branch, from), _) => RowKey::Member(branch, from + offset),
             (What::Group(branch), _) => RowKey::Group(branch),
             (What::Section(part), _) => RowKey::Section(part),
@@ -376,7 +372,7 @@ impl Forest {
         Some(match span.what {
             What::Run(branch, from) => {
                 let known = self.known(branch)?;
-                TreeRow::Step(known, known.node(from + offset))
+                TreeRow::Step(Some(known), known.node(from + offset))
             }
             What::Group(branch) => TreeRow::Group(self.known(branch)?),
             What::Section(part) => TreeRow::Section(part),
@@ -384,7 +380,7 @@ impl Forest {
                 let node = self.known(branch)?.node(index)?;
                 TreeRow::Elsewhere(node, &node.elsewhere.get(nth)?.1)
             }
-            What::Found => TreeRow::Found(self.found.as_ref()?.get(offset)?),
+            What::Found => TreeRow::Step(None, Some(self.found.as_ref()?.get(offset)?)),
             What::Refused => TreeRow::Refused(self.refused.get(offset)?),
             What::Warnings => TreeRow::Warning(self.warnings.get(offset)?),
         })
@@ -393,7 +389,6 @@ impl Forest {
     pub(crate) fn node(&self, row: usize) -> Option<&Node> {
         match self.row(row)? {
             TreeRow::Step(_, node) => node,
-            TreeRow::Found(node) => Some(node),
             _ => None,
         }
     }
@@ -453,7 +448,7 @@ impl Forest {
         let depth = self.span(row)?.0.depth;
         let is_open = match self.row(row)? {
             TreeRow::Group(known) => self.opened.contains(&known.branch.id),
-            TreeRow::Step(known, Some(node)) => {
+            TreeRow::Step(Some(known), Some(node)) => {
                 known.opens(node) && self.is_open(node.id, known.is_group())
             }
             _ => false,

@@ -23,8 +23,8 @@ impl Forest {
         let (closed, open) = (look.pick("▸ ", "> "), look.pick("▾ ", "v "));
         match shown {
             TreeRow::Step(_, None) => Cell::dim(text + look.pick("…", "...")),
-            TreeRow::Step(_, Some(node)) | TreeRow::Found(node) => {
-                if let TreeRow::Step(known, _) = shown
+            TreeRow::Step(known, Some(node)) => {
+                if let Some(known) = known
                     && known.opens(node)
                     && !self.is_open(node.id, known.is_group())
                 {
@@ -89,11 +89,11 @@ impl Forest {
         Cell::plain(match self.row(row) {
             Some(TreeRow::Refused(_)) => return Cell::new("refused", Tone::Bad),
             Some(TreeRow::Warning(_)) => return Cell::new("warning", Tone::Warn),
-            Some(TreeRow::Step(known, _) | TreeRow::Group(known)) => match known.part {
+            Some(TreeRow::Step(Some(known), _) | TreeRow::Group(known)) => match known.part {
                 PlanRole::Step => known.branch.action.as_str(),
                 part => part.word(),
             },
-            Some(TreeRow::Found(node)) => node.does(),
+            Some(TreeRow::Step(None, Some(node))) => node.does(),
             _ => "",
         })
     }
@@ -102,7 +102,6 @@ impl Forest {
     pub(crate) fn id(&self, row: usize) -> Option<&String> {
         match self.row(row)? {
             TreeRow::Step(_, node) => node.map(|node| &node.key.id),
-            TreeRow::Found(node) => Some(&node.key.id),
             TreeRow::Elsewhere(_, by) => Some(&by.id),
             TreeRow::Refused(refusal) => Some(&refusal.resource.key.id),
             TreeRow::Group(_) | TreeRow::Section(_) | TreeRow::Warning(_) => None,
@@ -146,7 +145,7 @@ impl Forest {
     /// The state of a step or a blocker, or the most important counts of a folded line.
     pub(crate) fn states(&self, row: usize, look: &RenderContext) -> Cell {
         let counts = match self.row(row) {
-            Some(TreeRow::Step(_, Some(node)) | TreeRow::Found(node)) => {
+            Some(TreeRow::Step(_, Some(node))) => {
                 return match &node.live {
                     Some(live) => look.step_state(live.state),
                     None => Cell::dim(node.does()),
