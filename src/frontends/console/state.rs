@@ -140,10 +140,10 @@ impl State {
             outbox: Outbox::default(),
         };
         state.ask_kinds();
-        state.push(open(match state.replays() {
-            true => Route::Deletions(),
-            false => Route::Home(),
-        }));
+        state.go(match state.replays() {
+            true => "deletions",
+            false => "home",
+        });
         // Only the word of a kind has to wait until the kinds are known.
         let opens_now =
             |word: &String| matches!(command::find_destination(word, &[]), Destination::Pane(_));

@@ -209,14 +209,6 @@ impl ListPane for AttentionPane {
         ":retrying shows what is blocked for now and is retried automatically.",
     ];
 
-    fn word(&self) -> Option<&str> {
-        match self.which {
-            QueueKind::Stuck => Some("stuck"),
-            // The pane of one cause is not the pane that the word opens.
-            QueueKind::OfCause(_) => None,
-            QueueKind::Retrying => Some("retrying"),
-        }
-    }
     fn heading(&self, rows: &Rows<QueueRow>, _look: &RenderContext) -> String {
         // Some rows that were read are not shown here, and the engine has applied the filter, so a total would mislead.
         let more = if rows.feed.has_more() { "+" } else { "" };
@@ -306,7 +298,7 @@ impl ListPane for AttentionPane {
     fn act_on(&mut self, _: &mut Rows<QueueRow>, action: Action, context: &mut Context) -> bool {
         let groups = action == Action::Group && self.which.shows_all();
         if groups {
-            context.push(Route::Causes());
+            context.go("causes");
         }
         groups
     }

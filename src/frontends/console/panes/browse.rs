@@ -120,7 +120,9 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
         shows_ids: false,
         before: None,
     };
-    listed(pane, feed.every(LISTED_EVERY))
+    let mut rows = Rows::from(feed.every(LISTED_EVERY));
+    rows.list.word = Some(pane.kind.name.to_string());
+    listed(pane, rows)
 }
 
 /// Names each site that could not be listed, so that it does not look empty.
@@ -296,9 +298,6 @@ impl ListPane for BrowsePane {
         "{refresh} asks again, :sites shows what is reachable.",
     ];
 
-    fn word(&self) -> Option<&str> {
-        Some(self.kind.name.as_str())
-    }
     fn heading(&self, rows: &Rows<Listed>, _look: &RenderContext) -> String {
         let kind = kind_words(&self.kind.name);
         match rows.feed.pace.loaded {

@@ -17,8 +17,9 @@ struct CausesPane {
     retrying: Option<u64>,
 }
 
-pub(super) fn pane() -> Box<dyn Pane> {
-    listed(CausesPane::default(), Feed::of(query::Causes::default()))
+pub(super) fn open(_: &Around<'_>) -> Opened {
+    let feed = Feed::of(query::Causes::default());
+    Ok(listed(CausesPane::default(), feed))
 }
 
 impl Row for CauseGroup {
@@ -83,7 +84,6 @@ fn again(causes: Vec<Cause>, dry_run: bool) -> Command {
 impl ListPane for CausesPane {
     type Row = CauseGroup;
     const SCOPE: Scope = Scope::Causes;
-    const WORD: Option<&'static str> = Some("causes");
     const NOUN: &'static str = "cause";
     const DETAIL_ROWS: u16 = 4;
     /// A cause is counted over all sites.

@@ -7,8 +7,9 @@ use crate::present::{deletion_state_word, joined, progress_words, target_words};
 
 struct DeletionsPane;
 
-pub(super) fn pane() -> Box<dyn Pane> {
-    listed(DeletionsPane, Feed::paged(query::Deletions::default()))
+pub(super) fn open(_: &Around<'_>) -> Opened {
+    let feed = Feed::paged(query::Deletions::default());
+    Ok(listed(DeletionsPane, feed))
 }
 
 impl Row for Deletion {
@@ -54,7 +55,6 @@ fn gone(deletion: &Deletion) -> String {
 impl ListPane for DeletionsPane {
     type Row = Deletion;
     const SCOPE: Scope = Scope::Deletions;
-    const WORD: Option<&'static str> = Some("deletions");
     const NOUN: &'static str = "deletion";
     const DETAIL_ROWS: u16 = 5;
     const LOADING: &'static str = "Asking for the deletions…";

@@ -140,7 +140,6 @@ fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
 impl ListPane for DeploymentsPane {
     type Row = DeploymentStatus;
     const SCOPE: Scope = Scope::Deployments;
-    const WORD: Option<&'static str> = Some("deployments");
     const NOUN: &'static str = "deployment";
     const REFRESH: Refresh = Refresh::Clock;
     /// The reason why a watch has no answer is a sentence that names each attempt.

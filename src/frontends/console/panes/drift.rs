@@ -49,7 +49,6 @@ impl Row for Step {
 impl ListPane for DriftPane {
     type Row = Step;
     const SCOPE: Scope = Scope::Drift;
-    const WORD: Option<&'static str> = Some("drift");
     const NOUN: &'static str = "step";
     const DETAIL_ROWS: u16 = 5;
     const LOADING: &'static str = "Reading what is stuck with drift…";

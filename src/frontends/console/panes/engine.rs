@@ -63,7 +63,6 @@ fn last_error(row: &ReconcilerStatus, look: &RenderContext) -> Cell {
 impl ListPane for EnginePane {
     type Row = ReconcilerStatus;
     const SCOPE: Scope = Scope::Engine;
-    const WORD: Option<&'static str> = Some("engine");
     const NOUN: &'static str = "reconciler";
     const REFRESH: Refresh = Refresh::Clock;
     const DETAIL_ROWS: u16 = 6;

@@ -40,7 +40,6 @@ fn role(row: &EngineRow) -> Cell {
 impl ListPane for EnginesPane {
     type Row = EngineRow;
     const SCOPE: Scope = Scope::Engine;
-    const WORD: Option<&'static str> = Some("engines");
     const NOUN: &'static str = "engine";
     const REFRESH: Refresh = Refresh::Clock;
     const DETAIL_ROWS: u16 = 4;

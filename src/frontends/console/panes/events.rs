@@ -92,7 +92,6 @@ impl Row for Entry {
 impl ListPane for EventsPane {
     type Row = Entry;
     const SCOPE: Scope = Scope::Reading;
-    const WORD: Option<&'static str> = Some("events");
     const NOUN: &'static str = "event";
     const REFRESH: Refresh = Refresh::Demand;
     const DETAIL_ROWS: u16 = 2;

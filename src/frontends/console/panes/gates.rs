@@ -33,7 +33,6 @@ fn counted(number: u64, tone: Tone) -> Cell {
 impl ListPane for GatesPane {
     type Row = GateStatus;
     const SCOPE: Scope = Scope::Gates;
-    const WORD: Option<&'static str> = Some("gates");
     const NOUN: &'static str = "gate";
     const REFRESH: Refresh = Refresh::Clock;
     const LOADING: &'static str = "Asking the engine for its gates…";

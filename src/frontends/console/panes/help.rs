@@ -130,7 +130,6 @@ impl Row for Entry {
 impl ListPane for HelpPane {
     type Row = Entry;
     const SCOPE: Scope = Scope::Reading;
-    const WORD: Option<&'static str> = Some("help");
     const NOUN: &'static str = "key";
     const REFRESH: Refresh = Refresh::Never;
     const DETAIL_ROWS: u16 = 2;

@@ -96,7 +96,7 @@ fn section(name: &'static str, tone: Tone, pane: &'static str, says: String) -> 
     })
 }
 
-pub(super) fn pane() -> Box<dyn Pane> {
+pub(super) fn open(_: &Around<'_>) -> Opened {
     let home = HomePane {
         refused: first_deletions(&[DeletionState::Refused], REFUSED_MAX),
         causes: Feed::of(query::Causes::default()),
@@ -107,7 +107,7 @@ pub(super) fn pane() -> Box<dyn Pane> {
         heat: heat::last_hour(),
         snapshot: Arc::default(),
     };
-    listed(home, Feed::silent())
+    Ok(listed(home, Feed::silent()))
 }
 
 /// Queries the first deletions in these states, or in any.
@@ -420,7 +420,6 @@ impl ListPane for HomePane {
     const SCOPE: Scope = Scope::Home;
     /// The headings count the items of all clouds and projects.
     const SCOPED: bool = false;
-    const WORD: Option<&'static str> = Some("home");
     const NOUN: &'static str = "row";
     const DETAIL_ROWS: u16 = 3;
     const LOADING: &'static str = "Asking the engine…";

@@ -78,12 +78,23 @@ pub(crate) enum Record {
     Work(PurgeScope),
 }
 
+fn named(word: &str, opened: Opened) -> Opened {
+    opened.map(|mut pane| {
+        pane.list_mut().word = Some(word.to_owned());
+        pane
+    })
+}
+
 macro_rules! panes {
     (words { $($word:literal, $about:literal => $named:expr;)* }
      routes { $($route:ident($($part:ident: $type:ty),*) => $routed:expr;)* }) => {
         /// The panes that have a word after `:`.
         pub(crate) static NAMED_PANES: &[NamedPane] = &[
-            $(NamedPane { word: $word, about: $about, open: $named },)*
+            $(NamedPane {
+                word: $word,
+                about: $about,
+                open: |around| named($word, $named(around)),
+            },)*
         ];
 
         /// A pane, and what it shows. A pane names the next one by its route, so that no pane imports another.
@@ -97,10 +108,10 @@ macro_rules! panes {
 
 panes! {
     words {
-        "home", "what needs you, what runs, when blocked steps are retried, and the sites" => |_| Ok(home::pane());
-        "deletions", "all deletions, with their progress" => |_| Ok(deletions::pane());
+        "home", "what needs you, what runs, when blocked steps are retried, and the sites" => home::open;
+        "deletions", "all deletions, with their progress" => deletions::open;
         "stuck", "what needs a person, and why" => attention::open_stuck;
-        "causes", "what needs a person, by cause: many steps can be retried at once" => |_| Ok(causes::pane());
+        "causes", "what needs a person, by cause: many steps can be retried at once" => causes::open;
         "retrying", "blocked steps, with their next attempt" => attention::open_retrying;
         "orphans", "what was abandoned, and whether it still exists" => orphans::open;
         "drift", "deletions that wait for your answer about resources that appeared after their plan" => drift::open;
@@ -115,9 +126,6 @@ panes! {
         "help", "all keys" => help::open;
     }
     routes {
-        Home() => home::pane();
-        Deletions() => deletions::pane();
-        Causes() => causes::pane();
         Cause(cause: Cause) => attention::of(cause);
         Browse(kind: KindInfo) => browse::of(kind);
         Details(resource: Box<Resource>, listed_at: DateTime<Utc>) => details::of(resource, listed_at);

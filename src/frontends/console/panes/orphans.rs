@@ -38,7 +38,6 @@ fn presence(there: Presence, look: &RenderContext) -> Cell {
 impl ListPane for OrphansPane {
     type Row = Orphan;
     const SCOPE: Scope = Scope::Orphans;
-    const WORD: Option<&'static str> = Some("orphans");
     const NOUN: &'static str = "orphan";
     const REFRESH: Refresh = Refresh::Demand;
     const LOADING: &'static str = "Asking the clouds for what was abandoned…";

@@ -82,7 +82,6 @@ impl SitesPane {
 impl ListPane for SitesPane {
     type Row = SiteStatus;
     const SCOPE: Scope = Scope::Sites;
-    const WORD: Option<&'static str> = Some("sites");
     const NOUN: &'static str = "site";
     const REFRESH: Refresh = Refresh::Never;
     /// The reason why a site is unreachable is a sentence that ends with what to do.

@@ -121,7 +121,6 @@ fn release(key: &ResourceKey, context: &Context) -> Confirm {
 impl ListPane for TombstonesPane {
     type Row = Kept;
     const SCOPE: Scope = Scope::Tombstones;
-    const WORD: Option<&'static str> = Some("tombstones");
     const NOUN: &'static str = "tombstone";
     const LOADING: &'static str = "Reading the tombstones…";
     const NOTHING: &'static [&'static str] = &[

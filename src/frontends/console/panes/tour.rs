@@ -114,7 +114,6 @@ fn done(stop: &Stop, look: &RenderContext) -> Cell {
 impl ListPane for TourPane {
     type Row = Stop;
     const SCOPE: Scope = Scope::Reading;
-    const WORD: Option<&'static str> = Some("tour");
     const NOUN: &'static str = "station";
     const DETAIL_ROWS: u16 = 5;
     const NOTHING: &'static [&'static str] = &["The tour has no stations here."];

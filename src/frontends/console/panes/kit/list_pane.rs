@@ -24,8 +24,6 @@ pub(crate) enum Refresh {
 pub(crate) trait ListPane: Send + Sized + 'static {
     type Row: Row;
     const SCOPE: Scope;
-    /// The word after `:` that opens the pane.
-    const WORD: Option<&'static str> = None;
     /// The word for one of its rows.
     const NOUN: &'static str;
     const REFRESH: Refresh = Refresh::EachMove;
@@ -66,11 +64,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
         false
     }
 
-    fn word(&self) -> Option<&str> {
-        Self::WORD
-    }
     fn heading(&self, rows: &Rows<Self::Row>, _look: &RenderContext) -> String {
-        let word = self.word().unwrap_or(Self::NOUN);
+        let word = rows.list.word.as_deref().unwrap_or(Self::NOUN);
         format!("{word} {}", rows.number())
     }
     /// Returns the step or the deletion of the row, if the keys of steps and deletions apply to it.
@@ -312,9 +307,6 @@ impl<P: ListPane> Listed<P> {
 impl<P: ListPane> Pane for Listed<P> {
     fn scope(&self) -> Scope {
         P::SCOPE
-    }
-    fn word(&self) -> Option<&str> {
-        self.pane.word()
     }
     fn title(&self, look: &RenderContext) -> String {
         let mut heading = self.pane.heading(&self.rows, look);

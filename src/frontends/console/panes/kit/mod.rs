@@ -122,7 +122,7 @@ pub(crate) trait Pane: Send {
     fn scope(&self) -> Scope;
     /// The word after `:` that opens this pane, if one does.
     fn word(&self) -> Option<&str> {
-        None
+        self.list().word.as_deref()
     }
     fn title(&self, look: &RenderContext) -> String;
     fn list(&self) -> &List;

@@ -130,6 +130,8 @@ impl<T: Row> Rows<T> {
 /// A cursor over rows, which stays on its row when the rows move.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
+    /// The word after `:` that opens the pane, if one does.
+    pub(crate) word: Option<String>,
     pub(crate) cursor: usize,
     /// First row on the screen.
     pub(crate) top: usize,
