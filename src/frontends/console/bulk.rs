@@ -15,7 +15,7 @@ const REASONS_MAX: usize = 4;
 
 pub(super) struct BulkCommands {
     /// What is done, such as `retry 12 steps`.
-    what: String,
+    pub(super) what: String,
     reason: String,
     left: VecDeque<Command>,
     /// Tickets of the commands under way.
@@ -65,10 +65,6 @@ impl BulkCommands {
     /// Number of commands that were not sent yet.
     pub(super) fn unsent(&self) -> usize {
         self.left.len()
-    }
-
-    pub(super) fn what(&self) -> &str {
-        &self.what
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -133,13 +133,8 @@ const fn key(code: KeyCode) -> Key {
     (code, Modifiers::NONE)
 }
 /// Scopes, keys, action, label in the footer, text of the help.
-type Row = (
-    &'static [Scope],
-    &'static [Key],
-    Action,
-    &'static str,
-    &'static str,
-);
+type Row = (&'static [Scope], &'static [Key], Action, Text, Text);
+type Text = &'static str;
 
 /// The panes of steps and deletions.
 const WORK: &[Scope] = &[
@@ -312,7 +307,7 @@ const STANDARD: &[Row] = &[
 /// The bindings in use.
 #[derive(Clone, Debug)]
 pub struct Keymap {
-    bindings: Vec<Binding>,
+    pub(crate) bindings: Vec<Binding>,
 }
 
 impl Default for Keymap {
@@ -417,10 +412,6 @@ impl Keymap {
             }
         }
         None
-    }
-
-    pub(crate) fn bindings(&self) -> &[Binding] {
-        &self.bindings
     }
 
     /// Returns the bindings that the footer offers in a pane: those of the pane, of a replay, of rows that can be
@@ -667,7 +658,7 @@ mod tests {
 
     #[test]
     fn no_action_that_changes_a_cloud_is_bound_to_a_control_key_delete_or_backspace() {
-        for binding in Keymap::default().bindings() {
+        for binding in Keymap::default().bindings {
             let slips = binding.keys.iter().any(|key| is_slip(*key));
             let changes = binding.action.changes_a_cloud();
             assert!(!(changes && slips), "{}", binding.does);
@@ -724,7 +715,7 @@ mod tests {
 
     #[test]
     fn each_key_name_parses_back_to_its_key() {
-        for binding in Keymap::default().bindings() {
+        for binding in Keymap::default().bindings {
             for key in &binding.keys {
                 assert_eq!(parse_key(&key_name(*key)), Some(*key));
             }

@@ -4,7 +4,6 @@
 use termina::event::KeyCode;
 
 use super::about::deletions_in;
-use super::bulk::BulkCommands;
 use super::event::Effect;
 use super::prompt::{Asked, Prompt};
 use super::state::State;
@@ -111,6 +110,6 @@ fn work_words(state: &State) -> String {
 /// Says which commands were confirmed and would not be sent.
 fn unsent_words(state: &State) -> String {
     let unsent = count(state.unsent(), "command");
-    let what = joined(state.bulks.iter().map(BulkCommands::what), "; ");
+    let what = joined(state.bulks.iter().map(|bulk| &bulk.what), "; ");
     format!("{unsent} not sent yet: {what}.")
 }

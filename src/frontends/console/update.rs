@@ -149,7 +149,7 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
     }
     let (is_modal, filter) = (pane.is_modal(), pane.list().filter.text().to_owned());
     if action != Action::Copy {
-        state.with_top(|pane, _| pane.list_mut().forget_copied());
+        state.with_top(|pane, _| pane.list_mut().copied = None);
     }
     match action {
         Action::Quit => state.quit(),

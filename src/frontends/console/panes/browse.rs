@@ -235,10 +235,8 @@ impl BrowsePane {
         let wide = self.widths.get(at).copied().unwrap_or(10);
         // Ids stay whole on a wide screen.
         let shows_id = is_id(path) && (self.shows_ids || !self.kind.has_names(path));
-        let wide_max = match look.width < WIDE && shows_id {
-            true => 8,
-            false => look.width / 2,
-        };
+        let is_short = look.width < WIDE && shows_id;
+        let wide_max = if is_short { 8 } else { look.width / 2 };
         // One column takes the width that is left: the name, or else the last.
         let columns = &self.kind.columns;
         let name = columns.iter().position(|(_, path)| path == "name");

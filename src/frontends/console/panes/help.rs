@@ -69,7 +69,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
         keys_of(*scope, around, &mut entries);
     }
     words(around, &mut entries);
-    for binding in around.keys.bindings() {
+    for binding in &around.keys.bindings {
         let counts = replays || binding.scope != Scope::Replay;
         if counts && !scopes.contains(&binding.scope) {
             scopes.push(binding.scope);
@@ -86,7 +86,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
 
 fn keys_of(scope: Scope, around: &Around<'_>, entries: &mut Vec<Entry>) {
     entries.push(Entry::new("", format!("keys {}", scope.title())));
-    let keys = around.keys.bindings().iter().filter(|b| b.scope == scope);
+    let keys = around.keys.bindings.iter().filter(|b| b.scope == scope);
     let keys = keys.filter(|b| !around.replays || !b.action.changes_a_cloud());
     entries.extend(keys.map(|b| Entry {
         action: Some(b.action),

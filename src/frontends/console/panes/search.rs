@@ -9,7 +9,7 @@ use crate::present::{count, thousands};
 pub(super) const ROWS_MAX: usize = 10_000;
 
 pub(super) struct Search {
-    feed: Feed<Step>,
+    pub(super) feed: Feed<Step>,
     count: query::StepCount,
     counted: u64,
     /// Ticket of the count that is under way.
@@ -36,10 +36,6 @@ impl Search {
             counting: None,
             uncounted: true,
         }
-    }
-
-    pub(super) fn rows(&self) -> &[Step] {
-        &self.feed.rows
     }
 
     pub(super) fn load(&self) -> Load {

@@ -42,11 +42,6 @@ impl Kept {
     fn name_or_id(&self) -> &str {
         non_empty(self.name()).unwrap_or(&self.tombstone.key.id)
     }
-
-    fn words(&self) -> String {
-        let key = &self.tombstone.key;
-        resource_words(&key.kind, self.name(), &key.id)
-    }
 }
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
@@ -181,7 +176,11 @@ impl ListPane for TombstonesPane {
             Action::Open if !tombstone.deletion_id.is_empty() => {
                 context.push(Route::Tree(tombstone.deletion_id.clone()));
             }
-            Action::Explain => context.push(Route::Explain(tombstone.key.clone(), row.words())),
+            Action::Explain => {
+                let ResourceKey { kind, id, .. } = &tombstone.key;
+                let words = resource_words(kind, row.name(), id);
+                context.push(Route::Explain(tombstone.key.clone(), words));
+            }
             Action::Release if tombstone.phase == Phase::Released => {
                 context.say(Tone::Warn, "this tombstone is released already");
             }

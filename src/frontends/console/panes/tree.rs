@@ -116,7 +116,7 @@ impl TreePane {
         let mut is_refresh = false;
         let mut wanted = std::mem::take(&mut self.left_below);
         if wanted.is_empty() && self.below.errors.is_empty() {
-            wanted = self.forest.unknown_below();
+            wanted = self.forest.unknown.clone();
         }
         if wanted.is_empty() && self.below.is_due(context) {
             is_refresh = true;
@@ -142,7 +142,7 @@ impl TreePane {
 
     /// Lays out the rows again; the cursor stays on the row with the key `held`.
     fn relayout(&mut self, held: Option<RowKey>) {
-        let found = self.search.as_ref().map(Search::rows);
+        let found = self.search.as_ref().map(|search| &search.feed.rows);
         self.forest
             .show(found.map(|found| found.iter().map(Node::live).collect()));
         self.list
@@ -285,10 +285,8 @@ impl Pane for TreePane {
     }
     fn is_busy(&self) -> bool {
         // A search hides the tree, which is queried again only when it is shown again.
-        let rows = match &self.search {
-            Some(search) => search.is_waiting(),
-            None => self.below.is_waiting(),
-        };
+        let search = self.search.as_ref();
+        let rows = search.map_or(self.below.is_waiting(), Search::is_waiting);
         let asks = self.asked_below.is_some() || self.asked_members.is_some();
         asks || rows || self.deletion.is_waiting()
     }

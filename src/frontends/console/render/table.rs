@@ -79,10 +79,8 @@ fn draw_row(
         } else {
             // A cell with only empty cells to its right may extend over them.
             let is_last = cells.iter().skip(at + 1).all(|it| it.text.is_empty());
-            let room = match is_last {
-                true => right.saturating_sub(x + 1),
-                false => *width,
-            };
+            let rest = right.saturating_sub(x + 1);
+            let room = if is_last { rest } else { *width };
             canvas.put(x, y, room, text, *tone);
             canvas.tint(x, y, room, tones);
         }

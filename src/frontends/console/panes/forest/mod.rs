@@ -137,7 +137,7 @@ pub(crate) struct Forest {
     found: Option<Vec<Node>>,
     spans: Vec<Span>,
     /// Steps that are shown open, but whose branches are not loaded.
-    unknown: Vec<i64>,
+    pub(crate) unknown: Vec<Option<i64>>,
     /// Whether rows name their site.
     many_sites: bool,
 }
@@ -264,11 +264,6 @@ impl Forest {
         all
     }
 
-    /// Returns the steps that are shown open, but whose branches are not loaded.
-    pub(crate) fn unknown_below(&self) -> Vec<Option<i64>> {
-        self.unknown.iter().copied().map(Some).collect()
-    }
-
     /// Returns the first branch that is not loaded in these rows: its id, its counts, and the indices of the steps to
     /// load.
     pub(crate) fn missing(&self, rows: Range<usize>) -> Option<(i64, Counts, Range<usize>)> {
@@ -281,7 +276,7 @@ impl Forest {
             };
             let index = |row: usize| from + row.clamp(span.row, span.end()) - span.row;
             let wanted = index(rows.start)..index(rows.end);
-            let known = self.known(branch)?;
+            let known = self.branches.get(&branch)?;
             let is_missing = known.is_group() && !known.is_loaded(&wanted);
             is_missing.then_some((branch, known.branch.counts, wanted))
         })
@@ -315,10 +310,6 @@ impl Forest {
         (row < span.end()).then(|| (span, row - span.row))
     }
 
-    fn known(&self, branch: i64) -> Option<&Known> {
-        self.branches.get(&branch)
-    }
-
     pub(crate) fn key(&self, row: usize) -> Option<RowKey> {
         let (span, offset) = self.span(row)?;
         Some(match (span.what, self.row(row)?) {
@@ -344,7 +335,7 @@ impl Forest {
                     index.checked_sub(from).filter(is_in_span)
                 }
                 (What::Run(branch, from), RowKey::Node(id, part)) => {
-                    let known = self.known(branch)?;
+                    let known = self.branches.get(&branch)?;
                     let loaded = (known.asked.start..).zip(&known.nodes);
                     let places = known.places.iter().map(|(index, node)| (*index, node));
                     let nodes = loaded.chain(places);
@@ -371,13 +362,13 @@ impl Forest {
         let (span, offset) = self.span(row)?;
         Some(match span.what {
             What::Run(branch, from) => {
-                let known = self.known(branch)?;
+                let known = self.branches.get(&branch)?;
                 TreeRow::Step(Some(known), known.node(from + offset))
             }
-            What::Group(branch) => TreeRow::Group(self.known(branch)?),
+            What::Group(branch) => TreeRow::Group(self.branches.get(&branch)?),
             What::Section(part) => TreeRow::Section(part),
             What::Elsewhere(branch, index, nth) => {
-                let node = self.known(branch)?.node(index)?;
+                let node = self.branches.get(&branch)?.node(index)?;
                 TreeRow::Elsewhere(node, &node.elsewhere.get(nth)?.1)
             }
             What::Found => TreeRow::Step(None, Some(self.found.as_ref()?.get(offset)?)),

@@ -116,7 +116,7 @@ impl Forest {
                 let bars = Span::bars_below(next.depth, next.bars, closes);
                 let below = self.below.get(&Some(id)).cloned();
                 if below.is_none() {
-                    self.unknown.push(id);
+                    self.unknown.push(Some(id));
                 }
                 let depth = next.depth.saturating_add(1);
                 let is_last = below.as_ref().is_none_or(Vec::is_empty);
@@ -134,7 +134,10 @@ impl Forest {
         bars: u64,
         is_last: bool,
     ) {
-        let node = self.known(branch).and_then(|known| known.node(index));
+        let node = self
+            .branches
+            .get(&branch)
+            .and_then(|known| known.node(index));
         let depths = node.into_iter().flat_map(|node| &node.elsewhere);
         let depths: Vec<usize> = depths.map(|(depth, _)| *depth).collect();
         // The bars of the rows at each depth.
@@ -158,7 +161,7 @@ impl Forest {
     fn siblings(&self, branches: &[i64], depth: u8, bars: u64) -> Vec<Todo> {
         let last = branches.last();
         let todo = branches.iter().rev().map(|id| {
-            let is_group = self.known(*id).is_some_and(Known::is_group);
+            let is_group = self.branches.get(id).is_some_and(Known::is_group);
             Todo {
                 branch: *id,
                 from: (!is_group).then_some(0),

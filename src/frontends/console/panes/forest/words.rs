@@ -192,11 +192,8 @@ fn guides(span: &Span, is_last: bool, look: &RenderContext) -> String {
     let mut text = String::new();
     for level in 1..span.depth.min(INDENT_MAX) {
         let continues = span.bars >> level & 1 == 1;
-        text.push_str(if continues {
-            look.pick("│ ", "| ")
-        } else {
-            "  "
-        });
+        let bar = look.pick("│ ", "| ");
+        text.push_str(if continues { bar } else { "  " });
     }
     if span.depth > 0 {
         text.push_str(match span.closes && is_last {

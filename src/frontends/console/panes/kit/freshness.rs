@@ -40,10 +40,8 @@ impl Freshness {
             (Self::Asking, None) => Cell::new("asking…", Tone::Busy),
             (Self::Aged(at), None) => Cell::dim(age(at)),
             (Self::Failed { at, retries }, last) => {
-                let then = match retries && last.is_none() {
-                    true => ", retrying",
-                    false => "",
-                };
+                let retries = retries && last.is_none();
+                let then = if retries { ", retrying" } else { "" };
                 Cell::new(format!("failed {}{then}", age(at)), Tone::Warn)
             }
         })

@@ -145,8 +145,9 @@ pub(crate) struct List {
     pub(crate) marks: Marks,
     /// The names of the columns that the person chose; if empty, as many columns are shown as fit on the screen.
     pub(crate) columns: Vec<String>,
-    /// The key of the row from which the last key copied a text, and the index of its next text.
-    pub(super) copied: Option<(String, usize)>,
+    /// The key of the row from which the last key copied a text, and the index of its next text; `None` after any
+    /// other key.
+    pub(crate) copied: Option<(String, usize)>,
 }
 
 impl List {
@@ -160,11 +161,6 @@ impl List {
         let (scope, filter) = (&self.scope.query, &self.filter);
         let words = [scope.resolved_text(), filter.resolved_text()];
         words.join(" ").trim().to_owned()
-    }
-
-    /// Begins again with the first text of the row when the next one is copied.
-    pub(crate) fn forget_copied(&mut self) {
-        self.copied = None;
     }
 
     /// Moves the cursor; returns false if the action is not a movement.
