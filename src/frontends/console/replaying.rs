@@ -90,8 +90,7 @@ pub(super) fn received(
     };
     under_way.is_answered = true;
     if let Err(error) = receipt {
-        state.replay_cursor.under_way = None;
-        state.replay_cursor.next = None;
+        (state.replay_cursor.under_way, state.replay_cursor.next) = (None, None);
         state.fail(format!("the time could not be shown: {error}"));
     }
     arrive(state);

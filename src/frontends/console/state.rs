@@ -297,14 +297,10 @@ impl State {
     }
 
     pub(super) fn say(&mut self, tone: Tone, text: impl Into<String>) {
-        let notice = Notice {
-            at: self.now,
-            tone,
-            text: text.into(),
-        };
-        self.message = Some(notice.clone());
-        self.says_empty = false;
-        push_bounded(&mut self.notices, notice, NOTICES_MAX);
+        self.say_once(tone, text);
+        if let Some(notice) = self.message.clone() {
+            push_bounded(&mut self.notices, notice, NOTICES_MAX);
+        }
     }
 
     /// Says in what state something is, or what can be done.
@@ -322,14 +318,11 @@ impl State {
         self.say(Tone::Bad, text);
     }
 
-    /// Says why a key did nothing. `:events` does not show this message.
-    pub(super) fn say_once(&mut self, text: String) {
+    /// Says what `:events` need not show.
+    pub(super) fn say_once(&mut self, tone: Tone, text: impl Into<String>) {
         self.says_empty = false;
-        self.message = Some(Notice {
-            at: self.now,
-            tone: Tone::Dim,
-            text,
-        });
+        let (at, text) = (self.now, text.into());
+        self.message = Some(Notice { at, tone, text });
     }
 
     /// Drops the message that the pane on top has no row, once it has one.

@@ -140,9 +140,8 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
         let key = key_name((pressed.code, pressed.modifiers));
         let help = keys.key(Action::Help);
         let places = keys.elsewhere(pressed).unwrap_or_default();
-        return state.say_once(format!(
-            "{key} does nothing here{places}; {help} shows the keys"
-        ));
+        let nothing = format!("{key} does nothing here{places}; {help} shows the keys");
+        return state.say_once(Tone::Dim, nothing);
     };
     if replays && action.changes_a_cloud() {
         return state.warn("this is a replay: nothing is changed");

@@ -33,9 +33,7 @@ pub(super) fn entered(state: &mut State, text: &str) {
         }
         ("view", ["save"]) => state.warn("write a name after :view save"),
         ("view", ["save", name]) => save(state, name),
-        ("view", ["save", ..]) => {
-            state.warn("write one name after :view save, without spaces");
-        }
+        ("view", ["save", ..]) => state.warn("write one name after :view save, without spaces"),
         ("view", []) => state.hint(saved_words(state)),
         ("view", [name]) => open_saved(state, name),
         ("view", _) => {

@@ -76,9 +76,7 @@ impl ListPane for OrphansPane {
         let key = &row.resource.key;
         let words = resource_words(&key.kind, &row.resource.name, &key.id);
         match action {
-            Action::Open => {
-                context.push(Route::InspectStep(row.step_id, row.deletion_id.clone()));
-            }
+            Action::Open => context.push(Route::InspectStep(row.step_id, row.deletion_id.clone())),
             Action::Explain => context.push(Route::Explain(key.clone(), words)),
             _ => _ = act(&PurgeScope::Step(row.step_id), words, action, context),
         }

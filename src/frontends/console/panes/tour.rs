@@ -104,13 +104,6 @@ impl Row for Stop {
     }
 }
 
-fn done(stop: &Stop, look: &RenderContext) -> Cell {
-    match stop.is_done {
-        true => Cell::new(look.pick("✓", "+"), Tone::Good),
-        false => Cell::dim(look.none()),
-    }
-}
-
 impl ListPane for TourPane {
     type Row = Stop;
     const SCOPE: Scope = Scope::Reading;
@@ -124,7 +117,10 @@ impl ListPane for TourPane {
     }
     fn table(&self, _rows: &Rows<Stop>, _look: &RenderContext) -> Table<'_, Stop> {
         columns! { stop: Stop, look;
-            fixed("DONE", 4) => done(stop, look),
+            fixed("DONE", 4) => match stop.is_done {
+                true => Cell::new(look.pick("✓", "+"), Tone::Good),
+                false => Cell::dim(look.none()),
+            },
             flex("WHAT TO TRY", 1) => Cell::plain(stop.station.title),
         }
     }

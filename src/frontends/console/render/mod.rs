@@ -193,20 +193,13 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Layout) -> Option<Pos
     let area = areas.message;
     match &state.prompt {
         Some(Prompt::Command(input, _)) => {
-            canvas.clear(area);
             let cursor = canvas.input(":", input, area);
             let (room, hint) = (area.width - cursor.x, hint(state, input.value()));
             canvas.put(cursor.x, area.y, room, &hint, Tone::Dim);
             Some(cursor)
         }
-        Some(Prompt::Filter(input, _)) => {
-            canvas.clear(area);
-            Some(canvas.input("/", input, area))
-        }
-        Some(Prompt::Report(input, _)) => {
-            canvas.clear(area);
-            Some(canvas.input("report to: ", input, area))
-        }
+        Some(Prompt::Filter(input, _)) => Some(canvas.input("/", input, area)),
+        Some(Prompt::Report(input, _)) => Some(canvas.input("report to: ", input, area)),
         Some(Prompt::Confirm(confirm)) => overlay::confirm(state, confirm, canvas),
         Some(Prompt::Question(_)) => {
             if let Some(question) = question::open(state) {
@@ -318,8 +311,9 @@ impl Canvas<'_> {
         self.buffer.set_style(area, style);
     }
 
-    /// Draws an input line, scrolled so that the cursor is visible; returns the cursor's position.
+    /// Draws an input line on a blank area, scrolled so that the cursor is visible; returns the cursor's position.
     fn input(&mut self, sign: &str, input: &tui_input::Input, area: Rect) -> Position {
+        self.clear(area);
         let x = self.own(area.x + 1, area.y, sign, Tone::Strong);
         let room = usize::from(area.right().saturating_sub(x + 1));
         let text = input.value();

@@ -10,7 +10,6 @@ pub(crate) mod emptiness;
 mod feed;
 pub(crate) mod freshness;
 mod list_pane;
-mod marking;
 mod marks;
 mod rows;
 
