@@ -44,8 +44,12 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
     let mut lines = lines()?;
     let mut asker = Asker::new(control, options.actor.clone());
     let (state, effects) = State::new(options, asker.snapshot(), Utc::now(), SIZE);
-    let mut console = Plain::new(state);
-    console.exit = asker.perform(effects);
+    let mut console = Plain {
+        printed_news: news(&state),
+        state,
+        owed: Some(Instant::now()),
+        exit: asker.perform(effects),
+    };
     loop {
         if let Some(exit) = console.exit.take() {
             return Ok(exit);
@@ -53,6 +57,7 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
         if console.say_if_due(&mut lines)? {
             console.take(Event::GuardPainted, &mut asker);
         }
+        let ticks = console.owed.is_some() || console.state.wants_tick();
         let tick_at = Instant::now() + TICK;
         let event = tokio::select! {
             biased;
@@ -64,7 +69,7 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
                 Some(line) => { console.typed(&line, &mut asker); continue; }
                 None => return Ok(Exit::HangUp),
             },
-            () = sleep_until(tick_at), if console.ticks() => Event::Tick(Utc::now()),
+            () = sleep_until(tick_at), if ticks => Event::Tick(Utc::now()),
         };
         console.take(event, &mut asker);
     }
@@ -89,19 +94,6 @@ impl Drop for Plain {
 }
 
 impl Plain {
-    fn new(state: State) -> Self {
-        Self {
-            printed_news: news(&state),
-            state,
-            owed: Some(Instant::now()),
-            exit: None,
-        }
-    }
-
-    fn ticks(&self) -> bool {
-        self.owed.is_some() || self.state.wants_tick()
-    }
-
     fn take(&mut self, event: Event, asker: &mut Asker) {
         if matches!(event, Event::EngineGone) {
             self.owed.get_or_insert_with(Instant::now);
