@@ -33,7 +33,9 @@ pub(crate) fn fits_step(filter: &SearchQuery, step: &Step, others: &[&str]) -> b
 pub(crate) fn time_left(deletion: &Deletion, look: &RenderContext) -> String {
     match outlook(deletion) {
         Some(Outlook::Within { least, most }) => range_words(least, most),
-        Some(Outlook::NextAttempt(at)) => format!("{} {}", look.pick("↻", "@"), look.clock(at)),
+        Some(Outlook::NextAttempt(at)) => {
+            format!("{} {}", look.pick("↻", "@"), at.format("%H:%M:%S"))
+        }
         None => String::new(),
     }
 }
@@ -135,7 +137,7 @@ fn blocker_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
         lines.push(Cell::new(text, Tone::Warn));
     }
     if let Some(more @ 1..) = step.blockers.len().checked_sub(3) {
-        let key = look.key(Action::Blockers);
+        let key = look.keys.key(Action::Blockers);
         lines.push(Cell::dim(format!("and {more} more: {key}")));
     }
     if let Some(error) = &step.last_error {

@@ -15,7 +15,7 @@ use crate::domain::text;
 use crate::present::deletion_state_word;
 use crate::system::config::{Accent, Theme};
 
-use super::keys::{Action, Keymap};
+use super::keys::Keymap;
 
 /// Width below which ids and times are shortened.
 pub(crate) const WIDE: u16 = 100;
@@ -163,11 +163,6 @@ impl RenderContext<'_> {
         }
     }
 
-    /// Returns the key of an action as the help writes it.
-    pub(crate) fn key(&self, action: Action) -> String {
-        self.keys.key(action)
-    }
-
     pub(crate) fn pick(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.ascii { ascii } else { unicode }
     }
@@ -248,11 +243,6 @@ impl RenderContext<'_> {
     /// The time of day (UTC), after month and day if it is not today.
     pub(crate) fn time(&self, at: DateTime<Utc>) -> String {
         self.today_or(at, "%H:%M:%S", "%m-%d %H:%M")
-    }
-
-    /// The time of day (UTC), without the day.
-    pub(crate) fn clock(&self, at: DateTime<Utc>) -> String {
-        at.format("%H:%M:%S").to_string()
     }
 
     fn today_or(&self, at: DateTime<Utc>, today: &str, other: &str) -> String {

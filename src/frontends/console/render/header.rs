@@ -135,7 +135,7 @@ fn engine(state: &State, canvas: &mut Canvas, y: u16) {
 pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
     let engine = &state.snapshot.engine;
     if let Some(since) = engine.unreachable_since.filter(|_| !state.engine_gone) {
-        let since = look.clock(since);
+        let since = since.format("%H:%M:%S");
         return look.bad(format!(
             "engine not reachable since {since}: start gone --engine"
         ));

@@ -35,7 +35,7 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas) {
             "gone needs {COLUMNS_MIN}x{ROWS_MIN}, this screen is {}x{}. {} quits.",
             area.width,
             area.height,
-            look.key(Action::Quit)
+            look.keys.key(Action::Quit)
         ),
     };
     let rows = usize::from(area.height.max(1));
