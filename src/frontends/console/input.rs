@@ -34,7 +34,7 @@ impl TerminalInput {
         })
     }
 
-    /// Waits for the next event. An error means that the terminal has gone.
+    /// Waits for the next event. An error means that the terminal is gone.
     pub(super) async fn next(&mut self) -> io::Result<Event> {
         loop {
             if let Some(event) = self.parser.pop() {

@@ -370,7 +370,7 @@ impl RenderContext<'_> {
         let safe = self.safe(text);
         let (mut rest, mut lines) = (safe.as_str(), Vec::new());
         while lines.is_empty() || !rest.is_empty() && lines.len() <= rows {
-            // Two columns hold any character.
+            // Any character fits into two columns.
             let (fits, _) = rest.unicode_truncate(width.max(2));
             let (_, after) = rest.split_at(fits.len());
             let cuts_word = !after.is_empty() && !after.starts_with(' ');

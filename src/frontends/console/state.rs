@@ -318,7 +318,7 @@ impl State {
         self.say(Tone::Bad, text);
     }
 
-    /// Says what `:events` need not show.
+    /// Shows a message that `:events` does not list, such as why a key did nothing.
     pub(super) fn say_once(&mut self, tone: Tone, text: impl Into<String>) {
         self.says_empty = false;
         let (at, text) = (self.now, text.into());

@@ -34,8 +34,8 @@ struct BrowsePane {
     before: Option<Arc<Snapshot>>,
 }
 
-/// The listed resources that have gone since then. The ledger knows it at once, while a new listing of the clouds may
-/// take long.
+/// The resources that are gone since they were listed. The ledger has their tombstones at once, while a new listing of
+/// the clouds may take long.
 #[derive(Default)]
 struct Departures {
     pace: Pace,
@@ -379,7 +379,7 @@ impl ListPane for BrowsePane {
         }
         self.measure(rows);
     }
-    /// Looks up which rows have gone, and lists the resources again once a deletion has begun or ended.
+    /// Looks up which listed resources are gone, and lists the resources again once a deletion has begun or ended.
     fn update(&mut self, rows: &mut Rows<Listed>, context: &Context, moved: bool) -> bool {
         if !moved {
             return false;

@@ -73,8 +73,8 @@ fn sign(calls: Calls, look: &RenderContext) -> (&'static str, Tone) {
     })
 }
 
-/// Returns the counts of the last hour. Each time of a replay would have its own; a query for each would cost much and be
-/// looked at little.
+/// Returns a feed of the counts of the last hour. A replay does not query them, because each of its times would need a
+/// query of its own, which costs much.
 pub(super) fn last_hour() -> Feed<LastHour> {
     Feed::of(query::LastHour {}).in_background(ASKED_EVERY)
 }

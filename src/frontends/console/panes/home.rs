@@ -1,6 +1,6 @@
 //! `:home`, the first screen. Its sections show what needs a person, each with its next key, what runs and how long it
-//! takes, when blocked steps are retried, the sites, why steps do not go, and the deletions of the last day. While
-//! nothing is under way, it also counts the resources of each kind and site.
+//! takes, when blocked steps are retried, the sites, the deletions of the last day, and for which causes steps need a
+//! person. While nothing is under way, it also counts the resources of each kind and site.
 //!
 //! ```text
 //! needs you    2 stuck, 1 refused

@@ -257,7 +257,7 @@ fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
 fn last_words(step: &Step) -> Option<String> {
     let error = step.last_error.as_ref();
     let error = error.and_then(|error| non_empty(&error.message));
-    // The message about a clearance names all blockers, and why each does not go.
+    // If the step waits for clearances, the message names all blockers, and why each is not deleted.
     let blocker = step.blockers.first().filter(|_| !awaits_clearance(step));
     let blocker = blocker.map(|by| format!("blocked by {}", blocker_words(by)));
     blocker.or(error.map(str::to_owned))
@@ -414,7 +414,7 @@ impl Pane for TreePane {
                 }
                 (Some(_), Some(_)) => {}
                 // The deletion is not loaded yet, or is no longer in the snapshot. Its steps may still change: the
-                // last calls of a cancelled deletion run to their end, and what is gone may come back.
+                // last calls of a cancelled deletion are completed, and a resource that is gone may be created again.
                 _ => {
                     self.deletion.invalidate();
                     self.invalidate();

@@ -55,7 +55,7 @@ impl<'r> WorkItem<'r> {
         )
     }
 
-    /// Why the step does not go, or why the deletion was refused.
+    /// The blocker or the last error of the step, or why the deletion was refused.
     pub(crate) fn reason(self) -> String {
         self.either(step_reason, refusal_reason)
     }
