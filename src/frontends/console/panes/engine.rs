@@ -23,14 +23,6 @@ impl Row for ReconcilerStatus {
     }
 }
 
-/// What the reconciler does, such as `port web-12 and 3 more`.
-fn doing(row: &ReconcilerStatus) -> Cell {
-    match row.running {
-        0 => Cell::dim(activity_words(row)),
-        _ => Cell::plain(activity_words(row)),
-    }
-}
-
 /// The age and the duration of the last run, such as `12s ago, 40 ms`.
 fn last_run(row: &ReconcilerStatus, look: &RenderContext) -> Cell {
     let Some(at) = row.last_run_at else {
@@ -74,7 +66,10 @@ impl ListPane for EnginePane {
     fn table(&self, _: &Rows<ReconcilerStatus>, _: &RenderContext) -> Table<'_, ReconcilerStatus> {
         columns! { row: ReconcilerStatus, look;
             fixed("RECONCILER", 14) => Cell::plain(row.name.as_str()),
-            flex("DOING", 2) => doing(row),
+            flex("DOING", 2) => match row.running {
+                0 => Cell::dim(activity_words(row)),
+                _ => Cell::plain(activity_words(row)),
+            },
             fixed("LAST RUN", 18).from(50) => last_run(row, look); time_key(row.last_run_at),
             fixed("NEXT RUN", 8).from(60) => next_run(row, look); time_key(row.next_run_at),
             flex("LAST ERROR", 2).from(80) => last_error(row, look),

@@ -95,6 +95,7 @@ impl ListPane for LadderPane {
     // The engine's progress causes no new query, because each answer asks the cloud.
     const REFRESH: Refresh = Refresh::Demand;
     const DETAIL_ROWS: u16 = 4;
+    const MODAL: bool = true;
     const LOADING: &'static str = "Asking what can be done about it…";
     const NOTHING: &'static [&'static str] = &["Nothing can be done about it here."];
 
@@ -127,9 +128,6 @@ impl ListPane for LadderPane {
         offer.does.iter().map(Cell::plain).chain(leaves).collect()
     }
     fn is_working(&self) -> bool {
-        self.taking.is_some()
-    }
-    fn is_modal(&self) -> bool {
         self.taking.is_some()
     }
     fn opened(&mut self, rows: &mut Rows<Line>, _context: &Context) {

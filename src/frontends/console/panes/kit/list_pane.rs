@@ -43,6 +43,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const FOLLOWS_END: bool = false;
     /// Whether rows outside the scope are hidden. If not, the title says that the pane shows everything.
     const SCOPED: bool = true;
+    /// Whether only keys that leave the pane have an effect while a command of the pane is under way.
+    const MODAL: bool = false;
     /// Whether the rows are events, which are followed while the pane is on top.
     const FOLLOWS: bool = false;
 
@@ -107,9 +109,6 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     }
     /// Whether a command of this pane is under way.
     fn is_working(&self) -> bool {
-        false
-    }
-    fn is_modal(&self) -> bool {
         false
     }
     /// Puts the visible rows, given by their indices in [`Rows::all`], into the order of the pane.
@@ -376,7 +375,7 @@ impl<P: ListPane> Pane for Listed<P> {
             || self.pane.others().iter().any(|other| other.is_timed())
     }
     fn is_modal(&self) -> bool {
-        self.pane.is_modal()
+        P::MODAL && self.pane.is_working()
     }
     fn columns(&self) -> Vec<String> {
         self.pane.table(&self.rows, &ANY_SCREEN).names()
