@@ -105,6 +105,21 @@ fn a_list_that_takes_longer_is_refreshed_less_often() {
 }
 
 #[test]
+fn a_failed_query_of_the_first_screen_is_retried_although_nothing_changes() {
+    let is_causes = |query: &Query| matches!(query, Query::Causes(_));
+    let mut world = World::busy();
+    world.override_answer = Some(Box::new(move |query| {
+        is_causes(query).then(|| Err(unreachable("the socket was closed")))
+    }));
+    let mut console = TestConsole::new(world, (100, 24));
+    console.assert_shows(["failed just now, retrying"]);
+    let before = console.count(is_causes);
+    console.advance(180);
+    let retries = console.count(is_causes) - before;
+    assert!((3..=8).contains(&retries), "{retries}");
+}
+
+#[test]
 fn a_list_says_how_old_it_is() {
     let assert_titled = |console: &TestConsole, age: &str| {
         let title = console.line("── network");

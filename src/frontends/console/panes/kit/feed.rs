@@ -433,6 +433,9 @@ impl<T: 'static> Refreshed for Feed<T> {
     fn is_waiting(&self) -> bool {
         self.pace.is_waiting()
     }
+    fn is_timed(&self) -> bool {
+        self.pace.is_timed()
+    }
     fn errors(&self) -> &[String] {
         match self.pace.background {
             Some(_) => &[],
