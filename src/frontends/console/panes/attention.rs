@@ -131,7 +131,7 @@ impl QueueRow {
         let item = self.item();
         item.either(|step| step.blocked_since, |it| Some(it.requested_at))
     }
-    /// Stuck steps come before steps that are still retried.
+    /// Stuck steps come first; then blocked steps, slow steps and refused deletions.
     fn rank(&self) -> u8 {
         match self {
             Self::Step(step) if step.state == StepState::Stuck => 0,
@@ -250,7 +250,7 @@ impl ListPane for AttentionPane {
     }
     fn load(&self, rows: &Rows<QueueRow>) -> Load {
         match rows.feed.load() {
-            // Only rows that match were queried, so there may be others.
+            // Only steps that match were queried, so there may be other steps.
             Load::Empty if !rows.list.shows_all() => Load::Answered,
             Load::Empty if self.which.shows_all() => self.refused.load(),
             load => load,

@@ -94,7 +94,7 @@ fn keys_of(scope: Scope, around: &Around<'_>, entries: &mut Vec<Entry>) {
     }));
 }
 
-/// The words after `:` that open no pane and no kind, or more than that.
+/// The lines after `:` that do more than open a pane or a kind.
 #[rustfmt::skip]
 const WORDS: [(&str, &str); 5] = [
     (":cloud NAME", "show one cloud only, in all lists; :region and :project likewise"),

@@ -110,7 +110,7 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
     Ok(listed(home, Feed::silent()))
 }
 
-/// Queries the first deletions in these states, or in any.
+/// Queries the first deletions in these states, or in any state if the list is empty.
 fn first_deletions(states: &[DeletionState], limit: usize) -> Feed<Deletion> {
     let deletions = query::Deletions {
         states: states.to_vec(),

@@ -40,7 +40,7 @@ impl Search {
 
     pub(super) fn load(&self) -> Load {
         match self.feed.load() {
-            // Only rows that match were queried, so there may be others.
+            // Only steps that match were queried, so there may be other steps.
             Load::Empty => Load::Answered,
             load => load,
         }
@@ -99,7 +99,7 @@ impl Refreshed for Search {
                         self.count(next, context);
                     }
                 }
-                // The count begins again once the rows were queried again.
+                // The steps are counted again once the rows have been queried again.
                 Some(Err(error)) => {
                     self.uncounted = true;
                     self.feed.fail(error.to_string(), context.now);

@@ -79,7 +79,7 @@ impl TreePane {
         }
     }
 
-    /// Queries the rows near the cursor that are not loaded or out of date.
+    /// Queries the rows near the cursor that are not loaded or are out of date.
     fn ask(&mut self, context: &mut Context) {
         self.deletion.ask(context);
         if let Some(search) = &mut self.search {

@@ -191,7 +191,7 @@ impl<R> Table<'_, R> {
         self
     }
 
-    /// Leaves only the chosen columns, in the order of their names, however narrow the screen is; and marks the one by
+    /// Leaves only the chosen columns, in the order of `chosen`, however narrow the screen is; and marks the one by
     /// which the rows are sorted. Names that no column has are ignored; if no name is left, all columns stay.
     pub(crate) fn arranged(
         self,

@@ -20,7 +20,7 @@ const REST_ON_CLOCK: i32 = 10;
 /// A failed query is sent again after this time, then after twice as long each time, up to the maximum.
 const RETRY_FIRST: TimeDelta = TimeDelta::seconds(5);
 const RETRY_MAX: TimeDelta = TimeDelta::seconds(60);
-/// Rows that follow the engine show their age once they have been out of date for this long.
+/// Rows that follow the engine and are out of date show their age once it is this high.
 const LATE_AFTER: TimeDelta = TimeDelta::seconds(5);
 
 type Ask<T> = Box<dyn Fn(At<'_, T>) -> Query + Send>;
