@@ -76,7 +76,6 @@ impl Gates {
                 tombstones: tombstones.clone(),
                 key_locks: key_locks.clone(),
                 budget: budget.clone(),
-                threads: threads.clone(),
                 counters: self.counters.clone(),
                 control: control.clone(),
                 session,
@@ -85,7 +84,7 @@ impl Gates {
             };
             let advice =
                 "Stop the program that listens there, or give [[gate]] listen another address.";
-            let opened = gate::serve(parts).await;
+            let opened = gate::serve(parts, threads.clone()).await;
             open.push(opened.map_err(Failure::usage_of(TRIED, advice))?);
         }
         Ok(open)

@@ -55,6 +55,7 @@ pub struct Stage {
     pub demo: String,
     gates: HashMap<(Site, GateSource, &'static str), GateHandle>,
     parts: Box<dyn Fn(GateSettings, Arc<Session>) -> gate::GateParts + Send + Sync>,
+    threads: Arc<Threads>,
     logins: BTreeMap<Site, openstack::CloudConfig>,
     clock: Clock,
     /// Path of each service's endpoint, by region and service type.
@@ -173,7 +174,6 @@ impl Stage {
                 tombstones: tombstones.clone(),
                 key_locks: key_locks.clone(),
                 budget: budget.clone(),
-                threads: threads.clone(),
                 counters: counters.clone(),
                 control: control.clone(),
                 session,
@@ -189,7 +189,8 @@ impl Stage {
             let session = session(logins[&site].clone(), &clock);
             let key = (site, settings.source, service.unwrap());
             let parts = parts(settings, session);
-            gates.insert(key, gate::serve(parts).await.unwrap());
+            let handle = gate::serve(parts, threads.clone()).await.unwrap();
+            gates.insert(key, handle);
         }
         let http = reqwest::Client::new();
         let (admin, catalog) = sign_in(&http, cloud.url(), ("admin", "admin")).await;
@@ -203,6 +204,7 @@ impl Stage {
             demo,
             gates,
             parts: Box::new(parts),
+            threads,
             logins,
             clock,
             http,
@@ -235,7 +237,7 @@ impl Stage {
         limits: &str,
     ) -> GateHandle {
         let parts = self.parts_for_service(service, auth_url, limits);
-        gate::serve(parts).await.unwrap()
+        gate::serve(parts, self.threads.clone()).await.unwrap()
     }
 
     /// Starts another user gate of the network service, which gets the steps of deletions on pages of one step each.
@@ -244,7 +246,7 @@ impl Stage {
         let mut parts = self.parts_for_service("network", &auth_url, "");
         parts.settings.plain_wait = plain_wait;
         parts.control = Arc::new(OneStepAPage(parts.control));
-        gate::serve(parts).await.unwrap()
+        gate::serve(parts, self.threads.clone()).await.unwrap()
     }
 
     fn parts_for_service(&self, service: &str, auth_url: &str, limits: &str) -> gate::GateParts {

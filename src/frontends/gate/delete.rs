@@ -100,8 +100,8 @@ impl Gate {
     }
 
     fn may_have_copies(&self, kind: &Kind) -> bool {
-        let mut by = self.copied_by.iter();
-        by.any(|by| by.filter(kind, []).is_some())
+        let mut out = self.mapping.iter().filter(|it| it.central == self.site);
+        out.any(|it| it.by.filter(kind, []).is_some())
     }
 
     /// Returns the caller and the deletion in progress, if the caller may delete the resource.

@@ -40,6 +40,7 @@ mod write;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ use crate::control::Control;
 use crate::control::traffic::{Counter, Counters};
 use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::mapping::Mapping;
-use crate::domain::model::{CopiedBy, KindName, Phase, Site};
+use crate::domain::model::{KindName, Phase, Site};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::{GateSettings, GateSource};
@@ -96,7 +97,6 @@ pub struct GateParts {
     /// Shared by all gates.
     pub key_locks: Arc<KeyLocks>,
     pub budget: Arc<Budget>,
-    pub threads: Arc<Threads>,
     pub counters: Arc<Counters>,
     pub control: Arc<dyn Control>,
     /// A session with the engine's own credentials, for reading Keystone and the catalog.
@@ -121,29 +121,23 @@ pub enum ServeError {
 /// A gate as one thread serves it: all threads share everything but the connections to the upstream.
 #[derive(Clone)]
 struct Gate {
+    parts: Arc<GateParts>,
     site: Site,
     service: String,
     address: SocketAddr,
-    settings: GateSettings,
-    kinds: Arc<Kinds>,
-    /// How other sites' copies of this site's resources are recognized.
-    copied_by: Vec<CopiedBy>,
-    /// The sites whose resources have copies here, and this site itself.
-    copied_from: Vec<Site>,
-    /// The sites among them whose copies are recognized only by their name.
-    named_from: Vec<Site>,
-    tombstones: Arc<Tombstones>,
-    key_locks: Arc<KeyLocks>,
-    budget: Arc<Budget>,
     table: Arc<ConnectionTable<IpAddr>>,
     counter: Arc<Counter>,
-    control: Arc<dyn Control>,
-    session: Arc<Session>,
     client: StreamingClient<Out>,
     tokens: Arc<TokenCache>,
     upstream: Arc<OnceCell<Upstream>>,
-    clock: Clock,
-    call_timeout: Duration,
+}
+
+impl Deref for Gate {
+    type Target = GateParts;
+
+    fn deref(&self) -> &GateParts {
+        &self.parts
+    }
 }
 
 /// A request without its body, and who sends it.
@@ -180,27 +174,21 @@ impl GateHandle {
     }
 }
 
-/// Binds the gate's address, and serves the gate until [`GateHandle::stop`].
+/// Binds the gate's address, and serves the gate on these threads until [`GateHandle::stop`].
 ///
 /// # Errors
 /// The address is taken, or the cloud's certificates cannot be used.
-pub async fn serve(parts: GateParts) -> Result<GateHandle, ServeError> {
+pub async fn serve(parts: GateParts, threads: Arc<Threads>) -> Result<GateHandle, ServeError> {
     let address = parts.settings.listen;
     let failed = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let site = parts.settings.upstream.site();
-    let mapping = || parts.mapping.iter();
-    let out = mapping().filter(|mapping| mapping.central == site);
-    let into = || mapping().filter(|mapping| mapping.locals.contains(&site));
-    let by_name = into().filter(|mapping| mapping.by == CopiedBy::Name);
-    let named_from = by_name.map(|mapping| mapping.central.clone()).collect();
-    let centrals = into().map(|mapping| mapping.central.clone());
     // A catalog may call Cinder `volumev3`.
     let service = service_type(&parts.settings.upstream.service);
     let source = parts.settings.source.as_str().to_owned();
-    let counters = &parts.counters;
-    let counter = counters.open(address.to_string(), source, site.clone(), service.clone());
+    let listen = address.to_string();
+    let counter = (parts.counters).open(listen, source, site.clone(), service.clone());
     let limits = &parts.settings.limits;
     let table = ConnectionTable::new(Bounds {
         all: limits.connections,
@@ -208,32 +196,23 @@ pub async fn serve(parts: GateParts) -> Result<GateHandle, ServeError> {
         wait: limits.head_timeout,
     });
     let gate = Gate {
-        counter,
-        copied_by: out.map(|mapping| mapping.by).collect(),
-        copied_from: centrals.chain([site.clone()]).collect(),
-        named_from,
+        client: streaming_client(parts.session.cloud())?,
+        parts: Arc::new(parts),
         site,
         service,
         address,
-        client: streaming_client(parts.session.cloud())?,
+        table,
+        counter,
         tokens: Arc::default(),
         upstream: Arc::default(),
-        settings: parts.settings,
-        kinds: parts.kinds,
-        tombstones: parts.tombstones,
-        key_locks: parts.key_locks,
-        budget: parts.budget,
-        table,
-        control: parts.control,
-        session: parts.session,
-        clock: parts.clock,
-        call_timeout: parts.call_timeout,
     };
-    let threads = parts.threads;
     let mut gates = Vec::new();
     for _ in 1..threads.count() {
-        let mut other = gate.clone();
-        other.client = streaming_client(gate.session.cloud())?;
+        let client = streaming_client(gate.session.cloud())?;
+        let other = Gate {
+            client,
+            ..gate.clone()
+        };
         gates.push(Arc::new(other));
     }
     tracing::info!(%address, upstream = %gate.site, service = gate.service, "a gate is open");
@@ -272,10 +251,8 @@ async fn run(
     let serve = |(stream, peer): (TcpStream, SocketAddr), _, admitted| {
         let (thread, handle) = threads.next();
         let gate = gates[thread].clone();
-        connections.spawn_on(
-            gate.connection(stream, peer, admitted, stop.clone()),
-            handle,
-        );
+        let connection = gate.connection(stream, peer, admitted, stop.clone());
+        connections.spawn_on(connection, handle);
     };
     accept_each(listener, table, stop.clone(), serve).await;
     connections.close();

@@ -15,8 +15,8 @@ use super::rules::{Operation, Ruling, ruling};
 use super::{Call, Gate, Head, Out, body, text_of};
 use crate::cloud::openstack::{item_in, service_of};
 use crate::control::{Command, Request, query};
-use crate::domain::mapping::COPY_TAG;
-use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
+use crate::domain::mapping::{COPY_TAG, Mapping};
+use crate::domain::model::{CopiedBy, KindName, Phase, ResourceKey, Site, Tombstone};
 use crate::domain::text::escape;
 use crate::system::listener::Arriving;
 
@@ -41,7 +41,7 @@ impl Gate {
             // The write begins before the tombstones are checked: a write guard that is set in between waits
             // for it (T14).
             let _write = self.tombstones.begin_write(&self.site);
-            let mut sites = self.copied_from.iter();
+            let mut sites = self.copied_from();
             if !sites.any(|site| self.tombstones.any_at(site)) {
                 let body = Either::Right(Full::new(bytes));
                 return self.pass_soon(call.head, body).await;
@@ -211,11 +211,23 @@ impl Gate {
             .await
     }
 
+    /// Returns the mappings that copy resources of another site to this one.
+    fn centrals(&self) -> impl Iterator<Item = &Mapping> {
+        let mapping = self.mapping.iter();
+        mapping.filter(|mapping| mapping.locals.contains(&self.site))
+    }
+
+    /// Returns the sites whose resources have copies here, and this site itself.
+    fn copied_from(&self) -> impl Iterator<Item = &Site> {
+        let centrals = self.centrals().map(|mapping| &mapping.central);
+        centrals.chain([&self.site])
+    }
+
     /// Refuses copies of resources, and of parts, which have no tombstone of their own (T20).
     async fn guard_copies(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
         for id in copied(body) {
             let named = Named::new(kind, id);
-            for site in &self.copied_from {
+            for site in self.copied_from() {
                 let phase = self.tombstones.phase(site, kind, &named.id);
                 self.guard_create(call, site, &named, phase).await?;
                 if phase.is_none() && self.tombstones.any_at(site) {
@@ -231,9 +243,9 @@ impl Gate {
 
     /// Refuses resources that would be copies by name and project alone.
     async fn guard_namesakes(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
-        let mut centrals = self.named_from.iter();
         let kind = self.kind(kind)?;
-        if !centrals.any(|central| self.tombstones.any(central, &kind.name)) {
+        let mut by_name = self.centrals().filter(|it| it.by == CopiedBy::Name);
+        if !by_name.any(|it| self.tombstones.any(&it.central, &kind.name)) {
             return Ok(());
         }
         for row in created_rows(body) {
