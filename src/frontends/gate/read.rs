@@ -47,13 +47,11 @@ impl Gate {
             PathTarget::Resource { named, .. } => match self.ruling(&named, asker, Operation::Read)
             {
                 Ruling::NotFound => self.hidden(call, body, &named).await,
-                Ruling::ShowDeleting => self.deleting(call.head, &named).await,
-                _ if self.may_be_part(&named, asker) => self.part(call, &named).await,
+                Ruling::ShowDeleting => self.resource(call, &named, true).await,
+                _ if self.may_be_part(&named, asker) => self.resource(call, &named, false).await,
                 _ => self.pass(call.head, body).await,
             },
-            PathTarget::Elsewhere | PathTarget::Collection { .. } | PathTarget::Below(_) => {
-                self.pass(call.head, body).await
-            }
+            _ => self.pass(call.head, body).await,
         }
     }
 
@@ -81,23 +79,34 @@ impl Gate {
         self.phase(&named.kind, &named.id).is_none() && self.has_parts(&named.kind, asker)
     }
 
-    /// Answers a GET of a possible part: it is shown as its parent is (T20).
-    async fn part(&self, call: Call, named: &Named) -> Result {
+    /// Answers a GET of a resource that is shown as deleting, or else of a possible part, which is shown as its parent is
+    /// (T7, T20).
+    async fn resource(&self, call: Call, named: &Named, is_deleting: bool) -> Result {
         let Call { head, asker } = call;
         let kind = self.kind(&named.kind)?;
         let asked = PageRequest::of(&head.uri, kind, &fields_of_parts(kind));
-        let is_head = head.method == Method::HEAD;
-        let mut first = head;
-        first.uri = asked.service_uri(&first.uri);
-        let answered = self.fetch(first).await?;
+        let mut first = head.clone();
+        first.uri = asked.service_uri(&head.uri);
+        let mut answered = self.fetch(first).await?;
+        if is_deleting
+            && answered.head.status == StatusCode::NOT_FOUND
+            && let Some(shown) = self.shown_before(&head, kind, named, &asked).await?
+        {
+            answered = shown;
+        }
         let json = answered.json().await;
         let mut json = json.filter(|_| answered.head.status == StatusCode::OK);
         let Some(row) = json.as_mut().and_then(|json| item_in(kind, json)) else {
-            return self.unfiltered(answered, is_head);
+            return self.unfiltered(answered, head.method == Method::HEAD);
         };
-        let rows = std::iter::once(row.clone());
-        let wholes = self.wholes_of_rows(kind, rows, Bond::Part).await?;
-        let whole = wholes.into_iter().flatten().next();
+        let whole = match is_deleting {
+            true => Some(named.clone()),
+            false => {
+                let rows = std::iter::once(row.clone());
+                let wholes = self.wholes_of_rows(kind, rows, Bond::Part).await?;
+                wholes.into_iter().flatten().next()
+            }
+        };
         let read = |whole: &Named| self.ruling(whole, asker, Operation::Read);
         let ruling = whole.as_ref().map(read);
         let deletion = match (&whole, ruling) {
@@ -137,29 +146,6 @@ impl Gate {
         let kind = self.kind(&named.kind);
         let refusal = kind.map_or_else(|no| no, |kind| Refusal::not_found(kind, &named.id));
         refusal.by(self.deletion_of(named).await)
-    }
-
-    async fn deleting(&self, head: Head, named: &Named) -> Result {
-        let kind = self.kind(&named.kind)?;
-        let fields = PageRequest::of(&head.uri, kind, &[]);
-        let mut answered = self.fetch(head.clone()).await?;
-        let deletion = self.deletion_of(named).await;
-        if answered.head.status == StatusCode::NOT_FOUND
-            && let Some(shown) = self.shown_before(&head, kind, named, &fields).await?
-        {
-            answered = shown;
-        }
-        let json = answered.json().await;
-        let Some(mut json) = json.filter(|_| answered.head.status == StatusCode::OK) else {
-            return Ok(answered.relay());
-        };
-        if let Some(row) = item_in(kind, &mut json) {
-            show_deleting(kind, row, &fields);
-        }
-        self.counter.count_treatment(Treatment::Deleting);
-        let mut response = answered.with_json(json).await;
-        name_deletion(response.headers_mut(), deletion.as_deref());
-        Ok(response)
     }
 
     /// Returns the resource as it was before the engine's own delete took effect (T7): for its own project
