@@ -13,14 +13,13 @@ use serde_json::Value;
 
 use super::refusal::{Refusal, Result};
 use super::route::{Named, path_of};
-use super::rules::{Operation, Ruling};
+use super::rules::Operation;
 use super::{Call, Gate};
 use crate::cloud::openstack::{
     CallError, FilterValues, ListRequest, RestCalls, item_in, service_of,
 };
 use crate::domain::kinds::{Bond, Kind};
 use crate::domain::model::{KindName, Phase};
-use crate::domain::text::escape;
 
 /// Length of the longest chain of parts, such as a rule of a policy of a listener of a load balancer.
 const LEVELS_MAX: usize = 5;
@@ -110,19 +109,7 @@ impl Gate {
             if cascades && !self.cascades(&whole).await {
                 continue;
             }
-            match self.ruled(call, &whole, operation).await? {
-                Ruling::Pass => {}
-                Ruling::NotFound => return Err(self.not_found(named).await),
-                Ruling::Conflict
-                | Ruling::UnderWay
-                | Ruling::BeingChecked
-                | Ruling::ShowDeleting => {
-                    self.caller(&call.head).await?;
-                    if self.sees(&call.head, named).await? {
-                        return Err(self.goes_along(named, &whole).await);
-                    }
-                }
-            }
+            self.guard_as(call, named, &whole, operation).await?;
         }
         Ok(())
     }
@@ -134,23 +121,6 @@ impl Gate {
         };
         let deletion = self.read_deletion(&id).await;
         deletion.map_or(true, |deletion| deletion.options.cascade)
-    }
-
-    async fn goes_along(&self, named: &Named, whole: &Named) -> Refusal {
-        if named == whole {
-            return self.being_deleted(&self.site, whole).await;
-        }
-        let deletion = self.deletion_of(whole).await;
-        let by = deletion.as_deref().unwrap_or("(unknown)");
-        let message = format!(
-            "{} {} goes along with {} {}, which is being deleted by deletion {by}; nothing may change it \
-             or refer to it any more.",
-            named.kind,
-            escape(&named.id),
-            whole.kind,
-            escape(&whole.id),
-        );
-        Refusal::being_deleted(message, deletion)
     }
 
     /// Looks up rows, level by level, until all parents are known.

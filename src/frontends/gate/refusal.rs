@@ -87,11 +87,6 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message)
     }
 
-    /// Refuses to change a resource that is being deleted, or was.
-    pub(super) fn being_deleted(message: String, deletion: Option<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "ResourceBeingDeleted", message).by(deletion)
-    }
-
     /// Names the deletion because of which the request is refused.
     pub(super) fn by(self, deletion: Option<String>) -> Self {
         Self { deletion, ..self }

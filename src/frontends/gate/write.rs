@@ -157,22 +157,32 @@ impl Gate {
     /// Refuses the request if one of the resources is being deleted (409) or is gone (404).
     async fn guard(&self, call: &Call, referred: &[Named]) -> Result<()> {
         for named in referred {
-            match self.ruled(call, named, Operation::Refer).await? {
-                Ruling::Conflict => {
-                    self.caller(&call.head).await?;
-                    // The service itself refuses a resource that the caller does not see.
-                    if self.sees(&call.head, named).await? {
-                        return Err(self.being_deleted(&self.site, named).await);
-                    }
-                }
-                Ruling::NotFound => {
-                    self.caller(&call.head).await?;
-                    return Err(self.not_found(named).await);
-                }
-                Ruling::Pass | Ruling::ShowDeleting | Ruling::UnderWay | Ruling::BeingChecked => {}
-            }
+            self.guard_as(call, named, named, Operation::Refer).await?;
         }
         Ok(())
+    }
+
+    /// Refuses an operation on a resource as the tombstone of `whole` decides: the resource itself, or its parent.
+    pub(super) async fn guard_as(
+        &self,
+        call: &Call,
+        named: &Named,
+        whole: &Named,
+        operation: Operation,
+    ) -> Result<()> {
+        let ruling = self.ruled(call, whole, operation).await?;
+        if ruling == Ruling::Pass {
+            return Ok(());
+        }
+        self.caller(&call.head).await?;
+        if ruling == Ruling::NotFound {
+            return Err(self.not_found(named).await);
+        }
+        // The service itself refuses a resource that the caller does not see.
+        match self.sees(&call.head, named).await? {
+            true => Err(self.being_deleted(&self.site, named, whole).await),
+            false => Ok(()),
+        }
     }
 
     /// Refuses to create a resource that is being deleted, or was and is not re-created on purpose (M), or a copy of such
@@ -188,7 +198,7 @@ impl Gate {
             return Ok(());
         }
         self.caller(&call.head).await?;
-        Err(self.being_deleted(site, named).await)
+        Err(self.being_deleted(site, named, named).await)
     }
 
     /// Works like [`Self::guard_create`], for an original that the engine looks up.
@@ -271,7 +281,7 @@ impl Gate {
 
     /// Whether the service shows the resource to the caller. Resources of other services count as seen, since
     /// this service cannot be asked: a balancer on a network that is being deleted is just as wrong.
-    pub(super) async fn sees(&self, head: &Head, named: &Named) -> Result<bool> {
+    async fn sees(&self, head: &Head, named: &Named) -> Result<bool> {
         let is_ours = self.kind(&named.kind)?.service == self.service;
         Ok(!is_ours || self.row_for(head, named).await?.is_some())
     }
@@ -317,21 +327,26 @@ impl Gate {
         }
     }
 
-    pub(super) async fn being_deleted(&self, site: &Site, named: &Named) -> Refusal {
-        let deletion = self.deletion_at(site, named).await;
+    /// Refuses to change a resource that is being deleted, by itself or along with `whole`, or that was deleted.
+    async fn being_deleted(&self, site: &Site, named: &Named, whole: &Named) -> Refusal {
+        let deletion = self.deletion_at(site, whole).await;
         let by = deletion.as_deref().unwrap_or("(unknown)");
         let resource = format!("{} {}", named.kind, escape(&named.id));
-        let message = match self.tombstones.phase(site, &named.kind, &named.id) {
-            Some(Phase::Gone | Phase::Purged) => {
-                format!(
-                    "{resource} was deleted, by deletion {by}; this request does not bring it back."
-                )
-            }
+        let message = match self.tombstones.phase(site, &whole.kind, &whole.id) {
+            _ if named != whole => format!(
+                "{resource} goes along with {} {}, which is being deleted by deletion {by}; nothing may change it or \
+                 refer to it any more.",
+                whole.kind,
+                escape(&whole.id),
+            ),
+            Some(Phase::Gone | Phase::Purged) => format!(
+                "{resource} was deleted, by deletion {by}; this request does not bring it back."
+            ),
             _ => format!(
                 "{resource} is being deleted, by deletion {by}; nothing may refer to it any more."
             ),
         };
-        Refusal::being_deleted(message, deletion)
+        Refusal::new(StatusCode::CONFLICT, "ResourceBeingDeleted", message).by(deletion)
     }
 
     /// Returns the deletion of a tombstone, from the ledger.
