@@ -1,6 +1,5 @@
 //! DELETE: passed on, answered, or turned into a cascade of the engine (T6, N1, N7, P7).
 
-use std::iter;
 use std::pin::pin;
 use std::slice;
 use std::sync::Arc;
@@ -95,7 +94,7 @@ impl Gate {
         }
         // The service's own behaviour, unchanged (N1).
         let is_ours = |name: &str| name == "park" || name == "cascade" && !by_itself;
-        head.uri = edit_query(&head.uri, is_ours, iter::empty());
+        head.uri = edit_query(&head.uri, |name, _| !is_ours(name), []);
         self.pass(head, Either::Left(body)).await
     }
 

@@ -1,6 +1,5 @@
 //! One page of a list as a service shows it, and the fields that a client asked for.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -182,27 +181,15 @@ fn path_of(link: &str) -> Option<String> {
     uri.path_and_query().map(|path| path.as_str().to_owned())
 }
 
-/// Returns the URI without the parameters that are dropped by name, and with these pairs added to its query, if it has
-/// one.
-pub(super) fn edit_query(
+/// Returns the URI with those parameters that are kept, as they were sent, and with these added.
+pub(super) fn edit_query<'p>(
     uri: &Uri,
-    drops: impl Fn(&str) -> bool,
-    added: impl Iterator<Item = String>,
+    keeps: impl Fn(&str, &str) -> bool,
+    added: impl IntoIterator<Item = (&'p str, &'p str)>,
 ) -> Uri {
-    let Some(query) = uri.query() else {
-        return uri.clone();
-    };
-    let is_dropped = |pair: &str| {
-        let mut parsed = form_urlencoded::parse(pair.as_bytes());
-        parsed.next().is_none_or(|(name, _)| drops(&name))
-    };
-    let kept = query.split('&').filter(|pair| !is_dropped(pair));
-    let pairs: Vec<_> = kept.map(Cow::from).chain(added.map(Cow::from)).collect();
-    let path = match &pairs[..] {
-        [] => uri.path().to_owned(),
-        pairs => format!("{}?{}", uri.path(), pairs.join("&")),
-    };
     let mut parts = uri.clone().into_parts();
+    let path = parts.path_and_query.as_ref();
+    let path = edit_link(path.map_or("/", PathAndQuery::as_str), keeps, added);
     parts.path_and_query = PathAndQuery::try_from(path).ok().or(parts.path_and_query);
     Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
 }
@@ -212,18 +199,28 @@ pub(super) fn with_query(link: &str, key: &str, value: &str) -> String {
     edit_link(link, |name, _| name != key, [(key, value)])
 }
 
-/// Returns the link with those parameters that are kept, and with these added.
+/// Works like [`edit_query`], for a link as text.
 fn edit_link<'p>(
     link: &str,
     keeps: impl Fn(&str, &str) -> bool,
     added: impl IntoIterator<Item = (&'p str, &'p str)>,
 ) -> String {
     let (path, query) = link.split_once('?').unwrap_or((link, ""));
-    let given = form_urlencoded::parse(query.as_bytes());
-    let kept = given.filter(|(name, value)| keeps(name, value));
-    let mut pairs = form_urlencoded::Serializer::new(String::new());
-    pairs.extend_pairs(kept).extend_pairs(added);
-    format!("{path}?{}", pairs.finish())
+    let is_kept = |pair: &&str| {
+        let mut parsed = form_urlencoded::parse(pair.as_bytes());
+        parsed
+            .next()
+            .is_some_and(|(name, value)| keeps(&name, &value))
+    };
+    let mut pairs: Vec<&str> = query.split('&').filter(is_kept).collect();
+    let added = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(added)
+        .finish();
+    pairs.extend(Some(&*added).filter(|added| !added.is_empty()));
+    match pairs.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{}", pairs.join("&")),
+    }
 }
 
 /// The parts of a client's request for a list, or for one resource, that the gate needs.
@@ -286,9 +283,9 @@ impl PageRequest {
         if !self.changes_the_request() {
             return uri.clone();
         }
-        let is_left_out = |name: &str| self.left_out().any(|(field, _)| field == name);
-        let added = self.missing.iter().map(|field| format!("fields={field}"));
-        edit_query(uri, is_left_out, added)
+        let is_kept = |name: &str, _: &str| self.left_out().all(|(field, _)| field != name);
+        let added = self.missing.iter().map(|field| ("fields", &**field));
+        edit_query(uri, is_kept, added)
     }
 
     /// Whether the request to the service differs from the client's (added `fields`, or a filter that the gate applies
