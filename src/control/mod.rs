@@ -122,6 +122,19 @@ pub struct Envelope {
     pub deadline: Option<DateTime<Utc>>,
 }
 
+impl Envelope {
+    /// A command with neither a reason nor an idempotency key nor a deadline.
+    pub fn new(command: Command, actor: Actor) -> Self {
+        Self {
+            command,
+            actor,
+            reason: String::new(),
+            idempotency_key: None,
+            deadline: None,
+        }
+    }
+}
+
 /// A command to the engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]

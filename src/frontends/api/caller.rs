@@ -10,9 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, FromRequestParts, Request, State};
-use axum::http::HeaderMap;
-use axum::http::request::Parts;
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::{Extension, RequestExt};
@@ -48,39 +47,27 @@ pub(super) struct Caller {
     scope: Scope,
     /// Whether this is our own uid or root, which may name the person behind the request.
     trusted: bool,
-    /// The `Idempotency-Key` of the request, if it has one.
-    idempotency_key: Option<String>,
+    /// The `Idempotency-Key` of the request as it was sent, if it has one.
+    idempotency_key: Option<HeaderValue>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        let admitted = parts.extensions.get::<Self>().cloned();
-        // [`admit`] runs before every handler.
-        let caller = admitted.ok_or_else(|| forbidden("the caller was not admitted".to_owned()))?;
-        Ok(Self {
-            idempotency_key: input::idempotency_key(&parts.headers)?,
-            ..caller
-        })
+impl Api {
+    pub(super) fn caller(&self) -> Result<&Caller, Problem> {
+        let caller = self.caller.as_ref();
+        caller.ok_or_else(|| forbidden("the caller was not admitted".to_owned()))
     }
 }
 
-/// A request that changes something, with its caller and its body.
-pub(super) struct Sent<T> {
-    pub(super) api: Api,
-    pub(super) caller: Caller,
-    pub(super) body: T,
-}
+/// A request that changes something, with its body.
+pub(super) struct Sent<T>(pub(super) Api, pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<Api> for Sent<T> {
     type Rejection = Problem;
 
     async fn from_request(mut request: Request, api: &Api) -> Result<Self, Problem> {
-        let caller = request.extract_parts().await?;
-        let StrictJson(body) = StrictJson::from_request(request, api).await?;
-        let api = api.clone();
-        Ok(Self { api, caller, body })
+        let Ok(api) = request.extract_parts_with_state::<Api, _>(api).await;
+        let StrictJson(body) = StrictJson::from_request(request, &api).await?;
+        Ok(Self(api, body))
     }
 }
 
@@ -131,7 +118,7 @@ impl Admission {
             },
             scope,
             trusted,
-            idempotency_key: None,
+            idempotency_key: headers.get("idempotency-key").cloned(),
         })
     }
 }
@@ -139,22 +126,21 @@ impl Admission {
 impl Caller {
     /// Puts the command into an envelope with the caller's name, if the caller's scope allows the command.
     pub(super) fn authorize_command(
-        self,
+        &self,
         command: Command,
         reason: String,
     ) -> Result<Envelope, Problem> {
-        self.clone().authorize(Envelope {
-            command,
-            actor: self.actor,
+        let key = self.idempotency_key.as_ref();
+        self.authorize(Envelope {
             reason,
-            idempotency_key: self.idempotency_key,
-            deadline: None,
+            idempotency_key: key.map(input::idempotency_key).transpose()?,
+            ..Envelope::new(command, self.actor.clone())
         })
     }
 
     /// Returns the envelope if the caller's scope allows its command. Only a trusted caller may name another
     /// actor in it.
-    pub(super) fn authorize(self, mut envelope: Envelope) -> Result<Envelope, Problem> {
+    pub(super) fn authorize(&self, mut envelope: Envelope) -> Result<Envelope, Problem> {
         let needed = envelope.command.scope();
         if self.scope < needed {
             return Err(forbidden(format!(
@@ -165,7 +151,7 @@ impl Caller {
             )));
         }
         if !self.trusted {
-            envelope.actor = self.actor;
+            envelope.actor = self.actor.clone();
         }
         Ok(envelope)
     }
@@ -244,15 +230,9 @@ mod tests {
 
     #[test]
     fn p06_an_envelope_names_its_actor_only_if_the_caller_is_trusted() {
-        let claimed = Envelope {
-            command: Command::Cancel {
-                deletion_id: "d".to_owned(),
-            },
-            actor: actor("alice", Origin::Console),
-            reason: String::new(),
-            idempotency_key: None,
-            deadline: None,
-        };
+        let deletion_id = "d".to_owned();
+        let command = Command::Cancel { deletion_id };
+        let claimed = Envelope::new(command, actor("alice", Origin::Console));
         let speaking = |uid| {
             let caller = caller(uid, &HeaderMap::new());
             caller.authorize(claimed.clone()).unwrap().actor.name

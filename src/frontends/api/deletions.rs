@@ -79,8 +79,7 @@ pub(super) struct PlanRequest {
 /// The answer is the plan, even if the plan lists refusals.
 #[utoipa::path(post, path = "/plans", operation_id = "plan", tag = "plans", request_body = PlanRequest,
     responses((status = 200, body = Plan, description = "The plan.")))]
-pub(super) async fn create_plan(sent: Sent<PlanRequest>) -> Answer<Arc<Plan>> {
-    let Sent { api, caller, body } = sent;
+pub(super) async fn create_plan(Sent(api, body): Sent<PlanRequest>) -> Answer<Arc<Plan>> {
     let command = Command::Plan {
         targets: api.targets(body.targets)?,
         options: PlanOptions {
@@ -94,7 +93,7 @@ pub(super) async fn create_plan(sent: Sent<PlanRequest>) -> Answer<Arc<Plan>> {
             ..PlanOptions::default()
         },
     };
-    let receipt = api.submit(command, caller, String::new()).await?;
+    let receipt = api.submit(command, String::new()).await?;
     Ok(Json(receipt.into_plan()?))
 }
 
@@ -150,17 +149,12 @@ pub(super) struct RequestedDeletion {
 /// deletion before the answer is sent, the answer is 409 and has the blockers.
 #[utoipa::path(post, path = "/deletions", operation_id = "delete", tag = "deletions", request_body = DeletionRequest,
     responses((status = 202, body = RequestedDeletion, headers(("Location", description = "The deletion's path.")))))]
-pub(super) async fn create(sent: Sent<DeletionRequest>) -> Result<Response, Problem> {
-    let Sent {
-        api,
-        caller,
-        body: mut request,
-    } = sent;
-    let reason = std::mem::take(&mut request.reason);
-    let deadline = request.deadline;
+pub(super) async fn create(Sent(api, body): Sent<DeletionRequest>) -> Result<Response, Problem> {
+    let (reason, deadline) = (body.reason.clone(), body.deadline);
+    let command = command(&api, body).await?;
     let envelope = Envelope {
         deadline,
-        ..caller.authorize_command(command(&api, request).await?, reason)?
+        ..api.caller()?.authorize_command(command, reason)?
     };
     let accepted = api.control.submit(envelope).await?.into_accepted()?;
     respond(&api, accepted).await

@@ -6,7 +6,7 @@ use std::fmt;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::de::value::{MapDeserializer, SeqDeserializer};
@@ -356,22 +356,16 @@ impl Api {
     }
 }
 
-/// Returns the request's `Idempotency-Key`, if it has one.
+/// Reads the `Idempotency-Key` of a request.
 ///
 /// # Errors
 /// The key is empty, too long, or not visible ASCII.
-pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let Some(value) = headers.get("idempotency-key") else {
-        return Ok(None);
-    };
-    value
-        .to_str()
-        .ok()
-        .filter(|key| !key.is_empty() && key.len() <= KEY_BYTES_MAX)
-        .map(|key| Some(key.to_owned()))
-        .ok_or_else(|| {
-            Problem::invalid(format!(
-                "Idempotency-Key must be 1 to {KEY_BYTES_MAX} visible ASCII characters"
-            ))
-        })
+pub(super) fn idempotency_key(sent: &HeaderValue) -> Result<String, Problem> {
+    let key = sent.to_str().ok();
+    let key = key.filter(|key| !key.is_empty() && key.len() <= KEY_BYTES_MAX);
+    key.map(str::to_owned).ok_or_else(|| {
+        Problem::invalid(format!(
+            "Idempotency-Key must be 1 to {KEY_BYTES_MAX} visible ASCII characters"
+        ))
+    })
 }

@@ -139,6 +139,7 @@ pub async fn serve(
         control,
         clock: options.clock,
         shutdown: shutdown.clone(),
+        caller: None,
     };
     let router = router(api, admission);
     let task = tokio::spawn(run(listener, router, shutdown.clone()));
@@ -163,21 +164,25 @@ async fn run(listener: SocketListener, router: Router, shutdown: CancellationTok
     connections.wait().await;
 }
 
-/// The state that every handler shares.
+/// The state that every handler shares, with the caller of the handler's request.
 #[derive(Clone)]
 struct Api {
     control: Arc<dyn Control>,
     clock: Clock,
     /// Ends the streams when cancelled.
     shutdown: CancellationToken,
+    /// None outside of a request. [`caller::admit`] runs before every handler.
+    caller: Option<Caller>,
 }
 
 /// A handler has its state as an argument.
 impl FromRequestParts<Self> for Api {
     type Rejection = Infallible;
 
-    async fn from_request_parts(_: &mut Parts, api: &Self) -> Result<Self, Infallible> {
-        Ok(api.clone())
+    async fn from_request_parts(parts: &mut Parts, api: &Self) -> Result<Self, Infallible> {
+        let mut api = api.clone();
+        api.caller = parts.extensions.get().cloned();
+        Ok(api)
     }
 }
 
@@ -187,13 +192,8 @@ impl Api {
     }
 
     /// Submits a command in the caller's name.
-    async fn submit(
-        &self,
-        command: Command,
-        caller: Caller,
-        reason: String,
-    ) -> Result<Receipt, Problem> {
-        let envelope = caller.authorize_command(command, reason)?;
+    async fn submit(&self, command: Command, reason: String) -> Result<Receipt, Problem> {
+        let envelope = self.caller()?.authorize_command(command, reason)?;
         Ok(self.control.submit(envelope).await?)
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Api;
-use super::caller::Caller;
+use super::caller::Sent;
 use super::input::{Query as Params, StrictJson};
 use super::problem::{Problem, status_and_type};
 use crate::control::remote::{HEARTBEAT, Hello, PROTOCOL};
@@ -33,12 +33,8 @@ pub(super) async fn hello() -> Json<Hello> {
 }
 
 /// `POST submit`: an envelope, answered with its receipt.
-pub(super) async fn submit(
-    api: Api,
-    caller: Caller,
-    StrictJson(envelope): StrictJson<Envelope>,
-) -> Result<Response, Problem> {
-    let envelope = caller.authorize(envelope)?;
+pub(super) async fn submit(Sent(api, envelope): Sent<Envelope>) -> Result<Response, Problem> {
+    let envelope = api.caller()?.authorize(envelope)?;
     Ok(answer(api.control.submit(envelope).await))
 }
 

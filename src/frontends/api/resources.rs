@@ -12,7 +12,7 @@ use serde_json::Value;
 use url::form_urlencoded;
 use utoipa::{IntoParams, ToSchema};
 
-use super::caller::{Caller, Sent};
+use super::caller::Sent;
 use super::deletions::{RequestedDeletion, respond};
 use super::input;
 use super::problem::Problem;
@@ -114,14 +114,13 @@ const BODY: &str = "`id`, `name`, `project_id`, `tags` and the fields of its kin
     responses((status = 201, body = Native, description = "Created.")))]
 pub(super) async fn create(
     Path(ByKind { kind }): Path<ByKind>,
-    sent: Sent<Value>,
+    Sent(api, body): Sent<Value>,
 ) -> Result<Response, Problem> {
-    let Sent { api, caller, body } = sent;
     let command = Command::Create {
         kind: kind.clone(),
         body,
     };
-    let receipt = api.submit(command, caller, String::new()).await?;
+    let receipt = api.submit(command, String::new()).await?;
     let row = receipt.into_resource()?;
     let id = row.get("id").and_then(Value::as_str).unwrap_or_default();
     let location = [(header::LOCATION, format!("/api/v1/resources/{kind}/{id}"))];
@@ -133,10 +132,10 @@ pub(super) async fn create(
     params(ByResource), request_body(content = Object, description = BODY),
     responses((status = 200, body = Native)))]
 pub(super) async fn update(Path(it): Path<ByResource>, sent: Sent<Value>) -> Answer<Value> {
-    let Sent { api, caller, body } = sent;
+    let Sent(api, body) = sent;
     let ByResource { kind, id } = it;
     let command = Command::Update { kind, id, body };
-    let receipt = api.submit(command, caller, String::new()).await?;
+    let receipt = api.submit(command, String::new()).await?;
     Ok(Json(receipt.into_resource()?))
 }
 
@@ -147,11 +146,7 @@ pub(super) async fn update(Path(it): Path<ByResource>, sent: Sent<Value>) -> Ans
 #[utoipa::path(delete, path = "/resources/{kind}/{id}", operation_id = "deleteResource", tag = "resources",
     params(ByResource), responses((status = 202, body = RequestedDeletion,
         headers(("Location", description = "The deletion's path.")))))]
-pub(super) async fn delete(
-    api: Api,
-    caller: Caller,
-    Path(it): Path<ByResource>,
-) -> Result<Response, Problem> {
+pub(super) async fn delete(api: Api, Path(it): Path<ByResource>) -> Result<Response, Problem> {
     let target = TargetSpec {
         kind: it.kind,
         id_or_name: it.id,
@@ -159,12 +154,9 @@ pub(super) async fn delete(
     };
     let command = Command::Delete {
         targets: vec![target],
-        options: PlanOptions {
-            cascade: true,
-            ..PlanOptions::default()
-        },
+        options: PlanOptions::cascading(),
         named: NamedOptions::default(),
     };
-    let receipt = api.submit(command, caller, String::new()).await?;
+    let receipt = api.submit(command, String::new()).await?;
     respond(&api, receipt.into_accepted()?).await
 }

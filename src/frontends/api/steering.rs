@@ -6,7 +6,7 @@ use axum::extract::Path;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::caller::{Caller, Sent};
+use super::caller::Sent;
 use super::deletions::{ByDeletion, ByStep};
 use super::input::{Limit, Query, page_params};
 use super::problem::Problem;
@@ -27,9 +27,9 @@ pub(super) struct Steering {
 impl Sent<Steering> {
     /// Submits the command, and returns the state with which the caller reads its answer.
     pub(super) async fn submit(self, command: Command) -> Result<Api, Problem> {
-        let Steering { reason } = self.body;
-        self.api.submit(command, self.caller, reason).await?;
-        Ok(self.api)
+        let Self(api, Steering { reason }) = self;
+        api.submit(command, reason).await?;
+        Ok(api)
     }
 }
 
@@ -38,12 +38,11 @@ impl Api {
     async fn steer(
         &self,
         id: String,
-        caller: Caller,
         reason: String,
         command: impl FnOnce(String) -> Command,
     ) -> Taken<Deletion> {
         let id = self.deletion(id).await?.id;
-        self.submit(command(id.clone()), caller, reason).await?;
+        self.submit(command(id.clone()), reason).await?;
         taken(self.deletion(id).await?)
     }
 
@@ -52,18 +51,13 @@ impl Api {
         Ok(Json(*ladder))
     }
 
-    async fn purge(
-        &self,
-        what: PurgeScope,
-        caller: Caller,
-        request: PurgeRequest,
-    ) -> Result<Purged, Problem> {
+    async fn purge(&self, what: PurgeScope, request: PurgeRequest) -> Result<Purged, Problem> {
         let command = Command::Purge {
             what,
             rung: request.rung,
             confirm: request.confirm,
         };
-        let receipt = self.submit(command, caller, request.reason).await?;
+        let receipt = self.submit(command, request.reason).await?;
         Ok(receipt.into_purged()?)
     }
 }
@@ -94,12 +88,12 @@ pub(super) struct DriftRequest {
 #[utoipa::path(post, path = "/deletions/{id}/drift", operation_id = "answerDrift", tag = "deletions",
     params(ByDeletion), request_body = DriftRequest, responses((status = 202, body = Deletion)))]
 pub(super) async fn drift(Path(it): Path<ByDeletion>, sent: Sent<DriftRequest>) -> Taken<Deletion> {
-    let DriftRequest { accept, reason } = sent.body;
+    let Sent(api, DriftRequest { accept, reason }) = sent;
     let command = |deletion_id| Command::Drift {
         deletion_id,
         accept,
     };
-    sent.api.steer(it.id, sent.caller, reason, command).await
+    api.steer(it.id, reason, command).await
 }
 
 /// The steps to retry, and whether only to count them.
@@ -121,14 +115,10 @@ pub(super) struct RetryRequest {
 /// The answer has the number of steps that can be retried, and of the others by the reason why they cannot.
 #[utoipa::path(post, path = "/steps:retry", operation_id = "retrySteps", tag = "steps",
     request_body = Option<RetryRequest>, responses((status = 202, body = Retried)))]
-pub(super) async fn retry_matching(sent: Sent<RetryRequest>) -> Taken<Retried> {
-    let RetryRequest {
-        filter,
-        dry_run,
-        reason,
-    } = sent.body;
+pub(super) async fn retry_matching(Sent(api, body): Sent<RetryRequest>) -> Taken<Retried> {
+    let (filter, dry_run) = (body.filter, body.dry_run);
     let command = Command::RetryMatching { filter, dry_run };
-    let receipt = sent.api.submit(command, sent.caller, reason).await?;
+    let receipt = api.submit(command, body.reason).await?;
     taken(receipt.into_retried()?)
 }
 
@@ -142,8 +132,8 @@ macro_rules! deletion_calls {
             Path(it): Path<ByDeletion>,
             sent: Sent<Steering>,
         ) -> Taken<Deletion> {
-            let command = |deletion_id| Command::$command { deletion_id };
-            sent.api.steer(it.id, sent.caller, sent.body.reason, command).await
+            let Sent(api, Steering { reason }) = sent;
+            api.steer(it.id, reason, |deletion_id| Command::$command { deletion_id }).await
         }
     )*};
 }
@@ -208,12 +198,11 @@ pub(super) async fn step_ladder(api: Api, Path(step): Path<ByStep>) -> Answer<La
     request_body = PurgeRequest, responses((status = 202, body = PurgedDeletion)))]
 pub(super) async fn purge(
     Path(it): Path<ByDeletion>,
-    sent: Sent<PurgeRequest>,
+    Sent(api, body): Sent<PurgeRequest>,
 ) -> Taken<PurgedDeletion> {
-    let Sent { api, caller, body } = sent;
     let id = api.deletion(it.id).await?.id;
     let what = PurgeScope::Deletion(id.clone());
-    let purge = api.purge(what, caller, body).await?;
+    let purge = api.purge(what, body).await?;
     let deletion = api.deletion(id).await?;
     taken(PurgedDeletion { deletion, purge })
 }
@@ -223,11 +212,10 @@ pub(super) async fn purge(
     request_body = PurgeRequest, responses((status = 202, body = PurgedStep)))]
 pub(super) async fn purge_step(
     Path(step): Path<ByStep>,
-    sent: Sent<PurgeRequest>,
+    Sent(api, body): Sent<PurgeRequest>,
 ) -> Taken<PurgedStep> {
-    let Sent { api, caller, body } = sent;
     let id = step.id()?;
-    let purge = api.purge(PurgeScope::Step(id), caller, body).await?;
+    let purge = api.purge(PurgeScope::Step(id), body).await?;
     let step = api.step(id).await?;
     taken(PurgedStep { step, purge })
 }

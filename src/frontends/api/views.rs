@@ -124,7 +124,7 @@ pub(super) async fn resume_site(Path(it): Path<BySite>, sent: Sent<Steering>) ->
 
 impl Sent<Steering> {
     async fn site(self, site: Site, command: fn(Site) -> Command) -> Taken<SiteStatus> {
-        self.api.site(Some(site.clone()))?;
+        self.0.site(Some(site.clone()))?;
         let api = self.submit(command(site.clone())).await?;
         let sites = api.ask(query::Sites {}).await?;
         match sites.into_iter().find(|row| row.site == site) {
@@ -252,7 +252,7 @@ pub(super) async fn tombstone(api: Api, Path(by): Path<ByKey>) -> Answer<Tombsto
 #[utoipa::path(post, path = "/tombstones/{site}/{kind}/{id}/release", operation_id = "release", tag = "tombstones",
     params(ByKey), request_body = Option<Steering>, responses((status = 202, body = Tombstone)))]
 pub(super) async fn release(Path(by): Path<ByKey>, sent: Sent<Steering>) -> Taken<Tombstone> {
-    let key = sent.api.key(by)?;
+    let key = sent.0.key(by)?;
     let api = sent.submit(Command::Release { key: key.clone() }).await?;
     taken(api.tombstone(key).await?)
 }

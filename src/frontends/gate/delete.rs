@@ -302,13 +302,7 @@ impl Gate {
     }
 
     pub(super) async fn submit(&self, caller: &Caller, command: Command) -> Result<Receipt> {
-        let envelope = Envelope {
-            command,
-            actor: actor(caller),
-            reason: String::new(),
-            idempotency_key: None,
-            deadline: None,
-        };
+        let envelope = Envelope::new(command, actor(caller));
         self.control.submit(envelope).await.map_err(refused)
     }
 }
