@@ -305,7 +305,19 @@ impl Command {
     /// Whether calls that change a cloud may follow from the command. Pauses, cancellations and similar
     /// commands change only the ledger.
     pub fn wants_work(&self) -> bool {
+        self.scope_and_work().1
+    }
+
+    /// Returns the scope that a caller needs for the command.
+    pub fn scope(&self) -> Scope {
+        self.scope_and_work().0
+    }
+
+    fn scope_and_work(&self) -> (Scope, bool) {
         match self {
+            Self::Plan { .. } | Self::Seek { .. } | Self::Watch { .. } | Self::Hint { .. } => {
+                (Scope::View, false)
+            }
             Self::Delete { .. }
             | Self::DeleteResources { .. }
             | Self::RepeatDelete { .. }
@@ -316,24 +328,18 @@ impl Command {
             | Self::Drift { .. }
             | Self::Resume { .. }
             | Self::ResumeSite { .. }
-            | Self::ResumeEngine { .. } => true,
-            Self::RetryMatching { dry_run, .. } => !dry_run,
-            Self::Purge { rung, .. } => rung.starts_work(),
-            Self::Plan { .. }
-            | Self::Revive { .. }
+            | Self::ResumeEngine { .. } => (Scope::Operate, true),
+            Self::RetryMatching { dry_run, .. } => (Scope::Operate, !dry_run),
+            Self::Revive { .. }
             | Self::Cancel { .. }
             | Self::Pause { .. }
             | Self::PauseSite { .. }
             | Self::PauseEngine { .. }
-            | Self::MoveNotificationCursor { .. }
-            | Self::Release { .. }
-            | Self::Prune { .. }
             | Self::Create { .. }
-            | Self::Update { .. }
-            | Self::Watch { .. }
-            | Self::Hint { .. }
-            | Self::ReleaseImporter { .. }
-            | Self::Seek { .. } => false,
+            | Self::Update { .. } => (Scope::Operate, false),
+            Self::Purge { rung, .. } => (Scope::Force, rung.starts_work()),
+            Self::Release { .. } | Self::ReleaseImporter { .. } => (Scope::Force, false),
+            Self::Prune { .. } | Self::MoveNotificationCursor { .. } => (Scope::Admin, false),
         }
     }
 
@@ -349,38 +355,6 @@ impl Command {
                 | Self::Update { .. }
         );
         changes_resources || self.wants_work()
-    }
-
-    /// Returns the scope that a caller needs for the command.
-    pub fn scope(&self) -> Scope {
-        match self {
-            Self::Plan { .. } | Self::Seek { .. } | Self::Watch { .. } | Self::Hint { .. } => {
-                Scope::View
-            }
-            Self::Delete { .. }
-            | Self::DeleteResources { .. }
-            | Self::RepeatDelete { .. }
-            | Self::Revive { .. }
-            | Self::DeletePlan { .. }
-            | Self::DeletePlanFile { .. }
-            | Self::Retry { .. }
-            | Self::RetryStep { .. }
-            | Self::RetryMatching { .. }
-            | Self::Drift { .. }
-            | Self::Cancel { .. }
-            | Self::Pause { .. }
-            | Self::Resume { .. }
-            | Self::PauseSite { .. }
-            | Self::ResumeSite { .. }
-            | Self::PauseEngine { .. }
-            | Self::ResumeEngine { .. }
-            | Self::Create { .. }
-            | Self::Update { .. } => Scope::Operate,
-            Self::Purge { .. } | Self::Release { .. } | Self::ReleaseImporter { .. } => {
-                Scope::Force
-            }
-            Self::Prune { .. } | Self::MoveNotificationCursor { .. } => Scope::Admin,
-        }
     }
 }
 

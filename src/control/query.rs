@@ -209,6 +209,16 @@ pub struct Steps {
     pub limit: usize,
 }
 
+impl Steps {
+    /// Requests the steps of one deletion.
+    pub fn of(deletion_id: &str) -> Self {
+        Self {
+            deletion_id: Some(deletion_id.to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
 /// Counts the matching steps, of a bounded number per call. The answer has the cursor of the next call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

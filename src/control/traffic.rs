@@ -51,7 +51,7 @@ pub enum Treatment {
 /// The counters of one gate.
 #[derive(Debug)]
 pub struct Counter {
-    /// The gate. Its `traffic` stays zero; the counters below hold the numbers.
+    /// The gate. Its `traffic` is not used; the counters below have the numbers.
     gate: GateStatus,
     requests: AtomicU64,
     treatments: [AtomicU64; 5],
@@ -91,21 +91,9 @@ pub struct Counters(Mutex<Vec<Arc<Counter>>>);
 
 impl Counters {
     /// Registers a gate that has opened, and returns its counters.
-    pub fn open(
-        &self,
-        listen: String,
-        source: String,
-        site: Site,
-        service: String,
-    ) -> Arc<Counter> {
+    pub fn open(&self, gate: GateStatus) -> Arc<Counter> {
         let counter = Arc::new(Counter {
-            gate: GateStatus {
-                listen,
-                source,
-                site,
-                service,
-                traffic: GateTraffic::default(),
-            },
+            gate,
             requests: AtomicU64::default(),
             treatments: Default::default(),
         });

@@ -216,8 +216,7 @@ pub(super) async fn report(api: Api, Path(it): Path<ByDeletion>) -> Result<Respo
 
 fn steps_of(deletion_id: &str) -> query::Steps {
     query::Steps {
-        deletion_id: Some(deletion_id.to_owned()),
         limit: PAGE_ROWS_MAX,
-        ..query::Steps::default()
+        ..query::Steps::of(deletion_id)
     }
 }

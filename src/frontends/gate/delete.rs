@@ -331,9 +331,8 @@ impl Followed<'_> {
 
 fn blocked_or_stuck_steps(deletion_id: &str) -> query::Steps {
     query::Steps {
-        deletion_id: Some(deletion_id.to_owned()),
         states: vec![StepState::Stuck, StepState::Blocked],
-        ..query::Steps::default()
+        ..query::Steps::of(deletion_id)
     }
 }
 

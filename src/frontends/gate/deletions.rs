@@ -135,11 +135,7 @@ impl Gate {
         let mut data = Vec::new();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
         let mut lines = Line::without_a_step(deletion, frozen.as_deref());
-        let steps = query::Steps {
-            deletion_id: Some(deletion.id.clone()),
-            ..query::Steps::default()
-        };
-        let mut pages = pin!(self.control.pages(steps));
+        let mut pages = pin!(self.control.pages(query::Steps::of(&deletion.id)));
         loop {
             let page = pages.try_next().await.map_err(refused)?;
             lines.extend(page.iter().flatten().map(Line::of));

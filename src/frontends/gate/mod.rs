@@ -58,8 +58,8 @@ use tokio_util::task::TaskTracker;
 use crate::cloud::openstack::{
     ConfigError, RestCalls, Session, StreamingClient, root_of, service_type, streaming_client,
 };
-use crate::control::Control;
 use crate::control::traffic::{Counter, Counters};
+use crate::control::{Control, GateStatus, GateTraffic};
 use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::{KindName, Phase, Site};
@@ -186,9 +186,13 @@ pub async fn serve(parts: GateParts, threads: Arc<Threads>) -> Result<GateHandle
     let site = parts.settings.upstream.site();
     // A catalog may call Cinder `volumev3`.
     let service = service_type(&parts.settings.upstream.service);
-    let source = parts.settings.source.as_str().to_owned();
-    let listen = address.to_string();
-    let counter = (parts.counters).open(listen, source, site.clone(), service.clone());
+    let counter = parts.counters.open(GateStatus {
+        listen: address.to_string(),
+        source: parts.settings.source.as_str().to_owned(),
+        site: site.clone(),
+        service: service.clone(),
+        traffic: GateTraffic::default(),
+    });
     let limits = &parts.settings.limits;
     let table = ConnectionTable::new(Bounds {
         all: limits.connections,
