@@ -22,7 +22,6 @@ use crate::engine::{Engine, EngineParts, Neighbours};
 use crate::frontends::api::{self, ApiHandle, ServeError};
 use crate::frontends::cli::args::Global;
 use crate::frontends::cli::{Exit, Failure, Needs};
-use crate::frontends::gate::GateHandle;
 use crate::frontends::notify::Notifier;
 use crate::ledger::{Hold, Ledger, LedgerError};
 use crate::peers::ListenHandle;
@@ -40,7 +39,7 @@ pub(super) struct Embedded {
     engine: JoinHandle<Result<(), LedgerError>>,
     /// None for a verb that needs no listener, if the socket cannot be served.
     api: Option<ApiHandle>,
-    gates: Vec<GateHandle>,
+    gates: Vec<ListenHandle>,
     /// None without peers, or if peers cannot reach the engine of a single verb.
     peers: Option<ListenHandle>,
     /// None for a verb, which ends before an answer would come.
@@ -67,7 +66,7 @@ impl Embedded {
         tokio::join!(
             OptionFuture::from(self.api.map(ApiHandle::stop)),
             OptionFuture::from(self.notifier.map(Notifier::stop)),
-            join_all(self.gates.into_iter().map(GateHandle::stop)),
+            join_all(self.gates.into_iter().map(ListenHandle::stop)),
             OptionFuture::from(self.peers.map(ListenHandle::stop)),
         );
         self.engine.abort();

@@ -10,11 +10,12 @@ use crate::domain::kinds::Kinds;
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
 use crate::frontends::cli::Failure;
-use crate::frontends::gate::{self, Budget, GateHandle, KeyLocks, Threads};
+use crate::frontends::gate::{self, Budget, KeyLocks, Threads};
 use crate::ledger::tombstones::Tombstones;
 use crate::present::joined;
 use crate::system::clock::Clock;
 use crate::system::config::GateSettings;
+use crate::system::listener::ListenHandle;
 
 const TRIED: &str = "open the gates";
 
@@ -58,7 +59,7 @@ impl Gates {
         control: &Arc<dyn Control>,
         clock: &Clock,
         call_timeout: Duration,
-    ) -> Result<Vec<GateHandle>, Failure> {
+    ) -> Result<Vec<ListenHandle>, Failure> {
         let tombstones = self.tombstones.unwrap_or_default();
         if self.wanted.is_empty() {
             return Ok(Vec::new());

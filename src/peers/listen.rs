@@ -9,7 +9,6 @@ use axum::{Extension, Router};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,7 +19,7 @@ use super::tls::{TlsError, server_config};
 use crate::control::Control;
 use crate::system::config::DeploymentSettings;
 use crate::system::listener::{
-    self, AdmittedConnection, Bounds, ConnectionTable, Http, accept_each,
+    self, AdmittedConnection, Bounds, ConnectionTable, Http, ListenHandle, accept_each,
 };
 
 const BOUNDS: Bounds = Bounds {
@@ -40,8 +39,6 @@ const HTTP: Http = Http {
 };
 /// Time for the TLS handshake, in which a caller shows its certificate.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for answers in progress when the engine ends.
-const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why the listener for peers cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -58,29 +55,6 @@ pub enum ListenError {
     InTheClear { address: SocketAddr },
     #[error("deployment.{0}")]
     Tls(#[from] TlsError),
-}
-
-/// A running listener, which serves until [`ListenHandle::stop`].
-#[derive(Debug)]
-pub struct ListenHandle {
-    address: SocketAddr,
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
-
-impl ListenHandle {
-    /// Returns the address on which the listener listens, with the actual port if any free port was asked
-    /// for.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Takes no more calls, and ends the watches. Answers in progress get a second to finish.
-    pub async fn stop(self) {
-        self.stop.cancel();
-        // Whether the task ended or panicked, the listener no longer serves.
-        let _ = self.task.await;
-    }
 }
 
 /// Binds the address of the settings, and serves calls of peers there until [`ListenHandle::stop`].
@@ -117,12 +91,7 @@ pub async fn listen(
         tls: tls.map(TlsAcceptor::from),
         stop: stop.clone(),
     };
-    let task = tokio::spawn(server.run(listener));
-    Ok(ListenHandle {
-        address,
-        stop,
-        task,
-    })
+    Ok(ListenHandle::start(address, stop, server.run(listener)))
 }
 
 #[derive(Clone)]
@@ -135,16 +104,12 @@ struct Server {
 
 impl Server {
     async fn run(self, listener: TcpListener) {
-        let connections = TaskTracker::new();
         let table = ConnectionTable::new(BOUNDS);
         let stop = self.stop.clone();
-        let serve = |(stream, address), _, admitted| {
+        let serve = |connections: &TaskTracker, (stream, address), _, admitted| {
             connections.spawn(self.clone().connection(stream, address, admitted));
         };
         accept_each(listener, table, stop, serve).await;
-        connections.close();
-        // Connections that take longer end with the engine.
-        let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
     }
 
     async fn connection(

@@ -65,8 +65,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::peers::{Answers, DeletionNotices, Deployment, PeerScope, Question, Watch};
 use crate::system::config::PeerSettings;
+pub use crate::system::listener::ListenHandle;
 pub use client::{HttpPeers, Limits, SetupError};
-pub use listen::{ListenError, ListenHandle, listen};
+pub use listen::{ListenError, listen};
 pub use tls::TlsError;
 
 /// The header that every request and answer carries.

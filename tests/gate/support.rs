@@ -17,12 +17,13 @@ use gone::domain::model::{
     Actor, Counts, Deletion, DeletionState, Event, KindName, Origin, Phase, PlanOptions, Site,
 };
 use gone::engine::{Engine, EngineParts};
-use gone::frontends::gate::{self, Budget, GateHandle, KeyLocks, Threads};
+use gone::frontends::gate::{self, Budget, KeyLocks, Threads};
 use gone::ledger::sqlite::{Options, SqliteLedger};
 use gone::ledger::tombstones::{Changed, Tombstones};
 use gone::sandbox::{self, ServeOptions, ServerHandle, WorldOptions};
 use gone::system::clock::Clock;
 use gone::system::config::{GateSettings, GateSource, Settings, parse};
+use gone::system::listener::ListenHandle;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -53,7 +54,7 @@ pub struct Stage {
     pub admin: String,
     /// The token of a member of the project `demo`.
     pub demo: String,
-    gates: HashMap<(Site, GateSource, &'static str), GateHandle>,
+    gates: HashMap<(Site, GateSource, &'static str), ListenHandle>,
     parts: Box<dyn Fn(GateSettings, Arc<Session>) -> gate::GateParts + Send + Sync>,
     threads: Arc<Threads>,
     logins: BTreeMap<Site, openstack::CloudConfig>,
@@ -225,7 +226,7 @@ impl Stage {
     }
 
     /// Starts another user gate of the network service, which checks tokens with the Keystone at `auth_url`.
-    pub async fn gate_with_keystone(&self, auth_url: &str, limits: &str) -> GateHandle {
+    pub async fn gate_with_keystone(&self, auth_url: &str, limits: &str) -> ListenHandle {
         self.gate_for_service("network", auth_url, limits).await
     }
 
@@ -235,13 +236,13 @@ impl Stage {
         service: &str,
         auth_url: &str,
         limits: &str,
-    ) -> GateHandle {
+    ) -> ListenHandle {
         let parts = self.parts_for_service(service, auth_url, limits);
         gate::serve(parts, self.threads.clone()).await.unwrap()
     }
 
     /// Starts another user gate of the network service, which gets the steps of deletions on pages of one step each.
-    pub async fn gate_with_one_step_a_page(&self, plain_wait: Duration) -> GateHandle {
+    pub async fn gate_with_one_step_a_page(&self, plain_wait: Duration) -> ListenHandle {
         let auth_url = self.logins[&site()].auth_url.to_string();
         let mut parts = self.parts_for_service("network", &auth_url, "");
         parts.settings.plain_wait = plain_wait;

@@ -147,9 +147,8 @@ pub async fn serve(
 }
 
 async fn run(listener: SocketListener, router: Router, shutdown: CancellationToken) {
-    let connections = TaskTracker::new();
     let stop = shutdown.clone();
-    let serve = |stream, uid, admitted: AdmittedConnection<u32>| {
+    let serve = |connections: &TaskTracker, stream, uid, admitted: AdmittedConnection<u32>| {
         let service = router.clone().layer(Extension(Peer { uid }));
         let service = TowerToHyperService::new(service);
         let shutdown = shutdown.clone();
@@ -160,8 +159,6 @@ async fn run(listener: SocketListener, router: Router, shutdown: CancellationTok
         });
     };
     accept_each(listener, ConnectionTable::new(BOUNDS), stop, serve).await;
-    connections.close();
-    connections.wait().await;
 }
 
 /// The state that every handler shares, with the caller of the handler's request.

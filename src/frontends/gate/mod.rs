@@ -51,7 +51,6 @@ use http_body_util::{Either, Full};
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OnceCell;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -67,7 +66,7 @@ use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::{GateSettings, GateSource};
 use crate::system::listener::{
-    self, AdmittedConnection, Arriving, Bounds, ConnectionTable, Http, accept_each,
+    self, AdmittedConnection, Arriving, Bounds, ConnectionTable, Http, ListenHandle, accept_each,
 };
 pub use budget::Budget;
 pub use key_locks::KeyLocks;
@@ -76,9 +75,6 @@ use rights::TokenCache;
 use route::{Named, PathTarget, Routes};
 use rules::{Operation, RequestSource, Ruling, ruling};
 pub use threads::Threads;
-
-/// Time that requests in progress have to finish when the engine ends.
-const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A body that is passed on: the upstream's or the client's, or one of ours.
 type Out = Either<Arriving, Full<Bytes>>;
@@ -153,32 +149,11 @@ struct Upstream {
     routes: Routes,
 }
 
-/// A running gate; it serves until [`GateHandle::stop`].
-pub struct GateHandle {
-    address: SocketAddr,
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
-
-impl GateHandle {
-    /// Returns the address on which the gate listens, with the actual port.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Stops accepting requests; those in progress have a second to finish.
-    pub async fn stop(self) {
-        self.stop.cancel();
-        // Whether the task ended or panicked, it no longer serves.
-        let _ = self.task.await;
-    }
-}
-
-/// Binds the gate's address, and serves the gate on these threads until [`GateHandle::stop`].
+/// Binds the gate's address, and serves the gate on these threads until [`ListenHandle::stop`].
 ///
 /// # Errors
 /// The address is taken, or the cloud's certificates cannot be used.
-pub async fn serve(parts: GateParts, threads: Arc<Threads>) -> Result<GateHandle, ServeError> {
+pub async fn serve(parts: GateParts, threads: Arc<Threads>) -> Result<ListenHandle, ServeError> {
     let address = parts.settings.listen;
     let failed = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -225,12 +200,8 @@ pub async fn serve(parts: GateParts, threads: Arc<Threads>) -> Result<GateHandle
         tracing::warn!("{warning}");
     }
     let stop = CancellationToken::new();
-    let task = tokio::spawn(run(gates, threads, listener, stop.clone()));
-    Ok(GateHandle {
-        address,
-        stop,
-        task,
-    })
+    let serving = run(gates, threads, listener, stop.clone());
+    Ok(ListenHandle::start(address, stop, serving))
 }
 
 /// The warning for a gate whose address other machines can reach (P12).
@@ -250,18 +221,14 @@ async fn run(
     listener: TcpListener,
     stop: CancellationToken,
 ) {
-    let connections = TaskTracker::new();
     let table = gates[0].table.clone();
-    let serve = |(stream, peer): (TcpStream, SocketAddr), _, admitted| {
+    let serve = |connections: &TaskTracker, (stream, peer), _, admitted| {
         let (thread, handle) = threads.next();
         let gate = gates[thread].clone();
         let connection = gate.connection(stream, peer, admitted, stop.clone());
         connections.spawn_on(connection, handle);
     };
     accept_each(listener, table, stop.clone(), serve).await;
-    connections.close();
-    // Connections that take longer end with the engine.
-    let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
 }
 
 impl Gate {

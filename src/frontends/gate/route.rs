@@ -114,11 +114,7 @@ impl Named {
 
     /// Returns its key at a site, as the service spells it: UUIDs in lower case, and all else as received.
     pub(super) fn at(&self, site: &Site) -> ResourceKey {
-        ResourceKey {
-            site: site.clone(),
-            kind: self.kind.clone(),
-            id: spelled(&self.id),
-        }
+        ResourceKey::new(site, &self.kind, spelled(&self.id))
     }
 }
 

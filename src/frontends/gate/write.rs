@@ -241,9 +241,7 @@ impl Gate {
                 let phase = self.tombstones.phase(site, kind, &named.id);
                 self.guard_create(call, site, &named, phase).await?;
                 if phase.is_none() && self.tombstones.any_at(site) {
-                    let (site, kind) = (site.clone(), kind.clone());
-                    let id = named.id.clone();
-                    let part = ResourceKey { site, kind, id };
+                    let part = named.at(site);
                     self.guard_copy(call, query::WholeOf { part }).await?;
                 }
             }

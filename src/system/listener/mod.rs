@@ -27,7 +27,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub use body::{Answering, Arriving};
 pub use connection::{Http, serve};
@@ -35,6 +37,8 @@ pub use table::{AdmittedConnection, Bounds, ConnectionTable};
 
 /// How long to wait after a failed accept, most likely because no file descriptor is left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Time that answers in progress have when the listener stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum number of bytes of answers that wait unsent in the system for one connection.
 #[cfg(target_os = "linux")]
@@ -90,26 +94,65 @@ fn client_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Accepts connections until `stop`, and passes each one that the table admits to `serve`.
+/// A listener that runs; it serves until [`ListenHandle::stop`].
+#[derive(Debug)]
+pub struct ListenHandle {
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl ListenHandle {
+    /// Starts a task that serves at this address until `stop`.
+    pub fn start(
+        address: SocketAddr,
+        stop: CancellationToken,
+        serving: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        let task = tokio::spawn(serving);
+        Self {
+            address,
+            stop,
+            task,
+        }
+    }
+
+    /// Returns the address on which the listener listens, with the actual port if any free port was asked
+    /// for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more requests, and ends the streams. Answers in progress have a second to finish.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        // Whether the task ended or panicked, the listener no longer serves.
+        let _ = self.task.await;
+    }
+}
+
+/// Accepts connections until `stop`, and passes each one that the table admits to `serve`, which spawns its task. Then
+/// waits at most [`STOP_TIMEOUT`] for these tasks.
 pub async fn accept_each<A: Accept>(
     mut listener: A,
     table: Arc<ConnectionTable<A::Client>>,
     stop: CancellationToken,
-    mut serve: impl FnMut(A::Stream, A::Client, AdmittedConnection<A::Client>),
+    mut serve: impl FnMut(&TaskTracker, A::Stream, A::Client, AdmittedConnection<A::Client>),
 ) {
+    let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => break,
         };
         match accepted {
             Ok((stream, client)) => {
                 let admitted = tokio::select! {
                     admitted = table.admit(client) => admitted,
-                    () = stop.cancelled() => return,
+                    () = stop.cancelled() => break,
                 };
                 match admitted {
-                    Some(admitted) => serve(stream, client, admitted),
+                    Some(admitted) => serve(&connections, stream, client, admitted),
                     None => tracing::debug!(
                         ?client,
                         "a connection was refused: all connections of its client are being served"
@@ -124,4 +167,8 @@ pub async fn accept_each<A: Accept>(
             }
         }
     }
+    drop(listener);
+    connections.close();
+    // Connections that take longer end with the engine.
+    let _ = tokio::time::timeout(STOP_TIMEOUT, connections.wait()).await;
 }
