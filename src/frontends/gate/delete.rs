@@ -24,7 +24,6 @@ use super::rules::{Operation, RequestSource, Ruling};
 use super::{Call, Gate, Head, Response};
 use crate::control::traffic::Treatment;
 use crate::control::{Command, Envelope, Receipt, Snapshot, query};
-use crate::domain::kinds::Kind;
 use crate::domain::model::{Deletion, DeletionState, DriftPolicy, PlanOptions, Step, StepState};
 use crate::domain::text::escape;
 
@@ -85,8 +84,10 @@ impl Gate {
         if asker == RequestSource::User && options.cascade && !by_itself {
             return self.cascade(&head, named, options).await;
         }
+        let mut out = self.mapping.iter().filter(|it| it.central == self.site);
+        let may_have_copies = out.any(|it| it.by.filter(kind, []).is_some());
         if asker == RequestSource::User
-            && (park || self.may_have_copies(kind))
+            && (park || may_have_copies)
             // A service deletes its own resources with its own rights.
             && !self.is_service(&head).await?
         {
@@ -98,18 +99,13 @@ impl Gate {
         self.pass(head, Either::Left(body)).await
     }
 
-    fn may_have_copies(&self, kind: &Kind) -> bool {
-        let mut out = self.mapping.iter().filter(|it| it.central == self.site);
-        out.any(|it| it.by.filter(kind, []).is_some())
-    }
-
     /// Returns the caller and the deletion in progress, if the caller may delete the resource.
     async fn known_to(&self, head: &Head, named: &Named) -> Result<(Caller, String)> {
         let caller = self.caller(head).await?;
         let row = self.row_for(head, named).await?;
         let kind = self.kind(&named.kind)?;
         let project = row.as_ref().map(|row| kind.project_of(row));
-        let Some(deletion) = self.deletion_of(named).await else {
+        let Some(deletion) = self.deletion_of(&self.site, named).await else {
             return Err(self.not_found(named).await);
         };
         if project.is_some() && project == caller.project_id
@@ -159,10 +155,10 @@ impl Gate {
     /// Begins a cascade. Answers 202, or the refusal if it comes soon enough (N7).
     async fn cascade(&self, head: &Head, named: &Named, options: PlanOptions) -> Result {
         let (caller, id) = self.begin(head, named, options).await?;
-        let mut followed = self.followed(&id, CHECK_MAX);
-        let (mut deletion, mut left) = followed.next().await?;
+        let (until, mut changes) = (Instant::now() + CHECK_MAX, self.changes());
+        let (mut deletion, mut left) = self.after_change(&id, until, &mut changes).await?;
         while deletion.state == DeletionState::Planning && !left.is_zero() {
-            (deletion, left) = followed.next().await?;
+            (deletion, left) = self.after_change(&id, until, &mut changes).await?;
         }
         if deletion.state == DeletionState::Refused {
             return Err(self.refused_by_plan(&caller, head, named, deletion).await);
@@ -176,9 +172,10 @@ impl Gate {
     async fn delete_everywhere(&self, head: &Head, named: &Named, options: PlanOptions) -> Result {
         use DeletionState::{Gone, Planning, Refused, Running, Stuck};
         let (caller, id) = self.begin(head, named, options).await?;
-        let mut followed = self.followed(&id, self.settings.plain_wait);
+        let until = Instant::now() + self.settings.plain_wait;
+        let mut changes = self.changes();
         let deletion = loop {
-            let (deletion, left) = followed.next().await?;
+            let (deletion, left) = self.after_change(&id, until, &mut changes).await?;
             let goes = matches!(deletion.state, Planning | Running);
             if !goes || left.is_zero() {
                 break deletion;
@@ -231,16 +228,27 @@ impl Gate {
         Ok(true)
     }
 
-    /// Follows a deletion, no longer than this.
-    fn followed<'a>(&'a self, id: &'a str, wait: Duration) -> Followed<'a> {
+    /// Returns the changes of the engine, of which the first is due at once.
+    fn changes(&self) -> Changes {
         let mut changes = self.control.snapshot();
         changes.mark_changed();
-        Followed {
-            gate: self,
-            id,
-            until: Instant::now() + wait,
-            changes,
-        }
+        changes
+    }
+
+    /// Returns a deletion after the next change, or at the end of the time, and the time that is left.
+    async fn after_change(
+        &self,
+        id: &str,
+        until: Instant,
+        changes: &mut Changes,
+    ) -> Result<(Deletion, Duration)> {
+        let change = timeout_at(until, changes.changed()).await;
+        let deletion = self.read_deletion(id).await?;
+        let left = match change {
+            Ok(Ok(())) => until.saturating_duration_since(Instant::now()),
+            _ => Duration::ZERO,
+        };
+        Ok((deletion, left))
     }
 
     /// Returns the plan's refusal, with the blockers that the caller may know of (P7).
@@ -307,27 +315,7 @@ impl Gate {
     }
 }
 
-/// A deletion that is followed until a time.
-struct Followed<'a> {
-    gate: &'a Gate,
-    id: &'a str,
-    until: Instant,
-    /// Marked as changed at the start, so that the deletion is read at once.
-    changes: watch::Receiver<Arc<Snapshot>>,
-}
-
-impl Followed<'_> {
-    /// Returns the deletion after the next change, or at the end of the time, and the time that is left.
-    async fn next(&mut self) -> Result<(Deletion, Duration)> {
-        let change = timeout_at(self.until, self.changes.changed()).await;
-        let deletion = self.gate.read_deletion(self.id).await?;
-        let left = match change {
-            Ok(Ok(())) => self.until.saturating_duration_since(Instant::now()),
-            _ => Duration::ZERO,
-        };
-        Ok((deletion, left))
-    }
-}
+type Changes = watch::Receiver<Arc<Snapshot>>;
 
 fn blocked_or_stuck_steps(deletion_id: &str) -> query::Steps {
     query::Steps {

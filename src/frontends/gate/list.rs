@@ -28,8 +28,17 @@ impl Gate {
     /// Answers with a page to which the rules are applied: full, and with markers of visible rows only (T13,
     /// T21).
     pub(super) async fn list(self: &Arc<Self>, call: Call, kind: &KindName) -> Result {
-        let wanted = Arc::new(Wanted::of(self, &call, self.kind(kind)?));
-        let head = call.head;
+        let Call { head, asker } = call;
+        let kind = self.kind(kind)?;
+        let with_parts = Some(kind).filter(|kind| self.has_parts(&kind.name, asker));
+        let needed = with_parts.map(fields_of_parts).unwrap_or_default();
+        let mut asked = PageRequest::of(&head.uri, kind, &needed);
+        if asker == RequestSource::Central {
+            // A central site sees what the service has, so the service applies the filter.
+            asked.filter = None;
+        }
+        let kind = kind.name.clone();
+        let wanted = Arc::new(Wanted { kind, asker, asked });
         let mut first = head.clone();
         first.uri = wanted.asked.service_uri(&head.uri);
         let first = self.send(first).await?;
@@ -107,11 +116,12 @@ impl Gate {
             return Ok(answered.relay());
         }
         tracing::warn!(gate = %self.address, %status, "an answer of the upstream cannot be read");
-        Err(Refusal::bad_gateway(format!(
+        let message = format!(
             "the gate cannot parse the answer of {} ({status}), so it cannot remove hidden resources from it; send the \
              request again, or read the gate's log",
             self.name()
-        )))
+        );
+        Err(Refusal::of(StatusCode::BAD_GATEWAY, message))
     }
 
     /// Applies the rules to every row of a page. None if a row cannot be read.
@@ -175,21 +185,4 @@ struct Wanted {
     kind: KindName,
     asker: RequestSource,
     asked: PageRequest,
-}
-
-impl Wanted {
-    fn of(gate: &Gate, Call { head, asker }: &Call, kind: &Kind) -> Self {
-        let asker = *asker;
-        let needed = match gate.has_parts(&kind.name, asker) {
-            true => fields_of_parts(kind),
-            false => Vec::new(),
-        };
-        let mut asked = PageRequest::of(&head.uri, kind, &needed);
-        if asker == RequestSource::Central {
-            // A central site sees what the service has, so the service applies the filter.
-            asked.filter = None;
-        }
-        let kind = kind.name.clone();
-        Self { kind, asker, asked }
-    }
 }

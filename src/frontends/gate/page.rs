@@ -67,7 +67,10 @@ impl Page {
             Direction::Backward => PREVIOUS,
         };
         let page = Self {
-            onward: link_of(&mut json, rel).and_then(|link| path_of(link)),
+            onward: link_of(&mut json, rel).and_then(|link| {
+                let link: Uri = link.parse().ok()?;
+                Some(link.path_and_query()?.as_str().to_owned())
+            }),
             size: rows.len(),
             json,
             items: items.to_owned(),
@@ -93,7 +96,8 @@ impl Page {
         }
     }
 
-    /// Returns the JSON of the page, with at most as many rows as the service sent.
+    /// Returns the JSON of the page, with at most as many rows as the service sent. Its links have the client's own
+    /// fields and filter.
     pub(super) fn text(mut self, asked: &PageRequest) -> Bytes {
         let over = self.rows.len().saturating_sub(self.size);
         let more = over > 0 || self.onward.is_some();
@@ -110,12 +114,6 @@ impl Page {
         let previous = rows.first().filter(|_| goes_on(Direction::Backward));
         self.name(NEXT, next.and_then(|row| row.id.as_deref()));
         self.name(PREVIOUS, previous.and_then(|row| row.id.as_deref()));
-        self.restore_query(asked);
-        rows::join(&self.json, &self.items, rows.iter().map(|row| &row.text))
-    }
-
-    /// Removes from the links the fields that the gate added, and restores the filter that it left out.
-    fn restore_query(&mut self, asked: &PageRequest) {
         if asked.changes_the_request() {
             let is_kept =
                 |name: &str, value: &str| name != "fields" || !asked.missing.contains(value);
@@ -123,6 +121,7 @@ impl Page {
                 *link = edit_link(link, is_kept, asked.left_out());
             }
         }
+        rows::join(&self.json, &self.items, rows.iter().map(|row| &row.text))
     }
 
     /// Sets the marker of a link; without a marker, removes the link.
@@ -174,11 +173,6 @@ fn links(page: &mut Map<String, Value>) -> impl Iterator<Item = (&'static str, &
 fn link_of<'p>(page: &'p mut Map<String, Value>, rel: &str) -> Option<&'p mut String> {
     let mut links = links(page).filter(|(it, _)| *it == rel);
     links.next().map(|(_, link)| link)
-}
-
-fn path_of(link: &str) -> Option<String> {
-    let uri: Uri = link.parse().ok()?;
-    uri.path_and_query().map(|path| path.as_str().to_owned())
 }
 
 /// Returns the URI with those parameters that are kept, as they were sent, and with these added.

@@ -116,7 +116,7 @@ impl Gate {
 
     /// Whether the deletion of a resource cascades; assumed if it cannot be read.
     async fn cascades(&self, named: &Named) -> bool {
-        let Some(id) = self.deletion_of(named).await else {
+        let Some(id) = self.deletion_of(&self.site, named).await else {
             return true;
         };
         let deletion = self.read_deletion(&id).await;

@@ -109,16 +109,12 @@ impl Gate {
         for_the_next_connection(&mut head.headers);
         let request = Request::from_parts(head, body);
         let answered = tokio::time::timeout(timeout, self.client.request(request)).await;
-        let mut response = match answered {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.no_answer(&error)),
-            Err(_) => {
-                let name = self.name();
-                let message =
-                    format!("{name} did not answer in time; send the request again later");
-                return Err(Refusal::of(StatusCode::GATEWAY_TIMEOUT, message));
-            }
-        };
+        let answered = answered.map_err(|_| {
+            let name = self.name();
+            let message = format!("{name} did not answer in time; send the request again later");
+            Refusal::of(StatusCode::GATEWAY_TIMEOUT, message)
+        });
+        let mut response = answered?.map_err(|error| self.no_answer(&error))?;
         for_the_next_connection(response.headers_mut());
         Ok(response.map(|body| Either::Left(body.into())))
     }
@@ -130,12 +126,6 @@ impl Gate {
         head.headers.remove(header::IF_NONE_MATCH);
         head.headers.remove(header::CONTENT_LENGTH);
         self.pass(head, Either::Right(Full::default())).await
-    }
-
-    /// Sends a request as [`Self::send`] does, and returns the complete answer.
-    pub(super) async fn fetch(&self, head: Head) -> Result<Whole> {
-        let response = self.send(head).await?;
-        self.read_whole(response, Read::Tree).await
     }
 
     /// Reads the body of an answer, once there is memory for it. This runs on the connection's thread also for a
@@ -189,7 +179,7 @@ impl Gate {
             "the answer of {} was not read: {why}; send the request again, or with a limit",
             self.name()
         );
-        Refusal::bad_gateway(message)
+        Refusal::of(StatusCode::BAD_GATEWAY, message)
     }
 
     /// Sends the caller's request for another path of the service.
@@ -217,7 +207,8 @@ impl Gate {
             return Refusal::bad_request(message);
         }
         tracing::warn!(gate = %self.address, upstream = self.name(), error = %innermost, "the upstream gave no answer");
-        Refusal::bad_gateway(format!("{} gave no answer: {innermost}", self.name()))
+        let message = format!("{} gave no answer: {innermost}", self.name());
+        Refusal::of(StatusCode::BAD_GATEWAY, message)
     }
 
     pub(super) fn name(&self) -> String {
@@ -245,19 +236,14 @@ pub(super) fn too_many() -> Refusal {
 
 /// Removes the headers that concern this connection only, and those that `Connection` names.
 fn for_the_next_connection(headers: &mut HeaderMap) {
-    if headers.contains_key(header::CONNECTION) {
-        let named: Vec<HeaderName> = headers
-            .get_all(header::CONNECTION)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .filter_map(|name| name.trim().parse().ok())
-            .collect();
-        for name in named {
-            headers.remove(name);
-        }
-    }
-    for name in &HOP_BY_HOP {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
 }

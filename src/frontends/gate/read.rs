@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::budget::Read;
 use super::page::PageRequest;
 use super::pass::Whole;
 use super::refusal::{Refusal, Result, name_deletion, refused};
@@ -87,7 +88,8 @@ impl Gate {
         let asked = PageRequest::of(&head.uri, kind, &fields_of_parts(kind));
         let mut first = head.clone();
         first.uri = asked.service_uri(&head.uri);
-        let mut answered = self.fetch(first).await?;
+        let response = self.send(first).await?;
+        let mut answered = self.read_whole(response, Read::Tree).await?;
         if is_deleting
             && answered.head.status == StatusCode::NOT_FOUND
             && let Some(shown) = self.shown_before(&head, kind, named, &asked).await?
@@ -111,7 +113,7 @@ impl Gate {
         let ruling = whole.as_ref().map(read);
         let deletion = match (&whole, ruling) {
             (Some(whole), Some(Ruling::NotFound | Ruling::ShowDeleting)) => {
-                self.deletion_of(whole).await
+                self.deletion_of(&self.site, whole).await
             }
             _ => None,
         };
@@ -145,7 +147,7 @@ impl Gate {
     pub(super) async fn not_found(&self, named: &Named) -> Refusal {
         let kind = self.kind(&named.kind);
         let refusal = kind.map_or_else(|no| no, |kind| Refusal::not_found(kind, &named.id));
-        refusal.by(self.deletion_of(named).await)
+        refusal.by(self.deletion_of(&self.site, named).await)
     }
 
     /// Returns the resource as it was before the engine's own delete took effect (T7): for its own project

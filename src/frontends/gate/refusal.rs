@@ -64,10 +64,6 @@ impl Refusal {
         Self::of(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    pub(super) fn bad_gateway(message: impl Into<String>) -> Self {
-        Self::of(StatusCode::BAD_GATEWAY, message)
-    }
-
     /// Refuses a method that the service does not have (T22): no other method is forwarded, whatever the
     /// upstream accepts.
     pub(super) fn method_not_allowed(method: &Method, allow: String) -> Self {

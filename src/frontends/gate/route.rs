@@ -49,16 +49,16 @@ struct CreatePattern {
 
 /// A call that creates resources under natural keys; its body names the keys.
 pub struct Creates<'r> {
-    kind: &'r KindName,
-    created: &'r Created,
+    pattern: &'r CreatePattern,
     variables: BTreeMap<String, String>,
 }
 
 impl Creates<'_> {
     /// Returns the resources that the call creates, from its body or the answer to it.
     pub fn named(&self, body: &Value) -> Vec<Named> {
-        let ids = self.created.ids(&self.variables, body).into_iter();
-        ids.map(|id| Named::new(self.kind, id)).collect()
+        let CreatePattern { kind, created, .. } = self.pattern;
+        let ids = created.ids(&self.variables, body).into_iter();
+        ids.map(|id| Named::new(kind, id)).collect()
     }
 }
 
@@ -272,25 +272,18 @@ impl Routes {
 
     /// Returns the creations under natural keys that this call makes; nearly always none.
     pub fn creates(&self, method: &Method, path: &str) -> Vec<Creates<'_>> {
-        let method = method.as_str();
-        let patterns = self.creates.iter();
-        let mut patterns = patterns.filter(|it| it.created.method == method).peekable();
-        if patterns.peek().is_none() {
-            return Vec::new();
-        }
         let segments = segments(path).unwrap_or_default();
-        patterns
-            .filter_map(|pattern| {
-                let values = whole(&pattern.segments, &segments)?;
-                let values = values.into_iter().map(|it| it.text.clone());
-                let names = variables(&pattern.created.path).map(str::to_owned);
-                Some(Creates {
-                    kind: &pattern.kind,
-                    created: &pattern.created,
-                    variables: names.zip(values).collect(),
-                })
+        let patterns = self.creates.iter();
+        let patterns = patterns.filter(|it| it.created.method == method.as_str());
+        let creates = patterns.filter_map(|pattern| {
+            let values = whole(&pattern.segments, &segments)?.into_iter();
+            let names = variables(&pattern.created.path).map(str::to_owned);
+            Some(Creates {
+                pattern,
+                variables: names.zip(values.map(|it| it.text.clone())).collect(),
             })
-            .collect()
+        });
+        creates.collect()
     }
 
     /// Returns the path of a resource at this service.

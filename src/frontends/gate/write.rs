@@ -66,13 +66,10 @@ impl Gate {
         self.guard_parts(&call, &referred, Operation::Refer, detaches)
             .await?;
         let body = Either::Right(Full::new(bytes));
-        if creates.is_empty() {
-            return self.pass_soon(call.head, body).await;
-        }
         self.create(call.head, body, creates, made).await
     }
 
-    /// Creates under natural keys. A success revives the records in the ledger before the client gets its
+    /// Passes a write. The success of one that creates under natural keys revives the records in the ledger before the client gets its
     /// answer (M1).
     async fn create(
         &self,
@@ -83,7 +80,7 @@ impl Gate {
     ) -> Result {
         let asked = head.clone();
         let mut response = self.pass_soon(head, body).await?;
-        if !response.status().is_success() {
+        if creates.is_empty() || !response.status().is_success() {
             return Ok(response);
         }
         if made.is_empty() {
@@ -327,7 +324,7 @@ impl Gate {
 
     /// Refuses to change a resource that is being deleted, by itself or along with `whole`, or that was deleted.
     async fn being_deleted(&self, site: &Site, named: &Named, whole: &Named) -> Refusal {
-        let deletion = self.deletion_at(site, whole).await;
+        let deletion = self.deletion_of(site, whole).await;
         let by = deletion.as_deref().unwrap_or("(unknown)");
         let resource = format!("{} {}", named.kind, escape(&named.id));
         let message = match self.tombstones.phase(site, &whole.kind, &whole.id) {
@@ -348,11 +345,7 @@ impl Gate {
     }
 
     /// Returns the deletion of a tombstone, from the ledger.
-    pub(super) async fn deletion_of(&self, named: &Named) -> Option<String> {
-        self.deletion_at(&self.site, named).await
-    }
-
-    async fn deletion_at(&self, site: &Site, named: &Named) -> Option<String> {
+    pub(super) async fn deletion_of(&self, site: &Site, named: &Named) -> Option<String> {
         let tombstone = query::Tombstones::of(named.at(site));
         let found = self.control.ask(tombstone).await.ok()?;
         found.rows.into_iter().next().map(|it| it.deletion_id)
