@@ -244,11 +244,8 @@ mod tests {
     #[test]
     fn a_uid_may_do_what_its_scope_allows() {
         let allowed = |uid| {
-            let key = ResourceKey {
-                site: "prod/RegionOne".parse().unwrap(),
-                kind: KindName::new("network"),
-                id: "d".to_owned(),
-            };
+            let site = "prod/RegionOne".parse().unwrap();
+            let key = ResourceKey::new(&site, &KindName::new("network"), "d");
             let plan = Command::Plan {
                 targets: Vec::new(),
                 options: PlanOptions::default(),

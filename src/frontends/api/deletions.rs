@@ -8,7 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::caller::Sent;
@@ -184,6 +184,17 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
         drift: request.drift,
         on_failure: request.on_failure,
     };
+    let asked = [
+        ("cascade", json!(request.cascade)),
+        ("on_failure", json!(request.on_failure)),
+        ("drift", json!(request.drift)),
+        ("release_floating_ips", json!(request.release_floating_ips)),
+        ("include_public", json!(request.include_public)),
+        ("with_project", json!(request.with_project)),
+        ("with_servers", json!(request.with_servers)),
+    ];
+    let asked = asked.into_iter().filter(|(_, option)| !option.is_null());
+    let asked: Map<String, Value> = asked.map(|(name, it)| (name.to_owned(), it)).collect();
     match (request.targets, request.plan_hash) {
         (Some(_), Some(_)) => Err(Problem::invalid(
             "give \"targets\" or \"plan_hash\", not both: the plan froze its targets",
@@ -191,29 +202,12 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
         (None, None) => Err(Problem::invalid("\"targets\" or \"plan_hash\" is missing")),
         (Some(targets), None) => Ok(Command::Delete {
             targets: api.targets(targets)?,
-            options: PlanOptions {
-                cascade: request.cascade.unwrap_or_default(),
-                on_failure: request.on_failure.unwrap_or_default(),
-                drift: request.drift.unwrap_or_default(),
-                delete_detached: request.release_floating_ips.unwrap_or_default(),
-                include_public: request.include_public.unwrap_or_default(),
-                with_project: request.with_project.unwrap_or_default(),
-                with_servers: request.with_servers.unwrap_or_default(),
-                ..PlanOptions::default()
-            },
+            options: serde_json::from_value(Value::Object(asked))
+                .map_err(|error| ControlError::internal(error.to_string()))?,
             named,
         }),
         (None, Some(plan_hash)) => {
-            let asked = [
-                ("cascade", json!(request.cascade)),
-                ("on_failure", json!(request.on_failure)),
-                ("drift", json!(request.drift)),
-                ("release_floating_ips", json!(request.release_floating_ips)),
-                ("include_public", json!(request.include_public)),
-                ("with_project", json!(request.with_project)),
-                ("with_servers", json!(request.with_servers)),
-            ];
-            if asked.iter().any(|(_, option)| !option.is_null()) {
+            if !asked.is_empty() {
                 let hash = plan_hash.clone();
                 let frozen = json!(api.ask(query::Plan { hash }).await?.options);
                 same_options(&asked, &frozen)?;
@@ -224,11 +218,11 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
 }
 
 /// Rejects options beside a plan's hash that differ from the approved ones (P1).
-fn same_options(asked: &[(&str, Value)], frozen: &Value) -> Result<(), Problem> {
+fn same_options(asked: &Map<String, Value>, frozen: &Value) -> Result<(), Problem> {
     for (name, option) in asked {
         // The plan omits options that are off.
         let frozen = frozen.get(name).unwrap_or(&Value::Bool(false));
-        if !option.is_null() && option != frozen {
+        if option != frozen {
             return Err(Problem::invalid(format!(
                 "\"{name}\": the plan froze {frozen}, not {option}; plan again with {option}"
             )));

@@ -58,14 +58,6 @@ pub(super) async fn stream(
     // The first page is read before the answer begins, because the answer can then still be a 410.
     let first = api.control.events(after, 0).await;
     let first = first.map_err(Problem::of_query)?;
-    Ok(Sse::new(follow(api, after, first)).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
-}
-
-fn follow(
-    api: Api,
-    after: i64,
-    first: Vec<Event>,
-) -> impl Stream<Item = Result<Sent, Infallible>> + use<> {
     let after = first.last().map_or(after, |event| event.seq);
     let rest = stream::unfold(Some((api, after)), |position| async move {
         let (api, after) = position?;
@@ -73,7 +65,7 @@ fn follow(
             () = api.shutdown.cancelled() => return None,
             page = api.control.events(after, WAIT_MS) => page,
         };
-        let page: (Vec<Sent>, _) = match page {
+        Some(match page {
             Ok(events) => {
                 let after = events.last().map_or(after, |event| event.seq);
                 (events.iter().map(sent).collect(), Some((api, after)))
@@ -84,13 +76,12 @@ fn follow(
                 let problem = Problem::from(error).document().to_string();
                 (vec![Sent::default().event("problem").data(problem)], None)
             }
-        };
-        Some(page)
+        })
     });
-    let first = first.iter().map(sent).collect();
-    stream::once(async move { first })
-        .chain(rest)
-        .flat_map(|page: Vec<Sent>| stream::iter(page.into_iter().map(Ok)))
+    let first: Vec<Sent> = first.iter().map(sent).collect();
+    let pages = stream::iter([first]).chain(rest);
+    let events = pages.flat_map(|page| stream::iter(page.into_iter().map(Ok)));
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
 }
 
 fn sent(event: &Event) -> Sent {

@@ -2,23 +2,19 @@
 //!
 //! Errors travel as the JSON of [`ControlError`], so that the client gets the engine's own error.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use futures_util::{Stream, stream};
+use futures_util::stream;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::Api;
 use super::caller::Sent;
 use super::input::{Query as Params, StrictJson};
 use super::problem::{Problem, status_and_type};
 use crate::control::remote::{HEARTBEAT, Hello, PROTOCOL};
-use crate::control::{ControlError, Envelope, Query, Snapshot};
+use crate::control::{ControlError, Envelope, Query};
 
 /// Longer waits are cut to this: a client asks again.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -67,19 +63,10 @@ pub(super) async fn events(api: Api, Params(params): Params<EventParams>) -> Res
 /// `GET snapshots`: one JSON line for the current snapshot and for each later one; a slow client
 /// gets the newest only. An empty line is a keep-alive.
 pub(super) async fn snapshots(api: Api) -> impl IntoResponse {
-    let lines = lines(api.control.snapshot(), api.shutdown);
-    (
-        [(header::CONTENT_TYPE, "application/jsonl")],
-        Body::from_stream(lines),
-    )
-}
-
-fn lines(
-    mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    shutdown: CancellationToken,
-) -> impl Stream<Item = Result<String, serde_json::Error>> {
+    let mut snapshots = api.control.snapshot();
     snapshots.mark_changed();
-    stream::try_unfold((snapshots, shutdown), |(mut snapshots, shutdown)| async {
+    let start = (snapshots, api.shutdown);
+    let lines = stream::try_unfold(start, |(mut snapshots, shutdown)| async {
         let line = tokio::select! {
             () = shutdown.cancelled() => return Ok(None),
             changed = tokio::time::timeout(HEARTBEAT, snapshots.changed()) => match changed {
@@ -91,8 +78,10 @@ fn lines(
                 Err(_elapsed) => "\n".to_owned(),
             },
         };
-        Ok(Some((line, (snapshots, shutdown))))
-    })
+        Ok::<_, serde_json::Error>(Some((line, (snapshots, shutdown))))
+    });
+    let json_lines = [(header::CONTENT_TYPE, "application/jsonl")];
+    (json_lines, Body::from_stream(lines))
 }
 
 fn answer<T: Serialize>(result: Result<T, ControlError>) -> Response {

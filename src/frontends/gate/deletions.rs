@@ -36,10 +36,7 @@ impl Gate {
     /// resources of other projects.
     pub(super) async fn deletion(&self, head: &Head, path: &str) -> Result {
         let caller = self.caller(head).await?;
-        let (id, report) = match path.strip_suffix("/report") {
-            Some(id) => (id, true),
-            None => (path, false),
-        };
+        let id = path.strip_suffix("/report").unwrap_or(path);
         let unknown = || {
             let message = format!("deletion {} could not be found.", escape(id));
             Refusal::of(StatusCode::NOT_FOUND, message)
@@ -48,12 +45,12 @@ impl Gate {
             return Err(unknown());
         }
         let deletion = self.readable(&caller, id).await?.ok_or_else(unknown)?;
-        let answer = match report {
-            true => self.report(&caller, &deletion).await?,
-            false => {
+        let answer = match id == path {
+            true => {
                 let shown = self.as_shown_to(&caller, head, deletion.clone(), ASKED_FOR);
                 json!(shown.await)
             }
+            false => self.report(&caller, &deletion).await?,
         };
         let mut response = Whole::json_of(&answer).relay();
         name_deletion(response.headers_mut(), Some(&deletion.id));
