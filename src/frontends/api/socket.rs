@@ -117,8 +117,8 @@ impl Drop for SocketListener {
 #[derive(Debug)]
 struct Bound {
     listener: UnixListener,
-    device: u64,
-    inode: u64,
+    /// The device and the inode of the file.
+    file: (u64, u64),
 }
 
 impl Bound {
@@ -132,16 +132,12 @@ impl Bound {
         let mode = if shared { 0o666 } else { 0o600 };
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
         let file = fs::symlink_metadata(path).map_err(failed)?;
-        Ok(Self {
-            listener,
-            device: file.dev(),
-            inode: file.ino(),
-        })
+        let file = (file.dev(), file.ino());
+        Ok(Self { listener, file })
     }
 
     fn owns(&self, path: &Path) -> bool {
-        fs::symlink_metadata(path)
-            .is_ok_and(|file| (file.dev(), file.ino()) == (self.device, self.inode))
+        fs::symlink_metadata(path).is_ok_and(|file| (file.dev(), file.ino()) == self.file)
     }
 }
 

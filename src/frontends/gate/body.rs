@@ -1,5 +1,6 @@
 //! Request bodies: unambiguous JSON, and the resources that it refers to.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserializer;
@@ -22,14 +23,12 @@ pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
 /// Returns the resources that a body refers to, by the fields that the kinds name, at any depth: in a bulk request,
 /// in the tree of a load balancer, in the arguments of an action.
 pub fn referred(routes: &Routes, body: &Value) -> Vec<Named> {
-    let mut found = Vec::new();
+    let mut found = BTreeSet::new();
     collect(routes, body, &mut found);
-    found.sort();
-    found.dedup();
-    found
+    found.into_iter().collect()
 }
 
-fn collect(routes: &Routes, value: &Value, found: &mut Vec<Named>) {
+fn collect(routes: &Routes, value: &Value, found: &mut BTreeSet<Named>) {
     match value {
         Value::Object(fields) => {
             // Glance's JSON patch names the changed field in a path.
@@ -49,7 +48,7 @@ fn collect(routes: &Routes, value: &Value, found: &mut Vec<Named>) {
 }
 
 /// Adds the resources that a field names, if a kind has that field.
-fn name(routes: &Routes, field: &str, value: &Value, found: &mut Vec<Named>) {
+fn name(routes: &Routes, field: &str, value: &Value, found: &mut BTreeSet<Named>) {
     let Some(kinds) = routes.references.get(field) else {
         return;
     };

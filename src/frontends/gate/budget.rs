@@ -7,24 +7,14 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How an answer is read.
+/// How an answer is read, with the bytes of memory for each byte of its text: for the text that is read, the text that
+/// is written, and the rows or the tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Read {
-    /// The rows are read as JSON texts, and parsed one at a time.
-    Rows,
-    /// The answer is read as one tree of JSON values.
-    Tree,
-}
-
-impl Read {
-    /// Bytes of memory for each byte of text: the text that is read, the text that is written, and either
-    /// about sixty bytes for each row, or a tree of twelve times the text.
-    fn per_byte(self) -> usize {
-        match self {
-            Self::Rows => 4,
-            Self::Tree => 14,
-        }
-    }
+    /// The rows are read as JSON texts, and parsed one at a time: about sixty bytes for each row.
+    Rows = 4,
+    /// The answer is read as one tree of JSON values: twelve times the text.
+    Tree = 14,
 }
 
 /// The unit of accounting, in bytes.
@@ -78,7 +68,7 @@ impl Budget {
             true => (&self.small, SMALL_UNITS),
             false => (&self.large, LARGE_UNITS),
         };
-        let units = u32::try_from(bytes * read.per_byte() / UNIT + 1).unwrap_or(most);
+        let units = u32::try_from(bytes * read as usize / UNIT + 1).unwrap_or(most);
         let share = pool.clone().acquire_many_owned(units.min(most));
         timeout(within, share).await.ok()?.ok()
     }

@@ -137,8 +137,7 @@ impl Gate {
         self.may_cascade(&caller)?;
         let kind = self.kind(&named.kind)?;
         let shown = self.kinds.resources_in(&self.site, kind, &row);
-        let mut shown = shown.into_iter().filter(|it| it.key.kind == named.kind);
-        let Some(resource) = shown.next() else {
+        let Some(resource) = shown.into_iter().find(|it| it.key.kind == named.kind) else {
             return Err(self.not_found(named).await);
         };
         // The plan covers the root's project only: a blocker of another project refuses it (P4).

@@ -16,7 +16,7 @@ use super::threads::Yielder;
 use super::{Call, Gate, Response, threads};
 use crate::cloud::openstack::RestCalls;
 use crate::control::traffic::Treatment;
-use crate::domain::kinds::{Bond, Kind};
+use crate::domain::kinds::Bond;
 use crate::domain::model::KindName;
 
 /// Maximum number of pages that are read from the upstream to fill one page: 100,000 rows.
@@ -90,22 +90,10 @@ impl Gate {
             *large = Some(permit.await.ok_or_else(too_many)?);
         }
         let ruled = async move {
-            let page = gate.page_in(&answered, &wanted).await?;
+            let page = gate.rule(&answered, &wanted).await?;
             Ok((answered, page))
         };
         threads::offload_if_large(bytes, ruled).await
-    }
-
-    async fn page_in(&self, answered: &Whole, wanted: &Wanted) -> Result<Option<Page>> {
-        let kind = self.kind(&wanted.kind)?;
-        let calls: Option<&RestCalls> = kind.calls_of();
-        let list = calls.and_then(|calls| calls.list.as_ref());
-        let list = list.filter(|_| answered.head.status == StatusCode::OK);
-        match list.and_then(|list| Page::split(&answered.body, &list.items, wanted.asked.direction))
-        {
-            Some((page, rows)) => self.rule(kind, wanted, page, &rows).await,
-            None => Ok(None),
-        }
     }
 
     /// Handles an answer that is not a page or a resource. The service's refusals and answers without a body
@@ -124,15 +112,18 @@ impl Gate {
         Err(Refusal::of(StatusCode::BAD_GATEWAY, message))
     }
 
-    /// Applies the rules to every row of a page. None if a row cannot be read.
-    async fn rule(
-        &self,
-        kind: &Kind,
-        wanted: &Wanted,
-        mut page: Page,
-        rows: &[Bytes],
-    ) -> Result<Option<Page>> {
-        let Wanted { asker, asked, .. } = wanted;
+    /// Applies the rules to every row of the page in an answer. None if the answer is not a page, or a row cannot be
+    /// read.
+    async fn rule(&self, answered: &Whole, wanted: &Wanted) -> Result<Option<Page>> {
+        let Wanted { kind, asker, asked } = wanted;
+        let kind = self.kind(kind)?;
+        let calls: Option<&RestCalls> = kind.calls_of();
+        let list = calls.and_then(|calls| calls.list.as_ref());
+        let list = list.filter(|_| answered.head.status == StatusCode::OK);
+        let split = list.and_then(|it| Page::split(&answered.body, &it.items, asked.direction));
+        let Some((mut page, rows)) = split else {
+            return Ok(None);
+        };
         let mut yielder = Yielder::new();
         let mut read = |row: &Bytes| {
             yielder.after_row();

@@ -75,10 +75,6 @@ impl Refusal {
         }
     }
 
-    pub(super) fn unauthorized(message: impl Into<String>) -> Self {
-        Self::of(StatusCode::UNAUTHORIZED, message)
-    }
-
     pub(super) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message)
     }

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use http::StatusCode;
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
@@ -114,7 +115,7 @@ impl Gate {
         if described.restricted {
             let message = "the gate cannot check the paths of an application credential with access rules: use one \
                            without access rules";
-            return Err(Refusal::unauthorized(message));
+            return Err(Refusal::of(StatusCode::UNAUTHORIZED, message));
         }
         Ok(Caller {
             is_admin: self.is_admins(&described).await?,
@@ -150,7 +151,7 @@ impl Gate {
     pub(super) async fn authenticate(&self, head: &Head) -> Result<TokenDescription> {
         let described = self.described(text_of(head, "x-auth-token")).await?;
         let message = "the request needs a token that Keystone knows";
-        described.ok_or_else(|| Refusal::unauthorized(message))
+        described.ok_or_else(|| Refusal::of(StatusCode::UNAUTHORIZED, message))
     }
 
     /// Whether the request has a service's token: a service acts on its own resources.

@@ -313,7 +313,8 @@ impl Gate {
                 }
             }
             StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(None),
-            StatusCode::UNAUTHORIZED => Err(Refusal::unauthorized(
+            status @ StatusCode::UNAUTHORIZED => Err(Refusal::of(
+                status,
                 "the request needs a token that the service accepts",
             )),
             status => Err(Refusal::unavailable(format!(
