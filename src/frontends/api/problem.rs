@@ -139,21 +139,17 @@ pub(super) fn status_and_type(error: &ControlError) -> (StatusCode, &'static str
         ControlError::Auth { .. } => (StatusCode::BAD_GATEWAY, "cloud-auth"),
         ControlError::Forbidden { .. } => (StatusCode::FORBIDDEN, "forbidden"),
         ControlError::Unreachable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unreachable"),
-        ControlError::Refused { refused, .. } if is_guard(refused) => {
+        // Only a guard refuses: it refuses everything (read-only), or every refused resource is protected. If something
+        // is in use as well, lifting the guard would not help.
+        ControlError::Refused { refused, .. }
+            if (refused.iter()).all(|it| it.rule == RefusalRule::Protected) =>
+        {
             (StatusCode::FORBIDDEN, "guarded")
         }
         ControlError::Refused { .. } => (StatusCode::CONFLICT, "blocked"),
         ControlError::Expired { .. } => (StatusCode::GONE, "expired"),
         ControlError::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
     }
-}
-
-/// Whether only a guard refuses: it refuses everything (read-only), or every refused resource is protected.
-/// If something is in use as well, lifting the guard would not help.
-fn is_guard(refused: &[Refusal]) -> bool {
-    refused
-        .iter()
-        .all(|refusal| refusal.rule == RefusalRule::Protected)
 }
 
 impl IntoResponse for Problem {

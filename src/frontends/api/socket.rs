@@ -32,7 +32,9 @@ pub enum ServeError {
 pub(super) struct SocketListener {
     path: PathBuf,
     admission: Arc<Admission>,
-    bound: Bound,
+    listener: UnixListener,
+    /// The device and the inode of the file that leads to the listener.
+    file: (u64, u64),
     check: Interval,
 }
 
@@ -42,30 +44,35 @@ impl SocketListener {
         admission: Arc<Admission>,
         check_every: Duration,
     ) -> Result<Self, ServeError> {
-        let bound = Bound::new(&path, admission.has_others()).await?;
+        let (listener, file) = bind(&path, admission.has_others()).await?;
         let mut check = interval(check_every);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             path,
             admission,
-            bound,
+            listener,
+            file,
             check,
         })
     }
 
     async fn rebind_if_vanished(&mut self) {
-        if self.bound.owns(&self.path) {
+        if self.owns_file() {
             return;
         }
-        match Bound::new(&self.path, self.admission.has_others()).await {
+        match bind(&self.path, self.admission.has_others()).await {
             Ok(bound) => {
                 tracing::warn!(socket = %self.path.display(), "the socket had vanished and is bound again");
-                self.bound = bound;
+                (self.listener, self.file) = bound;
             }
             Err(error) => {
                 tracing::warn!(%error, "the socket has vanished and cannot be bound again yet");
             }
         }
+    }
+
+    fn owns_file(&self) -> bool {
+        file_at(&self.path).is_ok_and(|file| file == self.file)
     }
 }
 
@@ -77,7 +84,7 @@ impl Accept for SocketListener {
     async fn accept(&mut self) -> io::Result<(UnixStream, u32)> {
         loop {
             tokio::select! {
-                accepted = self.bound.listener.accept() => {
+                accepted = self.listener.accept() => {
                     let (stream, _) = accepted?;
                     let uid = stream.peer_cred()?.uid();
                     match self.admission.serves(uid) {
@@ -106,39 +113,29 @@ fn refuse(stream: &UnixStream, uid: u32) {
 
 impl Drop for SocketListener {
     fn drop(&mut self) {
-        if self.bound.owns(&self.path) {
+        if self.owns_file() {
             // Best effort: a file left behind is recognised as stale by the next engine.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// A listener, and the file that leads to it.
-#[derive(Debug)]
-struct Bound {
-    listener: UnixListener,
-    /// The device and the inode of the file.
-    file: (u64, u64),
+/// Binds the path. If the socket is `shared`, uids other than our own and root may connect; [`Admission`] decides by
+/// the uid. Returns the listener, and the device and the inode of its file.
+async fn bind(path: &Path, shared: bool) -> Result<(UnixListener, (u64, u64)), ServeError> {
+    let failed = failed(path);
+    make_folder(path, shared)?;
+    remove_stale(path).await?;
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    let mode = if shared { 0o666 } else { 0o600 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
+    Ok((listener, file_at(path).map_err(failed)?))
 }
 
-impl Bound {
-    /// Binds the path. If the socket is `shared`, uids other than our own and root may connect; [`Admission`] decides by
-    /// the uid.
-    async fn new(path: &Path, shared: bool) -> Result<Self, ServeError> {
-        let failed = failed(path);
-        make_folder(path, shared)?;
-        remove_stale(path).await?;
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        let mode = if shared { 0o666 } else { 0o600 };
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
-        let file = fs::symlink_metadata(path).map_err(failed)?;
-        let file = (file.dev(), file.ino());
-        Ok(Self { listener, file })
-    }
-
-    fn owns(&self, path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|file| (file.dev(), file.ino()) == self.file)
-    }
+/// Returns the device and the inode of the file at this path.
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    let file = fs::symlink_metadata(path)?;
+    Ok((file.dev(), file.ino()))
 }
 
 fn failed(path: &Path) -> impl Fn(io::Error) -> ServeError + Copy {

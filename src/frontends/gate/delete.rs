@@ -52,12 +52,11 @@ impl Gate {
                 }
                 Err(self.not_found(named).await)
             }
-            Ruling::BeingChecked => {
-                let (_, deletion) = self.known_to(&call.head, named).await?;
-                Ok(self.accepted(&deletion))
-            }
-            _ => {
+            ruling => {
                 let (caller, deletion) = self.known_to(&call.head, named).await?;
+                if ruling == Ruling::BeingChecked {
+                    return Ok(self.accepted(&deletion));
+                }
                 let deletion_id = deletion.clone();
                 let command = Command::RepeatDelete { deletion_id };
                 self.submit(&caller, command).await?;

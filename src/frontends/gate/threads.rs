@@ -82,15 +82,27 @@ pub(super) async fn offload_if_large<T: Send + 'static>(
         return work.await;
     }
     let (hand_over, handed) = oneshot::channel();
-    let (done, answer) = oneshot::channel::<T>();
+    let (mut done, answer) = oneshot::channel::<T>();
     let here = Handle::current();
     let thread = std::thread::Builder::new()
         .name("gate-large".to_owned())
         .spawn(move || {
-            prepare_for_large_bodies();
-            if let Ok(work) = handed.blocking_recv() {
-                here.block_on(until_abandoned(work, done));
+            IS_FOR_LARGE.set(true);
+            // Elsewhere a priority is the whole process's.
+            if cfg!(target_os = "linux") {
+                let _ = rustix::process::setpriority_process(None, LOW_PRIORITY);
             }
+            let Ok(work) = handed.blocking_recv() else {
+                return;
+            };
+            here.block_on(async {
+                let ended = tokio::select! {
+                    ended = work => ended,
+                    () = done.closed() => return,
+                };
+                // The caller may be gone by now.
+                let _ = done.send(ended);
+            });
         });
     let Ok(thread) = thread else {
         // The system refuses a further thread: the work runs here.
@@ -105,25 +117,6 @@ pub(super) async fn offload_if_large<T: Send + 'static>(
             // The reactor of the calling thread ends, and this task with it.
             Ok(()) => std::future::pending().await,
         },
-    }
-}
-
-/// Runs the work until it ends, or its caller is gone.
-async fn until_abandoned<T>(work: impl Future<Output = T>, mut done: oneshot::Sender<T>) {
-    let ended = tokio::select! {
-        ended = work => ended,
-        () = done.closed() => return,
-    };
-    // The caller may be gone by now.
-    let _ = done.send(ended);
-}
-
-/// Marks the current thread as one for large bodies, and lowers its priority where the system allows that.
-fn prepare_for_large_bodies() {
-    IS_FOR_LARGE.set(true);
-    // Elsewhere a priority is the whole process's.
-    if cfg!(target_os = "linux") {
-        let _ = rustix::process::setpriority_process(None, LOW_PRIORITY);
     }
 }
 
