@@ -126,6 +126,7 @@ async fn n07_a_deletion_refused_at_once_is_409_with_its_blockers() {
     let mut deletion = samples::deletion("d1");
     deletion.state = DeletionState::Refused;
     deletion.refused = vec![samples::refusal(RefusalRule::InUse)];
+    deletion.note = "nothing was sent: network n1 is in use by port p9".to_owned();
     bench
         .fake
         .answer_next_query(Ok(Page::Deletion(Box::new(deletion))));
@@ -135,7 +136,8 @@ async fn n07_a_deletion_refused_at_once_is_409_with_its_blockers() {
     assert_eq!(status, 409);
     assert_eq!(problem["deletion_id"], "d1");
     assert_eq!(problem["blockers"][0]["id"], "p9");
-    assert_eq!(problem["detail"], "network n1 is in use by port p9");
+    let detail = "nothing was sent: network n1 is in use by port p9";
+    assert_eq!(problem["detail"], detail);
 }
 
 #[tokio::test]

@@ -168,7 +168,7 @@ pub(super) async fn respond(api: &Api, accepted: Accepted) -> Result<Response, P
     if deletion.state == DeletionState::Refused {
         // Planning has already ended (N7): the answer is the refusal.
         let mut problem = Problem::from(ControlError::Refused {
-            message: refusal_in_words(&deletion),
+            message: deletion.note,
             refused: deletion.refused,
         });
         problem.0.deletion_id = Some(deletion.id);
@@ -229,17 +229,6 @@ fn same_options(asked: &Map<String, Value>, frozen: &Value) -> Result<(), Proble
         }
     }
     Ok(())
-}
-
-fn refusal_in_words(deletion: &Deletion) -> String {
-    if !deletion.note.is_empty() {
-        return deletion.note.clone();
-    }
-    match &deletion.refused[..] {
-        [] => "refused; nothing was sent".to_owned(),
-        [first] => first.reason.clone(),
-        [first, others @ ..] => format!("{} (and {} more)", first.reason, others.len()),
-    }
 }
 
 page_params! {

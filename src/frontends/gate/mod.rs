@@ -45,8 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::uri::{Authority, Scheme};
-use http::{HeaderValue, Method, Request, StatusCode, header, request};
+use http::{HeaderValue, Method, Request, StatusCode, Uri, header, request};
 use http_body_util::{Either, Full};
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
@@ -144,8 +143,7 @@ struct Call {
 
 /// The address and the routes of the service.
 struct Upstream {
-    scheme: Scheme,
-    authority: Authority,
+    base: Uri,
     routes: Routes,
 }
 
@@ -389,17 +387,15 @@ impl Gate {
                 ))
             })?;
             let authority = url.authority().rsplit('@').next().unwrap_or_default();
-            let parsed = authority.parse::<Authority>().ok();
-            let scheme = url.scheme().parse::<Scheme>().ok();
-            let Some((scheme, authority)) = scheme.zip(parsed) else {
+            let base = Uri::builder().scheme(url.scheme()).authority(authority);
+            let Ok(base) = base.path_and_query("/").build() else {
                 return Err(Refusal::unavailable(format!(
                     "the catalog of Keystone names {url} as the address of {}, which is not usable",
                     self.name()
                 )));
             };
             Ok(Upstream {
-                scheme,
-                authority,
+                base,
                 routes: Routes::new(&self.kinds, &self.service, root_of(url.path())),
             })
         });

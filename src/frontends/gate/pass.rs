@@ -217,14 +217,9 @@ impl Gate {
 
     /// Returns the same path and query at the upstream.
     async fn upstream_uri(&self, uri: &Uri) -> Result<Uri> {
-        let upstream = self.upstream().await?;
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        Uri::builder()
-            .scheme(upstream.scheme.clone())
-            .authority(upstream.authority.clone())
-            .path_and_query(path)
-            .build()
-            .map_err(|_| Refusal::bad_request("not a valid path"))
+        let mut parts = self.upstream().await?.base.clone().into_parts();
+        parts.path_and_query = uri.path_and_query().cloned().or(parts.path_and_query);
+        Uri::from_parts(parts).map_err(|_| Refusal::bad_request("not a valid path"))
     }
 }
 

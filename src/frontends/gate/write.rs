@@ -47,7 +47,14 @@ impl Gate {
                 return self.pass_soon(call.head, body).await;
             }
         }
-        let parsed = parsed(&bytes)?;
+        let parsed = match bytes.is_empty() {
+            true => Value::Null,
+            false => body::parse(&bytes).map_err(|error| {
+                let message =
+                    format!("the body is not JSON that can be read in one way only: {error}");
+                Refusal::bad_request(message)
+            })?,
+        };
         let mut referred = touched;
         referred.extend(body::referred(routes, &parsed));
         let made: Vec<Named> = creates.iter().flat_map(|it| it.named(&parsed)).collect();
@@ -362,16 +369,6 @@ impl Gate {
         let media = text_of(head, header::CONTENT_TYPE.as_str());
         uploads.is_some_and(|uploads| media.starts_with(uploads))
     }
-}
-
-fn parsed(bytes: &[u8]) -> Result<Value> {
-    if bytes.is_empty() {
-        return Ok(Value::Null);
-    }
-    body::parse(bytes).map_err(|error| {
-        let message = format!("the body is not JSON that can be read in one way only: {error}");
-        Refusal::bad_request(message)
-    })
 }
 
 /// Returns the ids of the originals of the resources to be created, one or many: those that their tags name,
