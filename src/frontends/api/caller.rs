@@ -40,7 +40,6 @@ pub(super) struct Admission {
     others: BTreeMap<u32, Scope>,
 }
 
-/// The caller of this request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Caller {
     actor: Actor,

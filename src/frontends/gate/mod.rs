@@ -277,10 +277,7 @@ impl Gate {
         if let Some(id) = path.strip_prefix(deletions::DELETIONS) {
             return match head.method {
                 Method::GET | Method::HEAD => self.deletion(&head, id).await,
-                _ => {
-                    let allow = "GET, HEAD".to_owned();
-                    Err(Refusal::method_not_allowed(&head.method, allow))
-                }
+                _ => Err(Refusal::method_not_allowed(&head.method, "GET, HEAD")),
             };
         }
         let routes = &self.upstream().await?.routes;

@@ -12,7 +12,6 @@ use super::rows;
 use crate::control::traffic::Treatment;
 use crate::domain::kinds::Kind;
 
-/// One page of a list.
 pub(super) struct Page {
     /// All fields but the rows.
     json: Map<String, Value>,
@@ -28,7 +27,6 @@ pub(super) struct Page {
     pub(super) onward: Option<String>,
 }
 
-/// A row of a page.
 pub(super) struct Row {
     pub(super) text: Bytes,
     /// Marker of the neighbouring pages.

@@ -33,6 +33,15 @@ type Wholes = Vec<Option<Named>>;
 /// Positions of the requested resources whose chain led to a resource.
 type Places = BTreeSet<usize>;
 
+/// A search for the parents of resources, level by level.
+struct Search<'g> {
+    gate: &'g Gate,
+    bond: Bond,
+    wholes: Wholes,
+    /// The resources whose rows the next level reads.
+    next: BTreeMap<Named, Places>,
+}
+
 impl Gate {
     /// Whether a resource is being deleted that resources of this kind may go along with.
     pub(super) fn may_go_along(&self, kind: &KindName, bond: Bond) -> bool {
@@ -58,30 +67,25 @@ impl Gate {
         rows: impl ExactSizeIterator<Item = Value> + Send,
         bond: Bond,
     ) -> Result<Wholes> {
-        let mut wholes = vec![None; rows.len()];
-        if !self.may_go_along(&kind.name, bond) {
-            return Ok(wholes);
+        let mut search = Search::new(self, bond, rows.len());
+        if self.may_go_along(&kind.name, bond) {
+            for (place, row) in rows.enumerate() {
+                search.follow(kind, &row, &Places::from([place]));
+            }
         }
-        let mut next = BTreeMap::new();
-        for (place, row) in rows.enumerate() {
-            let places = Places::from([place]);
-            self.follow(kind, &row, bond, &places, &mut wholes, &mut next);
-        }
-        self.find_parents(next, bond, &mut wholes).await?;
-        Ok(wholes)
+        search.end().await
     }
 
     /// Works like [`Self::wholes_of_rows`], for resources of which only the ids are known.
     pub(super) async fn wholes_of(&self, named: &[Named], bond: Bond) -> Result<Wholes> {
-        let mut wholes = vec![None; named.len()];
-        let mut next: BTreeMap<Named, Places> = BTreeMap::new();
+        let mut search = Search::new(self, bond, named.len());
         for (place, named) in named.iter().enumerate() {
             if self.may_go_along(&named.kind, bond) {
-                next.entry(named.clone()).or_default().insert(place);
+                let places = search.next.entry(named.clone()).or_default();
+                places.insert(place);
             }
         }
-        self.find_parents(next, bond, &mut wholes).await?;
-        Ok(wholes)
+        search.end().await
     }
 
     /// Guards the resources in a request that have no tombstone but may be parts: they are refused as their
@@ -121,81 +125,6 @@ impl Gate {
         };
         let deletion = self.read_deletion(&id).await;
         deletion.map_or(true, |deletion| deletion.options.cascade)
-    }
-
-    /// Looks up rows, level by level, until all parents are known.
-    async fn find_parents(
-        &self,
-        mut next: BTreeMap<Named, Places>,
-        bond: Bond,
-        wholes: &mut [Option<Named>],
-    ) -> Result<()> {
-        for _ in 0..LEVELS_MAX {
-            let mut by_kind: BTreeMap<KindName, BTreeMap<String, Places>> = BTreeMap::new();
-            for (named, mut places) in std::mem::take(&mut next) {
-                places.retain(|place| wholes.get(*place).is_some_and(Option::is_none));
-                if !places.is_empty() {
-                    let ids = by_kind.entry(named.kind).or_default();
-                    // The service answers with ids in its own spelling.
-                    ids.entry(named.id.to_lowercase())
-                        .or_default()
-                        .extend(places);
-                }
-            }
-            for (kind, ids) in by_kind {
-                let Some(kind) = self.kinds.get(&kind) else {
-                    continue;
-                };
-                for row in self.rows_of(kind, ids.keys().collect(), bond).await? {
-                    let id = kind.id_of(&row).unwrap_or_default().to_lowercase();
-                    if let Some(places) = ids.get(&id) {
-                        self.follow(kind, &row, bond, places, wholes, &mut next);
-                    }
-                }
-            }
-            if next.is_empty() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Records the references of a row: parents that are being deleted, and resources that may themselves be
-    /// parts.
-    fn follow(
-        &self,
-        kind: &Kind,
-        row: &Value,
-        bond: Bond,
-        places: &Places,
-        wholes: &mut [Option<Named>],
-        next: &mut BTreeMap<Named, Places>,
-    ) {
-        for reference in kind.bonds(bond) {
-            for id in self.kinds.referred_in(reference, row) {
-                let kind = reference.to.clone();
-                let whole = Named { kind, id };
-                match self.phase(&whole.kind, &whole.id) {
-                    Some(phase @ (Phase::Checking | Phase::Deleting)) => {
-                        for place in places {
-                            // Of two parents, the one counts whose delete is already sent.
-                            if let Some(found) = wholes.get_mut(*place)
-                                && (found.is_none() || phase == Phase::Deleting)
-                            {
-                                *found = Some(whole.clone());
-                            }
-                        }
-                    }
-                    // The remains of a resource that is gone must stay reachable, so that they can be
-                    // removed.
-                    Some(Phase::Gone | Phase::Released | Phase::Purged) => {}
-                    None if self.may_go_along(&whole.kind, bond) => {
-                        next.entry(whole).or_default().extend(places);
-                    }
-                    None => {}
-                }
-            }
-        }
     }
 
     /// Returns the rows with these ids, as the engine's own login sees them: it deletes only what it sees.
@@ -267,5 +196,78 @@ impl Gate {
              that is being deleted; send the request again later",
             kind.service, kind.name
         )))
+    }
+}
+
+impl<'g> Search<'g> {
+    fn new(gate: &'g Gate, bond: Bond, resources: usize) -> Self {
+        Self {
+            gate,
+            bond,
+            wholes: vec![None; resources],
+            next: BTreeMap::new(),
+        }
+    }
+
+    /// Looks up rows, level by level, until all parents are known.
+    async fn end(mut self) -> Result<Wholes> {
+        for _ in 0..LEVELS_MAX {
+            let mut by_kind: BTreeMap<KindName, BTreeMap<String, Places>> = BTreeMap::new();
+            for (named, mut places) in std::mem::take(&mut self.next) {
+                places.retain(|place| self.wholes.get(*place).is_some_and(Option::is_none));
+                if !places.is_empty() {
+                    let ids = by_kind.entry(named.kind).or_default();
+                    // The service answers with ids in its own spelling.
+                    ids.entry(named.id.to_lowercase())
+                        .or_default()
+                        .extend(places);
+                }
+            }
+            for (kind, ids) in by_kind {
+                let Some(kind) = self.gate.kinds.get(&kind) else {
+                    continue;
+                };
+                let rows = self.gate.rows_of(kind, ids.keys().collect(), self.bond);
+                for row in rows.await? {
+                    let id = kind.id_of(&row).unwrap_or_default().to_lowercase();
+                    if let Some(places) = ids.get(&id) {
+                        self.follow(kind, &row, places);
+                    }
+                }
+            }
+            if self.next.is_empty() {
+                break;
+            }
+        }
+        Ok(self.wholes)
+    }
+
+    /// Records the references of a row: parents that are being deleted, and resources that may themselves be
+    /// parts.
+    fn follow(&mut self, kind: &Kind, row: &Value, places: &Places) {
+        for reference in kind.bonds(self.bond) {
+            for id in self.gate.kinds.referred_in(reference, row) {
+                let whole = Named::new(&reference.to, id);
+                match self.gate.phase(&whole.kind, &whole.id) {
+                    Some(phase @ (Phase::Checking | Phase::Deleting)) => {
+                        for place in places {
+                            // Of two parents, the one counts whose delete is already sent.
+                            if let Some(found) = self.wholes.get_mut(*place)
+                                && (found.is_none() || phase == Phase::Deleting)
+                            {
+                                *found = Some(whole.clone());
+                            }
+                        }
+                    }
+                    // The remains of a resource that is gone must stay reachable, so that they can be
+                    // removed.
+                    Some(Phase::Gone | Phase::Released | Phase::Purged) => {}
+                    None if self.gate.may_go_along(&whole.kind, self.bond) => {
+                        self.next.entry(whole).or_default().extend(places);
+                    }
+                    None => {}
+                }
+            }
+        }
     }
 }

@@ -66,8 +66,8 @@ impl Refusal {
 
     /// Refuses a method that the service does not have (T22): no other method is forwarded, whatever the
     /// upstream accepts.
-    pub(super) fn method_not_allowed(method: &Method, allow: String) -> Self {
-        let method = escape(method.as_str());
+    pub(super) fn method_not_allowed(method: &Method, allow: impl Into<String>) -> Self {
+        let (method, allow) = (escape(method.as_str()), allow.into());
         let message = format!("the method {method} is not one of this service's: {allow}");
         Self {
             allow: Some(allow),
