@@ -153,10 +153,8 @@ impl Forest<'_> {
             let repeated = true;
             return TreeNode::Repeated { head, repeated };
         }
-        let before = step.depends_on.iter();
-        let before: Vec<&Step> = before
-            .filter_map(|id| self.by_id.get(id).copied())
-            .collect();
+        let known = |id: &i64| self.by_id.get(id).copied();
+        let before: Vec<&Step> = step.depends_on.iter().filter_map(known).collect();
         let is_truncated = depth + 1 == TREE_DEPTH_MAX && !before.is_empty();
         let children = (!is_truncated).then(|| {
             let before = before.into_iter();

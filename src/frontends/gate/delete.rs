@@ -107,7 +107,7 @@ impl Gate {
         let Some(deletion) = self.deletion_of(&self.site, named).await else {
             return Err(self.not_found(named).await);
         };
-        if project.is_some() && project == caller.project_id
+        if project.is_some() && project == caller.identity.project_id
             || self.readable(&caller, &deletion).await?.is_some()
         {
             self.may_cascade(&caller)?;

@@ -204,9 +204,10 @@ pub(super) fn actor(caller: &Caller) -> Actor {
 }
 
 fn name_of(caller: &Caller) -> String {
-    let project = caller.project_id.as_deref().unwrap_or("no project");
-    let name = escape(&caller.user_name);
-    format!("{name} ({}) of {project}", caller.user_id)
+    let identity = &caller.identity;
+    let project = identity.project_id.as_deref().unwrap_or("no project");
+    let name = escape(&identity.user_name);
+    format!("{name} ({}) of {project}", identity.user_id)
 }
 
 /// Whether the caller requested the deletion, from any address.

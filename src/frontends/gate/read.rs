@@ -166,7 +166,7 @@ impl Gate {
         };
         let caller = self.caller(head).await?;
         let admin = caller.is_admin;
-        if !admin && caller.project_id != Some(kind.project_of(&row)) {
+        if !admin && !caller.owns(&kind.project_of(&row)) {
             return Ok(None);
         }
         if let Some(row) = row.as_object_mut() {

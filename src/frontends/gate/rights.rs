@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -79,7 +78,7 @@ impl TokenCache {
 /// The caller of a request, with the rights that the token's scope allows (P13).
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
-    identity: Identity,
+    pub(super) identity: Identity,
     /// Whether the caller has a role of `admin_roles` for the whole cloud, or in a project of a domain whose
     /// admins are this gate's admins.
     pub(super) is_admin: bool,
@@ -92,15 +91,7 @@ pub(super) struct Caller {
 impl Caller {
     /// Whether a resource of this project belongs to the project of the caller's token.
     pub(super) fn owns(&self, project_id: &str) -> bool {
-        self.project_id.as_deref() == Some(project_id)
-    }
-}
-
-impl Deref for Caller {
-    type Target = Identity;
-
-    fn deref(&self) -> &Identity {
-        &self.identity
+        self.identity.project_id.as_deref() == Some(project_id)
     }
 }
 
@@ -187,16 +178,16 @@ impl Gate {
 
     /// Checks that the caller's roles allow a cascade. The caller's project limits which resources it deletes (P7).
     pub(super) fn may_cascade(&self, caller: &Caller) -> Result<()> {
-        let may = caller.has_roles_here && has_role(caller, &self.settings.cascade_roles);
+        let has = |roles| caller.has_roles_here && has_role(&caller.identity, roles);
         // An admin of another domain has the rights of a member in the token's own project.
-        let member = caller.has_roles_here && has_role(caller, &self.settings.admin_roles);
-        if caller.is_admin || may || member {
+        let may = has(&self.settings.cascade_roles) || has(&self.settings.admin_roles);
+        if caller.is_admin || may {
             return Ok(());
         }
         let message = format!(
             "user {} may not delete through this gate: none of the roles {} is one of its cascade_roles",
-            escape(&caller.user_name),
-            caller.roles.join(", "),
+            escape(&caller.identity.user_name),
+            caller.identity.roles.join(", "),
         );
         Err(Refusal::forbidden(message))
     }

@@ -267,7 +267,7 @@ impl Gate {
             }
             let caller = self.caller(&call.head).await?;
             let project = match kind.project_of(&Value::Object(row.clone())) {
-                project if project.is_empty() => caller.project_id.clone().unwrap_or_default(),
+                project if project.is_empty() => caller.identity.project_id.unwrap_or_default(),
                 project => project,
             };
             let namesake = query::Namesake {
