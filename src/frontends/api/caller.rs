@@ -57,7 +57,7 @@ impl Api {
     }
 }
 
-/// A request that changes something, with its body.
+/// The state for a request that changes something, and the request's body.
 pub(super) struct Sent<T>(pub(super) Api, pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<Api> for Sent<T> {

@@ -13,6 +13,7 @@ use super::problem::Problem;
 use super::{Answer, Api};
 use crate::control::{SiteState, SiteStatus, Snapshot};
 use crate::domain::model::StepState;
+use crate::present::joined;
 
 /// Whether the engine runs, or is ready to take work.
 #[derive(Serialize, ToSchema)]
@@ -54,14 +55,13 @@ fn why_not_ready(snapshot: &Snapshot) -> Option<String> {
     if snapshot.sites.is_empty() {
         return Some("no cloud is configured".to_owned());
     }
-    let reachable = |state| state == SiteState::Reachable;
-    if snapshot.sites.iter().any(|site| reachable(site.state)) {
+    let mut sites = snapshot.sites.iter();
+    if sites.any(|site| site.state == SiteState::Reachable) {
         return None;
     }
     let sites = snapshot.sites.iter();
     let why = sites.map(|site| format!("{} ({})", site.site, site.reason));
-    let why = why.collect::<Vec<_>>().join(", ");
-    Some(format!("no cloud is reachable: {why}"))
+    Some(format!("no cloud is reachable: {}", joined(why, ", ")))
 }
 
 /// This document: the API for programs, as OpenAPI 3.1.
@@ -149,5 +149,5 @@ fn labels(pairs: &[(&str, &str)]) -> String {
         let value = value.replace('\\', r"\\").replace('"', "\\\"");
         format!("{label}=\"{}\"", value.replace('\n', r"\n"))
     });
-    format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
+    format!("{{{}}}", joined(pairs, ","))
 }

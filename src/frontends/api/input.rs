@@ -279,13 +279,7 @@ impl TryFrom<i64> for Limit {
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(try_from = "String")]
 #[schema(value_type = String)]
-pub(super) struct Age(TimeDelta);
-
-impl Age {
-    pub(super) const fn hours(hours: i64) -> Self {
-        Self(TimeDelta::hours(hours))
-    }
-}
+pub(super) struct Age(pub(super) TimeDelta);
 
 impl TryFrom<String> for Age {
     type Error = String;

@@ -16,7 +16,7 @@ use super::problem::{Problem, status_and_type};
 use crate::control::remote::{HEARTBEAT, Hello, PROTOCOL};
 use crate::control::{ControlError, Envelope, Query};
 
-/// Longer waits are cut to this: a client asks again.
+/// Longest wait for events in one request, in milliseconds; a longer one is cut to this.
 const WAIT_MS_MAX: u64 = 60_000;
 
 /// `GET hello`: the engine, and the version of its protocol.

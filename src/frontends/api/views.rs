@@ -3,7 +3,7 @@
 
 use axum::Json;
 use axum::extract::Path;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -22,7 +22,7 @@ use crate::domain::model::{
 };
 
 /// Default minimum age of `GET /stuck`: somebody may still be working on younger deletions (T10).
-const STUCK_SINCE: Age = Age::hours(24);
+const STUCK_SINCE: Age = Age(TimeDelta::hours(24));
 
 page_params! {
     ViewParams {

@@ -50,7 +50,7 @@ impl Default for Budget {
     }
 }
 
-/// The permit to read a large page: while it is held, no other large page is read.
+/// The permit to read a large page. There is one, so no two large pages are read at a time.
 pub(super) type LargePage = OwnedSemaphorePermit;
 /// A share of the memory, given back when it is dropped.
 pub(super) type Share = OwnedSemaphorePermit;

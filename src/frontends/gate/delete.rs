@@ -226,14 +226,14 @@ impl Gate {
         Ok(true)
     }
 
-    /// Returns the changes of the engine, of which the first is due at once.
+    /// Returns a receiver of the engine's snapshots. It is marked as changed, so that a deletion is read at once.
     fn changes(&self) -> Changes {
         let mut changes = self.control.snapshot();
         changes.mark_changed();
         changes
     }
 
-    /// Returns a deletion after the next change, or at the end of the time, and the time that is left.
+    /// Returns a deletion after the engine's next change, or at `until` if that comes first, and the time that is left.
     async fn after_change(
         &self,
         id: &str,

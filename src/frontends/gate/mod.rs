@@ -135,7 +135,7 @@ impl Deref for Gate {
     }
 }
 
-/// A request without its body, and who sends it.
+/// A request without its body, and its source.
 struct Call {
     head: Head,
     asker: RequestSource,
@@ -370,8 +370,7 @@ impl Gate {
         Ok(self.ruling(named, RequestSource::Service, operation))
     }
 
-    /// Returns the upstream, which the first request looks up in the catalog. After a failure the next
-    /// request tries again.
+    /// Returns the upstream. The first request reads its address in the catalog, or the next one if that fails.
     async fn upstream(&self) -> Result<&Upstream> {
         let found = self.upstream.get_or_try_init(|| async {
             let url = self.session.endpoint(&self.service, None, None).await;

@@ -1,10 +1,10 @@
 //! Parts: resources that are deleted along with a parent, and so are shown, hidden and guarded as the parent
 //! is (T20).
 //!
-//! A part has no tombstone. The kinds name the row fields that refer to a part's parent. The gate reads them
-//! in the row that a client asked for. Where a client names only an id, it looks rows up, many in one call,
-//! with the engine's own rights. It looks nothing up unless a resource is being deleted that resources of the
-//! kind may go along with.
+//! A part has no tombstone. The kinds name the row fields that refer to a part's parent. The gate reads these
+//! fields in the row that a client asked for. Where a client names only an id, the gate reads rows, many in one
+//! call, with the engine's own rights: only while resources of the part's kind may be deleted along with a
+//! resource that is being deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ const PAGE_ROWS: usize = 500;
 
 /// For each requested resource its parent that is being deleted, if any.
 type Wholes = Vec<Option<Named>>;
-/// Positions of the requested resources whose chain led to a resource.
+/// Positions of the requested resources whose chain of parents has led to a resource.
 type Places = BTreeSet<usize>;
 
 /// A search for the parents of resources, level by level.
@@ -43,7 +43,7 @@ struct Search<'g> {
 }
 
 impl Gate {
-    /// Whether a resource is being deleted that resources of this kind may go along with.
+    /// Whether resources of this kind may be deleted along with a resource that is being deleted now.
     pub(super) fn may_go_along(&self, kind: &KindName, bond: Bond) -> bool {
         let mut known: BTreeSet<&KindName> = BTreeSet::new();
         let mut next: Vec<&Kind> = self.kinds.get(kind).into_iter().collect();
@@ -127,7 +127,7 @@ impl Gate {
         deletion.map_or(true, |deletion| deletion.options.cascade)
     }
 
-    /// Returns the rows with these ids, as the engine's own login sees them: it deletes only what it sees.
+    /// Returns the rows with these ids that the service shows to the engine's own login: the engine deletes no others.
     async fn rows_of(&self, kind: &Kind, ids: Vec<&String>, bond: Bond) -> Result<Vec<Value>> {
         let calls = kind.calls_of::<RestCalls>();
         let call = calls.and_then(|calls| calls.list.as_ref());
@@ -209,7 +209,7 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Looks up rows, level by level, until all parents are known.
+    /// Reads rows, level by level, until all parents are known. Returns the parents that are being deleted.
     async fn end(mut self) -> Result<Wholes> {
         for _ in 0..LEVELS_MAX {
             let mut by_kind: BTreeMap<KindName, BTreeMap<String, Places>> = BTreeMap::new();
@@ -251,7 +251,7 @@ impl<'g> Search<'g> {
                 match self.gate.phase(&whole.kind, &whole.id) {
                     Some(phase @ (Phase::Checking | Phase::Deleting)) => {
                         for place in places {
-                            // Of two parents, the one counts whose delete is already sent.
+                            // A parent in the phase deleting counts before one in the phase checking.
                             if let Some(found) = self.wholes.get_mut(*place)
                                 && (found.is_none() || phase == Phase::Deleting)
                             {

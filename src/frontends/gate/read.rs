@@ -80,8 +80,8 @@ impl Gate {
         self.phase(&named.kind, &named.id).is_none() && self.has_parts(&named.kind, asker)
     }
 
-    /// Answers a GET of a resource that is shown as deleting, or else of a possible part, which is shown as its parent is
-    /// (T7, T20).
+    /// Answers a GET of a resource that is shown as deleting, or else of a possible part, which is shown as its
+    /// parent is (T7, T20).
     async fn resource(&self, call: Call, named: &Named, is_deleting: bool) -> Result {
         let Call { head, asker } = call;
         let kind = self.kind(&named.kind)?;
@@ -109,17 +109,14 @@ impl Gate {
                 wholes.into_iter().flatten().next()
             }
         };
-        let read = |whole: &Named| self.ruling(whole, asker, Operation::Read);
-        let ruling = whole.as_ref().map(read);
-        let deletion = match (&whole, ruling) {
-            (Some(whole), Some(Ruling::NotFound | Ruling::ShowDeleting)) => {
-                self.deletion_of(&self.site, whole).await
+        let mut deletion = None;
+        match whole.map(|whole| (self.ruling(&whole, asker, Operation::Read), whole)) {
+            Some((Ruling::NotFound, whole)) => {
+                let deletion = self.deletion_of(&self.site, &whole).await;
+                return Err(self.not_found(named).await.by(deletion));
             }
-            _ => None,
-        };
-        match ruling {
-            Some(Ruling::NotFound) => return Err(self.not_found(named).await.by(deletion)),
-            Some(Ruling::ShowDeleting) => {
+            Some((Ruling::ShowDeleting, whole)) => {
+                deletion = self.deletion_of(&self.site, &whole).await;
                 self.counter.count_treatment(Treatment::Deleting);
                 show_deleting(kind, row, &asked);
             }

@@ -1,4 +1,4 @@
-//! The caller of a request: what Keystone says of its token.
+//! The caller of a request, by Keystone's description of its token.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use super::{Gate, Head, text_of};
 use crate::cloud::openstack::{Identity, TokenDescription, TokenScope};
 use crate::domain::text::escape;
 
-/// How long an answer of Keystone is valid: a gate notices a revoked role after this time.
+/// How long an answer of Keystone is valid: a gate notices within this time that a role was revoked.
 const VOUCHED_FOR: TimeDelta = TimeDelta::seconds(10);
 /// Maximum number of tokens in a cache.
 const CACHED_TOKENS_MAX: usize = 10_000;
@@ -137,8 +137,8 @@ impl Gate {
         }
     }
 
-    /// Returns what Keystone says of the request's token, whatever its rights. A request without a valid token
-    /// is refused before the gate looks anything up.
+    /// Returns Keystone's description of the request's token, whatever its rights. A request without a valid
+    /// token is refused before the gate reads anything for it.
     pub(super) async fn authenticate(&self, head: &Head) -> Result<TokenDescription> {
         let described = self.described(text_of(head, "x-auth-token")).await?;
         let message = "the request needs a token that Keystone knows";

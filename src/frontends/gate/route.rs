@@ -35,8 +35,8 @@ pub struct Routes {
     methods: BTreeSet<String>,
     /// The calls that only detach something.
     detaches: Vec<(String, Vec<Segment>)>,
-    /// Whether all calls are forwarded as they are: names of the service's resources are any text, and bodies of
-    /// any size.
+    /// Whether all calls are forwarded as they are, because names of the service's resources are any text, and
+    /// bodies have any size.
     pub(super) is_unguarded: bool,
 }
 

@@ -134,8 +134,8 @@ impl Yielder {
         }
     }
 
-    /// Must be called after each row. Neither `sched_yield` nor a low priority is enough: with both, Linux was
-    /// seen to run this thread for 3 to 4 ms while another waited.
+    /// Must be called after each row. Neither `sched_yield` nor a low priority is enough: with both, Linux ran
+    /// this thread for 3 to 4 ms while another one waited.
     pub(super) fn after_row(&mut self) {
         self.rows += 1;
         let is_over = || self.rows >= ROWS_OF_SLICE_MIN && self.began.elapsed() >= TIME_SLICE;

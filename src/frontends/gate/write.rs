@@ -76,8 +76,8 @@ impl Gate {
         self.create(call.head, body, creates, made).await
     }
 
-    /// Passes a write. The success of one that creates under natural keys revives the records in the ledger before the client gets its
-    /// answer (M1).
+    /// Passes a write. The success of one that creates under natural keys revives the records in the ledger before
+    /// the client gets its answer (M1).
     async fn create(
         &self,
         head: Head,
@@ -114,7 +114,8 @@ impl Gate {
             self.submit(&caller, Command::Revive { keys }).await
         };
         if let Err(refusal) = revived.await {
-            // The resource exists all the same, and the gate shows it; the next create under its key records it again.
+            // The resource exists all the same, and the gate shows it. The next create under its key that succeeds
+            // revives its record.
             let made = made.iter().map(|it| escape(&it.id)).collect::<Vec<_>>();
             tracing::warn!(gate = %self.address, made = made.join(" "), ?refusal, "the ledger still records re-created resources as gone");
         }
@@ -205,7 +206,7 @@ impl Gate {
         Err(self.being_deleted(site, named, named).await)
     }
 
-    /// Works like [`Self::guard_create`], for an original that the engine looks up.
+    /// Works like [`Self::guard_create`], for an original whose tombstone the engine finds.
     async fn guard_copy(
         &self,
         call: &Call,
@@ -281,7 +282,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether the service shows the resource to the caller. Resources of other services count as seen, since
+    /// Whether the service shows the resource to the caller. Resources of other services count as shown, since
     /// this service cannot be asked: a balancer on a network that is being deleted is just as wrong.
     async fn sees(&self, head: &Head, named: &Named) -> Result<bool> {
         let is_ours = self.kind(&named.kind)?.service == self.service;
