@@ -27,10 +27,10 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Gate {
     pub(super) async fn write(&self, call: Call, body: Arriving, target: PathTarget) -> Result {
-        let touched = target.names();
+        let mut referred = target.names();
         if self.is_upload(&call.head, &target) {
             // An upload refers to no resource and may take long, so no write guard waits for it.
-            self.guard(&call, &touched).await?;
+            self.guard(&call, &referred).await?;
             return self.pass(call.head, Either::Left(body)).await;
         }
         let routes = &self.upstream().await?.routes;
@@ -55,7 +55,6 @@ impl Gate {
                 Refusal::bad_request(message)
             })?,
         };
-        let mut referred = touched;
         referred.extend(body::referred(routes, &parsed));
         let made: Vec<Named> = creates.iter().flat_map(|it| it.named(&parsed)).collect();
         let _lock = self.key_locks.take(self.keys_of(&made)).await;
