@@ -14,7 +14,7 @@ use clap_mangen::Man as Page;
 use super::{LocalVerb, Process, examine, notify, replay, sandbox_args, upkeep};
 use crate::domain::text::did_you_mean;
 use crate::frontends::cli::args::Global;
-use crate::frontends::cli::{EngineVerb, Exit, Failure};
+use crate::frontends::cli::{EngineVerb, Exit, Failure, no_drawing};
 use crate::present::{joined, or_empty};
 
 /// Deletes cloud resources, and keeps at it until they are gone.
@@ -84,6 +84,7 @@ macro_rules! local_verbs {
 
         impl LocalVerb for Local {
             fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+                no_drawing(process.global.output)?;
                 match self {
                     $(Self::$verb(verb) => verb.run(process),)*
                 }

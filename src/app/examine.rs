@@ -129,7 +129,6 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
 
 /// Checks the kinds, and that the settings name no other: asks no cloud, and reads no ledger.
 fn check_kinds(process: &Process<'_>) -> Result<Exit, Failure> {
-    cli::no_drawing(process.global.output)?;
     let kinds = embedded::kinds(process.around)?;
     resolve_kinds(&mut process.settings()?, &kinds, process)?;
     let (count, findings) = (kinds.iter().count(), check::check(&kinds));

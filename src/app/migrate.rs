@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::{Process, located};
 use crate::frontends::cli::output::{Style, Tolerant};
-use crate::frontends::cli::{self, Exit, Failure};
+use crate::frontends::cli::{Exit, Failure};
 use crate::ledger::migrate::{self, CopiedTable, CopyWork, NotCopied, Progress};
 use crate::present::columns;
 
@@ -44,7 +44,6 @@ pub struct Migrate {
 
 impl Migrate {
     pub(super) fn run(&self, process: &Process<'_>) -> Result<Exit, Failure> {
-        cli::no_drawing(process.global.output)?;
         let (_, paths) = process.settings_and_paths()?;
         let advice = "Name a file, or postgres://USER@HOST/DATABASE.";
         let from = located(process.around, &self.from, TRIED, advice)?;

@@ -12,7 +12,7 @@ use super::{LocalVerb, Paths, Process, client};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::Why;
 use crate::frontends::cli::output::Printer;
-use crate::frontends::cli::{self, Exit, Failure, Prune, doctor};
+use crate::frontends::cli::{Exit, Failure, Prune, doctor};
 use crate::frontends::offline::doctor::{self as offline, Check, CheckFailure};
 use crate::ledger::audit::Head;
 use crate::ledger::invariants::RuleChecked;
@@ -184,7 +184,6 @@ const AUDIT_ROWS: usize = 1_000;
 impl LocalVerb for Audit {
     /// Also beside a running engine, except for `seal`.
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
-        cli::no_drawing(process.global.output)?;
         let paths = found(process)?;
         process.print(|to| self.write(to, &paths, process.around))
     }

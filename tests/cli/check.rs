@@ -166,6 +166,18 @@ fn g11_check_kinds_checks_the_built_in_kinds_and_those_of_the_user() {
 }
 
 #[test]
+fn verbs_without_an_engine_refuse_formats_that_draw() {
+    let config = tempfile::tempdir().unwrap();
+    for verb in [&["doctor"][..], &["ledger", "check"], &["notify", "test"]] {
+        let drawn = gone(config.path(), &[verb, &["-o", "dot"]].concat());
+        assert_eq!(drawn.status.code(), Some(2), "{drawn:?}");
+        let stderr = String::from_utf8(drawn.stderr).unwrap();
+        let why = "dot, mermaid and svg draw plans and trees only";
+        assert!(stderr.contains(why), "{verb:?}: {stderr}");
+    }
+}
+
+#[test]
 fn an_unreadable_kinds_folder_is_an_error_and_not_an_empty_folder() {
     let config = tempfile::tempdir().unwrap();
     let folder = config.path().join("gone/kinds");
