@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use strum::{Display, EnumString, VariantNames};
 
-use super::{Exit, Failure, Needs, Session, Verb, columns};
+use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{KindInfo, SiteStatus, query};
 use crate::domain::model::{Deletion, DeletionState, Orphan, Step, StepState, Tombstone};
 use crate::domain::text::{did_you_mean, escape};
@@ -72,9 +72,7 @@ impl What {
 }
 
 impl Verb for List {
-    fn needs(&self) -> Needs<'_> {
-        Needs::reading(true)
-    }
+    const READS: bool = true;
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.action_words = format!("list {}", self.what);

@@ -48,9 +48,11 @@ use args::Format;
 pub trait Verb: Sized {
     /// Whether `-o dot`, `-o mermaid` and `-o svg` draw its result.
     const DRAWS: bool = false;
+    /// Whether the verb only reads, whatever its arguments are.
+    const READS: bool = false;
 
     fn needs(&self) -> Needs<'_> {
-        Needs::reading(false)
+        Needs::reading(Self::READS)
     }
 
     /// Carries the verb out, and sets [`Session::action_words`] for its messages.

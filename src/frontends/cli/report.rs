@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::output::Printer;
-use super::{Exit, Failure, Needs, Session, Verb, columns};
+use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::query;
 use crate::domain::model::Deletion;
 use crate::domain::report::Line;
@@ -33,9 +33,7 @@ pub struct Report {
 }
 
 impl Verb for Report {
-    fn needs(&self) -> Needs<'_> {
-        Needs::reading(true)
-    }
+    const READS: bool = true;
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.action_words = format!("report {}", self.id);

@@ -46,9 +46,7 @@ struct Shown<'a> {
 }
 
 impl Verb for Show {
-    fn needs(&self) -> Needs<'_> {
-        Needs::reading(true)
-    }
+    const READS: bool = true;
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.action_words = format!("show {}", self.id);

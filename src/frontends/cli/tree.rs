@@ -39,10 +39,7 @@ pub struct Tree {
 
 impl Verb for Tree {
     const DRAWS: bool = true;
-
-    fn needs(&self) -> Needs<'_> {
-        Needs::reading(true)
-    }
+    const READS: bool = true;
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.action_words = format!("show the tree of {}", self.id);

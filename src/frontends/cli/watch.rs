@@ -35,9 +35,7 @@ pub struct Watch {
 }
 
 impl Verb for Watch {
-    fn needs(&self) -> Needs<'_> {
-        Needs::reading(true)
-    }
+    const READS: bool = true;
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let id = self.id.as_deref().unwrap_or("all deletions");
