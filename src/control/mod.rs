@@ -104,6 +104,24 @@ impl dyn Control + '_ {
             Ok(Some((rows, further)))
         })
     }
+
+    /// Streams the events of a deletion after this sequence number, oldest first, a page at a time.
+    pub fn timeline(
+        &self,
+        deletion_id: &str,
+        after: i64,
+    ) -> impl Stream<Item = Result<Vec<Event>, ControlError>> {
+        stream::try_unfold(after, async move |after| {
+            let page = query::Timeline {
+                deletion_id: Some(deletion_id.to_owned()),
+                step_id: None,
+                after,
+            };
+            let events = self.ask(page).await?;
+            let last = events.last().map(|event| event.seq);
+            Ok(last.filter(|last| *last > after).map(|last| (events, last)))
+        })
+    }
 }
 
 /// A command, with the person or engine on whose behalf it is submitted.

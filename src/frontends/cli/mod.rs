@@ -13,7 +13,6 @@ mod columns;
 mod delete;
 pub mod doctor;
 mod drift;
-mod event_words;
 pub mod exit;
 mod explain;
 pub mod failure;

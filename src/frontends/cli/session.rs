@@ -150,9 +150,8 @@ impl Session<'_> {
         states: &[StepState],
     ) -> Result<Vec<Step>, Failure> {
         let steps = query::Steps {
-            deletion_id: Some(deletion_id.to_owned()),
             states: states.to_vec(),
-            ..query::Steps::default()
+            ..query::Steps::of(deletion_id)
         };
         self.ask_all(steps, |_| true).await
     }

@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::output::Printer;
 use super::plan_view::{with_options, write_refusals};
-use super::{Exit, Failure, Needs, Session, Verb, columns, event_words};
+use super::watch::{event_words, step_resources};
+use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
-use crate::frontends::report;
 use crate::present::{or_empty, state_words, targets_in_full, time, time_or_empty};
 
 /// Number of events of the timeline that are shown: enough to see what is going on.
@@ -60,10 +60,7 @@ impl Verb for Show {
             timeline: timeline(session, &deletion.id).await?,
         };
         let one = std::slice::from_ref(&deletion);
-        let resources = match session.out.format.is_table() {
-            true => event_words::resources(session, &shown.timeline).await??,
-            false => BTreeMap::new(),
-        };
+        let resources = step_resources(session, &shown.timeline).await?;
         session.out.report(
             &shown,
             |out| out.rows(&columns::deletions(one), one),
@@ -116,7 +113,7 @@ fn write_for_people(
     }
     let events = shown.timeline.iter();
     let events = events.map(|event| {
-        let words = event_words::event_words(event, resources);
+        let words = event_words(event, resources);
         format!("{}  {words}", time(event.at))
     });
     out.section("Last events", events)
@@ -128,7 +125,7 @@ async fn timeline(session: &Session<'_>, deletion_id: &str) -> Result<Vec<Event>
     let newest = session.control.snapshot().borrow().last_event;
     let mut last: Vec<Event> = Vec::new();
     for after in [(newest - EVENTS_BACK).max(0), 0] {
-        let pages = report::timeline(&*session.control, deletion_id, after);
+        let pages = session.control.timeline(deletion_id, after);
         let mut pages = pin!(pages.take(PAGES_MAX));
         while let Some(events) = session.or_interrupted("", pages.try_next()).await?? {
             last.extend(events);

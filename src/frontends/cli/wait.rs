@@ -233,9 +233,8 @@ async fn first_attempt(
         return Ok(None);
     }
     let blocked = query::Steps {
-        deletion_id: Some(deletion.id.clone()),
         states: vec![StepState::Blocked],
-        ..query::Steps::default()
+        ..query::Steps::of(&deletion.id)
     };
     let mut pages = std::pin::pin!(session.control.pages(blocked));
     let mut first: Option<DateTime<Utc>> = None;

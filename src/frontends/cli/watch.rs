@@ -1,7 +1,6 @@
 //! `gone watch`: prints events as they happen, one per line; for one deletion until it has ended.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -10,13 +9,11 @@ use futures_util::TryStreamExt as _;
 use tokio::time::Instant;
 
 use super::args::Format;
-use super::output::Printer;
 use super::wait::{self, ENGINE_AWAY_MAX, Verdict};
-use super::{Exit, Failure, Needs, Session, Verb, event_words};
-use crate::control::ControlError;
-use crate::domain::model::{Event, short_id};
-use crate::frontends::report;
-use crate::present::{state_words, time};
+use super::{Exit, Failure, Session, Verb};
+use crate::control::{ControlError, query};
+use crate::domain::model::{Event, StepResource, short_id};
+use crate::present::{resource_words, state_words, time};
 
 /// Longest wait for events in one request; an engine that has gone away is noticed as often.
 const EVENTS_WAIT_MS: u64 = 5_000;
@@ -64,7 +61,12 @@ impl Verb for Watch {
             if let Some(id) = &watched {
                 let now = wait::read_deletion(session, id).await?;
                 if now.state.is_terminal() {
-                    write_last_events(session, id, after).await?;
+                    // It may have ended after its events were last read.
+                    let control = session.control.clone();
+                    let mut pages = pin!(control.timeline(id, after));
+                    while let Some(events) = session.or_interrupted("", pages.try_next()).await?? {
+                        write_events(session, &events).await?;
+                    }
                     return wait::exit_of(session, &now, Verdict::Ended, None).await;
                 }
             }
@@ -95,43 +97,47 @@ impl Verb for Watch {
     }
 }
 
-/// Writes the events of an ended deletion that come after this one: it may have ended after they were last read.
-async fn write_last_events(
-    session: &mut Session<'_>,
-    deletion_id: &str,
-    after: i64,
-) -> Result<(), Failure> {
-    let control = session.control.clone();
-    let mut pages = pin!(report::timeline(&*control, deletion_id, after));
-    while let Some(events) = session.or_interrupted("", pages.try_next()).await?? {
-        write_events(session, &events).await?;
-    }
-    Ok(())
-}
-
 async fn write_events(session: &mut Session<'_>, events: &[Event]) -> Result<(), Failure> {
-    let resources = match session.out.format.is_table() {
-        // While the engine restarts, events are shown without them.
-        true => event_words::resources(session, events)
-            .await?
-            .unwrap_or_default(),
-        false => BTreeMap::new(),
-    };
+    // While the engine restarts, events are shown without their resources.
+    let resources = step_resources(session, events).await.unwrap_or_default();
     for event in events {
-        write_event(&mut session.out, event, &resources)?;
+        if !session.out.format.is_table() {
+            session.out.json(event, false)?;
+            continue;
+        }
+        let id = event.deletion_id.as_deref().map_or("-", short_id);
+        let words = event_words(event, &resources);
+        let line = format!("{}  {id:8}  {words}", time(event.at));
+        session.out.say(line)?;
     }
     Ok(session.out.stream.flush()?)
 }
 
-fn write_event(
-    out: &mut Printer<'_>,
-    event: &Event,
-    resources: &BTreeMap<i64, String>,
-) -> io::Result<()> {
-    if !out.format.is_table() {
-        return out.json(event, false);
+/// Returns the resources of the steps of these events, by the step's number, for a table; other formats need none. A
+/// step that was pruned is left out.
+pub(super) async fn step_resources(
+    session: &Session<'_>,
+    events: &[Event],
+) -> Result<BTreeMap<i64, String>, Failure> {
+    let shown = events.iter().filter(|_| session.out.format.is_table());
+    let steps: BTreeSet<i64> = shown.filter_map(|event| event.step_id).collect();
+    let mut resources = BTreeMap::new();
+    for id in steps {
+        let step = session.control.find(query::Step { id });
+        if let Some(step) = session.or_interrupted("", step).await?? {
+            let StepResource { key, name } = &step.resource;
+            resources.insert(id, resource_words(&key.kind, name, &key.id));
+        }
     }
-    let id = event.deletion_id.as_deref().map_or("-", short_id);
-    let words = event_words::event_words(event, resources);
-    out.say(format!("{}  {id:8}  {words}", time(event.at)))
+    Ok(resources)
+}
+
+/// Returns an event in words, with the resource of its step, of which an event has only the number: `port web-12: DELETE
+/// /v2.0/ports/3f1c 204`.
+pub(super) fn event_words(event: &Event, resources: &BTreeMap<i64, String>) -> String {
+    let resource = event.step_id.and_then(|id| resources.get(&id));
+    // Some events name their resource themselves.
+    let resource = resource.filter(|resource| !event.message.contains(resource.as_str()));
+    let resource = resource.map_or_else(String::new, |resource| format!("{resource}: "));
+    format!("{resource}{}", event.message)
 }
