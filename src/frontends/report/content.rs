@@ -349,17 +349,13 @@ fn kinds(parts: &ReportRecords<'_>) -> Vec<Kind> {
 
 /// The resources that stay: those that the plan keeps, and those whose step was abandoned or skipped.
 fn stays(parts: &ReportRecords<'_>) -> Vec<(Target, String)> {
-    let target = |key, name: &str| Target {
-        key,
-        name: name.to_owned(),
-    };
     let mut all = Vec::new();
     if let Some(plan) = parts.plan.filter(|_| parts.deletion.refused.is_empty()) {
         let why = "the plan keeps it, and deletes what belongs to it";
         all.extend(plan.kept.iter().map(|kept| (kept.clone(), why.to_owned())));
         let why = "it only loses its reference to what is deleted";
-        let unset = plan.unset.iter().map(|step| target(step.key(), &step.name));
-        all.extend(unset.map(|resource| (resource, why.to_owned())));
+        let target = |step: &PlanStep| Target::of(&step.key(), &step.name);
+        all.extend(plan.unset.iter().map(|step| (target(step), why.to_owned())));
         let left = plan.left.iter();
         all.extend(left.map(|left| (left.resource.clone(), left.reason.clone())));
     }
@@ -373,8 +369,7 @@ fn stays(parts: &ReportRecords<'_>) -> Vec<(Target, String)> {
             }
             _ => return None,
         };
-        let resource = &step.resource;
-        Some((target(resource.key.clone(), &resource.name), why))
+        Some((Target::of(&step.resource.key, &step.resource.name), why))
     });
     all.extend(steps);
     all

@@ -2,13 +2,11 @@
 //! is escaped twice: characters that hide or reorder text become visible, as on a terminal, and characters that HTML
 //! interprets become entities.
 
-use std::ops::Range;
-
-use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::content::{Report, Section, chart_span};
-use crate::domain::gantt::{CellState, Gantt, GanttRow};
-use crate::domain::text;
+use crate::domain::gantt::{CellState, Gantt};
+use crate::domain::text::escape;
 use crate::present::{chart_facts, chart_words, joined, thousands};
 
 const STYLE: &str = include_str!("../../../assets/report.css");
@@ -17,16 +15,6 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 /// Height of a row of the chart; its width is its number of columns.
 const BAR_HEIGHT: u32 = 10;
 
-/// A text that may be hostile, because it comes from a cloud or a person.
-struct Text<'t>(&'t str);
-
-impl Render for Text<'_> {
-    fn render_to(&self, page: &mut String) {
-        text::escape(self.0).as_ref().render_to(page);
-    }
-}
-
-/// Writes the report as a web page.
 pub fn page(report: &Report) -> String {
     let page = html! {
         (DOCTYPE)
@@ -35,16 +23,16 @@ pub fn page(report: &Report) -> String {
                 meta charset="utf-8";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (Text(&report.title)) }
+                title { (escape(&report.title)) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                h1 { (Text(&report.title)) }
-                p.outcome { (Text(&report.outcome)) }
+                h1 { (escape(&report.title)) }
+                p.outcome { (escape(&report.outcome)) }
                 table.facts {
                     tbody {
                         @for (label, value) in &report.facts {
-                            tr { th scope="row" { (label) } td { (Text(value)) } }
+                            tr { th scope="row" { (label) } td { (escape(value)) } }
                         }
                     }
                 }
@@ -74,7 +62,7 @@ fn table(section: &Section) -> Markup {
                     @for row in section.sheet.rows() {
                         tr {
                             @for (heading, cell) in headings().zip(row) {
-                                td class=(classes(heading, cell)) { (Text(cell)) }
+                                td class=(classes(heading, cell)) { (escape(cell)) }
                             }
                         }
                     }
@@ -92,9 +80,8 @@ const WORD_MAX: usize = 20;
 fn classes(heading: &str, cell: &str) -> String {
     let is_word = !cell.contains(' ') && cell.chars().count() <= WORD_MAX;
     let state = match (heading, cell) {
-        ("STATE", "gone") => Some("gone"),
-        ("STATE", "stuck") => Some("stuck"),
-        ("STATE", "blocked" | "purged") => Some("blocked"),
+        ("STATE", "gone" | "stuck" | "blocked") => Some(cell),
+        ("STATE", "purged") => Some("blocked"),
         _ => None,
     };
     joined(is_word.then_some("word").into_iter().chain(state), " ")
@@ -106,7 +93,7 @@ fn drawn(chart: &Gantt) -> Markup {
         section {
             h2 { "Chart" }
             p.legend {
-                @for (mark, means) in LEGEND {
+                @for (mark, means, ..) in MARKS {
                     span { (bar(&[*mark], 1, means)) " " (means) }
                 }
             }
@@ -121,8 +108,9 @@ fn drawn(chart: &Gantt) -> Markup {
                 tbody {
                     @for row in &chart.rows {
                         tr {
-                            td { (Text(&format!("{} at {}", chart_words(row), row.site))) }
-                            td { (row_bar(chart, row)) }
+                            td { (escape(&format!("{} at {}", chart_words(row), row.site))) }
+                            @let marks = row.cell_states(chart.columns, chart.columns as usize);
+                            td { (bar(&marks, chart.columns.max(1), &chart_facts(row))) }
                             td { (thousands(row.ended)) " of " (thousands(row.steps)) }
                         }
                     }
@@ -132,55 +120,32 @@ fn drawn(chart: &Gantt) -> Markup {
     }
 }
 
-/// The marks differ in shape, not in colour alone, so that they are told apart on paper.
-const LEGEND: &[(CellState, &str)] = &[
-    (CellState::Gone, "gone"),
-    (CellState::Sent, "sent"),
-    (CellState::Refused, "refused"),
-    (CellState::Rests, "nothing new"),
-    (CellState::Waits, "waits"),
+/// The states that are drawn, each with its meaning, its class and the height of its mark. The marks differ in shape,
+/// not in colour alone, so that they are told apart on paper.
+const MARKS: &[(CellState, &str, &str, u32)] = &[
+    (CellState::Gone, "gone", "gone", 10),
+    (CellState::Sent, "sent", "sent", 5),
+    (CellState::Refused, "refused", "refused", 7),
+    (CellState::Rests, "nothing new", "rests", 2),
+    (CellState::Waits, "waits", "waits", 1),
 ];
 
-fn row_bar(chart: &Gantt, row: &GanttRow) -> Markup {
-    let marks = row.cell_states(chart.columns, chart.columns as usize);
-    bar(&marks, chart.columns.max(1), &chart_facts(row))
-}
-
-/// Draws marks as bars of their own height, from left to right.
-fn bar(marks: &[CellState], columns: u32, means: &str) -> Markup {
+/// Draws the state of each column as a mark, from left to right. Equal neighbours are one mark.
+fn bar(states: &[CellState], columns: u32, means: &str) -> Markup {
+    let runs = states.chunk_by(|left, right| left == right);
+    let runs = runs.scan(0, |next, run| {
+        let from = *next;
+        *next += run.len();
+        Some((run[0], from, run.len()))
+    });
     html! {
         svg viewBox=(format!("0 0 {columns} {BAR_HEIGHT}")) preserveAspectRatio="none" role="img"
-            aria-label=(Text(means)) {
-            @for (mark, columns) in runs(marks) {
-                @if let Some((class, height)) = shape(mark) {
-                    rect class=(class) x=(columns.start) y=(BAR_HEIGHT - height) width=(columns.len())
-                        height=(height) {}
+            aria-label=(escape(means)) {
+            @for (state, from, width) in runs {
+                @if let Some((.., class, height)) = MARKS.iter().find(|(it, ..)| *it == state) {
+                    rect class=(class) x=(from) y=(BAR_HEIGHT - height) width=(width) height=(height) {}
                 }
             }
         }
     }
-}
-
-/// The class and the height of a mark; none if nothing is drawn.
-fn shape(mark: CellState) -> Option<(&'static str, u32)> {
-    match mark {
-        CellState::Gone => Some(("gone", 10)),
-        CellState::Refused => Some(("refused", 7)),
-        CellState::Sent => Some(("sent", 5)),
-        CellState::Rests => Some(("rests", 2)),
-        CellState::Waits => Some(("waits", 1)),
-        CellState::Over => None,
-    }
-}
-
-/// Joins equal neighbours.
-fn runs(marks: &[CellState]) -> Vec<(CellState, Range<usize>)> {
-    let mut runs: Vec<(CellState, Range<usize>)> = Vec::new();
-    for (at, mark) in marks.iter().enumerate() {
-        match runs.last_mut() {
-            Some((last, columns)) if last == mark => columns.end = at + 1,
-            _ => runs.push((*mark, at..at + 1)),
-        }
-    }
-    runs
 }
