@@ -11,9 +11,8 @@ use std::io;
 use clap::Args;
 use serde::Serialize;
 
-use self::drawn::{write_as_dot, write_as_mermaid, write_as_svg};
-use super::args::Format;
-use super::order::dependencies_first;
+pub use self::drawn::draw;
+
 use super::output::Printer;
 use super::{Exit, Failure, Needs, Session, Verb, columns};
 use crate::domain::awaiting::{NestedBlocker, awaits_clearance, tree_of};
@@ -62,17 +61,6 @@ impl Verb for Tree {
         )?;
         Ok(Exit::Done)
     }
-}
-
-/// Draws the tree; false if the format does not draw.
-pub fn draw(out: &mut Printer<'_>, roots: &[Node<'_>]) -> io::Result<bool> {
-    match out.format {
-        Format::Dot => write_as_dot(out.stream, out.style, roots)?,
-        Format::Mermaid => write_as_mermaid(out.stream, out.style, roots)?,
-        Format::Svg => write_as_svg(out.stream, out.style, roots)?,
-        _ => return Ok(false),
-    }
-    Ok(true)
 }
 
 /// A step, with the steps that must go before it.
@@ -185,11 +173,8 @@ fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
         }
     }
     let groups = groups.iter().flat_map(|group| {
-        let size = if group.len() < FOLD_FROM {
-            1
-        } else {
-            group.len()
-        };
+        let is_folded = group.len() >= FOLD_FROM;
+        let size = if is_folded { group.len() } else { 1 };
         group.chunks(size).map(<[_]>::to_vec)
     });
     groups.collect()

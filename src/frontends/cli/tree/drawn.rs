@@ -8,7 +8,8 @@ use maud::{Markup, html};
 
 use super::{Node, describe, fold};
 use crate::domain::model::{Site, StepState};
-use crate::frontends::cli::output::Style;
+use crate::frontends::cli::args::Format;
+use crate::frontends::cli::output::{Printer, Style};
 
 /// One node of the drawing: a step, or several that read the same.
 struct Drawn<'n> {
@@ -37,13 +38,21 @@ fn colour(state: StepState) -> &'static str {
     }
 }
 
-/// The nodes, each before those that must go before it.
-fn drawn<'n>(nodes: &'n [Node<'_>]) -> Vec<Drawn<'n>> {
-    let mut all = Vec::new();
-    add(nodes, None, 0, &mut all);
-    all
+/// Draws the tree; false if the format does not draw.
+pub fn draw(out: &mut Printer<'_>, roots: &[Node<'_>]) -> io::Result<bool> {
+    let write: fn(&mut dyn Write, Style, &[Drawn<'_>]) -> io::Result<()> = match out.format {
+        Format::Dot => write_as_dot,
+        Format::Mermaid => write_as_mermaid,
+        Format::Svg => write_as_svg,
+        _ => return Ok(false),
+    };
+    let mut nodes = Vec::new();
+    add(roots, None, 0, &mut nodes);
+    write(out.stream, out.style, &nodes)?;
+    Ok(true)
 }
 
+/// Adds the nodes of a level and of the levels below it, each before those that must go before it.
 fn add<'n>(nodes: &'n [Node<'_>], parent: Option<usize>, depth: usize, all: &mut Vec<Drawn<'n>>) {
     for group in fold(nodes) {
         let Some(first) = group.first() else { continue };
@@ -71,15 +80,10 @@ fn by_site<'d>(nodes: &'d [Drawn<'_>]) -> BTreeMap<&'d Site, Vec<usize>> {
 }
 
 /// Writes the tree for Graphviz: an arrow leads from a step to the step that waits for it.
-pub(super) fn write_as_dot(
-    out: &mut dyn Write,
-    style: Style,
-    roots: &[Node<'_>],
-) -> io::Result<()> {
-    let nodes = drawn(roots);
+fn write_as_dot(out: &mut dyn Write, style: Style, nodes: &[Drawn<'_>]) -> io::Result<()> {
     writeln!(out, "digraph deletion {{")?;
     writeln!(out, "  rankdir=LR; node [shape=box, style=filled];")?;
-    for (cluster, (site, places)) in by_site(&nodes).into_iter().enumerate() {
+    for (cluster, (site, places)) in by_site(nodes).into_iter().enumerate() {
         let site = style.dot(&site.to_string());
         writeln!(out, "  subgraph cluster_{cluster} {{")?;
         writeln!(out, "    label={site};")?;
@@ -98,14 +102,9 @@ pub(super) fn write_as_dot(
     writeln!(out, "}}")
 }
 
-pub(super) fn write_as_mermaid(
-    out: &mut dyn Write,
-    style: Style,
-    roots: &[Node<'_>],
-) -> io::Result<()> {
-    let nodes = drawn(roots);
+fn write_as_mermaid(out: &mut dyn Write, style: Style, nodes: &[Drawn<'_>]) -> io::Result<()> {
     writeln!(out, "flowchart LR")?;
-    for (cluster, (site, places)) in by_site(&nodes).into_iter().enumerate() {
+    for (cluster, (site, places)) in by_site(nodes).into_iter().enumerate() {
         let site = style.mermaid(&site.to_string());
         writeln!(out, "  subgraph site{cluster}[\"{site}\"]")?;
         for place in places {
@@ -126,13 +125,8 @@ pub(super) fn write_as_mermaid(
 }
 
 /// Writes the tree as SVG: a line for each node, indented below the one that waits for it; one site below the other.
-pub(super) fn write_as_svg(
-    out: &mut dyn Write,
-    style: Style,
-    roots: &[Node<'_>],
-) -> io::Result<()> {
-    let nodes = drawn(roots);
-    let sites = by_site(&nodes);
+fn write_as_svg(out: &mut dyn Write, style: Style, nodes: &[Drawn<'_>]) -> io::Result<()> {
+    let sites = by_site(nodes);
     // The line of each node; a site's name takes a line, and another one is left free below the site.
     let mut lines = vec![0; nodes.len()];
     let mut line = 0;
