@@ -4,7 +4,6 @@ use std::io;
 
 use clap::Args;
 
-use super::args::Format;
 use super::output::Printer;
 use super::plan_view::{with_options, write_refusals};
 use super::{Exit, Failure, Needs, Session, Verb, columns};
@@ -40,20 +39,15 @@ impl Verb for Explain {
         for target in session.targets(self.needs().targets).await? {
             found.push(*session.ask(query::Explain { target }).await?);
         }
-        let printed = match found.as_slice() {
-            [one] => session.out.value(one)?,
-            several => session.out.value(&several)?,
+        let csv = |out: &mut Printer<'_>| {
+            let findings: Vec<_> = found.iter().flat_map(findings).collect();
+            out.list(columns::FINDINGS, &findings)
         };
-        let out = &mut session.out;
-        match printed {
-            true => {}
-            false if out.format == Format::Csv => {
-                let findings: Vec<_> = found.iter().flat_map(findings).collect();
-                out.list(columns::FINDINGS, &findings)?;
-            }
-            false => found
-                .iter()
-                .try_for_each(|one| write_for_people(out, one))?,
+        let people =
+            |out: &mut Printer<'_>| found.iter().try_for_each(|one| write_for_people(out, one));
+        match found.as_slice() {
+            [one] => session.out.report(one, csv, people)?,
+            several => session.out.report(&several, csv, people)?,
         }
         Ok(Exit::Done)
     }
