@@ -11,7 +11,6 @@ use gone::domain::mapping::Mapping;
 use gone::domain::model::{CopiedBy, ErrorClass, Site};
 use gone::frontends::cli::args::{Format, Global};
 use gone::frontends::cli::output::{Printer, Style};
-use gone::frontends::cli::wait::Wait;
 use gone::frontends::cli::{EngineVerb, Exit, doctor as view};
 use gone::frontends::offline::doctor::{
     EngineFacts, Facts, Health, LedgerFacts, Login, NotifyFacts, PeerFacts, TerminalFacts,
@@ -84,13 +83,10 @@ fn wait_and_older_than_are_parsed_as_in_the_contract() {
         other => panic!("{other:?}"),
     };
     assert_eq!(wait("delete a/b --yes"), None);
-    assert_eq!(wait("delete a/b --yes --wait"), Some(Wait(None)));
+    assert_eq!(wait("delete a/b --yes --wait"), Some(None));
     let half_an_hour = std::time::Duration::from_secs(1800);
-    assert_eq!(
-        wait("delete a/b --wait=30m"),
-        Some(Wait(Some(half_an_hour)))
-    );
-    assert_eq!(wait("delete --wait a/b"), Some(Wait(None)));
+    assert_eq!(wait("delete a/b --wait=30m"), Some(Some(half_an_hour)));
+    assert_eq!(wait("delete --wait a/b"), Some(None));
     assert!(parse("delete a/b --wait=soon").is_err());
     let Some(Verb::Engine(EngineVerb::List(list))) = parse("list stuck --older-than").unwrap().verb
     else {

@@ -46,7 +46,7 @@ pub struct Delete {
     /// Wait for the end, at most this long (30s, 5m, 2h)
     ///
     /// Waits until everything is gone or needs a person. While a cloud does not answer, the deletion is planned again.
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = wait::parse)]
     pub wait: Option<Wait>,
     #[command(flatten)]
     pub why: Why,
@@ -77,10 +77,10 @@ impl Verb for Delete {
         if !self.yes {
             session.needs_terminal("Add --yes to delete without being asked.")?;
         }
-        let wait = self.wait.or(session.embedded.then_some(Wait(None)));
-        let limit = wait.unwrap_or(Wait(None));
+        let wait = self.wait.or(session.embedded.then_some(None));
+        let limit = wait.flatten();
         let command = self.command(session, limit).await?;
-        let deadline = limit.deadline(session.clock.now());
+        let deadline = wait::deadline(limit, session.clock.now());
         let reason = &self.why.reason;
         let accepted = session.submit(command, reason, deadline, Receipt::into_accepted);
         let accepted = accepted.await?;
@@ -138,7 +138,7 @@ impl Delete {
                 named,
             });
         }
-        let deadline = limit.deadline(session.clock.now());
+        let deadline = wait::deadline(limit, session.clock.now());
         let plan = make(session, targets, self.options, deadline).await?;
         confirm(session, &plan).await?;
         let plan_hash = plan.hash.clone();

@@ -1,6 +1,5 @@
 //! `--wait`: follows a deletion until it has ended, or until waiting is of no use.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -17,25 +16,19 @@ use crate::domain::peers::AWAITED;
 use crate::present::state_words;
 
 /// How long to wait. Without a duration: as long as something can happen within the hour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait(pub Option<Duration>);
+pub type Wait = Option<Duration>;
 
-impl Wait {
-    /// Returns the end of a wait that begins now.
-    pub(super) fn deadline(self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        now.checked_add_signed(TimeDelta::from_std(self.0?).ok()?)
+/// Parses the value of `--wait`, which may be empty.
+pub(super) fn parse(text: &str) -> Result<Wait, String> {
+    match text {
+        "" => Ok(None),
+        text => duration::parse(text).map(Some),
     }
 }
 
-impl FromStr for Wait {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "" => Ok(Self(None)),
-            text => duration::parse(text).map(|duration| Self(Some(duration))),
-        }
-    }
+/// Returns the end of a wait that begins now; none for a wait without a duration.
+pub(super) fn deadline(wait: Wait, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    now.checked_add_signed(TimeDelta::from_std(wait?).ok()?)
 }
 
 /// `--wait` without a duration does not wait for next attempts that are further away than this.
