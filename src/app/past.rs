@@ -191,22 +191,17 @@ fn envelope(site: &Site, deletion: &PastDeletion) -> Envelope {
         id_or_name: deletion.name.clone(),
         site: SiteSpec::Region(site.clone()),
     };
+    let command = Command::Delete {
+        targets: vec![target],
+        options: PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        },
+        named: NamedOptions::default(),
+    };
     Envelope {
-        command: Command::Delete {
-            targets: vec![target],
-            options: PlanOptions {
-                cascade: true,
-                ..PlanOptions::default()
-            },
-            named: NamedOptions::default(),
-        },
-        actor: Actor {
-            name: deletion.by.clone(),
-            origin: Origin::Cli,
-        },
         reason: deletion.reason.clone(),
-        idempotency_key: None,
-        deadline: None,
+        ..Envelope::new(command, Actor::new(&deletion.by, Origin::Cli))
     }
 }
 

@@ -164,16 +164,7 @@ fn wrong(error: crate::domain::kinds::KindsError) -> Failure {
 }
 
 fn envelope(command: Command, who: &str) -> Envelope {
-    Envelope {
-        command,
-        actor: Actor {
-            name: who.to_owned(),
-            origin: Origin::Peer,
-        },
-        reason: String::new(),
-        idempotency_key: None,
-        deadline: None,
-    }
+    Envelope::new(command, Actor::new(who, Origin::Peer))
 }
 
 /// An engine of the scenario without a console, reachable at its socket.

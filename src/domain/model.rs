@@ -180,6 +180,13 @@ pub struct Actor {
     pub origin: Origin,
 }
 
+impl Actor {
+    pub fn new(name: impl Into<String>, origin: Origin) -> Self {
+        let name = name.into();
+        Self { name, origin }
+    }
+}
+
 /// The interface by which a command came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

@@ -132,14 +132,7 @@ fn actor(from: &Deployment) -> Actor {
 
 impl Calls {
     async fn submit(&self, command: Command, actor: Actor) -> Result<Receipt, Problem> {
-        let envelope = Envelope {
-            command,
-            actor,
-            reason: String::new(),
-            idempotency_key: None,
-            deadline: None,
-        };
-        Ok(self.control.submit(envelope).await?)
+        Ok(self.control.submit(Envelope::new(command, actor)).await?)
     }
 
     /// Reads the message of a caller that may speak for the message's sender.

@@ -78,11 +78,9 @@ impl Session<'_> {
         let advice = "It may have been accepted: `gone list` shows whether.";
         loop {
             let submitted = self.control.submit(Envelope {
-                command: command.clone(),
-                actor: self.actor.clone(),
                 reason: reason.to_owned(),
-                idempotency_key: None,
                 deadline,
+                ..Envelope::new(command.clone(), self.actor.clone())
             });
             let error = match self.or_interrupted(advice, submitted).await? {
                 Err(error @ ControlError::Unreachable { .. }) => error,
