@@ -44,8 +44,6 @@ pub(super) struct Follower {
     cursor: CursorPosition,
     /// Whether the cursor has not been saved in the ledger yet.
     unsaved: bool,
-    /// Whether another engine may have moved the ledger's cursor.
-    is_behind: bool,
     /// Time at which this follower began.
     since: DateTime<Utc>,
     /// Time of the last message on each subject, kept while it delays the next one.
@@ -74,19 +72,9 @@ async fn save(
     channel: &str,
     position: Option<CursorPosition>,
 ) -> Result<(), ControlError> {
-    let envelope = Envelope {
-        command: Command::MoveNotificationCursor {
-            channel: channel.to_owned(),
-            position,
-        },
-        actor: Actor {
-            name: "gone".to_owned(),
-            origin: Origin::Engine,
-        },
-        reason: String::new(),
-        idempotency_key: None,
-        deadline: None,
-    };
+    let channel = channel.to_owned();
+    let command = Command::MoveNotificationCursor { channel, position };
+    let envelope = Envelope::new(command, Actor::new("gone", Origin::Engine));
     control.submit(envelope).await.map(drop)
 }
 
@@ -109,15 +97,11 @@ impl Follower {
             ledger_id: found.ledger_id,
             cursor: CursorPosition::default(),
             unsaved: false,
-            is_behind: false,
             notified: BTreeMap::new(),
         };
-        match found.position {
-            Some(position) => follower.cursor = position,
-            None => {
-                follower.cursor.through = found.newest;
-                follower.save().await?;
-            }
+        if found.position.is_none() {
+            follower.cursor.through = found.newest;
+            follower.save().await?;
         }
         Ok(follower)
     }
@@ -128,7 +112,7 @@ impl Follower {
             if !self.leads() {
                 // The engine that leads notifies, and moves the cursor.
                 pause(LEADS_CHECK, &stop).await;
-                self.is_behind = true;
+                self.unsaved = false;
                 continue;
             }
             if let Err(error) = self.follow(&stop).await {
@@ -141,13 +125,12 @@ impl Follower {
 
     /// Follows the events from the cursor on, until an error or until it is stopped.
     async fn follow(&mut self, stop: &CancellationToken) -> Result<(), ControlError> {
-        if self.is_behind {
-            let found = notification_cursor(self.control.as_ref(), self.channel.name()).await?;
-            self.cursor = found.position.unwrap_or_default();
-            (self.is_behind, self.unsaved) = (false, false);
-        }
         if self.unsaved {
             self.save().await?;
+        } else {
+            // Another engine may have moved it while that engine led.
+            let found = notification_cursor(self.control.as_ref(), self.channel.name()).await?;
+            self.cursor = found.position.unwrap_or_default();
         }
         if let Some(through) = self.cursor.sending_through {
             // An engine ended between sending and recording: the same message is sent once more.
@@ -322,7 +305,7 @@ impl Follower {
             parts.push(TopicDetails {
                 subject: subject.clone(),
                 topic: topic.clone(),
-                deletion: deletion.map(|deletion| *deletion),
+                deletion,
                 steps,
                 left,
             });

@@ -52,7 +52,8 @@ pub(super) async fn send(
         }
         match send_to(&transport, to, &mail).await {
             Ok(answer) => {
-                said = answered(&answer, password.as_ref());
+                let text = quoted(&joined(answer.message(), " "), password.as_ref());
+                said = format!("answered {} {text}", answer.code());
                 had.insert(to.clone());
             }
             Err(Some(error)) => {
@@ -92,11 +93,6 @@ async fn send_to(
     let sent = transport.send_raw(&envelope, &text);
     let sent = tokio::time::timeout(ANSWER_MAX, sent).await;
     sent.map_err(|_| None)?.map_err(Some)
-}
-
-fn answered(answer: &Response, password: Option<&SecretString>) -> String {
-    let said = quoted(&joined(answer.message(), " "), password);
-    format!("answered {} {said}", answer.code())
 }
 
 /// Builds the mail. Its subject is one line without control characters, whatever a cloud calls its resources.

@@ -42,7 +42,7 @@ pub(super) struct Message {
 pub(super) struct TopicDetails {
     pub(super) subject: Subject,
     pub(super) topic: Topic,
-    pub(super) deletion: Option<Deletion>,
+    pub(super) deletion: Option<Box<Deletion>>,
     pub(super) steps: Vec<Step>,
     /// The resources that stay by the plan, whatever becomes of the steps.
     pub(super) left: Vec<Left>,
@@ -230,7 +230,14 @@ impl TopicDetails {
             "targets": targets.take(NAMED_MAX).collect::<Vec<_>>(),
             "sites": self.topic.sites,
             "count": self.topic.count,
-            "steps": self.steps.iter().map(step_json).collect::<Vec<_>>(),
+            "steps": self.steps.iter().map(|step| json!({
+                "id": step.id,
+                "resource": step.resource,
+                "attempts": step.attempts,
+                "blocked_since": step.blocked_since,
+                "last_error": step.last_error,
+                "blockers": step.blockers,
+            })).collect::<Vec<_>>(),
             "reasons": match &self.subject {
                 Subject::Stuck(_) => Vec::new(),
                 Subject::Refused(_) | Subject::Paused(_) => self.refusals(),
@@ -244,43 +251,26 @@ impl TopicDetails {
     }
 }
 
-fn step_json(step: &Step) -> Value {
-    json!({
-        "id": step.id,
-        "resource": step.resource,
-        "attempts": step.attempts,
-        "blocked_since": step.blocked_since,
-        "last_error": step.last_error,
-        "blockers": step.blockers,
-    })
-}
-
 /// Returns, for example, `image golden (id) at prod/RegionOne stays: other projects may use it`.
 fn stays(left: &Left, show: Show) -> String {
-    let key = &left.resource.key;
-    format!(
-        "{} at {} stays: {}",
-        kind_and_name(key, &left.resource.name, show),
-        show(&key.site.to_string()),
-        show(&left.reason)
-    )
+    let words = resource(&left.resource.key, &left.resource.name, show);
+    format!("{words} stays: {}", show(&left.reason))
 }
 
-/// Returns, for example, `port server-0 (id)`.
-fn kind_and_name(key: &ResourceKey, name: &str, show: Show) -> String {
-    let kind = show(&kind_words(&key.kind));
-    match name.is_empty() {
-        true => format!("{kind} {}", show(&key.id)),
-        false => format!("{kind} {} ({})", show(name), show(&key.id)),
+/// Returns, for example, `port server-0 (id) at prod/RegionOne`.
+fn resource(key: &ResourceKey, name: &str, show: Show) -> String {
+    let (kind, id) = (show(&kind_words(&key.kind)), show(&key.id));
+    let site = show(&key.site.to_string());
+    match name {
+        "" => format!("{kind} {id} at {site}"),
+        name => format!("{kind} {} ({id}) at {site}", show(name)),
     }
 }
 
 /// Returns, for example, `port server-0 (id) at prod/RegionOne: 409 PortInUse: a server holds it; blocked by
 /// …; 8 attempts`.
 fn why_stuck(step: &Step, show: Show) -> String {
-    let key = &step.resource.key;
-    let what = kind_and_name(key, &step.resource.name, show);
-    let mut facts = vec![format!("{what} at {}", show(&key.site.to_string()))];
+    let mut facts = vec![resource(&step.resource.key, &step.resource.name, show)];
     if let Some(error) = &step.last_error {
         facts[0] += &format!(": {}", show(&answer_words(error)));
     }

@@ -53,6 +53,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use strum::{IntoStaticStr, VariantNames};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -68,15 +69,13 @@ use message::Message;
 /// Time that messages in progress have to finish when the engine stops.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// A channel by which people are notified.
-#[derive(Clone, Debug)]
+/// A channel by which people are notified. Its name is that under which the ledger keeps its cursor.
+#[derive(Clone, Debug, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 enum Channel {
     Webhook(WebhookSettings),
     Mail(MailSettings),
 }
-
-/// Names under which the ledger keeps the notification cursors.
-const CHANNELS: [&str; 2] = ["webhook", "mail"];
 
 impl Channel {
     fn all(settings: &NotifySettings) -> Vec<Self> {
@@ -86,10 +85,7 @@ impl Channel {
     }
 
     fn name(&self) -> &'static str {
-        match self {
-            Self::Webhook(_) => CHANNELS[0],
-            Self::Mail(_) => CHANNELS[1],
-        }
+        self.into()
     }
 
     /// Returns its destination, without secrets.
@@ -110,10 +106,8 @@ impl Channel {
             Self::Mail(mail) => mail.password_file.as_deref(),
         };
         let channel = self.shown();
-        let secret = file.map(secret_in).transpose();
-        secret
-            .map(drop)
-            .map_err(|why| StartError::Secret { channel, why })
+        let secret = file.map(secret_in).transpose().map(drop);
+        secret.map_err(|why| StartError::Secret { channel, why })
     }
 
     /// Sends a message and returns the receiver's answer. `had` are the recipients who have it from an
@@ -192,8 +186,8 @@ impl Notifier {
             again: settings.again,
         };
         let channels = Channel::all(settings);
-        for name in CHANNELS {
-            if !channels.iter().any(|channel| channel.name() == name) {
+        for name in Channel::VARIANTS {
+            if !channels.iter().any(|channel| channel.name() == *name) {
                 follow::forget(control.as_ref(), name).await?;
             }
         }

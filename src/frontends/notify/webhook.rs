@@ -1,6 +1,7 @@
 //! Sends a message by webhook: one POST of JSON.
 
 use std::error::Error as _;
+use std::iter::successors;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
@@ -94,14 +95,9 @@ pub(super) fn quoted(answer: &str, secret: Option<&SecretString>) -> String {
 
 /// Reports the innermost cause: the outer ones repeat the address.
 fn unsent(error: &reqwest::Error) -> DeliveryError {
-    if error.is_timeout() {
-        return DeliveryError::unreachable("no answer in time");
+    match successors(error.source(), |cause| (*cause).source()).last() {
+        _ if error.is_timeout() => DeliveryError::unreachable("no answer in time"),
+        None => DeliveryError::unreachable("the request cannot be sent"),
+        Some(innermost) => DeliveryError::unreachable(escape(&innermost.to_string())),
     }
-    let Some(mut innermost) = error.source() else {
-        return DeliveryError::unreachable("the request cannot be sent");
-    };
-    while let Some(cause) = innermost.source() {
-        innermost = cause;
-    }
-    DeliveryError::unreachable(escape(&innermost.to_string()))
 }
