@@ -10,7 +10,7 @@ use crate::present::columns;
 
 columns! {
     CHECKS: Check, |row|
-    "STATE" 9 => row.health.as_str();
+    "STATE" 9 => row.health;
     "CHECK" 9 => row.name;
     "FOUND" 9 => row.found;
 }
@@ -29,7 +29,7 @@ pub fn report(out: &mut Printer<'_>, checks: &[Check], next: &str) -> io::Result
     }
     // Checks that are not well are repeated, with what to do.
     for check in checks.iter().filter(|check| check.health != Health::Ok) {
-        let (health, name, found) = (check.health.as_str(), &check.name, &check.found);
+        let (health, name, found) = (check.health, &check.name, &check.found);
         out.title(&format!("{health} {name}: {found}"))?;
         if !check.advice.is_empty() {
             out.say(format!("  {}", check.advice))?;

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use strum::IntoStaticStr;
+use strum::Display;
 
 use crate::cloud::openstack::config::CloudEntry;
 use crate::cloud::{Cloud, Fields, Freshness, ListRows};
@@ -19,19 +19,13 @@ use crate::domain::model::{ErrorClass, Site};
 use crate::domain::text::{did_you_mean, escape};
 use crate::system::private::{Trusted, check_way};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Health {
     Ok,
     Warn,
     Fail,
-}
-
-impl Health {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The kind of failure of a failed check, which decides the exit code.
@@ -155,7 +149,7 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![settings_check(&facts.settings)];
     checks.extend(cloud_checks(&facts.clouds, facts.deployment.as_ref()));
     if let Ok(clouds) = &facts.clouds {
-        checks.extend(mapping_checks(&facts.mapping, clouds));
+        checks.extend(facts.mapping.iter().map(|it| mapping_check(it, clouds)));
         checks.extend(named_cloud_checks(facts, clouds));
     }
     checks.extend(facts.warnings.iter().map(|it| warn("files", it, "")));
@@ -170,7 +164,7 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
 
 fn settings_check(settings: &Result<Option<PathBuf>, String>) -> Check {
     match settings {
-        Ok(Some(file)) => ok("settings", &file.display().to_string()),
+        Ok(Some(file)) => ok("settings", file.display().to_string()),
         Ok(None) => ok("settings", "no file; the defaults, see gone --print-config"),
         Err(error) => {
             let advice = "Correct the file; `gone --print-config` shows every key.";
@@ -194,10 +188,7 @@ fn cloud_checks(
         let advice = "Write ~/.config/openstack/clouds.yaml or set OS_* variables; \
                       `gone --sandbox` needs neither.";
         return vec![match deployment {
-            Some(name) => {
-                let found = format!("none; {name} keeps resources of its own");
-                ok("clouds", &found)
-            }
+            Some(name) => ok("clouds", format!("none; {name} keeps resources of its own")),
             None => fail("clouds", CheckFailure::Configuration, "no cloud", advice),
         }];
     }
@@ -208,14 +199,14 @@ fn cloud_checks(
         };
         let found_in: Vec<String> = cloud.found_in.iter().map(ToString::to_string).collect();
         let found = format!("{regions}; in {}", found_in.join(", "));
-        ok(&format!("cloud {}", cloud.name), &found)
+        ok(&format!("cloud {}", cloud.name), found)
     };
     clouds.iter().map(check).collect()
 }
 
-/// Checks that the sites of each mapping are regions of configured clouds: otherwise resources with copies
-/// there cannot be deleted.
-fn mapping_checks(mapping: &[Mapping], clouds: &[CloudEntry]) -> Vec<Check> {
+/// Checks that the sites of a mapping are regions of configured clouds: otherwise resources with copies there cannot
+/// be deleted.
+fn mapping_check(mapping: &Mapping, clouds: &[CloudEntry]) -> Check {
     let known = |site: &Site| match site.parts() {
         (name, Some(region)) => clouds.iter().any(|cloud| {
             let mut regions = cloud.regions.iter();
@@ -224,21 +215,17 @@ fn mapping_checks(mapping: &[Mapping], clouds: &[CloudEntry]) -> Vec<Check> {
         // A deployment.
         (_, None) => false,
     };
-    let check = |mapping: &Mapping| {
-        let sites = || std::iter::once(&mapping.central).chain(&mapping.locals);
-        let name = format!("mapping of {}", mapping.central);
-        let locals: Vec<String> = mapping.locals.iter().map(Site::to_string).collect();
-        match sites().find(|site| !known(site)) {
-            None => ok(&name, &format!("copies at {}", locals.join(", "))),
-            Some(missing) => {
-                let found = format!("{missing} is not a region of a configured cloud");
-                let advice =
-                    "Correct [[mapping]] in the settings, or add the cloud to clouds.yaml.";
-                fail(&name, CheckFailure::Configuration, &found, advice)
-            }
+    let mut sites = std::iter::once(&mapping.central).chain(&mapping.locals);
+    let name = format!("mapping of {}", mapping.central);
+    let locals: Vec<String> = mapping.locals.iter().map(Site::to_string).collect();
+    match sites.find(|site| !known(site)) {
+        None => ok(&name, format!("copies at {}", locals.join(", "))),
+        Some(missing) => {
+            let found = format!("{missing} is not a region of a configured cloud");
+            let advice = "Correct [[mapping]] in the settings, or add the cloud to clouds.yaml.";
+            fail(&name, CheckFailure::Configuration, found, advice)
         }
-    };
-    mapping.iter().map(check).collect()
+    }
 }
 
 /// Warns of clouds in the settings that do not exist: a rule for them has no effect.
@@ -254,7 +241,7 @@ fn named_cloud_checks(facts: &Facts, clouds: &[CloudEntry]) -> Vec<Check> {
         let found = format!("there is no cloud \"{}\"{near}", escape(name));
         let advice =
             "Correct the settings, or add the cloud to clouds.yaml; until then this has no effect.";
-        warn(key, &found, advice)
+        warn(key, found, advice)
     };
     unknown.map(check).collect()
 }
@@ -279,12 +266,12 @@ fn login_check(login: &Login) -> Check {
 fn ledger_checks(ledger: &LedgerFacts) -> Vec<Check> {
     let path = &ledger.name;
     let mut checks = vec![match &ledger.writable {
-        Ok(()) => ok("ledger", &format!("{path} can be written")),
+        Ok(()) => ok("ledger", format!("{path} can be written")),
         Err(error) => {
             let found = format!("{path} cannot be written: {error}");
             let advice = "Give this user the right to write there, and start the server if it is on one; or choose another \
                           ledger with --ledger.";
-            fail("ledger", CheckFailure::Configuration, &found, advice)
+            fail("ledger", CheckFailure::Configuration, found, advice)
         }
     }];
     if let Some(Err(error)) = &ledger.readable {
@@ -299,17 +286,17 @@ fn ledger_checks(ledger: &LedgerFacts) -> Vec<Check> {
 fn engine_check(engine: &EngineFacts) -> Check {
     let socket = engine.socket.display();
     match (&engine.answer, engine.owner_pid) {
-        (Ok(answer), _) => ok("engine", &format!("{answer}; answers at {socket}")),
+        (Ok(answer), _) => ok("engine", format!("{answer}; answers at {socket}")),
         (Err(error), Some(pid)) => {
             let found =
                 format!("process {pid} holds the ledger, but does not answer at {socket}: {error}");
             let advice =
                 "Wait a moment if it is starting or ending; otherwise read its log, and end it.";
-            fail("engine", CheckFailure::Unreachable, &found, advice)
+            fail("engine", CheckFailure::Unreachable, found, advice)
         }
         (Err(_), None) => {
             let found = format!("none runs; `gone` brings its own, and serves {socket}");
-            ok("engine", &found)
+            ok("engine", found)
         }
     }
 }
@@ -318,12 +305,12 @@ fn peer_check(facts: &PeerFacts) -> Check {
     let name = format!("peer {}", facts.peer);
     let (url, known_by) = (&facts.url, &facts.known_by);
     match &facts.answer {
-        Ok(()) => ok(&name, &format!("{url} answers; known by {known_by}")),
+        Ok(()) => ok(&name, format!("{url} answers; known by {known_by}")),
         Err(why) => {
             let found = format!("{why}; known by {known_by}");
             let advice = "Check that it runs and listens there, and check its ca_file; until it answers, resources that it \
                           may refer to are not deleted.";
-            fail(&name, CheckFailure::Unreachable, &found, advice)
+            fail(&name, CheckFailure::Unreachable, found, advice)
         }
     }
 }
@@ -339,7 +326,7 @@ fn notify_checks(channels: &[NotifyFacts]) -> Vec<Check> {
         why => {
             let found = format!("{} does not accept the last message: {why}", facts.channel);
             let advice = "The message is sent again until it is accepted; `gone notify test` sends a test message.";
-            warn("notify", &found, advice)
+            warn("notify", found, advice)
         }
     };
     channels.iter().map(check).collect()
@@ -353,49 +340,43 @@ fn terminal_check(terminal: &TerminalFacts) -> Check {
     let (name, size) = (terminal.name.as_deref().unwrap_or("unknown"), terminal.size);
     let shown_size = size.map(|(columns, rows)| format!(", {columns}x{rows}"));
     let shown_size = shown_size.unwrap_or_default();
-    let colour = if terminal.colour {
-        "colour"
-    } else {
-        "no colour"
-    };
+    let no = if terminal.colour { "" } else { "no " };
     let letters = if terminal.utf8 { "UTF-8" } else { "ASCII" };
-    let found = format!("{name}{shown_size}, {colour}, {letters}");
+    let found = format!("{name}{shown_size}, {no}colour, {letters}");
     if size.is_some_and(|(columns, rows)| columns < COLUMNS_MIN || rows < ROWS_MIN) {
         let advice = format!("The console needs {COLUMNS_MIN}x{ROWS_MIN} at least.");
-        return warn("terminal", &found, &advice);
+        return warn("terminal", found, &advice);
     }
     if !terminal.utf8 {
         let advice = "Lines are drawn in ASCII; set LANG to a UTF-8 locale for more.";
-        return warn("terminal", &found, advice);
+        return warn("terminal", found, advice);
     }
-    ok("terminal", &found)
+    ok("terminal", found)
 }
 
-pub fn ok(name: &str, found: &str) -> Check {
-    check(name, Health::Ok, None, found, "")
-}
-
-fn warn(name: &str, found: &str, advice: &str) -> Check {
-    check(name, Health::Warn, None, found, advice)
-}
-
-pub fn fail(name: &str, failure: CheckFailure, found: &str, advice: &str) -> Check {
-    check(name, Health::Fail, Some(failure), found, advice)
-}
-
-fn check(
-    name: &str,
-    health: Health,
-    failure: Option<CheckFailure>,
-    found: &str,
-    advice: &str,
-) -> Check {
+pub fn ok(name: &str, found: impl Into<String>) -> Check {
     Check {
         name: name.to_owned(),
-        health,
-        found: found.to_owned(),
+        health: Health::Ok,
+        found: found.into(),
+        advice: String::new(),
+        failure: None,
+    }
+}
+
+fn warn(name: &str, found: impl Into<String>, advice: &str) -> Check {
+    Check {
+        health: Health::Warn,
         advice: advice.to_owned(),
-        failure,
+        ..ok(name, found)
+    }
+}
+
+pub fn fail(name: &str, failure: CheckFailure, found: impl Into<String>, advice: &str) -> Check {
+    Check {
+        health: Health::Fail,
+        failure: Some(failure),
+        ..warn(name, found, advice)
     }
 }
 
