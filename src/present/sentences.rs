@@ -2,9 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::words::{
-    count, duration, joined, kind_words, range_words, resource_words, thousands, time,
-};
+use super::words::*;
 use crate::domain::attention::Cause;
 use crate::domain::awaiting::{deployment_of, fate_words, silent_deployment};
 use crate::domain::estimate::{Outlook, is_blocked, outlook};
@@ -24,11 +22,7 @@ pub fn blocker_words(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
         return format!("pending clearance of deployment {name}");
     }
-    let name = if blocker.name.is_empty() {
-        &blocker.id
-    } else {
-        &blocker.name
-    };
+    let name = name_or_whole_id(&blocker.name, &blocker.id);
     let words = format!("{} {name}", kind_words(&blocker.kind));
     if let (Some(at), Some(fate)) = (deployment_of(blocker), fate_words(blocker)) {
         return format!("{words} at {at} ({fate})");
@@ -114,12 +108,8 @@ pub fn cause_words(cause: &Cause) -> String {
 
 /// `409 PortInUse`; empty if neither is known.
 fn status_and_type(status: Option<u16>, error_type: &str) -> String {
-    let error_type = Some(error_type).filter(|it| !it.is_empty());
-    let words = [
-        status.map(|it| it.to_string()),
-        error_type.map(str::to_owned),
-    ];
-    joined(words.into_iter().flatten(), " ")
+    let words = format!("{} {error_type}", or_empty(status));
+    words.trim().to_owned()
 }
 
 /// `used by port web-1 (port on network web)`
@@ -297,13 +287,10 @@ pub fn blocked_reason(step: &Step, answer: Option<String>) -> String {
 
 /// Returns in one line why a deletion was refused.
 pub fn refusal_reason(deletion: &Deletion) -> String {
-    match deletion.refused.first() {
-        None => deletion.note.clone(),
-        Some(refusal) => match &refusal.blocker {
-            None => refusal.reason.clone(),
-            Some(blocker) => blocker_words(blocker),
-        },
-    }
+    let refusal = deletion.refused.first();
+    let reason = refusal.map_or(&deletion.note, |refusal| &refusal.reason);
+    let blocker = refusal.and_then(|refusal| refusal.blocker.as_ref());
+    blocker.map_or_else(|| reason.clone(), blocker_words)
 }
 
 /// Returns the number of steps in each of these states, such as `880 waiting, 9,120 gone`.
@@ -364,12 +351,9 @@ pub fn chart_words(row: &GanttRow) -> String {
 
 /// Returns the progress of a row, such as `port at prod/RegionOne: 12 of 600 ended`.
 pub fn chart_facts(row: &GanttRow) -> String {
+    let (what, site) = (chart_words(row), &row.site);
     let (ended, steps) = (thousands(row.ended), thousands(row.steps));
-    format!(
-        "{} at {}: {ended} of {steps} ended",
-        chart_words(row),
-        row.site
-    )
+    format!("{what} at {site}: {ended} of {steps} ended")
 }
 
 /// Describes which of a row's steps ended last, and what it had waited for.

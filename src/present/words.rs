@@ -1,6 +1,9 @@
-//! Words for kinds, names, numbers and durations.
+//! Words for kinds, names, numbers and durations; and JSON values and records as text.
+
+use std::borrow::Cow;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::kinds::values;
@@ -34,6 +37,11 @@ pub fn kind_words(kind: &KindName) -> String {
 /// Returns the name, or the short id of a resource without a name.
 pub fn name_or_id<'a>(name: &'a str, id: &'a str) -> &'a str {
     if name.is_empty() { short_id(id) } else { name }
+}
+
+/// Returns the name, or the whole id of a resource without a name.
+pub fn name_or_whole_id<'a>(name: &'a str, id: &'a str) -> &'a str {
+    if name.is_empty() { id } else { name }
 }
 
 /// `network web`, or `network 3b4c5d6e` without a name.
@@ -139,6 +147,38 @@ pub fn json_words(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) => joined(items.iter().map(json_words), ", "),
         other => other.to_string(),
+    }
+}
+
+/// Writes a record as YAML. Clouds choose some of its texts and names of fields, so each passes through `safe` first.
+///
+/// # Errors
+/// The record cannot be written; the message says why.
+pub fn yaml<T: Serialize + ?Sized>(
+    record: &T,
+    safe: impl Fn(&str) -> Cow<'_, str>,
+) -> Result<String, String> {
+    let mut record = serde_json::to_value(record).map_err(|error| error.to_string())?;
+    make_safe(&mut record, &safe);
+    serde_saphyr::to_string(&record).map_err(|error| error.to_string())
+}
+
+fn make_safe(value: &mut Value, safe: &impl Fn(&str) -> Cow<'_, str>) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(safe) = safe(text) {
+                *text = safe;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| make_safe(item, safe)),
+        Value::Object(members) => {
+            let old = std::mem::take(members);
+            for (key, mut member) in old {
+                make_safe(&mut member, safe);
+                members.insert(safe(&key).into_owned(), member);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

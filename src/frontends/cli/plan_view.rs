@@ -9,7 +9,8 @@ use super::output::{Printer, Style};
 use crate::domain::model::{CopiedBy, Mapped, Plan, PlanStep, Refusal, short_id};
 use crate::domain::plan::ADD_CASCADE;
 use crate::present::{
-    Sheet, and_more, blocker_words_in_full, columns, joined, or_empty, plan_words, target_in_full,
+    Sheet, and_more, blocker_words_in_full, columns, joined, name_or_whole_id, or_empty,
+    plan_words, target_in_full,
 };
 
 /// Maximum number of refusals in text: the first are enough to act on, and a network may have 10,000 ports.
@@ -189,9 +190,6 @@ fn all_steps(plan: &Plan) -> impl Iterator<Item = &PlanStep> {
 }
 
 fn label(step: &PlanStep) -> String {
-    let name = match step.name.as_str() {
-        "" => &step.resource_id,
-        name => name,
-    };
+    let name = name_or_whole_id(&step.name, &step.resource_id);
     format!("{} {} {name}", step.action.as_str(), step.kind)
 }
