@@ -1,14 +1,18 @@
-//! `gone cancel`, `pause` and `resume`, and the retry of some deletions: one command for each id.
+//! `gone cancel`, `pause`, `resume` and `retry`: one command for each id, or one for all steps that match; and `gone
+//! ledger prune`, by which the engine that owns the ledger removes old rows.
+
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::args::Why;
-use super::{Exit, Failure, Session, Verb, wait};
-use crate::control::{Command, Receipt};
+use super::{Exit, Failure, Needs, Session, Verb, wait};
+use crate::control::{Command, NotEligible, Receipt, RetryFilter};
+use crate::domain::duration;
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Site, short_id};
-use crate::present::columns;
+use crate::present::{columns, count, thousands};
 
 /// Cancel deletions: send nothing more; calls that were sent run to their end
 #[derive(Clone, Debug, Args)]
@@ -59,16 +63,60 @@ pub struct DeletionsOrSites {
     pub why: Why,
 }
 
+/// Retry stuck and blocked steps
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone retry 9f86d081
+  gone retry 1742                       one step, by its number
+  gone retry --all --type PolicyNotAuthorized --dry-run
+  gone retry --all --kind port --site prod/RegionOne")]
+pub struct Retry {
+    /// Ids of deletions, or their last 8 characters; numbers of steps
+    #[arg(required_unless_present = "all", value_name = "ID")]
+    pub ids: Vec<String>,
+    /// All stuck and blocked steps that the options below match
+    #[arg(long, conflicts_with = "ids")]
+    pub all: bool,
+    /// Only of this kind
+    #[arg(long, requires = "all")]
+    pub kind: Option<String>,
+    /// Only at this site
+    #[arg(long, requires = "all", value_name = "CLOUD/REGION")]
+    pub site: Option<Site>,
+    /// Only after this error type, such as NetworkInUse
+    #[arg(long = "type", requires = "all")]
+    pub error_type: Option<String>,
+    /// Only after this HTTP status
+    #[arg(long, requires = "all")]
+    pub status: Option<u16>,
+    /// Count what can be retried, and do nothing
+    #[arg(long, requires = "all")]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub why: Why,
+}
+
+/// Remove old events and ended deletions, as the engine does every hour
+#[derive(Clone, Debug, Args)]
+pub struct Prune {
+    /// Remove what is older than this [default: ledger.retention of the settings]
+    ///
+    /// Tombstones in their hold-down stay.
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub older_than: Option<Duration>,
+}
+
 /// A verb that sends one command for each of its arguments.
-pub(super) struct Act {
-    pub(super) verb: &'static str,
-    pub(super) on_deletion: fn(String) -> Command,
+struct Act {
+    verb: &'static str,
+    on_deletion: fn(String) -> Command,
     /// None if it takes no numbers of steps.
-    pub(super) on_step: Option<fn(i64) -> Command>,
+    on_step: Option<fn(i64) -> Command>,
     /// None if it takes no sites.
-    pub(super) on_site: Option<fn(Site) -> Command>,
+    on_site: Option<fn(Site) -> Command>,
     /// Whether it may cause a delete to be sent.
-    pub(super) sends: bool,
+    sends: bool,
 }
 
 const CANCEL: Act = Act {
@@ -89,9 +137,17 @@ const PAUSE: Act = Act {
 const RESUME: Act = Act {
     verb: "resume",
     on_deletion: |deletion_id| Command::Resume { deletion_id },
-    on_step: None,
     on_site: Some(|site| Command::ResumeSite { site }),
     sends: true,
+    ..CANCEL
+};
+
+const RETRY: Act = Act {
+    verb: "retry",
+    on_deletion: |deletion_id| Command::Retry { deletion_id },
+    on_step: Some(|step_id| Command::RetryStep { step_id }),
+    sends: true,
+    ..CANCEL
 };
 
 impl Verb for Cancel {
@@ -111,6 +167,69 @@ impl Verb for Resume {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let on_engine = |name| Command::ResumeEngine { name };
         RESUME.run_on(session, self.on, on_engine).await
+    }
+}
+
+impl Verb for Retry {
+    fn needs(&self) -> Needs<'_> {
+        Needs::reading(self.dry_run)
+    }
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        if !self.all {
+            return RETRY.run(session, &self.ids, &self.why.reason).await;
+        }
+        session.action_words = "retry --all".to_owned();
+        let dry_run = self.dry_run;
+        if !dry_run {
+            session.refuse_if_read_only()?;
+        }
+        let kind = match &self.kind {
+            Some(kind) => Some(session.kind(kind).await?),
+            None => None,
+        };
+        if let Some(site) = &self.site {
+            session.known_site(site).await?;
+        }
+        let filter = Box::new(RetryFilter {
+            site: self.site,
+            kind,
+            error_type: self.error_type,
+            status: self.status,
+            ..RetryFilter::default()
+        });
+        let command = Command::RetryMatching { filter, dry_run };
+        let retried = session.submit(command, &self.why.reason, None, Receipt::into_retried);
+        let retried = retried.await?;
+        if !session.out.value(&retried)? {
+            let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
+            let moved = match dry_run {
+                true => "nothing done".to_owned(),
+                false => format!("{} retried", thousands(retried.moved)),
+            };
+            let (can, left) = (count(retried.eligible, "step"), thousands(left));
+            let line = format!("{can} can be retried, {left} cannot: {moved}");
+            session.out.say(line)?;
+            for NotEligible { reason, steps } in &retried.not_eligible {
+                session.out.say(format!("  {steps}: {reason}"))?;
+            }
+        }
+        wait::carry_on(session, !dry_run, Exit::Done).await
+    }
+}
+
+impl Verb for Prune {
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.action_words = "ledger prune".to_owned();
+        let before = self.older_than.map(|age| session.clock.now() - age);
+        let command = Command::Prune { before };
+        let rows = session.submit(command, "", None, Receipt::into_moved);
+        let rows = rows.await?;
+        if !session.out.value(&serde_json::json!({ "rows": rows }))? {
+            let line = format!("{} of the ledger removed", count(rows, "row"));
+            session.out.say(line)?;
+        }
+        Ok(Exit::Done)
     }
 }
 
@@ -150,7 +269,7 @@ impl Act {
     }
 
     /// Handles every id, even after one that fails; the exit code is that of the worst result.
-    pub(super) async fn run(
+    async fn run(
         &self,
         session: &mut Session<'_>,
         ids: &[String],

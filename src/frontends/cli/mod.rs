@@ -22,11 +22,9 @@ pub mod output;
 mod plan;
 pub mod plan_file;
 pub mod plan_view;
-mod prune;
 mod purge;
 mod release;
 mod report;
-mod retry;
 mod session;
 mod show;
 pub mod tree;
@@ -35,10 +33,10 @@ mod watch;
 
 use clap::Subcommand;
 
+pub use act::Prune;
 pub use exit::Exit;
 pub use failure::Failure;
 pub use list::{List, What};
-pub use prune::Prune;
 pub use session::{ReadLine, Session};
 
 use args::Format;
@@ -120,7 +118,7 @@ verbs! {
     report::Report,
     explain::Explain,
     watch::Watch,
-    retry::Retry,
+    act::Retry,
     drift::Drift,
     purge::Purge,
     release::Release,
