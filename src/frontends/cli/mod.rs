@@ -17,7 +17,6 @@ pub mod exit;
 mod explain;
 pub mod failure;
 mod list;
-mod order;
 pub mod output;
 mod plan;
 pub mod plan_file;

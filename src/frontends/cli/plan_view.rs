@@ -1,10 +1,9 @@
 //! A plan as a table or CSV, for Graphviz or for Mermaid. Pure: a plan in, text out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::args::Format;
-use super::order::dependencies_first;
 use super::output::{Printer, Style};
 use crate::domain::model::{CopiedBy, Mapped, Plan, PlanStep, Refusal, short_id};
 use crate::domain::plan::ADD_CASCADE;
@@ -143,6 +142,41 @@ pub fn in_order(steps: &[PlanStep]) -> Vec<&PlanStep> {
     let order = dependencies_first(steps.iter().map(|step| (step.id, &step.depends_on[..])));
     let steps = order.iter().filter_map(|id| by_id.get(id));
     steps.copied().collect()
+}
+
+/// Orders ids, each given with those that it depends on, so that each follows its dependencies; otherwise
+/// by id. Those in a cycle, and those that depend on them, come last.
+pub(super) fn dependencies_first<'a, Id: Copy + Ord + 'a>(
+    nodes: impl IntoIterator<Item = (Id, &'a [Id])>,
+) -> Vec<Id> {
+    let nodes: BTreeMap<Id, &[Id]> = nodes.into_iter().collect();
+    let mut dependents: BTreeMap<Id, Vec<Id>> = BTreeMap::new();
+    let mut waits: BTreeMap<Id, usize> = BTreeMap::new();
+    for (id, depends_on) in &nodes {
+        let known = depends_on.iter().filter(|first| nodes.contains_key(first));
+        let known: BTreeSet<&Id> = known.collect();
+        waits.insert(*id, known.len());
+        for first in known {
+            dependents.entry(*first).or_default().push(*id);
+        }
+    }
+    let free = waits.iter().filter(|(_, waits)| **waits == 0);
+    let mut free: BTreeSet<Id> = free.map(|(id, _)| *id).collect();
+    let mut ordered = Vec::with_capacity(nodes.len());
+    while let Some(id) = free.pop_first() {
+        ordered.push(id);
+        waits.remove(&id);
+        for dependent in dependents.get(&id).into_iter().flatten() {
+            if let Some(waits) = waits.get_mut(dependent) {
+                *waits -= 1;
+                if *waits == 0 {
+                    free.insert(*dependent);
+                }
+            }
+        }
+    }
+    ordered.extend(waits.into_keys());
+    ordered
 }
 
 /// Writes the plan for Graphviz: an arrow leads from a step to the step that waits for it.

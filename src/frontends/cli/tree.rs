@@ -14,7 +14,8 @@ use serde::Serialize;
 pub use self::drawn::draw;
 
 use super::output::Printer;
-use super::{Exit, Failure, Needs, Session, Verb, columns};
+use super::plan_view::dependencies_first;
+use super::{Exit, Failure, Session, Verb, columns};
 use crate::domain::awaiting::{NestedBlocker, awaits_clearance, tree_of};
 use crate::domain::model::{Blocker, Step, StepState, short_id};
 use crate::present::{
