@@ -88,11 +88,6 @@ impl Format {
 #[derive(Clone, Debug, Args)]
 pub struct Why {
     /// The reason, for the audit
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "TEXT", default_value_t, hide_default_value = true)]
     pub reason: String,
 }

@@ -36,8 +36,7 @@ pub fn report(out: &mut Printer<'_>, kinds: usize, findings: &[Finding]) -> io::
 }
 
 fn number_of(findings: &[Finding], severity: Severity) -> usize {
-    let of_it = findings.iter().filter(|it| it.severity == severity);
-    of_it.count()
+    findings.iter().filter(|it| it.severity == severity).count()
 }
 
 fn references_of(finding: &Finding) -> String {
@@ -96,10 +95,9 @@ fn drawing(example: &Example, style: Style) -> String {
 }
 
 fn rule(edge: &Edge) -> String {
-    let later = if edge.asynchronous {
-        ", asynchronous"
-    } else {
-        ""
+    let later = match edge.asynchronous {
+        true => ", asynchronous",
+        false => "",
     };
     format!("{}: {}{later}", edge.field, edge.on_delete.as_str())
 }

@@ -192,17 +192,12 @@ columns! {
 
 pub(super) fn deletions(rows: &[Deletion]) -> Sheet {
     let length = unique_length(rows.iter().map(|row| row.id.as_str()));
-    let rows: Vec<_> = rows.iter().map(|row| (row.clone(), length)).collect();
-    Sheet::of(DELETIONS, &rows)
+    with(length, DELETIONS, rows)
 }
 
-/// Returns a table of rows, each of which is shown as of this time.
-pub(super) fn as_of<R: Clone>(
-    columns: &[Column<(R, DateTime<Utc>)>],
-    rows: &[R],
-    now: DateTime<Utc>,
-) -> Sheet {
-    let rows: Vec<_> = rows.iter().map(|row| (row.clone(), now)).collect();
+/// Returns a table of rows whose columns need a value besides the row, such as the time of the list.
+pub(super) fn with<V: Copy, R: Clone>(value: V, columns: &[Column<(R, V)>], rows: &[R]) -> Sheet {
+    let rows: Vec<_> = rows.iter().map(|row| (row.clone(), value)).collect();
     Sheet::of(columns, &rows)
 }
 

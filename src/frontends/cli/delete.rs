@@ -243,11 +243,9 @@ fn say_what_is_left(
         }
         Exit::Stuck => format!("Not everything is gone: gone show {id} says why"),
         Exit::StillRunning => format!("Still running; it stays in the ledger: gone show {id}"),
-        Exit::Auth | Exit::Unreachable => {
-            format!(
-                "`gone list sites` says why a site is not used; gone show {id} shows the deletion."
-            )
-        }
+        Exit::Auth | Exit::Unreachable => format!(
+            "`gone list sites` says why a site is not used; gone show {id} shows the deletion."
+        ),
         _ => return Ok(()),
     };
     Ok(session.err.say(advice)?)

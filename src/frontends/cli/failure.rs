@@ -120,9 +120,8 @@ impl Failure {
             err.say(format!("  {}  {}", candidate.key, candidate.name))?;
         }
         write_refusals(&mut err, &self.details.refused)?;
-        for change in &self.details.changes {
-            err.say(format!("  {change}"))?;
-        }
+        let mut changes = self.details.changes.iter();
+        changes.try_for_each(|change| err.say(format!("  {change}")))?;
         match self.advice.as_str() {
             "" => Ok(()),
             advice => err.say(advice),

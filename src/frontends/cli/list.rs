@@ -136,7 +136,7 @@ impl Verb for List {
                 let mut rows = session.ask(query::Deployments {}).await?;
                 let regions = &session.global.region;
                 rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
-                let sheet = columns::as_of(columns::DEPLOYMENTS, &rows, now);
+                let sheet = columns::with(now, columns::DEPLOYMENTS, &rows);
                 session.out.rows(&sheet, &rows)?;
             }
             What::Engine | What::Engines if names_sites => {
@@ -146,7 +146,7 @@ impl Verb for List {
             }
             What::Engines => {
                 let rows = session.ask(query::Engines {}).await?;
-                let sheet = columns::as_of(columns::ENGINES, &rows, now);
+                let sheet = columns::with(now, columns::ENGINES, &rows);
                 session.out.rows(&sheet, &rows)?;
             }
             What::Engine => {

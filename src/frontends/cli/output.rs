@@ -162,8 +162,7 @@ impl<'a> Printer<'a> {
             Format::Table | Format::Wide => self.table(sheet),
             Format::Csv => self.csv(sheet),
             Format::Jsonl => values.iter().try_for_each(|value| self.json(value, false)),
-            Format::Json => self.json(&values, true),
-            Format::Yaml => self.yaml(&values),
+            Format::Json | Format::Yaml => self.value(&values).map(drop),
             Format::Dot | Format::Mermaid | Format::Svg => {
                 Err(io::Error::other("this format draws plans and trees only"))
             }

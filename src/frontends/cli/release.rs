@@ -1,6 +1,5 @@
 //! `gone release`: releases a tombstone, or a deployment whose clearance steps wait for (G12).
 
-use chrono::{DateTime, Utc};
 use clap::Args;
 
 use super::args::Why;
@@ -77,17 +76,13 @@ async fn tombstone(session: &Session<'_>, word: &str) -> Result<(String, Command
         }
         keys.extend(rows.into_iter().map(|row| row.key));
     }
-    let message = match keys.len() {
-        0 => "no such tombstone".to_owned(),
-        several => format!("{several} tombstones match"),
+    let message = match keys.as_slice() {
+        [key] => return Ok((key.to_string(), Command::Release { key: key.clone() })),
+        [] => "no such tombstone".to_owned(),
+        several => format!("{} tombstones match", several.len()),
     };
-    match (keys.pop(), keys.is_empty()) {
-        (Some(key), true) => Ok((key.to_string(), Command::Release { key })),
-        _ => {
-            let advice = "Write KIND/ID@CLOUD/REGION; `gone list tombstones` shows them.";
-            Err(Failure::wrong(message, advice))
-        }
-    }
+    let advice = "Write KIND/ID@CLOUD/REGION; `gone list tombstones` shows them.";
+    Err(Failure::wrong(message, advice))
 }
 
 /// Finds the deployment of this name, and has its release confirmed.
@@ -102,8 +97,16 @@ async fn deployment(
     let (row, importer) = on_record(name, &rows)?;
     if !yes {
         session.needs_terminal("Add --yes to release it without being asked.")?;
+        let since = importer.since.map(time);
+        let since = since.map(|at| format!("on record since {at}, "));
+        let seen = match importer.last_contact_at {
+            Some(at) => format!("seen {}", ago(at, session.clock.now())),
+            None => "not seen since the engine began".to_owned(),
+        };
+        let waiting = waiting_words(importer.pending_clearances);
+        let (region, since) = (row.service_and_region(), since.unwrap_or_default());
         let lines = [
-            &describe(name, row, importer, session.clock.now()),
+            &format!("Deployment {name} ({region}): {since}{seen}, {waiting} for its clearance"),
             "After the release, no deletion waits for this deployment's clearance. Its resources may keep references that \
              lead to nothing.",
             "If the deployment still exists, it is put on record again at its next watch.",
@@ -127,11 +130,9 @@ fn on_record<'a>(
 ) -> Result<(&'a DeploymentStatus, &'a ImporterStatus), Failure> {
     let named = |row: &&DeploymentStatus| row.name.as_deref() == Some(name);
     let found = rows.iter().find(named);
-    if let Some((row, importer)) = found.and_then(|row| Some((row, row.importer.as_ref()?))) {
-        return Ok((row, importer));
-    }
-    let message = match found {
-        Some(_) => {
+    let message = match found.map(|row| (row, &row.importer)) {
+        Some((row, Some(importer))) => return Ok((row, importer)),
+        Some((_, None)) => {
             format!("no step waits for the clearance of {name}: it refers to no resource here")
         }
         None => {
@@ -142,22 +143,4 @@ fn on_record<'a>(
     };
     let advice = "`gone list deployments` shows them; a tombstone is KIND/ID@CLOUD/REGION.";
     Err(Failure::wrong(message, advice))
-}
-
-/// `Deployment d0-1 (s0/r1): on record since …, seen 12s ago, 3 steps wait for its clearance`
-fn describe(
-    name: &str,
-    row: &DeploymentStatus,
-    importer: &ImporterStatus,
-    now: DateTime<Utc>,
-) -> String {
-    let since = importer.since.map(time);
-    let since = since.map(|at| format!("on record since {at}, "));
-    let seen = match importer.last_contact_at {
-        Some(at) => format!("seen {}", ago(at, now)),
-        None => "not seen since the engine began".to_owned(),
-    };
-    let waiting = waiting_words(importer.pending_clearances);
-    let (region, since) = (row.service_and_region(), since.unwrap_or_default());
-    format!("Deployment {name} ({region}): {since}{seen}, {waiting} for its clearance")
 }

@@ -46,12 +46,12 @@ impl Verb for Report {
         let content = session.or_interrupted("", gathered).await??;
         match self.html {
             None => write_for_people(&mut session.out, &content)?,
+            Some(path) if path.as_os_str() == "-" => {
+                let page = report::page(&content);
+                session.out.stream.write_all(page.as_bytes())?;
+            }
             Some(path) => {
                 let page = report::page(&content);
-                if path.as_os_str() == "-" {
-                    session.out.stream.write_all(page.as_bytes())?;
-                    return Ok(Exit::Done);
-                }
                 let (shown, advice) = (path.display(), "Choose another file or folder.");
                 let action_words = format!("write the report to {shown}");
                 private::replace(&path, page.as_bytes())

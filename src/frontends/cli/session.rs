@@ -17,18 +17,14 @@ use crate::control::{
     SiteStatus, TargetSpec, query,
 };
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Actor, Deletion, DeletionState, KindName, Site, Step, StepState};
+use crate::domain::model::{Actor, Deletion, KindName, Site, Step, StepState};
 use crate::domain::text::did_you_mean;
 use crate::system::clock::Clock;
 
 /// Time after which a command that a cloud did not answer is sent again, if the deadline is later.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Advice for a word that is not a target: it may be the id of a deletion.
-const NO_TARGET: &str =
-    "`gone show ID` shows a deletion; `gone list KIND` shows the resources of a kind.";
-
-/// Reads a line that a person types; blocks until then.
+/// Reads a line; blocks until a person has typed it.
 pub type ReadLine = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
 
 pub struct Session<'a> {
@@ -130,17 +126,6 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the deletions that are being planned or run, oldest first.
-    pub(super) async fn live_deletions(&self) -> Result<Vec<Deletion>, Failure> {
-        let live = query::Deletions {
-            states: vec![DeletionState::Planning, DeletionState::Running],
-            ..query::Deletions::default()
-        };
-        let mut all = self.ask_all(live, |_| true).await?;
-        all.reverse();
-        Ok(all)
-    }
-
     /// Returns all steps of a deletion in these states; an empty list means any state.
     pub(super) async fn steps(
         &self,
@@ -232,8 +217,11 @@ impl Session<'_> {
         let chosen = self.chosen_sites(&sites)?;
         let mut targets = Vec::new();
         for word in words {
+            // A word that is not a target may be the id of a deletion.
+            let advice =
+                "`gone show ID` shows a deletion; `gone list KIND` shows the resources of a kind.";
             let target = TargetSpec::parse(word, &clouds);
-            let target = target.map_err(|message| Failure::wrong(message, NO_TARGET))?;
+            let target = target.map_err(|message| Failure::wrong(message, advice))?;
             match target.site {
                 SiteSpec::All => targets.extend(chosen.iter().map(|site| TargetSpec {
                     site: site.clone(),

@@ -81,10 +81,9 @@ fn write_for_people(
 ) -> io::Result<()> {
     let deletion = shown.deletion;
     let (at, by) = (time(deletion.requested_at), &deletion.requested_by.name);
-    let cascade = if deletion.options.cascade {
-        "yes"
-    } else {
-        "no"
+    let cascade = match deletion.options.cascade {
+        true => "yes",
+        false => "no",
     };
     let plan = deletion.plan_hash.as_deref().map(short_id);
     let fields = [

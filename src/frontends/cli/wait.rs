@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{Exit, Failure, Session};
 use crate::control::{ControlError, SiteState, SiteStatus, query};
 use crate::domain::duration;
+use crate::domain::estimate::waits;
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, Event, EventKind, Step, StepState, short_id,
 };
@@ -52,8 +53,8 @@ pub enum Verdict {
     Continue,
 }
 
-/// Decides whether to wait longer. `next_attempt_at` is the earliest of the blocked steps; it counts only
-/// if [`nothing_moves`]. `deadline` is `None` for `--wait` without a duration: then the wait ends when
+/// Decides whether to wait longer. `next_attempt_at` is the earliest one of the blocked steps; it counts
+/// only if all steps that are left wait for these. `deadline` is `None` for `--wait` without a duration: then the wait ends when
 /// the first next attempt is more than 60 minutes away.
 pub fn verdict_of(
     deletion: &Deletion,
@@ -70,11 +71,9 @@ pub fn verdict_of(
     let last = deadline.unwrap_or(now + HORIZON);
     let waits_for_a_person =
         [DeletionState::Paused, DeletionState::AwaitingApproval].contains(&deletion.state);
-    if nothing_moves(deletion) {
-        let runs_in_time = next_attempt_at.is_some_and(|at| at <= last) && !waits_for_a_person;
-        if deletion.counts.blocked > 0 && !runs_in_time {
-            return Verdict::NothingRunsInTime;
-        }
+    let runs_in_time = next_attempt_at.is_some_and(|at| at <= last) && !waits_for_a_person;
+    if only_waits(deletion) && !runs_in_time {
+        return Verdict::NothingRunsInTime;
     }
     if waits_for_a_person && deadline.is_none() {
         return Verdict::OutOfTime;
@@ -82,11 +81,9 @@ pub fn verdict_of(
     Verdict::Continue
 }
 
-/// Whether no step runs or is about to: all that are left are blocked, or wait for blocked steps.
-pub fn nothing_moves(deletion: &Deletion) -> bool {
-    let counts = &deletion.counts;
-    deletion.state != DeletionState::Planning
-        && counts.ready + counts.running + counts.verifying == 0
+/// Whether no step runs or is about to: all steps that are left are blocked, or wait for blocked steps.
+fn only_waits(deletion: &Deletion) -> bool {
+    deletion.state != DeletionState::Planning && waits(&deletion.counts)
 }
 
 /// Follows a deletion, with one line of progress on a terminal. Returns it as it was last observed, and the exit
@@ -97,40 +94,34 @@ pub(super) async fn follow(
     deadline: Option<DateTime<Utc>>,
 ) -> Result<(Deletion, Exit), Failure> {
     let mut shown = String::new();
-    let ended = follow_with(session, deletion_id, deadline, &mut shown).await;
+    let mut after = session.control.snapshot().borrow().last_event;
+    let ended: Result<_, Failure> = async {
+        loop {
+            let deletion = read_deletion(session, deletion_id).await?;
+            let now = session.clock.now();
+            show_progress(session, &deletion, &mut shown)?;
+            let horizon = deadline.unwrap_or(now + HORIZON);
+            let next = first_attempt(session, &deletion, now, horizon).await?;
+            let verdict = verdict_of(&deletion, next, now, deadline);
+            let stopped = stopped_site(session, &deletion);
+            if verdict != Verdict::Continue || stopped.is_some() {
+                let exit = exit_of(session, &deletion, verdict, stopped).await?;
+                return Ok((deletion, exit));
+            }
+            let left = deadline.and_then(|deadline| (deadline - now).to_std().ok());
+            let change = wait_for_change(session, deletion_id, &mut after);
+            let change = tokio::time::timeout(left.unwrap_or(Duration::MAX), change);
+            // At the deadline, the next verdict ends the wait.
+            let _ = session.or_interrupted("", change).await?;
+        }
+    }
+    .await;
     if !shown.is_empty() {
         writeln!(session.err.stream)?;
     }
     ended.map_err(|failure| {
         failure.with_action(format!("follow deletion {}", short_id(deletion_id)))
     })
-}
-
-async fn follow_with(
-    session: &mut Session<'_>,
-    deletion_id: &str,
-    deadline: Option<DateTime<Utc>>,
-    shown: &mut String,
-) -> Result<(Deletion, Exit), Failure> {
-    let mut after = session.control.snapshot().borrow().last_event;
-    loop {
-        let deletion = read_deletion(session, deletion_id).await?;
-        let now = session.clock.now();
-        show_progress(session, &deletion, shown)?;
-        let horizon = deadline.unwrap_or(now + HORIZON);
-        let next = first_attempt(session, &deletion, now, horizon).await?;
-        let verdict = verdict_of(&deletion, next, now, deadline);
-        let stopped = stopped_site(session, &deletion);
-        if verdict != Verdict::Continue || stopped.is_some() {
-            let exit = exit_of(session, &deletion, verdict, stopped).await?;
-            return Ok((deletion, exit));
-        }
-        let left = deadline.and_then(|deadline| (deadline - now).to_std().ok());
-        let change = wait_for_change(session, deletion_id, &mut after);
-        let change = tokio::time::timeout(left.unwrap_or(Duration::MAX), change);
-        // At the deadline, the next verdict ends the wait.
-        let _ = session.or_interrupted("", change).await?;
-    }
 }
 
 /// Ends a verb; `works` says whether it gave the engine work. If the engine ends with the verb, waits until each
@@ -145,7 +136,12 @@ pub(super) async fn carry_on(
     }
     session.out.stream.flush()?;
     let mut exits = vec![exit];
-    for deletion in session.live_deletions().await? {
+    let live = query::Deletions {
+        states: vec![DeletionState::Planning, DeletionState::Running],
+        ..query::Deletions::default()
+    };
+    let live = session.ask_all(live, |_| true).await?;
+    for deletion in live.into_iter().rev() {
         let (deletion, exit) = follow(session, &deletion.id, None).await?;
         let id = short_id(&deletion.id);
         let state = state_words(&deletion);
@@ -222,7 +218,7 @@ async fn first_attempt(
     now: DateTime<Utc>,
     horizon: DateTime<Utc>,
 ) -> Result<Option<DateTime<Utc>>, Failure> {
-    if !nothing_moves(deletion) || deletion.counts.blocked == 0 {
+    if !only_waits(deletion) {
         return Ok(None);
     }
     let blocked = query::Steps {
