@@ -145,7 +145,7 @@ pub(crate) struct Process<'a> {
 }
 
 impl Process<'_> {
-    /// Reads the settings, adds the options of the command line, and returns the paths too.
+    /// Reads the settings, to which `--read-only` is added, and derives the paths from them.
     fn settings_and_paths(&self) -> Result<(Settings, Paths), Failure> {
         let settings = self.settings()?;
         let paths = self.paths(&settings)?;
@@ -233,7 +233,7 @@ impl Process<'_> {
     }
 }
 
-/// A verb that needs no engine.
+/// A verb that needs no engine, except for `gone ledger prune`.
 trait LocalVerb {
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure>;
 }

@@ -1,4 +1,4 @@
-//! Gathers the facts for `gone doctor` and `gone check kinds`.
+//! `gone doctor`, for which it gathers the facts, and `gone check kinds`.
 
 use std::io;
 use std::path::Path;
@@ -138,7 +138,7 @@ fn check_kinds(process: &Process<'_>) -> Result<Exit, Failure> {
 /// Checks that there is a practice cloud to examine.
 ///
 /// # Errors
-/// No engine has it, or one with another scenario.
+/// No engine serves the practice cloud, or the engine that does has another scenario.
 fn practice_runs(scenario: &str, engine: &doctor::EngineFacts) -> Result<(), Failure> {
     if engine.answer.is_ok() {
         return practice::check_is_running(scenario, &engine.socket);

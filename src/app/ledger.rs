@@ -56,7 +56,7 @@ pub(super) fn file_of<'l>(
     })
 }
 
-/// Does work that blocks for as long as the store does, on a thread for that.
+/// Runs work that blocks the thread while the store works, on a thread for such work.
 async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T, Failure> {

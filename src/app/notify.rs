@@ -22,7 +22,7 @@ pub(super) async fn start(
         StartError::Control(error) => Failure::of("read the notification cursors", error),
         StartError::Secret { .. } => {
             let advice =
-                "Correct the file, or [notify] in the settings; `gone notify test` tries it.";
+                "Correct the file, or [notify] in the settings; `gone notify test` tests it.";
             Failure::usage("notify people as [notify] says", error.to_string(), advice)
         }
     })

@@ -40,7 +40,7 @@ pub fn activity_words(status: &ReconcilerStatus) -> String {
     }
 }
 
-/// Returns how long a run took: `40 ms`, `1.2 s`, or minutes and more as every duration.
+/// Returns how long a run took: `40 ms`, `1.2 s`, or from a minute on as [`duration`].
 pub fn run_time(milliseconds: u64) -> String {
     match milliseconds {
         0..1_000 => format!("{milliseconds} ms"),

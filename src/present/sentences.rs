@@ -258,7 +258,7 @@ pub fn attempts_words(step: &Step) -> String {
     }
 }
 
-/// Returns in one line why a step does not go: the blocker if it is known, else the cloud's own words.
+/// Returns in one line why a step has not ended: its first blocker if one is known, else the cloud's answer.
 pub fn step_reason(step: &Step) -> String {
     if let Some(blocker) = step.blockers.first() {
         return blocker_words(blocker) + &and_more(step.blockers.len() - 1);
@@ -293,7 +293,7 @@ pub fn refusal_reason(deletion: &Deletion) -> String {
     blocker.map_or_else(|| reason.clone(), blocker_words)
 }
 
-/// Returns the number of steps in each of these states, such as `880 waiting, 9,120 gone`.
+/// Returns the number of steps in each of these states that has any, such as `880 waiting, 9,120 gone`.
 pub fn counts_words(counts: &Counts, states: [StepState; 9]) -> String {
     let some = states.into_iter().filter(|state| counts.of(*state) > 0);
     let words = some.map(|state| format!("{} {}", thousands(counts.of(state)), state.as_str()));

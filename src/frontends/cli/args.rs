@@ -84,7 +84,7 @@ impl Format {
     }
 }
 
-/// The option of the verbs whose reason is recorded.
+/// The option of the verbs whose command is recorded with a reason.
 #[derive(Clone, Debug, Args)]
 pub struct Why {
     /// The reason, for the audit

@@ -1,5 +1,5 @@
-//! The columns of every list: a heading, a weight (see [`crate::present::Column`]), and the text that a row shows below it.
-//! They are data: a new column is one line.
+//! The columns of lists, as data: a new column is one line, with its heading, its weight (see
+//! [`crate::present::Column`]), and the text that a row shows below the heading.
 
 use std::collections::BTreeSet;
 
@@ -122,8 +122,8 @@ columns! {
     "ACCEPTED" 6 => row.traffic.accepted;
     "FAILED" 7 => row.traffic.failed;
 
-    /// Whether this deployment and each other one watch each other, at this time, and how many steps wait for its
-    /// clearance.
+    /// Other deployments, each with the time of the list: whether this deployment and the other one watch each other,
+    /// and how many steps wait for the clearance of the other one.
     pub(super) DEPLOYMENTS: (DeploymentStatus, DateTime<Utc>), |row|
     "NAME" 9 => row.0.name.clone().unwrap_or_default();
     "SERVICE/REGION" 9 => row.0.service_and_region();
@@ -201,7 +201,7 @@ pub(super) fn with<V: Copy, R: Clone>(value: V, columns: &[Column<(R, V)>], rows
     Sheet::of(columns, &rows)
 }
 
-/// Returns the columns that the kind names, between those that every resource has.
+/// Returns a table of resources, with the columns that their kind names between those that every resource has.
 pub(super) fn resources(kind: &KindInfo, rows: &[Resource]) -> Sheet {
     let own = kind.columns.iter();
     let own = own.map(|(heading, path)| (heading.to_uppercase(), path));

@@ -21,7 +21,7 @@ pub struct Failure {
     #[serde(rename = "tried")]
     pub action_words: String,
     pub message: String,
-    /// What to do about it.
+    /// What to do about the failure; empty if there is no advice.
     pub advice: String,
     #[serde(rename = "exit_code")]
     pub exit: Exit,
@@ -66,7 +66,7 @@ impl Failure {
         Self::new(Exit::Usage, "usage", action_words, message, advice)
     }
 
-    /// Makes wrong usage of an error, for `map_err`.
+    /// Returns a function for `map_err`, which makes a failure of usage from an error.
     pub fn usage_of<E: ToString>(
         action_words: impl Into<String>,
         advice: impl Into<String>,
@@ -95,7 +95,7 @@ impl Failure {
         Self::from(error).with_action(action_words)
     }
 
-    /// Names the failed action, unless a part of it was named already.
+    /// Names the failed action, unless the failure names one already.
     #[must_use]
     pub(super) fn with_action(mut self, action_words: impl Into<String>) -> Self {
         if self.action_words.is_empty() {
@@ -161,7 +161,7 @@ fn exit_and_advice(error: &ControlError) -> (Exit, &'static str) {
         ControlError::Ambiguous { .. } => (Exit::Usage, "Write one of these instead."),
         ControlError::Auth { .. } => (
             Exit::Auth,
-            "Check the credentials in clouds.yaml; `gone doctor` tries the login of each region.",
+            "Check the credentials in clouds.yaml; `gone doctor` logs in at each region.",
         ),
         ControlError::Forbidden { .. } => (
             Exit::Auth,

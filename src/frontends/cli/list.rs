@@ -1,5 +1,6 @@
-//! `gone list`: lists deletions, stuck and retrying steps with the reasons, tombstones, orphans, sites,
-//! gates, deployments, the engine's reconcilers, the engines of the ledger, and the resources of a kind.
+//! `gone list`: lists deletions, stuck and retrying steps with the reasons, the causes of what needs a person,
+//! tombstones, orphans, sites, gates, deployments, the engine's reconcilers, the engines of the ledger, and the resources
+//! of a kind.
 
 use std::time::Duration;
 

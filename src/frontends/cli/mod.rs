@@ -1,10 +1,10 @@
-//! The command line: one action for scripts and people, a client of [`Control`](crate::control::Control).
+//! The command line: each call carries out one verb, for a script or a person, as a client of
+//! [`Control`](crate::control::Control).
 //!
 //! Standard output carries the result and nothing else, in the format that was asked for; progress,
-//! questions and errors go to standard error. The exit code says how it ended ([`exit`]).
+//! questions and errors go to standard error. The exit code says how the verb ended ([`exit`]).
 //!
-//! A verb is a struct with its arguments that implements [`Verb`], in a file of its own, and a line of the
-//! table below.
+//! A verb is a struct with its arguments that implements [`Verb`], and a line of the table below.
 
 mod act;
 pub mod args;
@@ -42,7 +42,7 @@ use args::Format;
 
 /// A verb that an engine carries out: the one that runs, or one in this process for as long as the verb takes.
 pub trait Verb: Sized {
-    /// Whether `-o dot`, `-o mermaid` and `-o svg` draw its result.
+    /// Whether the verb takes any of the formats that draw: dot, mermaid and svg.
     const DRAWS: bool = false;
     /// Whether the verb only reads, whatever its arguments are.
     const READS: bool = false;
@@ -58,11 +58,11 @@ pub trait Verb: Sized {
 /// What a verb needs of the engine that carries it out.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<'v> {
-    /// Its targets, as typed: an engine of this process also serves the sites that they name.
+    /// The verb's targets, as typed: an engine of this process also serves the sites that they name.
     pub targets: &'v [String],
     /// Whether the verb only reads. Then a ledger that the command line names must exist.
     pub only_reads: bool,
-    /// Whether an engine of this process must be reachable for others while the verb runs.
+    /// Whether an engine of this process must be reachable for other processes while the verb runs.
     pub listener: bool,
 }
 
@@ -90,7 +90,7 @@ macro_rules! verbs {
         }
 
         impl Verb for EngineVerb {
-            /// The constant of the verb itself is checked when it runs.
+            /// Each verb's own constant is checked when that verb runs.
             const DRAWS: bool = true;
 
             fn needs(&self) -> Needs<'_> {

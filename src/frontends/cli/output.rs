@@ -117,7 +117,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The same stream, in another format.
+    /// Returns a printer that writes to the same stream in another format.
     pub(super) fn formatted(&mut self, format: Format) -> Printer<'_> {
         Printer::new(self.stream, self.style, format)
     }

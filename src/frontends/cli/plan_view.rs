@@ -17,9 +17,9 @@ const REFUSALS_SHOWN: usize = 10;
 
 /// A row of a plan's table.
 struct Row {
-    /// `step`, `automatic` or `unset`.
+    /// The part of the plan: `step`, `automatic` or `unset`.
     part: &'static str,
-    /// The step's place in the order, from 1; empty for automatic and unset resources.
+    /// The step's position in the order, from 1; empty for automatic and unset resources.
     order: String,
     depends_on: String,
     step: PlanStep,
@@ -39,7 +39,6 @@ columns! {
     "DEPENDS ON" 9 => row.depends_on;
 }
 
-/// Writes a plan in the printer's format.
 pub fn write_plan(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
     match to.format {
         Format::Table | Format::Wide => write_for_people(to, plan),

@@ -58,7 +58,7 @@ impl Verb for Release {
     }
 }
 
-/// Finds the tombstone of this argument.
+/// Finds the tombstone that this argument names. Returns its key, and the command that releases it.
 async fn tombstone(session: &Session<'_>, word: &str) -> Result<(String, Command), Failure> {
     let mut keys = Vec::new();
     for spec in session.targets(&[word.to_owned()]).await? {
@@ -85,7 +85,8 @@ async fn tombstone(session: &Session<'_>, word: &str) -> Result<(String, Command
     Err(Failure::wrong(message, advice))
 }
 
-/// Finds the deployment of this name, and has its release confirmed.
+/// Finds the deployment of this name. Returns its name in words, and the command that releases it, which a person has
+/// confirmed unless `yes` is set.
 async fn deployment(
     session: &mut Session<'_>,
     name: &str,
@@ -123,7 +124,7 @@ async fn deployment(
     Ok((format!("deployment {name}"), command))
 }
 
-/// Finds the deployment among those whose clearance steps may wait for.
+/// Finds the deployment of this name, and checks that steps may wait for its clearance.
 fn on_record<'a>(
     name: &str,
     rows: &'a [DeploymentStatus],

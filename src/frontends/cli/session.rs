@@ -38,12 +38,12 @@ pub struct Session<'a> {
     /// Whether `--read-only` was given, or this person's settings say so.
     pub read_only: bool,
     pub clock: Clock,
-    /// The result.
+    /// Standard output, for the result.
     pub out: Printer<'a>,
-    /// Progress, questions and errors.
+    /// Standard error, for progress, questions and errors.
     pub err: Printer<'a>,
     pub read_line: ReadLine,
-    /// Cancelled by ctrl-c.
+    /// The token that ctrl-c cancels.
     pub interrupt: CancellationToken,
 }
 
@@ -62,8 +62,8 @@ impl Session<'_> {
         }
     }
 
-    /// Submits a command, and again while a cloud does not answer, until the deadline (N16). Takes from the
-    /// receipt what the verb needs.
+    /// Submits a command, and submits it again while a cloud does not answer, until the deadline (N16). Takes from
+    /// the receipt what the verb needs.
     pub(super) async fn submit<T>(
         &mut self,
         command: Command,
@@ -139,8 +139,8 @@ impl Session<'_> {
         self.ask_all(steps, |_| true).await
     }
 
-    /// Handles each word, also after one that fails, which is reported at once; ctrl-c ends it. Returns the
-    /// results, and the exit code that counts.
+    /// Handles each word, also after one that fails, until ctrl-c. A failure is reported at once. Returns the results,
+    /// and the exit code that counts.
     pub(super) async fn each<T>(
         &mut self,
         words: &[String],
@@ -271,7 +271,7 @@ impl Session<'_> {
     }
 }
 
-/// The failure for a site, cloud or region of which the engine serves only others.
+/// Returns the failure for a site, cloud or region that the engine does not serve.
 fn not_served<'s>(what: &str, word: &str, served: impl Iterator<Item = &'s str>) -> Failure {
     let near = did_you_mean(word, served);
     let message = format!("the engine serves no {what} \"{word}\"{near}");
@@ -295,7 +295,7 @@ impl Session<'_> {
     /// Asks the person to type one of these words. `wanted` says what they are: `the name of deployment d0-1`.
     ///
     /// # Errors
-    /// Something else was typed; `effect` is what did not happen.
+    /// Another word was typed. `effect` ends the message `nothing was …`: `sent`, `released`.
     pub(super) async fn confirm(
         &mut self,
         question: &str,

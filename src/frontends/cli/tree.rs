@@ -106,7 +106,6 @@ pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
     roots
 }
 
-/// Writes the tree as text.
 pub fn write_tree(to: &mut Printer<'_>, roots: &[Node<'_>]) -> io::Result<()> {
     write_level(to, roots, "", true)
 }

@@ -210,8 +210,9 @@ fn attempt(step: &Step, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     }
 }
 
-/// Returns the earliest next attempt of the blocked steps of a deletion that does not move; reads no further than
-/// to one within the horizon. If none is blocked any more, it moves now: an answer may come between two queries.
+/// Returns the earliest next attempt of the blocked steps of a deletion in which nothing else can run. Reads pages of
+/// steps until one of the attempts is within the horizon. Returns `now` if no step is blocked any more: an answer may
+/// come between two queries.
 async fn first_attempt(
     session: &Session<'_>,
     deletion: &Deletion,

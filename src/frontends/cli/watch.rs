@@ -43,7 +43,7 @@ impl Verb for Watch {
             let advice = "Use -o table, or jsonl for a line of JSON each.";
             return Err(Failure::wrong(why, advice));
         }
-        // This is read before the deletion, so that no event is missed in between.
+        // The number is read before the deletion, so that no event is missed in between.
         let mut after = session.control.snapshot().borrow().last_event;
         let mut watched = None;
         if let Some(id) = &self.id {

@@ -88,7 +88,7 @@ impl Channel {
         self.into()
     }
 
-    /// Returns its destination, without secrets.
+    /// Returns the channel's destination, without secrets.
     fn shown(&self) -> String {
         match self {
             Self::Webhook(webhook) => format!("webhook {}", webhook.shown()),
@@ -99,7 +99,7 @@ impl Channel {
         }
     }
 
-    /// Checks that its secret can be read.
+    /// Checks that the channel's secret can be read.
     fn check(&self) -> Result<(), StartError> {
         let file = match self {
             Self::Webhook(webhook) => webhook.token_file.as_deref(),
@@ -229,7 +229,7 @@ pub fn channels(settings: &NotifySettings) -> Vec<(&'static str, String)> {
 pub struct ChannelTest {
     /// The channel and its destination.
     pub channel: String,
-    /// Its answer, if it accepted the message.
+    /// The receiver's answer, or why the message was not accepted.
     pub answer: Result<String, DeliveryError>,
 }
 

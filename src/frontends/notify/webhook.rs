@@ -13,7 +13,7 @@ use crate::domain::model::ErrorClass;
 use crate::domain::text::escape;
 use crate::system::config::{WebhookSettings, secret_in};
 
-/// A receiver that has not answered by then counts as down.
+/// A receiver that has not answered within this time counts as down.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Largest part of an answer's body that is read: enough for a reason.

@@ -92,7 +92,7 @@ pub struct PeerFacts {
     pub url: String,
     /// The token's file with its mode, or its certificate.
     pub known_by: String,
-    /// Whether it answers in our protocol, or what was tried and why it failed.
+    /// Whether the peer answers in our protocol, or why it does not.
     pub answer: Result<(), String>,
 }
 
@@ -395,7 +395,8 @@ pub async fn log_in(cloud: &dyn Cloud, kinds: &Kinds) -> Vec<Login> {
     futures_util::future::join_all(logins).await
 }
 
-/// Returns the errors of services that refuse the login: each service is asked for one row of a kind.
+/// Asks each service for one row of a kind. Returns the errors, with the class of the first one; none if all services
+/// answer.
 async fn shows_nothing(
     cloud: &dyn Cloud,
     site: &Site,

@@ -74,10 +74,9 @@ impl History {
     }
 }
 
-/// A report of a deletion.
 pub struct Report {
     pub title: String,
-    /// Its state and its counts.
+    /// The deletion's state and its counts.
     pub outcome: String,
     /// What was asked for, by whom and when; each with its label.
     pub facts: Vec<(&'static str, String)>,
@@ -115,12 +114,12 @@ impl Section {
         Self { about, ..self }
     }
 
-    /// Counts rows that were left out before.
+    /// Sets the number of rows that were left out before.
     fn leaving_out(self, left_out: usize) -> Self {
         Self { left_out, ..self }
     }
 
-    /// The number of rows that it leaves out, in words.
+    /// The number of rows that the section leaves out, in words.
     pub fn more(&self) -> Option<String> {
         let more = thousands(self.left_out);
         (self.left_out > 0).then(|| format!("and {more} more"))

@@ -13,7 +13,7 @@ use crate::frontends::cli::output::{Printer, Style};
 
 /// One node of the drawing: a step, or several that read the same.
 struct Drawn<'n> {
-    /// The index of the node that waits for it.
+    /// The index of the node that waits for this one.
     parent: Option<usize>,
     depth: usize,
     label: String,
