@@ -105,13 +105,14 @@ fn a_list_that_takes_longer_is_refreshed_less_often() {
 }
 
 #[test]
-fn a_failed_query_of_the_first_screen_is_retried_although_nothing_changes() {
+fn a_failed_query_of_home_is_retried_although_nothing_changes() {
     let is_causes = |query: &Query| matches!(query, Query::Causes(_));
     let mut world = World::busy();
     world.override_answer = Some(Box::new(move |query| {
         is_causes(query).then(|| Err(unreachable("the socket was closed")))
     }));
     let mut console = TestConsole::new(world, (100, 24));
+    console.press(":home enter");
     console.assert_shows(["failed just now, retrying"]);
     let before = console.count(is_causes);
     console.advance(180);

@@ -347,7 +347,7 @@ fn settings_that_conflict_with_native_are_refused() {
         (
             "network = {}",
             "network = {}\nstatus = {}",
-            "each has \"status\" already",
+            "every native resource has \"status\" already",
         ),
     ];
     for (from, to, expected) in cases {

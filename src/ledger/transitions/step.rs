@@ -8,7 +8,7 @@
 //!                                                                └─▶ stuck
 //! ```
 //! - A step becomes **stuck** in its own right (by an answer, a re-created resource, an abandoned dependency, or a
-//! stuck or abandoned owner), or because of another stuck step (`held_by`): no step waits without a reason (N12).
+//!   stuck or abandoned owner), or because of another stuck step (`held_by`): no step waits without a reason (N12).
 //! - A stuck or blocked step that a person **abandons** ends `purged`.
 //! - A deletion that is **cancelled** skips the steps that were never sent; the others are observed (P8).
 //! - A step that is **left** to another deletion shares the fate of its *owner*, the step there (P9).

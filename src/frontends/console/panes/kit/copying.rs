@@ -3,11 +3,11 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{ANY_SCREEN, Context, List, Pane, Tone, step_words};
+use super::{ANY_SCREEN, Context, List, Pane, Tone};
 use crate::domain::model::Step;
 use crate::domain::text::escape;
 use crate::frontends::console::event::Effect;
-use crate::present::{answer_words, joined, time};
+use crate::present::{answer_words, joined, resource_words, time};
 
 /// A text for the clipboard, and what it is.
 #[derive(Clone, Debug)]
@@ -37,7 +37,8 @@ impl Copied {
     /// of a cloud need them; `None` without an error.
     pub(crate) fn error(step: &Step) -> Option<Self> {
         let error = step.last_error.as_ref()?;
-        let (words, key) = (step_words(step), &step.resource.key);
+        let key = &step.resource.key;
+        let words = resource_words(&key.kind, &step.resource.name, &key.id);
         let (answer, at) = (answer_words(error), time(error.at));
         let text = format!("{words} ({key}) at {at}: {answer}");
         Some(Self::new("the error with its request", &text))

@@ -10,6 +10,7 @@ pub(crate) mod emptiness;
 mod feed;
 pub(crate) mod freshness;
 mod list_pane;
+mod marking;
 mod marks;
 mod rows;
 
