@@ -1,4 +1,5 @@
-//! An engine in this process: connects ledger, clouds, kinds and socket.
+//! An engine in this process: connects the ledger, clouds and kinds with the API's socket, gates, peers, notifier and
+//! practice cloud.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

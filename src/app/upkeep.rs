@@ -41,7 +41,7 @@ pub struct Ledger {
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum LedgerWork {
-    /// Check every rule that must hold, the audit's chain and, of a file, its pages
+    /// Check every rule that must hold and the audit's chain; in a ledger file, also its pages and the audit's seal
     Check,
     /// Copy the ledger, as it is at one moment, into a new file
     Backup {

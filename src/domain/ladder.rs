@@ -104,7 +104,9 @@ impl Rung {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PurgeScope {
-    /// All stuck and blocked steps of the deletion with this id or short id.
+    /// All stuck and blocked steps of the deletion with this id or short id; for rungs other than retry and forget,
+    /// the only one of them that waits for no other. If the deletion has none, the steps on whose delete a cloud works
+    /// longer than usual.
     Deletion(String),
     Step(i64),
 }
@@ -115,8 +117,8 @@ pub struct Ladder {
     pub deletion_id: String,
     /// The step of the ladder; none if the ladder is for the whole deletion.
     pub step_id: Option<i64>,
-    /// Words for the steps: `load balancer api (4fdb…) at prod/RegionOne`, `3 stuck or blocked steps`, or
-    /// `deletion 4fdb…` if no step of the deletion is stuck or blocked.
+    /// Words for the steps: `load balancer api (4fdb…) at prod/RegionOne`, `3 stuck or blocked steps`,
+    /// `2 steps whose delete a cloud still works on`, or `deletion 4fdb…` if no step of the deletion is any of these.
     pub subject: String,
     /// The sites of the steps.
     #[serde(default)]
@@ -208,7 +210,13 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
     }
     let subject = match roots {
         [] => format!("deletion {}", short_id(&deletion.id)),
-        several => format!("{} stuck or blocked steps", several.len()),
+        several if not_going == 0 => {
+            format!(
+                "{} steps whose delete a cloud still works on",
+                several.len()
+            )
+        }
+        _ => format!("{not_going} stuck or blocked steps"),
     };
     let nothing = || match deletion.state.is_terminal() {
         true => format!("the deletion is {}", deletion.state.as_str()),

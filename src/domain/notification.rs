@@ -176,7 +176,8 @@ fn site_of(event: &Event) -> Option<Site> {
     event.data["site"].as_str()?.parse().ok()
 }
 
-/// Whether the requester of a deletion no longer waited when the deletion was refused.
+/// Whether the requester of a deletion is assumed not to have waited when it was refused: only a console or the command
+/// line waits, and for less than [`REQUESTER_WAITS_MAX`].
 pub fn nobody_waits(deletion: &Deletion, refused_at: DateTime<Utc>) -> bool {
     let waits = matches!(deletion.requested_by.origin, Origin::Console | Origin::Cli);
     !waits || refused_at - deletion.requested_at >= REQUESTER_WAITS_MAX

@@ -219,7 +219,8 @@ pub fn after_call(
     chance: f64,
 ) -> Decision {
     match outcome {
-        // A repeated delete begins nothing new, so the step keeps its time and its error.
+        // The cloud still works on the first delete, and the repeated one begins nothing new. So the step keeps its
+        // `blocked_since` and its error.
         Outcome::Accepted if repeats(step, schedule) => Decision {
             next_attempt_at: Some(first_observation_at(now, schedule)),
             blocked_since: step.blocked_since,

@@ -374,7 +374,7 @@ fn is_stuck_by_another(step: &Step) -> bool {
 /// Returns what a person can do before a stuck step is retried.
 fn remedy(step: &Step) -> &'static str {
     let Some(error) = &step.last_error else {
-        return "remove what blocks it";
+        return "remove the blocker";
     };
     match error.class {
         ErrorClass::Auth | ErrorClass::Fatal if matches!(error.status, Some(401 | 403)) => {
@@ -385,11 +385,11 @@ fn remedy(step: &Step) -> &'static str {
         }
         ErrorClass::Auth => "make the login work again (gone doctor)",
         ErrorClass::Fatal => "correct what the cloud's answer names",
-        ErrorClass::Guard => "remove what protects it",
+        ErrorClass::Guard => "remove what protects the resource",
         ErrorClass::OutcomeUnknown | ErrorClass::Unavailable => {
             "find out why the cloud does not answer or fails (gone list sites)"
         }
-        ErrorClass::Blocked | ErrorClass::Drift => "remove what blocks it",
+        ErrorClass::Blocked | ErrorClass::Drift => "remove the blocker",
     }
 }
 
@@ -401,13 +401,13 @@ fn remedy_of_refusal(refused: &[Refusal]) -> &'static str {
         Some(RefusalRule::NotShown) => {
             "your role may not list everything that would be deleted: have that granted, or log in as an admin"
         }
-        Some(RefusalRule::OtherProject) => "have its owner remove what blocks it",
-        Some(RefusalRule::Protected) => "remove what protects it",
-        Some(RefusalRule::Unreadable) => "find out why it cannot be read (gone doctor)",
+        Some(RefusalRule::OtherProject) => "have the project that owns the blocker remove it",
+        Some(RefusalRule::Protected) => "remove what protects the resource",
+        Some(RefusalRule::Unreadable) => "find out why the target could not be read (gone doctor)",
         Some(RefusalRule::Copies) => "give each copy a name of its own",
         Some(RefusalRule::Cycle) => "remove one of the references of the cycle",
         Some(RefusalRule::Drift) => "check what has changed since the plan",
-        Some(RefusalRule::InUse) | None => "remove what blocks it",
+        Some(RefusalRule::InUse) | None => "remove the blocker",
     }
 }
 

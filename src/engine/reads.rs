@@ -129,7 +129,8 @@ impl Reads {
         self.once(request.site, self.cloud.list(request)).await
     }
 
-    /// Makes one read with patience.
+    /// Makes one read at the site's pace. While it fails for a reason that may pass by itself, repeats it for up to
+    /// `[engine] read_patience`.
     async fn patiently<T, F>(&self, site: &Site, read: impl Fn() -> F) -> Result<T, CloudFailure>
     where
         F: Future<Output = Result<T, CloudFailure>>,

@@ -1,6 +1,7 @@
 //! Measures the deletion of a whole project on a real OpenStack: how long it takes and what it leaves behind,
-//! compared with what people do today (`contenders.py`). Everything is measured in one run, each time with a project
-//! of its own. The script is the yardstick, and alternates with gone.
+//! compared with three ways in which people do it today (`contenders.py`). Everything is measured in one run, each time
+//! with a project of its own. The yardstick is the way `script`, eight threads that send plain calls: its measurements
+//! alternate with gone's.
 //!
 //! `GONE_TESTBED_CLOUDS` names the testbed's `clouds.yaml`; without it, nothing is measured. With `--smoke`, the
 //! bench runs briefly and proves only that it works. It then leaves out the `openstack` commands, because starting so

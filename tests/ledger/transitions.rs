@@ -242,7 +242,8 @@ fn each_trigger_moves_each_step_state_to_the_listed_state_or_is_refused() {
             let found = next.as_ref().ok().map(|next| next.state);
             assert_eq!(found, wanted, "{trigger:?} of {from:?} with {facts:?}");
             if let Err(why) = next {
-                // An answer with a state that no answer has is refused in each state alike.
+                // No outcome can be `waiting` or `running`, so the refusal names that state. But a step that has ended
+                // refuses every outcome, and names its own state.
                 let named = match trigger {
                     T::Answered(to @ (Waiting | Running))
                         if !matches!(from, Gone | Skipped | Purged) =>

@@ -38,8 +38,8 @@ struct Run {
     gone: BTreeSet<usize>,
     /// The references that each existing resource had when it was last observed.
     references_by_number: BTreeMap<usize, BTreeSet<usize>>,
-    /// The best state of a link while faults are injected. It is slow: otherwise the deletion would end before the
-    /// first fault.
+    /// The state of each link while faults are injected, until a fault changes it. It is slow: otherwise the deletion
+    /// would end before the first fault.
     usual: LinkState,
     _network: Runtime,
 }

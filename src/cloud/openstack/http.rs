@@ -61,8 +61,8 @@ impl HttpTransport {
             .tls_backend_preconfigured(tls)
             .build()
             .map_err(|error| {
-                let problem = format!("cannot be used: {}", innermost(&error));
-                tls::bad(cloud, "cacert", problem)
+                let problem = format!("no HTTP client can be made: {}", innermost(&error));
+                tls::bad(cloud, "verify", problem)
             })?;
         Ok(Self {
             client,

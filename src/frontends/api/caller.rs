@@ -44,7 +44,7 @@ pub(super) struct Admission {
 pub(super) struct Caller {
     actor: Actor,
     scope: Scope,
-    /// Whether this is our own uid or root, which may name the person behind the request.
+    /// Whether the caller's uid is the engine's own, or root. Such a caller may name the person behind the request.
     trusted: bool,
     /// The `Idempotency-Key` of the request as it was sent, if it has one.
     idempotency_key: Option<HeaderValue>,

@@ -102,7 +102,7 @@ impl Cell {
 
 /// One message to the person at the console.
 #[derive(Clone, Debug)]
-pub(crate) struct Notice {
+pub(crate) struct ConsoleMessage {
     pub(crate) at: DateTime<Utc>,
     pub(crate) tone: Tone,
     pub(crate) text: String,

@@ -16,7 +16,7 @@ use super::keys::Scope;
 use super::panes::kit::{Choosable, Context, Pane, PaneRequest, columns_owner};
 use super::panes::{Around, Route, open};
 use super::prompt::{Asked, CommandWords, Prompt};
-use super::render_context::{Notice, RenderContext, Tone};
+use super::render_context::{ConsoleMessage, RenderContext, Tone};
 use super::replay_cursor::ReplayCursor;
 use super::scope::{AppliedScope, EstateScope};
 use super::{ConsoleOptions, EngineMode, Exit, layout};
@@ -31,7 +31,7 @@ const RATES_MAX: usize = 12;
 /// Number of earlier events that are read when events begin to be followed.
 const EARLIER_EVENTS: i64 = 200;
 /// Maximum number of this console's messages that `:events` shows.
-const NOTICES_MAX: usize = 500;
+const MESSAGES_MAX: usize = 500;
 
 /// Maximum number of events that are counted at one moment of a replay.
 const TOGETHER_MAX: i64 = 100;
@@ -62,12 +62,13 @@ pub struct State {
     /// The text that tab completes, and the index of the completion that is shown.
     pub(super) completing: Option<(String, usize)>,
     pub(super) prompt: Option<Prompt>,
-    /// The newest notice, until the next key.
-    pub(super) message: Option<Notice>,
+    /// The message that the person sees, until the next key or click. `:events` does not list all of them.
+    pub(super) message: Option<ConsoleMessage>,
     /// Whether the message says that the pane on top has no row, so that it is dropped once there is a row.
     says_empty: bool,
-    pub(super) notices: VecDeque<Notice>,
-    /// Whether a screen that guards a deletion is not painted yet; keys are ignored until it is.
+    pub(super) messages: VecDeque<ConsoleMessage>,
+    /// Whether a guarded screen (a plan, a question before a command, or a reopened pane) is not painted yet; keys are
+    /// ignored until it is.
     pub(super) guarded: bool,
     /// Commands under way by ticket, each with its words for the person.
     pub(super) submitted: HashMap<u64, CommandWords>,
@@ -123,7 +124,7 @@ impl State {
             prompt: None,
             message: None,
             says_empty: false,
-            notices: VecDeque::new(),
+            messages: VecDeque::new(),
             guarded: false,
             submitted: HashMap::new(),
             bulks: Vec::new(),
@@ -298,8 +299,8 @@ impl State {
 
     pub(super) fn say(&mut self, tone: Tone, text: impl Into<String>) {
         self.say_once(tone, text);
-        if let Some(notice) = self.message.clone() {
-            push_bounded(&mut self.notices, notice, NOTICES_MAX);
+        if let Some(message) = self.message.clone() {
+            push_bounded(&mut self.messages, message, MESSAGES_MAX);
         }
     }
 
@@ -322,7 +323,7 @@ impl State {
     pub(super) fn say_once(&mut self, tone: Tone, text: impl Into<String>) {
         self.says_empty = false;
         let (at, text) = (self.now, text.into());
-        self.message = Some(Notice { at, tone, text });
+        self.message = Some(ConsoleMessage { at, tone, text });
     }
 
     /// Drops the message that the pane on top has no row, once it has one.
@@ -517,7 +518,7 @@ impl State {
             keys: &self.options.keys,
             kinds: &self.kinds,
             scope: self.top().map_or(Scope::Everywhere, Pane::scope),
-            notices: &self.notices,
+            messages: &self.messages,
             replays: self.replays(),
             practices: self.options.tour,
         }

@@ -88,7 +88,8 @@ pub struct Next {
     pub is_behind: bool,
 }
 
-/// The lease of an engine, between two beats.
+/// Decides when an engine renews its lease, and applies what it reads of the ledger's engines. The fields are what it
+/// remembers from one beat to the next.
 pub struct Heartbeat {
     member: Arc<Member>,
     /// When the lease was last renewed.

@@ -204,7 +204,7 @@ impl<S: Statements> NativeReads for S {
             });
             Ok(())
         })?;
-        // There may be more than were named.
+        // A resource with `named_max` referrers may have more of them, so they are counted.
         let mut full: Vec<(&mut Referrers, &ResourceKey)> = all.iter_mut().zip(to).collect();
         full.retain(|(of, _)| of.named.len() >= named_max);
         let count = Each {

@@ -3,7 +3,7 @@
 use super::kit::*;
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
 use crate::frontends::console::about::{datum, event_tone, message_lines};
-use crate::frontends::console::render_context::Notice;
+use crate::frontends::console::render_context::ConsoleMessage;
 use crate::present::event_word;
 
 /// Maximum number of entries, more than a person scrolls through; the ledger has the older events.
@@ -27,10 +27,10 @@ struct EventsPane;
 
 /// Returns the events as they are followed; in a replay, which has an end, they are queried.
 pub(super) fn open(around: &Around<'_>) -> Opened {
-    let notices: Vec<Entry> = around.notices.iter().map(Entry::of_notice).collect();
+    let messages: Vec<Entry> = around.messages.iter().map(Entry::of_message).collect();
     if !around.replays {
         let mut feed = Feed::silent();
-        feed.rows = notices;
+        feed.rows = messages;
         return Ok(listed(EventsPane, feed));
     }
     let ask = |at: At<'_, Entry>| query::Timeline {
@@ -39,7 +39,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
     };
     let read = move |events: Vec<LedgerEvent>| {
         let events = events.iter().map(Entry::of_event);
-        sorted(notices.iter().cloned().chain(events).collect())
+        sorted(messages.iter().cloned().chain(events).collect())
     };
     Ok(listed(EventsPane, Feed::asking(ask, read)))
 }
@@ -53,14 +53,14 @@ fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
 }
 
 impl Entry {
-    fn of_notice(notice: &Notice) -> Self {
+    fn of_message(message: &ConsoleMessage) -> Self {
         Self {
             seq: 0,
-            at: notice.at,
+            at: message.at,
             word: "console",
-            tone: notice.tone,
+            tone: message.tone,
             deletion: String::new(),
-            message: notice.text.clone(),
+            message: message.text.clone(),
             request: String::new(),
         }
     }

@@ -68,7 +68,8 @@ pub(super) fn of(key: ResourceKey, words: String) -> Box<dyn Pane> {
     listed(ExplainPane { key, words }, feed)
 }
 
-/// Lists what is known of the resource, its blockers, and what would refuse its deletion.
+/// Lists what is known of the resource, its blockers, the reasons to refuse its deletion, and its relations to other
+/// resources.
 fn lines(explanation: &Explanation) -> Vec<Line> {
     let next_action: Arc<str> = explanation.next_action.as_str().into();
     let line = |tone, text: String, copied: &String| Line {

@@ -40,7 +40,7 @@ use std::collections::VecDeque;
 use chrono::{DateTime, Utc};
 
 use self::kit::{ColumnOffer, Keymap, Pane, Scope};
-use super::render_context::Notice;
+use super::render_context::ConsoleMessage;
 use crate::control::KindInfo;
 use crate::domain::attention::Cause;
 use crate::domain::ladder::PurgeScope;
@@ -63,7 +63,7 @@ pub(crate) struct Around<'a> {
     pub(crate) kinds: &'a [KindInfo],
     /// The scope of the pane on top.
     pub(crate) scope: Scope,
-    pub(crate) notices: &'a VecDeque<Notice>,
+    pub(crate) messages: &'a VecDeque<ConsoleMessage>,
     /// Whether the console shows a replay.
     pub(crate) replays: bool,
     /// Whether the console shows the practice cloud with the scenario that `:tour` is about.
@@ -153,7 +153,7 @@ mod tests {
             keys: &Keymap::default(),
             kinds: &[],
             scope: Scope::Everywhere,
-            notices: &VecDeque::new(),
+            messages: &VecDeque::new(),
             replays: false,
             practices: true,
         };
