@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gone::domain::model::Origin;
+use gone::ledger::Change;
 use serde_json::json;
 
 use super::harness::{Harness, id};
@@ -216,5 +217,32 @@ async fn i07_a_channel_that_is_configured_again_skips_events_from_the_time_betwe
     let news = posted[0].body["news"].as_array().unwrap();
     assert_eq!(news.len(), 1);
     assert_eq!(news[0]["deletion_id"], json!(id("after")));
+    notifier.stop().await;
+}
+
+#[tokio::test]
+async fn i07_an_engine_sends_no_old_notification_after_another_one_removed_the_cursor() {
+    let web = WebServer::start().await;
+    let harness = Harness::new().with_webhook(&web);
+    let notifier = harness.start().await;
+    harness.stuck("old").await;
+    harness
+        .wait_for_cursor("webhook", |position| position.sending_through.is_some())
+        .await;
+    notifier.stop().await;
+    // The settings of the engine that leads meanwhile lack the channel.
+    harness.control.set_follows(true);
+    let notifier = harness.start().await;
+    let removed = Change::MoveNotificationCursor {
+        channel: "webhook".to_owned(),
+        position: None,
+    };
+    harness.control.commit(vec![removed]).await;
+    harness.control.set_follows(false);
+    harness.stuck("new").await;
+    let posted = web.inbox.wait_for(2).await;
+    let news = posted[1].body["news"].as_array().unwrap();
+    assert_eq!(news.len(), 1, "{news:?}");
+    assert_eq!(news[0]["deletion_id"], json!(id("new")));
     notifier.stop().await;
 }

@@ -48,6 +48,12 @@ impl FakeControl {
         applied
     }
 
+    /// Sets whether another engine leads the engines of the ledger.
+    pub fn set_follows(&self, follows: bool) {
+        self.snapshot
+            .send_modify(|snapshot| Arc::make_mut(snapshot).engine.follows = follows);
+    }
+
     pub async fn cursor(&self, channel: &str) -> Option<CursorPosition> {
         self.ledger
             .notification_cursor(channel)

@@ -99,9 +99,12 @@ impl Follower {
             unsaved: false,
             notified: BTreeMap::new(),
         };
-        if found.position.is_none() {
-            follower.cursor.through = found.newest;
-            follower.save().await?;
+        match found.position {
+            Some(position) => follower.cursor = position,
+            None => {
+                follower.cursor.through = found.newest;
+                follower.save().await?;
+            }
         }
         Ok(follower)
     }
@@ -128,9 +131,12 @@ impl Follower {
         if self.unsaved {
             self.save().await?;
         } else {
-            // Another engine may have moved it while that engine led.
+            // Another engine may have moved the cursor while that engine led, or removed it, if its settings lack the
+            // channel.
             let found = notification_cursor(self.control.as_ref(), self.channel.name()).await?;
-            self.cursor = found.position.unwrap_or_default();
+            if let Some(position) = found.position {
+                self.cursor = position;
+            }
         }
         if let Some(through) = self.cursor.sending_through {
             // An engine ended between sending and recording: the same message is sent once more.
