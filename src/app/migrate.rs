@@ -50,7 +50,8 @@ impl Migrate {
         let to = located(process.around, &self.to, TRIED, advice)?;
         if from.file().is_some_and(|path| !path.exists()) {
             let why = format!("there is no ledger at {from}");
-            return Err(Failure::usage(TRIED, why, "Name the ledger to copy first."));
+            let advice = "FROM must be the ledger to copy, and TO the place of the copy.";
+            return Err(Failure::usage(TRIED, why, advice));
         }
         let (tables, head) = match self.dry_run {
             true => (migrate::count(&from, &to)?, None),

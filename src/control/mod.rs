@@ -719,7 +719,7 @@ pub struct SiteStatus {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum SiteState {
-    /// The site has not been asked yet.
+    /// The site has not answered yet, or has not been asked.
     Unknown,
     Reachable,
     Unreachable,

@@ -1,8 +1,9 @@
 //! The queries to the engine. Each query has a request type, which is tied to the type of its answer.
 //!
 //! [`super::Control`] is a trait object, so it takes one enum, [`Query`], and answers with another, [`Page`].
-//! Both also go over the socket. Front ends match on neither: they pass a request to `ask` and get its
-//! answer. A new query is a struct with its fields and one line in the table below.
+//! Both also go over the socket, except for the queries with `#[serde(skip)]`, which are asked only in the engine's
+//! process. Front ends match on neither: they pass a request to `ask` and get its answer. A new query is a struct with
+//! its fields and one line in the table below, and one in `pages!` if its answer comes in pages.
 
 use std::sync::Arc;
 

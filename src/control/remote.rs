@@ -288,7 +288,8 @@ struct SnapshotStream {
 }
 
 impl SnapshotStream {
-    /// Returns the next snapshot, or the reason why there is none: the engine ended, or is silent.
+    /// Returns the next snapshot, or the reason why there is none: the engine ended or is silent, the connection was
+    /// lost, or the snapshot is too large or cannot be read.
     async fn next(&mut self) -> Result<Snapshot, ControlError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {

@@ -455,7 +455,8 @@ pub struct Left {
     pub reason: String,
 }
 
-/// The choices that are frozen with the plan.
+/// The options of a deletion. `drift` and `on_failure` may be changed while it runs (P11); the others are frozen with
+/// the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanOptions {
     /// Whether the resources that depend on the targets are deleted too.

@@ -60,7 +60,8 @@ pub enum Subject {
 pub struct Topic {
     /// When the first of the topic's events happened.
     pub since: DateTime<Utc>,
-    /// Number of stuck steps; zero for a paused site or a refused deletion.
+    /// How often a step became stuck since the last message; a step that is stuck again after a retry counts again.
+    /// Zero for a paused site or a refused deletion.
     pub count: u64,
     pub sites: BTreeSet<Site>,
     /// Ids of the first stuck steps, at most [`STEPS_MAX`].

@@ -70,8 +70,8 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    /// Returns the permit of a read, and the answer if it is good or the read is not repeated. Otherwise waits as long
-    /// as the cloud asks, or for the back-off, and then has the caller read again.
+    /// Releases the permit of a read. Returns the answer if it is good or the read is not repeated; otherwise waits as
+    /// long as the cloud asks, or for the back-off, and then has the caller read again.
     async fn read_again<T>(
         &self,
         patience: &mut Patience<'_>,

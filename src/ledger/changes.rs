@@ -258,7 +258,7 @@ pub enum Applied {
     /// The fence no longer matches, the registry resource does not exist or was written since it was read, or the
     /// deletion was accepted before ([`Change::MarkHandled`]); nothing was written.
     Stale,
-    /// The change is not possible in this state, for this reason; nothing was written.
+    /// The state of the rows does not allow the change, for this reason; nothing was written.
     Refused(String),
     /// The idempotency key was used for another request, which the text names; nothing was written.
     KeyReused(String),

@@ -33,7 +33,7 @@ struct Entry {
     peer: Peer,
     /// None if the peer is recognised by its certificate.
     token_file: Option<PathBuf>,
-    /// The host of the peer's URL. The peer's certificate must be for this host.
+    /// The host of the peer's URL. A peer without a token file must present a certificate for this host.
     host: String,
 }
 

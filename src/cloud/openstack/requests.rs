@@ -166,7 +166,7 @@ impl<'k> RestList<'k> {
         let variables = self.with_parents(variables.clone());
         let path = fill(template, &escaped(&variables)).map_err(|name| {
             CloudFailure::configuration(format!(
-                "{}: the path of its list needs \"{name}\"",
+                "{}: the path {template} needs a value for \"{name}\"",
                 self.kind.name
             ))
         })?;

@@ -204,7 +204,7 @@ impl Default for ListSpec {
 }
 
 impl ListSpec {
-    /// Returns what joins the fields of an id.
+    /// Returns the separator between the fields of an id.
     pub fn separator(&self) -> &str {
         self.separator.as_deref().unwrap_or(",")
     }
@@ -518,7 +518,7 @@ pub struct Takes {
     pub says: String,
 }
 
-/// What a plan says once about all the kind's resources that it deletes and whose rows meet a condition.
+/// A warning that a plan gives once, for all the kind's resources that it deletes and whose rows meet a condition.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remark {

@@ -1,4 +1,5 @@
-//! `gone cancel`, `pause`, `resume` and `retry`: one command for each id, or one for all steps that match; and `gone
+//! `gone cancel`, `pause`, `resume` and `retry`: one command for each argument (a deletion; for `pause` and `resume`
+//! also a site or an engine; for `retry` also a step), or with `retry --all` one for all steps that match. And `gone
 //! ledger prune`, by which the engine that owns the ledger removes old rows.
 
 use std::time::Duration;

@@ -309,7 +309,7 @@ fn least_width(text: &str) -> usize {
     width.min(WORDS_WIDTH_MIN.max(first + 4))
 }
 
-/// Cuts to a display width, after a whole word, with a mark that something is missing.
+/// Cuts a text to a display width, after a whole word, and adds a mark that something is missing.
 fn cut(text: &str, width: usize, ascii: bool) -> Cow<'_, str> {
     if text.width() <= width {
         return Cow::Borrowed(text);

@@ -224,7 +224,7 @@ const STANDARD: &[Row] = &[
     (&[Scope::Causes], COPY, Action::Copy, "", "copy the cloud's answer to one of the steps to the clipboard; again: the row"),
 
     (&[Scope::Blockers], COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard; again: the row"),
-    (&[Scope::Blockers], RETRY, Action::Retry, "retry", "retry now, once the blocker is gone"),
+    (&[Scope::Blockers], RETRY, Action::Retry, "retry", "retry the step or the deletion now; first remove the blocker"),
     (&[Scope::Blockers], LADDER, Action::Ladder, "ladder", "show what else can be done; sends nothing"),
 
     (&[Scope::Relations], OPEN, Action::Open, "follow", "go to the resource or the deletion at the other end; [ leads back"),

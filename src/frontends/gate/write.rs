@@ -237,7 +237,8 @@ impl Gate {
         centrals.chain([&self.site])
     }
 
-    /// Refuses copies of resources, and of parts, which have no tombstone of their own (T20).
+    /// Refuses copies of resources that are being deleted or were, and copies of the parts of such resources. A part
+    /// has no tombstone of its own (T20).
     async fn guard_copies(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
         for id in copied(body) {
             let named = Named::new(kind, id);
@@ -253,7 +254,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Refuses resources that would be copies by name and project alone.
+    /// Refuses resources that would be copies, by name and project alone, of resources that are being deleted or were.
     async fn guard_namesakes(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
         let kind = self.kind(kind)?;
         let mut by_name = self.centrals().filter(|it| it.by == CopiedBy::Name);

@@ -17,7 +17,8 @@ use crate::present::{and_more, answer_words, blocker_words, count, joined, kind_
 
 /// Number of topics in a message; the rest is only counted.
 pub(super) const TOPICS_MAX: usize = 10;
-/// Number of targets and refusals of a deletion that are named.
+/// Maximum number of a deletion's targets, of its refusals, of the resources that it leaves, and of a step's blockers
+/// that are named.
 const NAMED_MAX: usize = 3;
 /// Characters of one text from a cloud, in a line and in the JSON.
 const SHOWN_CHARS_MAX: usize = 200;

@@ -67,7 +67,8 @@ struct Begun {
 }
 
 impl Store {
-    /// Opens the ledger as one of its engines, and creates it if there is none: creates the tables, begins a new epoch.
+    /// Opens the ledger as one of its engines: creates the tables if there are none, upgrades those of an older
+    /// version, and begins a new epoch.
     pub(super) fn open(address: &Address, member: Arc<Member>) -> Result<Self, LedgerError> {
         // A process that copies the ledger holds its lock for long.
         let db = schema::connect_with(address, lock::SHORT_WAIT)?;

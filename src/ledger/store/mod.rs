@@ -89,7 +89,7 @@ use crate::domain::notification::CursorPosition;
 /// Why a change was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop<E> {
-    /// The change is not possible in this state, for this reason; nothing was written.
+    /// The state of the rows does not allow the change, for this reason; nothing was written.
     #[error("{0}")]
     Refused(String),
     /// The rows contradict the change. A part of it may be done already, so all of it is undone.

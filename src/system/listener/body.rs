@@ -91,7 +91,7 @@ const PIECE_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Answering<B, H> {
     body: B,
-    /// The rest of the current part.
+    /// The bytes of the body's current frame that are not sent yet.
     rest: Bytes,
     /// Whether other connections could run since the last piece.
     has_yielded: bool,

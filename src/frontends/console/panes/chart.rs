@@ -141,7 +141,7 @@ impl ListPane for ChartPane {
     const LOADING: &'static str = "Counting what happened…";
     const NOTHING: &'static [&'static str] = &[
         "This deletion has no steps yet.",
-        "Once it is planned, what runs when is drawn here.",
+        "Once it runs, this chart shows when each step runs.",
     ];
 
     fn heading(&self, _rows: &Rows<ChartRow>, _look: &RenderContext) -> String {
