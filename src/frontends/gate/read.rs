@@ -109,8 +109,13 @@ impl Gate {
                 wholes.into_iter().flatten().next()
             }
         };
+        // The tombstone may have changed while the service was asked, but the row may be the one from before the delete.
+        let ruling = |whole: &Named| match is_deleting {
+            true => Ruling::ShowDeleting,
+            false => self.ruling(whole, asker, Operation::Read),
+        };
         let mut deletion = None;
-        match whole.map(|whole| (self.ruling(&whole, asker, Operation::Read), whole)) {
+        match whole.map(|whole| (ruling(&whole), whole)) {
             Some((Ruling::NotFound, whole)) => {
                 let deletion = self.deletion_of(&self.site, &whole).await;
                 return Err(self.not_found(named).await.by(deletion));

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::budget::{Read, Share};
 use super::refusal::{Refusal, Result};
 use super::route::{Creates, Named, PathTarget};
-use super::rules::{Operation, Ruling, ruling};
+use super::rules::{Operation, RequestSource, Ruling, ruling};
 use super::{Call, Gate, Head, Out, body, text_of};
 use crate::cloud::openstack::{item_in, service_of};
 use crate::control::{Command, Request, query};
@@ -178,10 +178,14 @@ impl Gate {
         if ruling == Ruling::Pass {
             return Ok(());
         }
-        self.caller(&call.head).await?;
         if ruling == Ruling::NotFound {
+            // A local site learns it at once (P7).
+            if call.asker != RequestSource::Local {
+                self.caller(&call.head).await?;
+            }
             return Err(self.not_found(named).await);
         }
+        self.caller(&call.head).await?;
         // The service itself refuses a resource that the caller does not see.
         match self.sees(&call.head, named).await? {
             true => Err(self.being_deleted(&self.site, named, whole).await),
