@@ -99,7 +99,10 @@ impl Verb for Watch {
 
 async fn write_events(session: &mut Session<'_>, events: &[Event]) -> Result<(), Failure> {
     // While the engine restarts, events are shown without their resources.
-    let resources = step_resources(session, events).await.unwrap_or_default();
+    let resources = match step_resources(session, events).await {
+        Err(failure) if failure.exit == Exit::Interrupted => return Err(failure),
+        read => read.unwrap_or_default(),
+    };
     for event in events {
         if !session.out.format.is_table() {
             session.out.json(event, false)?;

@@ -134,8 +134,9 @@ impl Follower {
             // Another engine may have moved the cursor while that engine led, or removed it, if its settings lack the
             // channel.
             let found = notification_cursor(self.control.as_ref(), self.channel.name()).await?;
-            if let Some(position) = found.position {
-                self.cursor = position;
+            match found.position {
+                Some(position) => self.cursor = position,
+                None => self.save().await?,
             }
         }
         if let Some(through) = self.cursor.sending_through {

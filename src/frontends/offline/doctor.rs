@@ -317,7 +317,7 @@ fn peer_check(facts: &PeerFacts) -> Check {
 
 fn notify_checks(channels: &[NotifyFacts]) -> Vec<Check> {
     if channels.is_empty() {
-        let found = "nobody is notified of stuck steps and paused sites; to name recipients, set [notify] in the settings";
+        let found = "nobody is notified of stuck steps, refused deletions and paused sites; to name recipients, set [notify] in the settings";
         return vec![ok("notify", found)];
     }
     let check = |facts: &NotifyFacts| match facts.failing.as_str() {
