@@ -1019,6 +1019,7 @@ impl World {
                     moved: if *dry_run { 0 } else { eligible },
                 }))
             }
+            Command::Pause { .. } | Command::Resume { .. } => Ok(Receipt::Done { moved: 0 }),
             _ => Ok(Receipt::Done { moved: 1 }),
         }
     }

@@ -163,6 +163,7 @@ fn marked_deletions_are_paused_resumed_and_cancelled_together() {
         console.changes()[..],
         [Command::Pause { .. }, Command::Pause { .. }]
     ));
+    console.assert_shows(["pause 2 deletions: 2 done"]);
     console.sent.clear();
     for deletion in &mut console.world.deletions[..2] {
         deletion.state = DeletionState::Paused;

@@ -21,7 +21,9 @@ pub(super) struct BulkCommands {
     /// Tickets of the commands under way.
     sent: BTreeSet<u64>,
     done: usize,
-    /// Number of commands that changed nothing.
+    /// Whether the commands retry steps: their receipts count the steps. Other receipts count nothing.
+    retries: bool,
+    /// Number of retries that found no step to retry.
     idle: usize,
     /// Number of commands that the engine refused, by its reason.
     refused: BTreeMap<String, usize>,
@@ -29,8 +31,11 @@ pub(super) struct BulkCommands {
 
 impl BulkCommands {
     pub(super) fn of(confirm: Confirm) -> Self {
+        let is_retry =
+            |it: &Command| matches!(it, Command::Retry { .. } | Command::RetryStep { .. });
         Self {
             reason: confirm.reason().to_owned(),
+            retries: confirm.commands.iter().any(is_retry),
             what: confirm.words.what,
             left: confirm.commands.into(),
             sent: BTreeSet::new(),
@@ -55,7 +60,7 @@ impl BulkCommands {
         let is_own = self.sent.remove(&ticket);
         match receipt {
             _ if !is_own => {}
-            Ok(Receipt::Done { moved: 0 }) => self.idle += 1,
+            Ok(Receipt::Done { moved: 0 }) if self.retries => self.idle += 1,
             Ok(_) => self.done += 1,
             Err(error) => *self.refused.entry(error.to_string()).or_default() += 1,
         }

@@ -507,6 +507,7 @@ impl Action {
                 | Self::Release
                 | Self::Cancel
                 | Self::Pause
+                | Self::ToggleCascade
                 | Self::ToggleRelease
                 | Self::TogglePublic
                 | Self::ToggleProject
