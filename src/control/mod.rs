@@ -1,9 +1,9 @@
 //! The interface between front ends and the engine, which has four calls.
 //!
-//! `submit` acknowledges a command when its intent is durable, not before. `query` pages through the rows of
-//! the ledger and the listings of the clouds. `events` follows what happens, without gaps. `snapshot` is the
-//! bounded summary that a screen needs at once. A front end reaches an embedded engine and an engine behind a
-//! socket alike, as an `Arc<dyn Control>`.
+//! `submit` acknowledges a command when its intent is durable, not before. `query` answers from the rows of the ledger,
+//! the listings of the clouds and the state of the engine; long answers come in pages. `events` follows what happens,
+//! without gaps. `snapshot` is the bounded summary that a screen needs at once. A front end reaches an embedded engine
+//! and an engine behind a socket alike, as an `Arc<dyn Control>`.
 
 pub mod query;
 pub mod read_only;
@@ -44,10 +44,10 @@ pub trait Control: Send + Sync {
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError>;
     /// Answers a query. Callers use `ask`, which returns the type of the query's own answer.
     async fn query(&self, query: Query) -> Result<Page, ControlError>;
-    /// Returns the events after this sequence, at most 500, and waits up to `wait_ms` for the first. If the
-    /// sequence is older than the retained events, the error is [`ControlError::Expired`].
+    /// Returns the events after this sequence number, at most 500, and waits up to `wait_ms` for the first. If an event
+    /// after this number is no longer kept, the error is [`ControlError::Expired`].
     async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError>;
-    /// Returns a receiver of the snapshots. A slow reader skips versions and never holds up the engine.
+    /// Returns a receiver of the snapshots. A slow reader skips versions, and does not delay the engine.
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>>;
 }
 
@@ -124,14 +124,14 @@ impl dyn Control + '_ {
     }
 }
 
-/// A command, with the person or engine on whose behalf it is submitted.
+/// A command, with its author and the reason, idempotency key and deadline of the request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Envelope {
     pub command: Command,
     pub actor: Actor,
     #[serde(default)]
     pub reason: String,
-    /// The idempotency key. The same key within 24 h means the same request.
+    /// The idempotency key. The same key of the same actor within 24 h means the same request.
     #[serde(default)]
     pub idempotency_key: Option<String>,
     /// The time until which planning is repeated while a cloud does not answer (N16). None: for
@@ -162,8 +162,8 @@ pub enum Command {
         targets: Vec<TargetSpec>,
         options: PlanOptions,
     },
-    /// Deletes these resources. If they are being deleted already, the request joins that deletion, wakes what is
-    /// blocked or stuck (T6), and applies to it the reason and the options that it names.
+    /// Deletes these resources. If they are being deleted already, the request joins that deletion, wakes its blocked
+    /// and stuck steps (T6), and gives the deletion the reason and the options that the request names.
     Delete {
         targets: Vec<TargetSpec>,
         options: PlanOptions,
@@ -193,7 +193,7 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "NamedOptions::is_empty")]
         named: NamedOptions,
     },
-    /// Deletes by a plan from a file. The plan is first saved, and then run like a plan that is given by its
+    /// Deletes by a plan from a file. The plan is first saved, and then carried out like a plan that is given by its
     /// hash.
     DeletePlanFile {
         plan: Box<Plan>,
@@ -244,12 +244,12 @@ pub enum Command {
     Release {
         key: ResourceKey,
     },
-    /// Deletes events and ended deletions from before this time. None: as the settings say. The receipt is
-    /// `Done` with the number of deleted rows.
+    /// Removes events and ended deletions from before this time from the ledger, with the rows that belong to neither
+    /// any more. None: as the settings say. The receipt is `Done` with the number of removed rows.
     Prune {
         before: Option<DateTime<Utc>>,
     },
-    /// Pauses a site until a person resumes it, whatever happens to its rights or to this engine.
+    /// Pauses a site until a person resumes it, whatever happens to the login's rights there or to this engine.
     PauseSite {
         site: Site,
     },
@@ -275,8 +275,8 @@ pub enum Command {
         id: String,
         body: serde_json::Value,
     },
-    /// Returns to an importer the notices of the resources that are being deleted here (G5). The receipt waits
-    /// for new notices as long as the watch says. In-process only.
+    /// Returns to an importer the notices of this deployment's deletions (G5). The receipt waits for new notices as
+    /// long as the watch says. In-process only.
     #[serde(skip)]
     Watch {
         watch: Watch,
@@ -290,7 +290,7 @@ pub enum Command {
     ReleaseImporter {
         name: String,
     },
-    /// Moves a replay to another time, which the snapshot then has. In-process only.
+    /// Moves a replay to another time, whose state the snapshot then shows. In-process only.
     #[serde(skip)]
     Seek {
         to: Moment,
@@ -320,8 +320,8 @@ pub enum Moment {
 }
 
 impl Command {
-    /// Whether calls that change a cloud may follow from the command. Pauses, cancellations and similar
-    /// commands change only the ledger.
+    /// Whether calls that change a cloud may follow from the command. Other commands, such as pauses and cancellations,
+    /// change at most the ledger.
     pub fn wants_work(&self) -> bool {
         self.scope_and_work().1
     }
@@ -362,7 +362,8 @@ impl Command {
     }
 
     /// Whether the command is refused where everything is read-only (P5): calls that change a cloud may follow from
-    /// it, or it changes steps, tombstones, native resources or the importers on record.
+    /// it, or it takes a rung of the ladder, releases a tombstone or an importer, or creates or changes a native
+    /// resource.
     pub fn changes_clouds(&self) -> bool {
         let changes_resources = matches!(
             self,
@@ -422,7 +423,7 @@ receipts! {
     into_plan: Self::Planned { plan } => plan, Arc<Plan>;
     /// The receipt of a command that asks for a deletion.
     into_accepted: Self::Accepted(accepted) => accepted, Accepted;
-    /// The number of steps, or rows of the ledger, that a command has changed.
+    /// The number of steps, resources or rows of the ledger that a command has changed; 0 if it counts none.
     into_moved: Self::Done { moved } => moved, u64;
     /// The receipt of [`Command::RetryMatching`].
     into_retried: Self::Bulk(retried) => retried, Retried;
@@ -434,7 +435,7 @@ receipts! {
     into_purged: Self::Purged(purged) => purged, Purged;
 }
 
-/// Returns the error for a reply of the wrong type, which means that the engine has another version.
+/// Returns the error for a reply of the wrong type. The engine then probably has another version.
 pub(crate) fn unexpected_reply() -> ControlError {
     ControlError::internal(
         "unexpected reply from the engine; its version may differ from this program's",
@@ -445,7 +446,7 @@ pub(crate) fn unexpected_reply() -> ControlError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     pub deletion_id: String,
-    /// Whether the resource was being deleted already, by this deletion (T6).
+    /// Whether the targets were being deleted already, by this deletion (T6).
     pub existing: bool,
 }
 
@@ -525,16 +526,16 @@ pub struct NotEligible {
 pub struct DeploymentStatus {
     pub service: String,
     pub region: String,
-    /// None before the first contact.
+    /// The deployment's name; null before the first contact with it.
     pub name: Option<String>,
-    /// The state of the watch on the deployment; none if nothing here refers to it.
+    /// The state of the watch on the deployment; null if no kind of this deployment refers to its kinds.
     pub watch: Option<WatchStatus>,
-    /// The deployment's state as an importer; none if it is not on record as one.
+    /// The deployment's state as an importer; null if it is not on record as one.
     pub importer: Option<ImporterStatus>,
 }
 
 impl DeploymentStatus {
-    /// Returns `billing/eu-1`, or the service alone where it has no regions.
+    /// Returns `billing/eu-1`, or the service alone if the deployment has no region.
     pub fn service_and_region(&self) -> String {
         match self.region.as_str() {
             "" => self.service.clone(),
@@ -551,7 +552,7 @@ impl DeploymentStatus {
     }
 }
 
-/// The state of our watch on an owner deployment.
+/// The state of this deployment's watch on an owner deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WatchStatus {
     /// The kinds of the owner's service to which kinds of this deployment refer.
@@ -567,12 +568,12 @@ pub struct WatchStatus {
     pub reason: String,
 }
 
-/// The state of an importer, whose clearances our deletions need.
+/// The state of an importer, whose clearances this deployment's deletions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImporterStatus {
     /// The kinds of this deployment to which the importer's kinds refer.
     pub kinds: Vec<KindName>,
-    /// Since when it is on record.
+    /// Since when the importer is on record.
     pub since: Option<DateTime<Utc>>,
     /// When the importer last watched, if it did since this engine started.
     #[serde(rename = "seen_at")]
@@ -619,15 +620,15 @@ pub struct SiteCount {
     pub at: DateTime<Utc>,
 }
 
-/// Why a resource does not go, or what would block its deletion (P2).
+/// Why a resource is not deleted yet, or what would block its deletion (P2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     pub target: Target,
     pub deletion: Option<Deletion>,
     pub step: Option<Step>,
     pub tombstone: Option<Tombstone>,
-    /// Findings, one per line: who deletes the resource, and what the cloud answered. Blockers are listed
-    /// separately.
+    /// Findings, one per line, such as who deletes the resource, what the cloud answered, and why a plan would be
+    /// refused.
     pub lines: Vec<String>,
     pub blockers: Vec<Blocker>,
     pub refused: Vec<Refusal>,
@@ -645,10 +646,10 @@ pub struct KindInfo {
     pub aliases: Vec<String>,
     /// Column heading and dotted path into the row.
     pub columns: Vec<(String, String)>,
-    /// The meanings of the fields of its rows.
+    /// The meanings of the fields of the kind's rows.
     #[serde(default)]
     pub fields: FieldMeanings,
-    /// Whether other resources may be deleted with the kind's. If so, the plan screen offers the cascade.
+    /// Whether any kind refers to this kind. If so, the plan screen offers the cascade.
     pub has_dependents: bool,
     /// Whether a site lists all of the kind's resources in one list of their own, so that they can be counted.
     #[serde(default)]
@@ -695,17 +696,17 @@ pub struct SiteStatus {
     pub reason: String,
     pub latency_ms: Option<u64>,
     /// Percentage of the last 100 calls of steps that were throttled, found the site unavailable, or had an
-    /// unknown outcome; none before the first call.
+    /// unknown outcome; null before the first call.
     #[serde(default)]
     #[schema(maximum = 100)]
     pub error_percent: Option<u8>,
-    /// Number of calls.
+    /// Number of calls and reads that are in flight now.
     pub in_flight: usize,
     /// How many calls may be in flight now; the ceiling is in the configuration.
     pub concurrency_limit: usize,
     pub read_only: bool,
     pub as_user: String,
-    /// The pattern that a word of the reason for a deletion must match here: `*`, `OPS-*`.
+    /// The pattern that a word of the reason for a deletion must match at this site: `*`, `OPS-*`.
     #[serde(default)]
     pub reason_wanted: Option<String>,
     /// Set while a person has paused the site. Its state is then `paused`, whatever else applies.
@@ -723,7 +724,7 @@ pub enum SiteState {
     Unknown,
     Reachable,
     Unreachable,
-    /// The site's rights were lost or refused, and nothing is sent until a new token restores them; or a
+    /// The login's rights at the site were lost or refused, and nothing is sent until a new token restores them; or a
     /// person paused the site.
     Paused,
 }
@@ -744,13 +745,14 @@ pub struct Snapshot {
     pub sites: Vec<SiteStatus>,
     pub deletions_by_state: BTreeMap<String, u64>,
     pub steps: Counts,
-    /// Deletions that have not ended, newest first, at most 50.
+    /// Deletions that are under way, paused or awaiting approval, newest first, at most 50. Stuck deletions are
+    /// not among them.
     pub deletions: Vec<Deletion>,
     /// Stuck steps that wait for no other stuck step, oldest first; then the newest refused deletions, as steps;
     /// then steps on which a cloud works longer than usual ([`StepState::Verifying`]). At most 200.
     pub attention: Vec<Step>,
     pub last_event: i64,
-    /// Number of steps that clouds accepted per second, over the last minute: the sum over the deletions.
+    /// Number of steps that clouds accepted per second, over the last minute: the sum over `deletions`.
     pub rate_per_second: f64,
 }
 
@@ -765,7 +767,8 @@ pub struct EngineStatus {
     /// Whether another engine of the ledger leads: only that one plans, observes, retries, sweeps and notifies.
     #[serde(default)]
     pub follows: bool,
-    /// Why the engine takes no new work: the disk is full, a worker panicked, or the ledger is damaged.
+    /// Why the engine takes no new work, for example because the disk is full, a worker panicked or the ledger is
+    /// damaged; or why an attached client cannot reach the engine.
     pub fault: Option<String>,
     /// Since when the engine cannot be reached. Set by a client that is attached to it, never by the engine; everything
     /// else is what the engine published last.
@@ -774,7 +777,7 @@ pub struct EngineStatus {
     pub ledger: String,
 }
 
-/// Why a command or query was not carried out. Each message says what was attempted and what to do.
+/// Why a command or query was not carried out. Each message is for a person.
 #[derive(Clone, Debug, thiserror::Error, strum::IntoStaticStr, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "error")]
 #[strum(serialize_all = "snake_case")]
@@ -814,8 +817,8 @@ pub enum ControlError {
     /// The present state of the deletion, step or resource does not allow the command.
     #[error("{message}")]
     Conflict { message: String },
-    /// The events or the plan are no longer kept. `oldest` is the sequence of the oldest retained event; 0 for a
-    /// plan.
+    /// The events or the plan are no longer kept. `oldest` is the sequence number of the oldest event that is kept; 0
+    /// for a plan.
     #[error("{message}")]
     Expired { message: String, oldest: i64 },
     #[error("{message}")]

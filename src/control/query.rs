@@ -64,7 +64,7 @@ macro_rules! queries {
             $($(#[$attribute])* $name($name),)*
         }
 
-        /// Every answer, as it goes over the socket.
+        /// The answer to any query, as it goes over the socket.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case", tag = "page", content = "answer")]
         pub enum Page {
@@ -238,8 +238,8 @@ pub struct Counted {
     pub next: Option<String>,
 }
 
-/// The branches of a deletion's tree below each of these steps, at most 500. `None` stands for the top level:
-/// the branches that go last.
+/// The branches of a deletion's tree below each of these steps, at most 500. `None` stands for the top level: the
+/// branches of steps for which no other step waits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outline {
     pub deletion_id: String,
@@ -268,7 +268,7 @@ pub struct Chart {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Upcoming {}
 
-/// How the calls to each site went in the last hour.
+/// The numbers of calls to each site, and of steps that became blocked or stuck, in each minute of the last hour.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LastHour {}
 
@@ -290,7 +290,7 @@ pub struct Step {
     pub id: i64,
 }
 
-/// The events of one step or deletion, oldest first.
+/// The events of one step or deletion after a sequence number, or of all if none is named, oldest first, at most 500.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeline {
@@ -412,13 +412,13 @@ pub struct Native {
     pub limit: usize,
 }
 
-/// Why a resource does not go, or what would block it (P2).
+/// Why a resource is not deleted yet, or what would block its deletion (P2).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Explain {
     pub target: TargetSpec,
 }
 
-/// The purge ladder of a stuck step or deletion (P3). Reads the cloud; sends no write.
+/// The purge ladder of a step, or of the stuck and blocked steps of a deletion (P3). Reads the cloud; sends no write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ladder {
     pub what: PurgeScope,
@@ -445,7 +445,7 @@ pub struct Gates {}
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Kinds {}
 
-/// The rows of the audit after this sequence number.
+/// The rows of the audit after this sequence number, at most 500.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Audit {
     pub after: i64,
@@ -457,13 +457,13 @@ pub struct NotificationCursor {
     pub channel: String,
 }
 
-/// Which resources here refer to resources of the deployment that asks (G5). Not served over the socket.
+/// Which resources of this deployment refer to resources of the deployment that asks (G5). Not served over the socket.
 #[derive(Clone, Debug)]
 pub struct ClearanceAnswers {
     pub question: Question,
 }
 
-/// The deployments that refer to this one, and those that this one refers to.
+/// The peers of this deployment, the owners to which it refers, and the importers that refer to it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Deployments {}
 

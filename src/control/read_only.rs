@@ -1,5 +1,6 @@
-//! A [`Control`] that refuses every command that may change a cloud, although its engine would carry it out. A
-//! person whose own settings are read-only may attach to a running engine whose settings are not.
+//! A [`Control`] that refuses every command that may change a cloud or gone's records of it
+//! ([`Command::changes_clouds`](super::Command::changes_clouds)), although its engine would carry it out. A person
+//! whose own settings are read-only may attach to a running engine whose settings are not.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
 
-/// Passes queries to the engine, and the commands that change no cloud and no records. Its snapshots say that
-/// everything is read-only.
+/// Passes to the engine queries, and those commands that change neither a cloud nor gone's records of it. Its snapshots
+/// say that everything is read-only.
 pub struct ReadOnlyControl {
     engine: Arc<dyn Control>,
     snapshots: watch::Receiver<Arc<Snapshot>>,

@@ -28,11 +28,11 @@ pub const HEARTBEAT: Duration = Duration::from_secs(5);
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// Deadline for requests that the engine answers from memory.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
-/// Deadline for queries. A fresh listing takes two calls to a cloud, each at its time limit.
+/// Deadline for queries: enough for two calls to a cloud, each at the default time limit.
 const QUERY_DEADLINE: Duration = Duration::from_secs(120);
-/// Deadline for commands. Planning a site of 100,000 resources lists all of it.
+/// Deadline for commands. Planning a site of 100,000 resources lists all of them.
 const SUBMIT_DEADLINE: Duration = Duration::from_secs(600);
-/// Time that is allowed in addition to the requested wait.
+/// Time that a request for events is allowed in addition to the requested wait.
 const EVENTS_SLACK: Duration = Duration::from_secs(10);
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
@@ -58,8 +58,9 @@ impl RemoteControl {
     /// Attaches to the engine that serves this socket. Returns once its first snapshot has arrived.
     ///
     /// # Errors
-    /// [`ControlError::Unreachable`] if nobody listens, [`ControlError::Usage`] if the engine speaks another
-    /// protocol.
+    /// [`ControlError::Unreachable`] if nobody listens or answers in time, [`ControlError::Usage`] if the engine speaks
+    /// another protocol, [`ControlError::Forbidden`] if it does not serve this user, [`ControlError::Internal`] if its
+    /// answer cannot be read.
     pub async fn connect(socket: &Path) -> Result<Arc<dyn Control>, ControlError> {
         let engine = Engine::new(socket)?;
         let mut stream = engine.follow().await?;
@@ -232,8 +233,8 @@ impl Engine {
         })
     }
 
-    /// Returns the error for a refusal by the API itself: another user's process, a request that is too
-    /// large, or one that it does not understand.
+    /// Returns the error for a refusal by the API itself, for example of another user's process, of a request that is
+    /// too large, or of one that it does not understand.
     fn refused(&self, status: reqwest::StatusCode, body: &[u8]) -> ControlError {
         let problem: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let detail = problem["detail"].as_str().unwrap_or("no reason given");

@@ -1,7 +1,7 @@
 //! Targets as people write them: `KIND/ID-or-NAME[@CLOUD[/REGION]]`.
 //!
 //! 1. The kind ends at the first `/`.
-//! 2. The site starts at the last `@`, if the name of a known cloud follows it; else the `@` is part
+//! 2. The site starts at the last `@`, if the name of a known cloud or deployment follows it; else the `@` is part
 //!    of the name. A cloud without a region means all of its regions.
 //! 3. `%` and two hex digits stand for one byte of UTF-8, in every part; a bare `%` is an error.
 //! 4. Composite ids join with commas: `static_route/ROUTER,10.0.0.0/8,NEXTHOP@prod/RegionOne`.
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::model::Site;
 
-/// A target as a person wrote it: `network/web@prod/RegionOne`. The engine resolves it; a name that
-/// fits several resources is refused, and they are listed.
+/// A target as a person wrote it: `network/web@prod/RegionOne`. The engine resolves the target. It refuses a name that
+/// fits several resources, and lists these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetSpec {
     pub kind: String,
@@ -38,7 +38,7 @@ pub enum SiteSpec {
 }
 
 impl SiteSpec {
-    /// Whether the resource may be at this site.
+    /// Whether the given site is one of these sites.
     pub fn matches(&self, site: &Site) -> bool {
         match (self, site) {
             (Self::All, _) => true,
@@ -48,7 +48,8 @@ impl SiteSpec {
         }
     }
 
-    /// Reads `CLOUD[/REGION]`, with `%` escapes.
+    /// Reads `CLOUD[/REGION]` or the name of a deployment, with `%` escapes. The error is for the person who wrote the
+    /// text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (cloud, region) = match text.split_once('/') {
             Some((cloud, region)) => (cloud, Some(region)),
@@ -120,7 +121,7 @@ fn decode(part: &str) -> Result<String, String> {
         .map_err(|_| format!("the % escapes in \"{part}\" are not UTF-8"))
 }
 
-/// Writes a text that parses back to the same target, whatever clouds are known.
+/// Writes a text that parses back to the same target, as long as the target's own cloud is known.
 impl fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.kind, &['/'])?;

@@ -11,11 +11,11 @@ use crate::domain::model::Site;
 /// One gate, with the counts of its requests since it opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateStatus {
-    /// The address on which it listens: `127.0.0.1:9696`.
+    /// The address on which the gate listens: `127.0.0.1:9696`.
     pub listen: String,
-    /// Which clients use it: `user`, `local` or `central`.
+    /// Which clients use the gate: `user`, `local` or `central`.
     pub source: String,
-    /// The site of the service to which it forwards requests.
+    /// The site of the service to which the gate forwards requests.
     pub site: Site,
     pub service: String,
     #[serde(flatten)]
@@ -26,15 +26,15 @@ pub struct GateStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateTraffic {
     pub requests: u64,
-    /// A resource was left out of a list, or hidden from this client.
+    /// Number of requests in whose answer a resource was left out of a list, or hidden from the client.
     pub hidden: u64,
-    /// A resource was shown as being deleted.
+    /// Number of requests in whose answer a resource was shown as being deleted.
     pub deleting: u64,
-    /// A guard refused the request, or the client lacks the right.
+    /// Number of requests that the gate refused, for example by a guard or because the client lacks the right.
     pub refused: u64,
-    /// A deletion was accepted, or is under way.
+    /// Number of requests for deletions that were accepted or are under way.
     pub accepted: u64,
-    /// The upstream, Keystone or the engine could not be reached.
+    /// Number of requests that failed, for example because the upstream, Keystone or the engine could not be reached.
     pub failed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Decides which steps and refused deletions need a person, for every list that shows them.
+//! Decides which steps and refused deletions need a person, and which deletes are slow, for every list that shows them.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,8 @@ use super::attention::REFUSAL_ID;
 use super::model::{Blocker, ErrorClass, Step, StepState, short_id};
 use super::text::{and_more, escape};
 
-/// The error type of a resource that was re-created more often than allowed (T14). It is a kind of drift, but
-/// a person cannot accept it.
+/// The error type of a step whose resource was re-created (T14). Its class is drift if the resource was re-created more
+/// often than allowed, but a person cannot accept this drift.
 pub const RECREATED: &str = "Recreated";
 
 /// Number of newcomers that one line names.

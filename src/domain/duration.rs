@@ -9,7 +9,7 @@ pub const HOUR: u64 = 60 * MINUTE;
 /// A day, in seconds.
 pub const DAY: u64 = 24 * HOUR;
 
-/// A century. Longer times cannot be added to the current time, and mean nothing.
+/// A century. Much longer times cannot be added to the current time, and mean nothing.
 const DURATION_MAX: Duration = Duration::from_secs(36_500 * DAY);
 
 /// Parses `250ms`, `90s`, `5m`, `6h`, `7d`: a whole number and one unit, at most a century.

@@ -32,8 +32,8 @@ pub fn is_blocked(deletion: &Deletion) -> bool {
     deletion.state == DeletionState::Running && waits(&deletion.counts)
 }
 
-/// Whether some of these steps are blocked, and none is under way. Steps that wait for their dependencies wait
-/// for the blocked ones.
+/// Whether some of these steps are blocked, and none is ready or under way. The waiting steps then wait for blocked or
+/// stuck ones.
 pub fn waits(counts: &Counts) -> bool {
     counts.blocked > 0 && counts.ready + counts.running + counts.verifying == 0
 }

@@ -6,7 +6,7 @@
 //! | `~wfe` | a row that has these letters in this order, such as `web-frontend` |
 //! | `~^web-[0-9]+$` | a row that fits this regular expression; `~` begins one if any of `^$.*+?()[]{}\|` follows |
 //! | `name:web` | a row whose column of that name contains this text; the caller says which columns there are |
-//! | `state=stuck` | a row whose state (or kind, site, project) contains this text; `state=stuck,blocked`: one of these texts |
+//! | `state=stuck` | a row whose state (or kind, site, project) contains this text; `state=stuck,blocked`: one of these texts; `state:stuck` means the same as `state=stuck` |
 //! | `site==prod/west,prod/east` | a row whose site (or state, kind, project) is exactly one of these texts, in any letter case, or a row without that field; the texts are percent-encoded |
 //! | `age>1h`, `age<7d` | a row that is older, or younger, than this |
 //! | `!word` | a row that the word does not match |

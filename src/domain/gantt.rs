@@ -35,7 +35,7 @@ pub struct GanttRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GanttCell {
     pub column: u32,
-    /// Number of calls that were answered.
+    /// Number of calls that ended: with an answer, without one, or before they were sent.
     pub sent: u64,
     /// How often a step became blocked or stuck.
     pub refused: u64,
@@ -62,7 +62,7 @@ pub struct WaitedFor {
 /// How a stretch of time is drawn: by the most important thing that happened in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellState {
-    /// No step of the row was sent yet, because other steps come first.
+    /// Nothing has happened to the row's steps yet, usually because other steps come first.
     Waits,
     Sent,
     Refused,
@@ -70,7 +70,7 @@ pub enum CellState {
     /// The steps have begun and not ended, but nothing happened: the cloud works, or the next attempt is not
     /// due.
     Rests,
-    /// All steps have ended.
+    /// All steps of the row ended before.
     Over,
 }
 

@@ -5,9 +5,9 @@
 //! |---|---|---|
 //! | `retry` | repeats the deletion's own call | for a step that is stuck or blocked |
 //! | `unpin` | removes the edges that block the step and that its own deletion does not remove, by a deletion of their own; then `retry` | where such an edge is known, in the same project, and nothing protects it |
-//! | `reset` | sends the cloud's own call that gives the resource a state from which it may be deleted; then deletes it | for a step that is stuck or blocked, of a kind with such a call, while the resource's row is in one of the states for which the call is meant, to a login with the required role |
+//! | `reset` | sends the cloud's own call that gives the resource a state from which it may be deleted; then deletes it | for a stuck or blocked step that deletes a resource of a kind with such a call, while the resource's row is in one of the states for which the call is meant, to a login with the required role |
 //! | `force` | sends the cloud's own call for a resource that its normal delete does not remove | the same |
-//! | `runbook` | sends nothing: prints the manual steps for this one id | for a stuck step whose kind has a runbook for its error |
+//! | `runbook` | sends nothing: prints the manual steps for this one id | for a stuck step whose kind has a runbook for its error, and whose id is safe in a command |
 //! | `forget` | sends nothing: the engine abandons the step, and its resource becomes an orphan | for a step that is stuck or blocked |
 //!
 //! Limits for every rung: nothing is offered at a read-only site, for a step that waits for a stuck step, or for a
@@ -27,11 +27,12 @@ use super::kinds::{AnswerClass, Kind, RungRule, fill, holds, lookup_one};
 use super::model::{Action, Deletion, ResourceKey, Site, Step, StepResource, StepState, short_id};
 use super::text::{and_more, counted, did_you_mean, escape};
 
-/// The error type of a step that is stuck only because it waits for a stuck step.
+/// The error type of a step that is stuck only because another step is: it waits for that step, or its deletion stops
+/// at failures.
 pub const DEPENDENCY_STUCK: &str = "DependencyStuck";
 /// The error type of a step whose resource another deletion deletes.
 pub const LEFT_TO: &str = "LeftToAnotherDeletion";
-/// The error type of a step that waited for an abandoned step.
+/// The error type of a step that is stuck because a step for which it waited was abandoned.
 pub const DEPENDENCY_ABANDONED: &str = "DependencyForgotten";
 
 /// A rung of the purge ladder. The variants are in order, from the lowest rung (P3).
@@ -105,8 +106,8 @@ impl Rung {
 #[serde(rename_all = "snake_case")]
 pub enum PurgeScope {
     /// All stuck and blocked steps of the deletion with this id or short id; for rungs other than retry and forget,
-    /// the only one of them that waits for no other. If the deletion has none, the steps on whose delete a cloud works
-    /// longer than usual.
+    /// the only one of them that waits for no other. If the deletion has none, the steps whose accepted delete is
+    /// observed to be under way.
     Deletion(String),
     Step(i64),
 }
@@ -136,7 +137,7 @@ pub struct Offer {
     pub rung: Rung,
     /// Why the rung is not offered, in one line; none if it is offered.
     pub why_not: Option<String>,
-    /// What the rung will do, one fact per line: each call, and on what.
+    /// What the rung will do, one fact per line: each call, and on what. Empty if the rung is not offered.
     pub does: Vec<String>,
     /// What remains in the cloud afterwards; empty if the rung is not offered, or says nothing about that.
     pub leaves: String,
@@ -153,7 +154,7 @@ impl Ladder {
 pub struct Facts<'f> {
     pub step: &'f Step,
     pub kind: Option<&'f Kind>,
-    /// Variables of the kind's calls, other than the parts of the id (`cascade`).
+    /// Variables of the kind's calls, other than the parts of the id, such as `cascade`.
     pub variables: BTreeMap<String, String>,
     /// How long the cloud may work on a delete of this kind (I6).
     pub pending_max: Duration,
@@ -166,7 +167,7 @@ pub struct Facts<'f> {
     pub unpin_calls: Result<Vec<String>, String>,
     /// The row and the roles that decide on the rungs with a call of their own, or why these are not known.
     pub shown: Result<CurrentRow, String>,
-    /// Number of steps that wait for this one.
+    /// Number of steps that are stuck because this step is.
     pub waiting: u64,
 }
 
@@ -193,8 +194,8 @@ pub fn of_step(deletion: &Deletion, facts: &Facts<'_>, now: DateTime<Utc>) -> La
 }
 
 /// Builds the ladder of all stuck and blocked steps of a deletion. `roots`: those of them that wait for none of the
-/// others. A single root has its own ladder. For several roots, only `retry` and `forget` can be offered: if each root
-/// has them.
+/// others; if the deletion has none, the steps whose accepted delete is observed to be under way. A single root has its
+/// own ladder. For several roots, only `retry` and `forget` can be offered: if each root has them.
 pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>) -> Ladder {
     let not_going = deletion.counts.stuck + deletion.counts.blocked;
     if let [one] = roots {
@@ -470,7 +471,7 @@ fn no_runbook(facts: &Facts<'_>) -> Option<String> {
         .then(|| "its id has characters that are unsafe in a command".to_owned())
 }
 
-/// Whether an id has no characters that a shell or SQL would interpret.
+/// Whether an id is safe in a command of a shell or in SQL: it has only letters, digits, `-`, `_`, `.` and `,`.
 fn is_plain(id: &str) -> bool {
     !id.is_empty()
         && id

@@ -1,5 +1,5 @@
-//! Counts of the answered and refused calls to each site in the last hour, minute by minute. Their size does not grow
-//! with the number of deletions and steps.
+//! Counts of the calls to each site, and of the steps that became blocked or stuck, in the last hour, minute by minute.
+//! The size of the counts does not grow with the number of deletions and steps.
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub const MINUTES: u32 = 60;
 pub struct LastHour {
     /// The end of the hour's last minute, which is under way.
     pub until: DateTime<Utc>,
-    /// The minutes in which a call was answered or a step was refused, sorted by site and minute.
+    /// The minutes in which a call ended or a step became blocked or stuck, sorted by site and minute.
     pub minutes: Vec<SiteMinute>,
 }
 
@@ -24,10 +24,10 @@ pub struct SiteMinute {
     pub site: Site,
     /// 0 is the oldest minute of the hour.
     pub minute: u32,
-    /// Number of calls that were answered.
+    /// Number of calls that ended: with an answer, without one, or before they were sent.
     pub calls: u64,
     /// Number of steps that an answer, or an observation after it, has made blocked or stuck. An observation may come
-    /// a minute after its call.
+    /// in a later minute than the answer.
     pub refused: u64,
 }
 

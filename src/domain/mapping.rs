@@ -14,7 +14,7 @@ use super::query::ListFilter;
 /// The prefix of a copy's tag; the original's id follows.
 pub const COPY_TAG: &str = "gone:copy-of=";
 
-/// The sites that hold copies of a central site's resources, and how copies are recognised.
+/// The sites that have copies of a central site's resources, and how copies are recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mapping {
@@ -68,7 +68,8 @@ impl CopiedBy {
         }
     }
 
-    /// Returns the id of the original of which this resource is certainly a copy; none for copies by name.
+    /// Returns the id of the original of which this resource is certainly a copy; none for copies by name, or if the
+    /// resource has no tag of a copy.
     pub fn original_of(self, copy: &Resource) -> Option<&str> {
         match self {
             Self::Tag => original_of(&copy.tags),
@@ -89,7 +90,7 @@ impl CopiedBy {
     }
 }
 
-/// Returns the id of the original that a copy with these tags names.
+/// Returns the id of the original that a copy with these tags names; none if no tag names one.
 pub fn original_of(tags: &[impl AsRef<str>]) -> Option<&str> {
     let mut tags = tags.iter();
     tags.find_map(|tag| tag.as_ref().strip_prefix(COPY_TAG))

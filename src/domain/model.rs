@@ -151,7 +151,7 @@ impl fmt::Display for ResourceKey {
     }
 }
 
-/// One resource as a cloud showed it in a listing.
+/// One resource as its cloud or its registry showed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
     #[serde(flatten)]
@@ -170,11 +170,12 @@ impl Resource {
     }
 }
 
-/// The author of a command: the person behind sudo or SSH, a uid on the engine's socket (`uid:N`), the Keystone user of
-/// a request at a gate, another deployment, or gone itself.
+/// The author of a command: the person who typed it (with sudo, the user behind sudo), a uid on the engine's socket
+/// (`uid:N`), the Keystone user of a request at a gate, another deployment, or gone itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct Actor {
-    /// A person's user name, `uid:N`, the name, id and project of a gate's caller, `deployment NAME`, or `gone`.
+    /// A person's user name, over SSH with the client's address (`anna@192.0.2.7`), `uid:N`, the name, id, project and
+    /// address of a gate's caller, `deployment NAME`, or `gone`.
     pub name: String,
     /// The interface by which the command came; `engine` if the engine acts by itself.
     pub origin: Origin,
@@ -245,14 +246,14 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether this is the same user in the same project, with the same roles or more: a further role never takes
-    /// rights away.
+    /// Whether this identity is of the same user in the same project as the other, with the same roles or more: a
+    /// further role never takes rights away.
     pub fn covers(&self, other: &Self) -> bool {
         let has = |role: &String| self.roles.contains(role);
         self.is_same_login(other) && other.roles.iter().all(has)
     }
 
-    /// Whether this is the same user in the same project.
+    /// Whether this identity is of the same user in the same project as the other.
     pub fn is_same_login(&self, other: &Self) -> bool {
         (&self.user_id, &self.project_id) == (&other.user_id, &other.project_id)
     }
@@ -337,7 +338,7 @@ pub enum DriftPolicy {
     Refuse,
 }
 
-/// One target as the user named it, resolved to exactly one resource.
+/// A resource by its key and its name: a target of a deletion, or another resource that a plan or an answer names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct Target {
     #[serde(flatten)]
@@ -367,7 +368,7 @@ pub struct Plan {
     pub options: PlanOptions,
     /// `SITE SERVICE` → the service's URL, so that a plan is not run against another cloud.
     pub endpoints: BTreeMap<String, String>,
-    /// Site → the identity under which it was read (I13). Not in the hash: two admins may share a plan.
+    /// Site → the identity under which the site was read (I13). Not in the hash: two admins may share a plan.
     pub identities: BTreeMap<String, Identity>,
     pub steps: Vec<PlanStep>,
     /// Resources that the cloud removes by itself, without a call of the engine (N5).
@@ -484,7 +485,8 @@ pub struct PlanOptions {
     /// Whether servers are deleted together with their ports, instead of only losing these ports (N4).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_servers: bool,
-    /// Whether a resource in use goes to the retry queue until nothing blocks it, instead of being refused.
+    /// Whether the step of a resource in use waits in the retry queue until nothing blocks it, instead of the plan
+    /// being refused.
     #[serde(default, skip_serializing_if = "is_false")]
     pub park: bool,
     /// Whether the targets are deleted by another deletion, in any deployment. This deletion then handles
@@ -507,7 +509,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// One resource inside a plan.
+/// A step of a plan, or a resource that the cloud removes or unsets by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlanStep {
     /// Position in the plan's `steps`, by which `depends_on` names the step. The numbers continue in `automatic` and
@@ -524,17 +526,18 @@ pub struct PlanStep {
     pub depends_on: Vec<u32>,
     /// Whether the cloud removes the resource by itself (N5).
     pub automatic: bool,
-    /// Why the resource is in the plan, for a person: `target`, or `on network web (3f2a…)`.
+    /// Why the resource is in the plan, for a person, such as `target` or `on network web (3f2a…)`; for a step that
+    /// enables a resource, why it must be enabled.
     pub why: Arc<str>,
-    /// SHA-256 over what drift compares: project, name, tags, owner and references.
+    /// SHA-256, in hex, over what drift compares: project, name, tags, owner and references.
     pub fingerprint: String,
     /// The tags, owner and references that the fingerprint covers, so that a drift message can give the old
     /// values. Not in the hash, which covers the fingerprint; empty in plans of older versions.
     #[serde(default, skip_serializing_if = "Compared::is_empty")]
     pub compared: Compared,
-    /// The variables that the kind's calls need in addition to the id (`router_id`, `port_id` of an
-    /// interface), including the incarnation's own handle (I10). Also the scope by which one list observes
-    /// many steps.
+    /// The variables that the kind's calls need in addition to the id (`router_id`, `port_id` of an interface),
+    /// including the field that distinguishes the incarnation (I10). Also the scope by which one list observes many
+    /// steps, and the references that a step unsets.
     #[serde(default, skip_serializing_if = "no_vars")]
     pub vars: Arc<BTreeMap<String, String>>,
 }
@@ -601,7 +604,7 @@ impl PlanStep {
 pub struct Refusal {
     pub resource: Target,
     pub rule: RefusalRule,
-    /// The reason for a person, with what to do.
+    /// The reason, for a person. It may say what to do.
     pub reason: String,
     pub blocker: Option<Blocker>,
     /// The differences from the approved plan (P1); empty for any other rule.
@@ -643,10 +646,11 @@ pub enum ChangeKind {
     Changed,
 }
 
-/// A field, under the service's name for it, with its approved and its current value. An empty text means no
-/// value.
+/// A field with its approved and its current value. An empty text means no value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldChange {
+    /// `name`, `project_id`, `tags`, the path of an owner or of a reference, a variable of the calls, or `action`.
+    /// If the values were not recorded, words for the fields that may differ.
     pub field: String,
     pub before: String,
     pub after: String,
@@ -655,17 +659,19 @@ pub struct FieldChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalRule {
-    /// A resource that this plan does not remove refers to it (N15).
+    /// A resource that this plan does not remove refers to the resource (N15). Also: the plan would not empty a project
+    /// that must be empty, or it is unknown whether it would (N19).
     InUse,
     /// The resource belongs to another project than the target that led to it (P4).
     OtherProject,
-    /// A protection rule, or a guard that is always on (P4).
+    /// A protection rule of the settings, or a guard, forbids the change of the resource, or it is unknown whether one
+    /// does (P4).
     Protected,
     /// Copies are matched by name alone, and a site does not have exactly one resource that matches.
     Copies,
-    /// Steps wait for each other.
+    /// Steps wait for each other, or for steps that do.
     Cycle,
-    /// A target does not exist or cannot be read, so nothing can be planned.
+    /// A target does not exist, or the cloud or an importer cannot be asked, so nothing can be planned.
     Unreadable,
     /// The login is refused, or is not shown a resource that a plan must list.
     NotShown,
@@ -685,8 +691,10 @@ pub struct Blocker {
     /// Name of the project that owns the blocker, for people; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner_name: String,
+    /// Since when the blocker has blocked the step; for a newcomer, when it was created, as far as the cloud says so.
     pub since: Option<DateTime<Utc>>,
-    /// Whether the deletion of the blocked step removes the blocker too.
+    /// Whether the deletion of the blocked step removes the blocker too. For a blocker in another deployment, whether a
+    /// deletion there removes it.
     pub in_plan: bool,
     /// The resource that the blocker blocks, if that is not the step's own resource but a blocker in another
     /// deployment.
@@ -798,11 +806,11 @@ pub enum StepState {
     /// Another step must end first.
     Waiting,
     Ready,
-    /// The step's call is in flight, under the lease of an engine.
+    /// An engine has claimed the step, and sends its call.
     Running,
     /// The engine observes whether the resource is gone, after a call that was accepted or whose answer was lost.
     Verifying,
-    /// The step was refused for now; the retry worker makes the next attempt at `next_attempt_at`.
+    /// The step cannot be carried out for now; the retry worker makes it ready at `next_attempt_at`.
     Blocked,
     /// A person must act.
     Stuck,
@@ -848,7 +856,8 @@ pub enum Phase {
     Deleting,
     /// The absence of the resource was confirmed.
     Gone,
-    /// The resource stays, because its deletion was refused or cancelled, or it lives again.
+    /// The resource stays, because its deletion was refused or cancelled or a person released the tombstone, or the
+    /// resource lives again.
     Released,
     /// The resource's step was abandoned, and the resource may still exist.
     Purged,
@@ -865,7 +874,7 @@ impl Phase {
     }
 }
 
-/// The class of a failure, decided once, where the answer arrives.
+/// The class of a failure: of a cloud's answer, of an observation, or of a step that gone itself stops.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, ToSchema,
 )]
@@ -961,8 +970,8 @@ impl Counts {
     pub fn ended(&self) -> u64 {
         self.gone + self.skipped + self.purged
     }
-    /// Number of steps that have ended or whose delete was accepted. This is the measure of progress, since
-    /// one observation ends accepted steps by the hundred.
+    /// Number of steps that have ended or are verifying, as accepted deletes are. This is the measure of progress,
+    /// since one observation ends accepted steps by the hundred.
     pub fn accepted(&self) -> u64 {
         self.ended() + self.verifying
     }
@@ -1024,15 +1033,17 @@ pub struct Step {
     pub state: StepState,
     /// The steps that must end first. In pages of steps, the list is cut at 500 entries; a single step has all.
     pub depends_on: Vec<i64>,
-    /// Number of calls that count as attempts. A call that is answered "not yet" does not count (I6).
+    /// Number of failures that count as attempts: refused calls, and accepted deletes that failed or had no effect.
+    /// Answers that say "not yet" (I6), throttle calls or come from a service that is down do not count.
     pub attempts: u32,
     pub max_attempts: u32,
     pub next_attempt_at: Option<DateTime<Utc>>,
-    /// Since when the step has been blocked without a break.
+    /// Since when the step has been blocked, or its delete has been observed to be under way, without a break.
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
-    /// The stuck step that this step waits for. This step is stuck for that reason alone, and was not sent.
+    /// The stuck step because of which alone this step is stuck and was not sent: this step waits for it, directly
+    /// or not, or the deletion stops at failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub held_by: Option<i64>,
@@ -1086,7 +1097,7 @@ pub struct Orphan {
     pub project_id: String,
     /// When the resource's step was abandoned.
     pub since: DateTime<Utc>,
-    /// The error of the step's last attempt, in the cloud's own words.
+    /// The step's last error: in the cloud's own words if a cloud answered.
     pub why: String,
     pub deletion_id: String,
     pub step_id: i64,
@@ -1131,7 +1142,8 @@ pub struct Event {
     pub kind: EventKind,
     /// One line for a person.
     pub message: String,
-    /// The fields for programs, which depend on the type: for a step `state`, `status`, `request_id` and `attempts`.
+    /// The fields for programs, which depend on the type: for a step, among others, `state`, `status`, `request_id` and
+    /// `attempts`.
     #[serde(default)]
     #[schema(required)]
     pub data: serde_json::Value,
@@ -1146,7 +1158,7 @@ pub enum EventKind {
     DeletionRefused,
     DeletionState,
     StepState,
-    /// A call was answered (one attempt in a step's timeline).
+    /// A step's call was answered, its answer was lost, or the call was not sent (one line of the step's timeline).
     Attempt,
     Recreated,
     /// A resource that was gone was created again, under a natural key (M1).
@@ -1171,7 +1183,8 @@ impl EventKind {
     }
 }
 
-/// Returns the last eight characters of a deletion's id, by which people name the deletion.
+/// Returns the last eight characters of a deletion's id, by which people name the deletion. Plans and resources are
+/// shown by the same part of their hash or id.
 pub fn short_id(id: &str) -> &str {
     let cut = id.len().saturating_sub(8);
     id.get(cut..).unwrap_or(id)

@@ -64,7 +64,7 @@ pub struct Topic {
     /// Zero for a paused site or a refused deletion.
     pub count: u64,
     pub sites: BTreeSet<Site>,
-    /// Ids of the first stuck steps, at most [`STEPS_MAX`].
+    /// Ids of the first stuck steps, at most [`STEPS_MAX`]. A step that is stuck again after a retry has another entry.
     pub steps: Vec<i64>,
     /// The first event's line.
     pub line: String,
@@ -79,7 +79,7 @@ pub const REQUESTER_WAITS_MAX: TimeDelta = TimeDelta::minutes(1);
 /// How often messages are sent (`[notify]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// How long the first event waits for others.
+    /// How long the first event waits for other events before a message is sent.
     pub gather: Duration,
     /// The minimum time between two messages about one deletion or site.
     pub again: Duration,
@@ -155,7 +155,7 @@ impl PendingTopics {
         })
     }
 
-    /// Returns when a message is due; none if there is nothing to send. `notified_at` holds the time of each
+    /// Returns when a message is due; none if there is nothing to send. `notified_at` has the time of each
     /// subject's last notification. An event from before `since`, when no notifier ran, counts as if it came
     /// at `since`, because a site may have recovered meanwhile.
     pub fn due(
@@ -184,7 +184,8 @@ pub fn nobody_waits(deletion: &Deletion, refused_at: DateTime<Utc>) -> bool {
     !waits || refused_at - deletion.requested_at >= REQUESTER_WAITS_MAX
 }
 
-/// Returns how long to wait after this number of failures in a row (from 1). A channel is never abandoned.
+/// Returns how long a channel waits before it sends again, after this number of failures in a row (from 1). A channel
+/// is never abandoned.
 pub fn wait_after(failures: usize) -> Duration {
     const WAITS_SECONDS: [u64; 6] = [5, 15, 60, 300, 600, 900];
     let index = failures.saturating_sub(1).min(WAITS_SECONDS.len() - 1);

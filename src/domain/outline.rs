@@ -1,6 +1,6 @@
-//! A deletion's steps as a tree, of which only the visible part is ever read. The last step is the root, and below a
-//! step are the steps that must end before it. Equal siblings form a [`Branch`]: a network with 1,000,000 ports has two
-//! branches.
+//! A deletion's steps as a tree, of which only the visible part is ever read. At the top are the steps for which no
+//! other step waits, and below a step are the steps that must end before it. Equal siblings form a [`Branch`]: a
+//! network with 1,000,000 ports has two branches.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,8 @@ pub struct BranchRead {
     pub steps: Vec<Step>,
 }
 
-/// A step that a person has opened, and its index among its branch's steps in the order [`BY_URGENCY`].
+/// A step that a person has opened, and its index among its branch's steps in the order [`BY_URGENCY`]. Only for
+/// branches of [`FOLD_FROM`] steps or more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepPosition {
     pub branch: i64,
@@ -56,7 +57,7 @@ pub struct StepPosition {
     pub step: Step,
 }
 
-/// The branches below some steps, and where these steps are in the tree.
+/// The branches below some steps, and the positions of these steps in their own branches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outline {
     pub branches: Vec<BranchRead>,

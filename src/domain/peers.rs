@@ -2,9 +2,9 @@
 //!
 //! The *owner* deletes a resource; an *importer* has kinds that refer to the owner's kinds. The importer
 //! keeps a watch, which delivers notices of the owner's deletions, each under a sequence number. The owner
-//! asks the importer, in its own terms only (G8), for clearance: whether any resource still refers to what it
-//! deletes. Owners and importers are equals, and a deployment may import its own kinds (an asynchronous
-//! reference within one registry).
+//! asks the importer for clearance, in terms of the owner's own resources only (G8): whether any resource still refers
+//! to those that it deletes. Owners and importers are equals, and a deployment may import its own kinds (an
+//! asynchronous reference within one registry).
 //!
 //! The sender of a message determines what the message may contain (P13). An owner may name resources that it
 //! keeps or that are in the clouds that it manages ([`PeerScope`]). An importer may name as referrers only its own
@@ -35,7 +35,7 @@ impl Deployment {
     }
 }
 
-/// Maximum length of a deployment's name.
+/// Maximum length of a deployment's name, in characters.
 const NAME_CHARS_MAX: usize = 100;
 /// Maximum length of an id, of a deletion's id or of a root in a message, in bytes.
 const TEXT_BYTES_MAX: usize = 1_024;
@@ -139,7 +139,7 @@ pub struct DeletionNotices {
     pub more: bool,
 }
 
-/// A resource of the owner, as its tombstone describes it now.
+/// A resource that the owner keeps or whose cloud it manages, as its tombstone describes it now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionNotice {
     #[serde(flatten)]
@@ -304,7 +304,8 @@ pub struct NamedReferrer {
     /// Resources that are deleted under the same root, this referrer first, each with the resources that it waits for,
     /// as far as its deployment knows (G13).
     pub waits: Waits,
-    /// Why the referrer is not deleted, if something blocks it: `blocked by contract c1`.
+    /// Why the referrer is not gone yet, such as `blocked by contract c1 at d0-1`; empty if nothing is known to block
+    /// it.
     pub why: String,
     /// What blocks the referrer in its deployment, as far as that deployment knows.
     pub held_by: Vec<Blocker>,
@@ -328,8 +329,9 @@ impl NamedReferrer {
 }
 
 impl Answers {
-    /// Checks that these answers belong to this question, and that the importer's view is late enough (G7).
-    /// An answer that is empty, short, about something else or from too early a view does not count.
+    /// Checks that these answers belong to this question, that the importer's view is late enough (G7), and that the
+    /// importer names only what it may (P13). An answer that is empty, short, about something else or from too early a
+    /// view does not count.
     ///
     /// # Errors
     /// The answers do not count; the error says why.
@@ -353,8 +355,8 @@ impl Answers {
             .try_for_each(|answered| self.check_referrers(answered))
     }
 
-    /// Checks that an importer names only its own resources, and reports at first hand only what these wait for.
-    /// Relations between other resources must be passed on from another deployment.
+    /// Checks that an importer names only its own resources, reports at first hand only what these wait for, and keeps
+    /// to the protocol's limits. Relations between other resources must be passed on from another deployment.
     fn check_referrers(&self, answered: &ClearanceAnswer) -> Result<(), String> {
         let site = self.from.site();
         if answered.referrers.len() > REFERRERS_NAMED_MAX {

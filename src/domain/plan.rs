@@ -2,7 +2,7 @@
 //!
 //! The planner does no I/O: [`Planner::wanted`] returns the listings that it needs next, [`Planner::feed`]
 //! takes their rows, and when nothing more is wanted, [`Planner::finish`] builds the plan. Discovery works on
-//! sets: one listing for each kind and filter, never a query per resource (N14).
+//! sets: one listing for each kind and filter, instead of a query for each resource (N14).
 //!
 //! A resource that refers to a resource in the plan has the first of these fates that applies:
 //!
@@ -11,7 +11,7 @@
 //!    cascade was requested);
 //! 3. *unset*: the resource stays and loses its reference, which the cloud clears, or a step for a native
 //!    kind;
-//! 4. *blocker*: the plan is refused (N15).
+//! 4. *blocker*: the plan is refused (N15), or with `park` the step waits in the retry queue.
 //!
 //! A dangling reference has no effect: the resource and the reference stay.
 //!

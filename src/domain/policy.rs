@@ -10,14 +10,16 @@ use chrono::{DateTime, Utc};
 use super::kinds::AnswerClass;
 use super::model::{Blocker, ErrorClass, StepError, StepState};
 
-/// The outcome of a call to a cloud, classified once, by the cloud port.
+/// The outcome of a step's call: as the cloud port classified it, or as the engine passes it on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// A 2xx, which does not prove absence (I13).
+    /// A 2xx, which does not prove absence (I13). The engine passes on a not-found answer as this outcome too, so
+    /// that the absence is verified.
     Accepted,
     /// The call changed the resource's state, and its delete follows.
     Prepared,
-    /// The kind's own not-found answer to a call by id, under the frozen identity (I13a).
+    /// From the cloud port: the kind's own not-found answer to a call by id (I13a). From the engine: the step is done
+    /// and needs no observation, for example because it unset a reference.
     Absent,
     Failed(Failure),
     /// An error that leaves open whether the call took effect, because a server died on it or a proxy timed
@@ -29,7 +31,7 @@ pub enum Outcome {
 pub struct Failure {
     pub retry: Retry,
     pub error: StepError,
-    /// The blockers that the answer and the ledger name.
+    /// The blockers that are known from the answer, the cloud's lists and the ledger.
     pub blockers: Vec<Blocker>,
     /// How long the cloud asked callers to wait (`Retry-After`).
     pub retry_after: Option<Duration>,
@@ -50,7 +52,7 @@ impl Failure {
 /// How a failure is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// By the retry schedule. This uses an attempt (I1, I3).
+    /// By the retry schedule. This uses an attempt (I1, I3), unless a client caused the call (I14).
     Scheduled,
     /// An operation is in progress: the step is snoozed. This uses no attempt, and is bounded by age (I6).
     Pending,
@@ -118,7 +120,7 @@ pub struct StepFacts<'s> {
 pub struct Schedule {
     /// Waits between attempts; the last one repeats.
     pub waits: Vec<Duration>,
-    /// Each wait is lengthened by up to this fraction.
+    /// Each wait for the next attempt is lengthened by up to this fraction.
     pub jitter: f64,
     pub pending_max: Duration,
     /// How long the engine observes an accepted delete before the delete counts as refused.
@@ -186,15 +188,16 @@ const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
 /// A step needs a person once it has been blocked for this long and its service is still unavailable or throttles it,
 /// or once its observations have been inconclusive for this long.
 const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
-/// A longer `Retry-After` counts as this. A wait of a century is a mistake, and cannot be added to a time.
+/// A longer `Retry-After` counts as this. It is probably a mistake, and an extreme one cannot be added to a time.
 const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
 /// Maximum time from an observation of a step until the next one is due.
 pub const OBSERVATION_WAIT_MAX: Duration = Duration::from_secs(32);
-/// Wait after the first observation that still finds the resource; it doubles with each further one.
+/// Wait after the first observation that finds the resource or is inconclusive; it doubles with each further one, up to
+/// `OBSERVATION_MAX`.
 const OBSERVATION_FIRST: Duration = Duration::from_millis(200);
 const OBSERVATION_MAX: Duration = Duration::from_secs(10);
-/// Minimum time between two observations of a delete that the cloud works on. These observations are made at even
-/// seconds.
+/// Minimum time from the call of a delete that the cloud works on to its first observation, and between two
+/// observations. These observations are made at even seconds.
 const SETTLING_MIN: Duration = Duration::from_millis(500);
 /// Time between the even seconds at which deletes that the cloud works on are observed.
 const LIST_GRID: Duration = Duration::from_secs(2);
@@ -206,8 +209,8 @@ const SETTLING_SHARE: u64 = 16;
 pub const WORTH_A_LIST: usize = 139;
 /// Maximum time for which an accepted delete waits for other deletes whose calls are in flight.
 const GATHER_MAX: Duration = Duration::from_secs(10);
-/// Minimum wait before an observation while the deletion has more to send, since observations compete with
-/// deletes.
+/// How long deletes wait at least for an observation while the deletion has more to send, since observations compete
+/// with deletes; [`observation_wait`] has the exceptions.
 const SEND_FIRST: Duration = Duration::from_secs(30);
 
 /// Decides a step's next state after a call.
@@ -485,7 +488,8 @@ pub fn after_observation(
     }
 }
 
-/// Returns the decision with the time of the step's next observation. The wait doubles with each observation.
+/// Returns the decision with the time of the step's next observation. The wait doubles with each observation, up to
+/// `OBSERVATION_MAX`.
 fn observed_later(step: StepFacts<'_>, decision: Decision, now: DateTime<Utc>) -> Decision {
     Decision {
         next_attempt_at: Some(now + observation_delay(step.observations)),
@@ -605,8 +609,8 @@ fn jittered(wait: Duration, jitter: f64, chance: f64) -> Duration {
     wait.mul_f64(1.0 + jitter * chance)
 }
 
-/// Returns the next even second, so that one list observes deletes that end at different times, and none follows
-/// within 2 s (N14).
+/// Returns the next even second, so that one list observes deletes that end at different times, and no other list
+/// follows within 2 s (N14).
 fn together(at: DateTime<Utc>) -> DateTime<Utc> {
     let step = LIST_GRID.as_millis() as i64;
     let late = at.timestamp_millis().rem_euclid(step);

@@ -1,5 +1,5 @@
 //! How a resource is related to others: what it uses, what uses it, to which project it belongs, which deletion has it,
-//! and what protects it. A relation to a resource or a deletion can be followed to it.
+//! and what protects it. Front ends open the resource or the deletion at the other end of a relation.
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;

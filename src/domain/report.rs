@@ -19,8 +19,9 @@ pub struct Line {
     pub message: String,
     pub resource: Reported,
     pub action: Action,
-    /// 204: gone, or done by the cloud itself in a deletion that is gone; 202: under way; the cloud's own status (or
-    /// 409): blocked, stuck or abandoned; 409: refused; 424: cancelled before it was sent, or left out of the deletion.
+    /// 204: gone, or done by the cloud itself in a deletion that is gone; 202: under way, or left to the cloud itself
+    /// in a deletion that is not gone; the cloud's own status (or 409): blocked, stuck or abandoned; 409: refused; 424:
+    /// cancelled before it was sent, or left out of the deletion.
     pub status: u16,
     /// Id of the resource's project; empty if it is not known.
     #[serde(skip)]

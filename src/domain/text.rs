@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Makes a name from a cloud safe for a terminal: control characters, escape sequences, bidirectional
-/// overrides and invisible characters become visible `\u{…}` escapes, so that neither the terminal
-/// nor the reader is misled. Ordinary text of any script passes unchanged.
+/// Makes a text from outside safe for a terminal: control characters, escape sequences, bidirectional overrides and
+/// invisible characters become visible escapes (`\n`, `\r`, `\t`, otherwise `\u{…}`), so that neither the terminal nor
+/// the reader is misled. Ordinary text of any script passes unchanged.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if is_plain(text) || !text.chars().any(is_hostile) {
         return Cow::Borrowed(text);
@@ -50,7 +50,7 @@ pub fn is_plain(text: &str) -> bool {
     split_plain(text).0.is_empty()
 }
 
-/// Splits a text before its longest end of printable ASCII.
+/// Splits off the longest end of a text that is printable ASCII.
 #[must_use]
 pub fn split_plain(text: &str) -> (&str, &str) {
     let other = text.bytes().rposition(|byte| !matches!(byte, b' '..=b'~'));
@@ -85,8 +85,9 @@ fn is_blank(c: char) -> bool {
     )
 }
 
-/// Escapes every character in JSON that a terminal would act on. Apart from the line feeds of the layout,
-/// such characters can only be within a string, so the JSON has the same meaning afterwards.
+/// Escapes every hostile character in JSON ([`is_hostile`]), and with `ascii` every character that is not ASCII. Apart
+/// from the line feeds of the layout, such characters can only be within a string, so the JSON has the same meaning
+/// afterwards.
 pub fn inert_json(json: &str, ascii: bool) -> Cow<'_, str> {
     let hostile = |c: char| (is_hostile(c) && c != '\n') || (ascii && !c.is_ascii());
     if !json.chars().any(hostile) {

@@ -159,7 +159,8 @@ fn row(links: &[Link<'_>], fate: impl Fn(usize) -> Fate) -> Example {
     example(target.into_iter().chain(referrers), links, fate)
 }
 
-/// Builds an example: link n leads from resource n + 1 to resource n, and the last one comes from the first.
+/// Builds an example: link n leads from resource n + 1 to resource n; in a cycle, the last link comes from the first
+/// resource.
 fn example<'k>(
     kinds: impl Iterator<Item = &'k KindName>,
     links: &[Link<'_>],

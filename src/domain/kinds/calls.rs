@@ -12,7 +12,7 @@ use super::Kind;
 use super::source::{KindsError, Source};
 use crate::domain::model::{Action, KindName, StepError};
 
-/// A kind of cloud, as kinds files name it: `provider = "openstack"`.
+/// A type of cloud, under the name that kinds files use: `provider = "openstack"`.
 pub trait Provider: Sync {
     /// Returns the provider's name, as kinds files write it.
     fn name(&self) -> &'static str;
@@ -26,10 +26,11 @@ pub trait Provider: Sync {
 
 /// The calls of one kind.
 pub trait KindCalls: Any + Debug + Send + Sync {
-    /// Checks the calls against the rest of their kind.
+    /// Checks that the calls fit the other fields of their kind.
     ///
     /// # Errors
-    /// A call is missing, or names a variable that the kind does not have.
+    /// The calls do not fit the kind, for example because one is missing or names a variable that the kind does not
+    /// have.
     fn validate(&self, kind: &Kind) -> Result<(), String>;
 
     /// Returns the kinds that the calls name.
@@ -40,7 +41,7 @@ pub trait KindCalls: Any + Debug + Send + Sync {
     /// Whether there is a call for this action. No other call is ever sent instead (P1).
     fn can(&self, action: Action) -> bool;
 
-    /// Whether there is a call that takes one resource out of a row that holds several of its kind (N17).
+    /// Whether there is a call that takes one resource out of a row that contains several of its kind (N17).
     fn removes_one_of_row(&self) -> bool {
         false
     }

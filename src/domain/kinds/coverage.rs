@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::Kinds;
 use crate::domain::text::{and_more, escape};
 
-/// Number of services and extensions that a warning names, since a warning is one line. The rest of them is
-/// counted.
+/// Number of services, extensions and descriptions of resources that a warning names, since a warning is one line. The
+/// others are counted.
 const NAMED_MAX: usize = 20;
 /// Maximum length of a name from a cloud's catalog or list of extensions, in characters.
 const NAME_MAX: usize = 40;
@@ -18,7 +18,7 @@ const NAME_MAX: usize = 40;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct NotCovered {
-    /// Resources that every cloud with the file's service may hold.
+    /// Resources that every cloud with the file's service may have.
     pub(super) resources: Option<String>,
     /// Extension of the file's service → the resources that it adds.
     pub(super) extensions: BTreeMap<String, String>,

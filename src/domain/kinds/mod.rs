@@ -5,7 +5,7 @@
 //! reference is deleted, and how a delete that the cloud accepted comes to its end. Its `call` section says
 //! how the resources are listed, read and deleted, and what the cloud's answers mean, in words that only the
 //! kind's provider understands ([`KindCalls`]; OpenStack's are in `cloud/openstack/kinds.rs`). The other
-//! words are a closed list of operators:
+//! words are a closed list of operators, the fields in `spec.rs` and `load.rs`. Those that need an explanation:
 //!
 //! | operator | meaning |
 //! |---|---|
@@ -18,14 +18,14 @@
 //! | `deleting` | of a file or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
 //! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix, and `*` alone is any text but the empty one |
-//! | `partial` | of an `unset` reference: the resource still holds its other targets (N18) |
+//! | `partial` | of an `unset` reference: the resource still blocks its other targets (N18) |
 //! | `after` | of an `unset` or `automatic` reference: if both are deleted, the resource comes after its target, whose deletion may take it along |
 //! | `only_with` | of a reference or a guard: it counts only in a plan with this option |
 //! | `of_service` | of a reference: a service made the resource, in its own project (N20) |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
 //! | `native` | a native kind: a deployment keeps its resources in its registry, with these fields |
-//! | `own_only` | of a list: a login that may not list sees exactly one resource, its own |
+//! | `own_only` | of a list: a login that may not list sees exactly one resource, its own project |
 //! | `own_project` | of a list: it shows a login the rows of its own project alone, so a plan for another project says that the kind was not listed (N19) |
 //! | `by_project` | of a list: false if the cloud has no filter by project, or the filter would change something in the cloud |
 //! | `unknown` | a resource that its service does not know may still own other resources, and is found through those |
@@ -99,7 +99,7 @@ const FILTER_VALUES_MAX: usize = 700;
 /// As [`FILTER_VALUES_MAX`], for a filter that takes one value in each call.
 const SINGLE_VALUES_MAX: usize = 4;
 
-/// All kinds, validated: every name that a kind mentions exists.
+/// All kinds, validated: every kind that a kind mentions exists.
 #[derive(Clone, Debug)]
 pub struct Kinds {
     kinds: BTreeMap<KindName, Kind>,
@@ -143,7 +143,7 @@ pub enum AsyncDelete {
 /// How closely a resource belongs to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bond {
-    /// The cloud itself removes the resource with the other one (T20).
+    /// The cloud itself removes the resource with the other one, always or with a cascade (T20).
     Part,
     /// Either the cloud removes the resource with the other one, or a cascade deletes it before the other one (N9).
     Child,
@@ -174,7 +174,8 @@ impl Kinds {
         self.kinds.values()
     }
 
-    /// Finds the kind that a person typed: by name or alias, also with `-` for `_`.
+    /// Finds the kind that a person typed: by name, by name without its provider, or by alias; with any letter case,
+    /// and `-` for `_`.
     ///
     /// # Errors
     /// No kind has this name; the message suggests the nearest one, or else lists all kinds.
@@ -222,8 +223,7 @@ impl Kinds {
         listed.unwrap_or_else(|| unreachable!("validated at load"))
     }
 
-    /// Returns the references to this kind, each with the kind that refers, whose resources may have to be deleted
-    /// first.
+    /// Returns the references to this kind, each with the kind that refers.
     pub fn referrers<'a>(
         &'a self,
         to: &'a KindName,
@@ -340,7 +340,7 @@ impl Kind {
             .map(|(variable, _)| variable.as_str())
     }
 
-    /// Whether a call must take this resource alone out of a row that holds several of its kind (N17).
+    /// Whether a call must take this resource alone out of a row that contains several of its kind (N17).
     pub fn removes_one_of_row(&self, variables: &BTreeMap<String, String>) -> bool {
         self.calls.removes_one_of_row() && variables.contains_key(ONE_OF_SEVERAL)
     }
@@ -393,8 +393,9 @@ impl Kind {
         }
     }
 
-    /// Returns the state of a resource that the cloud has put back, although it had accepted the delete; empty if the
-    /// row has no state. None if rows of the kind do not show that.
+    /// Returns the state that a row shows; empty if it shows none. If the row shows neither a delete in progress nor a
+    /// failed one, the cloud has put the resource back, although it had accepted the delete. None if rows of the kind
+    /// do not show that.
     pub fn put_back(&self, row: &Value) -> Option<String> {
         let settles = self.spec.settles.as_ref().filter(|it| it.at_once)?;
         let state = settles.state.as_ref().unwrap_or(&settles.field);
@@ -417,8 +418,8 @@ impl Kind {
         self.calls.creates_by_id() || self.is_native()
     }
 
-    /// Whether a resource that exists under the id of a deleted one is certainly that resource again, and is swept
-    /// (T14). Under a natural key it may be another resource.
+    /// Whether the sweep searches by id for deleted resources of the kind that exist again, and deletes them (T14). A
+    /// native resource under the id of a deleted one may be another resource.
     pub fn is_swept(&self) -> bool {
         self.calls.can(self.action()) && self.id_filter() == Some("id") && !self.is_native()
     }
@@ -583,7 +584,7 @@ impl Reference {
         paths.map(|path| path.split(['.', '[']).next().unwrap_or(path))
     }
 
-    /// Returns the paths in the referrer that hold the target's id.
+    /// Returns the paths in the referrer that have the target's id.
     pub fn id_fields(&self) -> impl Iterator<Item = &str> {
         let by_id = self.matches.iter().filter(|rule| {
             let equals_id = rule.equals.as_deref().is_none_or(|path| path == "id");
@@ -596,7 +597,7 @@ impl Reference {
 
 impl Match {
     /// Whether the rule only tests that the referrer's value is in a network (`in_cidr`) or below a domain (`below`),
-    /// without `equals`. The field of such a rule does not hold the target's id.
+    /// without `equals`. The field of such a rule does not have the target's id.
     fn only_narrows(&self) -> bool {
         self.equals.is_none() && (self.in_cidr.is_some() || self.below.is_some())
     }
@@ -624,7 +625,7 @@ pub fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
 }
 
 impl OneOf {
-    /// Whether no value is accepted by both.
+    /// Whether neither condition accepts a value of the other.
     pub fn excludes(&self, other: &Self) -> bool {
         let none_of = |of: &Self, by: &Self| {
             let values = match of {

@@ -28,8 +28,8 @@ pub struct KindSpec {
     /// How the provider lists and deletes the kind's resources, in the provider's own words. A native kind
     /// has none.
     pub call: Option<IgnoredAny>,
-    /// Why a resource of the kind is not deleted itself. A kind has either `stays` or a delete call, and both if it
-    /// has `goes_with`.
+    /// Why a resource of the kind is not deleted itself. A kind has either `stays` or a delete call, or both if it has
+    /// `goes_with`. A kind whose resources the cloud removes with their parent may have neither.
     pub stays: Option<String>,
     /// The plan option with which the resource is deleted too, after everything that belongs to it.
     pub goes_with: Option<PlanOption>,
@@ -52,12 +52,12 @@ pub struct KindSpec {
     pub takes: Vec<Takes>,
     #[serde(rename = "guard")]
     pub guards: Vec<GuardRule>,
-    /// What a plan says about resources that it deletes.
+    /// Warnings that a plan gives about resources that it deletes.
     #[serde(rename = "remark")]
     pub remarks: Vec<Remark>,
     /// Fields of a request's body that name a resource, in addition to the references: field → kinds (T17).
     pub names: BTreeMap<String, Vec<KindName>>,
-    /// For ids that may be used again (image and project): the field that differs for a re-created resource.
+    /// For ids that may be used again (images and objects): the field that differs for a re-created resource.
     /// The field is read just before the call (I10).
     pub incarnation: Option<String>,
     /// Fields of a row that the templates of the kind's calls may name. A field without a value is an empty text.
@@ -108,7 +108,8 @@ pub struct MadeKind {
 }
 
 /// How the ids of a kind are spelled in a path. A service may read other spellings as the same id: another
-/// case, a suffix, or blanks and accents that its database ignores. A gate forwards none of these (T22).
+/// case, a suffix, or blanks and accents that its database ignores. A gate forwards none of these
+/// other spellings (T22).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdSpelling {
@@ -140,7 +141,7 @@ impl IdSpelling {
     }
 }
 
-/// How the rows of a kind are listed, and where they have the values that gone needs.
+/// How the rows of a kind are listed, and which of their fields have the values that gone needs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ListSpec {
@@ -149,7 +150,8 @@ pub struct ListSpec {
     pub fields: Vec<String>,
     /// The fields that form the id, joined by `separator`. They are also variables of the templates.
     pub id: Vec<String>,
-    /// The separator of the id's fields; a comma if not set. Only the last field, which is free text, may contain it.
+    /// The separator of the id's fields; a comma if not set. If it is set, only the last field, which is free text, may
+    /// contain it.
     pub separator: Option<String>,
     /// The path of the shown name, if not `name`.
     pub name: String,
@@ -373,7 +375,7 @@ pub struct Reference {
     #[serde(default)]
     pub to_when: BTreeMap<String, OneOf>,
     pub on_delete: OnDelete,
-    /// With `unset`: whether the resource loses only a part (one address of several), and still holds its
+    /// With `unset`: whether the resource loses only a part (one address of several), and still blocks its
     /// other targets (N18).
     #[serde(default)]
     pub partial: bool,
@@ -394,7 +396,8 @@ pub struct Reference {
     /// deletion (G3).
     #[serde(default)]
     pub asynchronous: bool,
-    /// The filter that finds the referrers. Without one, the whole collection is listed.
+    /// The filter that finds the referrers. Without one, the whole collection is listed. For a kind with
+    /// `list.within`, the lists that other references request show the referrers.
     pub find: Option<Find>,
     /// The kind in which each referrer also shows, and whose resources are deleted with it (a load balancer
     /// shows in its VIP's port). A login that may not list the referrers learns from these whether there are
@@ -488,7 +491,8 @@ fn id_path() -> String {
 pub enum OnDelete {
     /// The referrer is not deleted by this deletion, and must be gone before its target is deleted.
     Block,
-    /// The referrer is deleted first.
+    /// With a cascade, the referrer is deleted too, before its target unless `after` or `asynchronous` says otherwise;
+    /// without one, it blocks the target.
     Cascade,
     /// The cloud removes the referrer along with the target.
     Automatic,
@@ -508,7 +512,7 @@ impl OnDelete {
     }
 }
 
-/// Resources that are deleted together with a resource of the kind, after it.
+/// Resources that a cascade deletes together with a resource of the kind, after it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Takes {

@@ -135,7 +135,7 @@ impl Planner<'_> {
         steps
     }
 
-    /// Adds a step for each native resource that loses a reference. Returns the numbers of these steps by the
+    /// Adds a step for each native resource that stays and loses a reference. Returns the numbers of these steps by the
     /// resource whose step must come after them.
     fn unset_steps<'s>(
         &'s self,
@@ -820,7 +820,7 @@ impl<'p> Steps<'p> {
 }
 
 impl Planner<'_> {
-    /// Returns the variables that a step's calls name.
+    /// Returns the variables that a step's calls and lists name.
     fn vars(
         &self,
         key: &ResourceKey,

@@ -165,8 +165,8 @@ pub fn changes_line(changes: &[PlanChange]) -> String {
     }
 }
 
-/// Refuses the targets at the sites that changed, each with the changes there. If no target is at such a site, because
-/// only copies or the plan as a whole changed, refuses every target with all changes.
+/// Refuses the targets at the sites with changes, each with the changes at its site. If no target is at such a site,
+/// because only copies or the plan as a whole changed, refuses every target with all changes.
 pub fn drifted(targets: &[Target], changes: &[PlanChange]) -> Vec<Refusal> {
     let refusal = |target: &Target, here: &[PlanChange]| Refusal {
         changes: here.iter().take(KEPT_MAX).cloned().collect(),

@@ -159,7 +159,7 @@ impl<'p> Found<'p> {
         }
     }
 
-    /// Begins a part of the rows.
+    /// Begins a part of the rows: those that [`Self::begin_again`] discards.
     pub fn begin(&mut self) {
         self.part = self.resources.len();
     }

@@ -1,5 +1,5 @@
 //! Handles kinds that a service does not show to the login. Resources of some hidden kinds also show in resources of
-//! another service (`shown_by`): if none shows there, the plan does not need the hidden list. If a service shows a
+//! another kind (`shown_by`): if none shows there, the plan does not need the hidden list. If a service shows a
 //! project's resources to few logins of other projects, or to none, the plan is made without the list, and says so.
 
 use std::collections::BTreeMap;
