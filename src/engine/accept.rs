@@ -27,8 +27,8 @@ pub(super) struct Accepting {
 }
 
 impl Accepting {
-    /// Accepts a deletion of these resources, and of their copies. `shown` has the rows of those resources as a
-    /// gate read them; it is empty for other callers.
+    /// Accepts a deletion of these resources and their copies. `shown` has the rows of these resources as a gate read
+    /// them; it is empty for other callers.
     pub(super) async fn delete(
         &self,
         envelope: &Envelope,
@@ -47,8 +47,8 @@ impl Accepting {
         self.accept(envelope, wanted).await
     }
 
-    /// Accepts a deletion: its intent is durable before this returns. If the targets are being deleted already, the
-    /// answer is that deletion.
+    /// Accepts a deletion: its intent is durable before the function returns. If one deletion is already deleting all
+    /// targets, the answer is that deletion.
     pub(super) async fn accept(
         &self,
         envelope: &Envelope,
@@ -103,7 +103,7 @@ impl Accepting {
         }
     }
 
-    /// Gives the reason and the options of a person's request to the deletion that the request joined, and wakes it. If
+    /// If the request joined a deletion, gives that deletion the request's reason and options, and wakes its steps. If
     /// that deletion cannot take them, the request is refused and wakes nothing.
     pub(super) async fn join(
         &self,
@@ -144,7 +144,8 @@ impl Accepting {
     }
 }
 
-/// The deletion to accept: its targets, and the copies that are deleted with them.
+/// The deletion to accept: its targets, the copies that are deleted with them, the targets' rows as a gate read them,
+/// the options, and the hash of the approved plan.
 pub(super) struct DeletionIntent {
     targets: Vec<Target>,
     copies: Vec<ResourceKey>,

@@ -116,7 +116,7 @@ impl Activity {
         lock(&self.state).next_run = next;
     }
 
-    /// Records a failure for people.
+    /// Records a failure of the reconciler, which front ends show.
     pub(super) fn failed(&self, message: impl ToString) {
         let at = self.clock.now();
         let message = message.to_string();
@@ -154,7 +154,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Records a failure for people. The run continues.
+    /// Records a failure of the reconciler, which front ends show. The run continues.
     pub(super) fn failed(&self, message: impl ToString) {
         self.activity.failed(message);
     }

@@ -1,4 +1,4 @@
-//! Connects the engine's parts: each gets what it needs, and knows nothing of the rest.
+//! Connects the engine's parts: each gets the parts that it uses, and knows nothing of the others.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};

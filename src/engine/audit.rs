@@ -1,4 +1,4 @@
-//! The audit entries of commands and of the engine itself, and the deletions that they ask for.
+//! Builds the audit entries of commands and of the engine itself, and the deletions that both request.
 
 use serde_json::Value;
 
@@ -37,14 +37,14 @@ pub(super) fn engine_audit(
     }
 }
 
-/// Writes the keys of targets as the target of an entry.
+/// Writes the keys of targets, separated by blanks, as the target of an audit entry.
 pub(super) fn keys_of<'t>(targets: impl IntoIterator<Item = &'t Target>) -> String {
     let keys = targets.into_iter().map(|target| target.key.to_string());
     keys.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a new deletion in the name and for the reason of its audit entry, without copies, an approved plan or a
-/// cause.
+/// Returns a new deletion in the name and for the reason of its audit entry, without copies, rows of a gate, an
+/// approved plan, a cause, an idempotency key or a deadline.
 pub(super) fn new_deletion(
     clock: &Clock,
     targets: Vec<Target>,

@@ -14,7 +14,7 @@ use crate::domain::model::{KindName, PlanOptions, Resource, ResourceKey, Site};
 use crate::domain::plan::Planner;
 use crate::domain::query::Lookup;
 
-/// Number of concurrent reads of resources that a list did not show.
+/// Maximum number of concurrent reads of owners that the list of owners did not show.
 const READS_AT_ONCE: usize = 8;
 
 /// Number of rows of each kind that belong to each owner, by the owner's id.
@@ -34,7 +34,7 @@ pub(super) async fn unknown_owner(
     let options = PlanOptions::cascading();
     let protection = |_: &Resource| None;
     let mut planner = Planner::new(&reads.kinds, options, &protection, vec![unknown.clone()]);
-    // The planner gets no answers, so it asks only for the resources that belong to this one directly.
+    // The planner gets no answers, so it asks only for the resources that belong to the owner directly.
     let lookups = std::iter::from_fn(|| Some(planner.wanted()).filter(|more| !more.is_empty()));
     let lookups: Vec<Lookup> = lookups.flatten().collect();
     // Whole kinds are listed only if the narrower lookups found nothing.
@@ -101,7 +101,8 @@ pub(super) async fn tally(
     });
     let answers = stream::iter(answers).buffered(READS_AT_ONCE);
     for (id, read) in answers.collect::<Vec<_>>().await {
-        // Absence from a list proves nothing: only the service's own answer about the id does.
+        // A list that lacks the owner does not prove that the service no longer knows it; the answer to a read by its
+        // id does prove that.
         match read {
             Ok(read) if read.offered && read.row.is_none() => {
                 owners.push(unknown_resource(site, kind, &id));
@@ -126,7 +127,7 @@ async fn count_of(
     kind: &Kind,
 ) -> Result<(KindName, BTreeMap<String, u64>), CloudFailure> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    // The owners of the rows in the current part of the list, which may be listed again.
+    // The owners of the rows in the current part of the list. The part may be listed again.
     let mut part: Vec<String> = Vec::new();
     let mut take = |listed| match listed {
         Listed::Part => count_part(&mut counts, &mut part),
@@ -150,7 +151,7 @@ fn count_part(counts: &mut BTreeMap<String, u64>, part: &mut Vec<String>) {
     }
 }
 
-/// Builds the resource for an id that its own service does not know.
+/// Builds the resource for the id of an owner that the owner's own service does not know.
 pub(super) fn unknown_resource(site: &Site, kind: &Kind, id: &str) -> Resource {
     Resource {
         key: ResourceKey::new(site, &kind.name, id),

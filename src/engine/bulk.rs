@@ -17,7 +17,7 @@ use crate::domain::text::counted;
 use crate::ledger::{Applied, Change, Cursor, Ledger, RetryBy, Selection, StepFilter};
 use crate::system::clock::Clock;
 
-/// Number of steps that one transaction retries, chosen so that outcomes need not wait for long.
+/// Maximum number of steps that one transaction retries, chosen so that outcomes need not wait for long.
 const STEPS_PER_RETRY_MAX: usize = 10_000;
 
 /// Retries the steps that match a filter.
@@ -30,7 +30,7 @@ pub(super) struct BulkRetry {
 }
 
 impl BulkRetry {
-    /// Retries the steps that match and may be retried, and counts those that may not, by reason. With
+    /// Retries the steps that match the filter and may be retried, and counts those that may not, by reason. With
     /// `dry_run`, nothing is retried.
     pub(super) async fn retry_matching(
         &self,

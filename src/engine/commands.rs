@@ -28,7 +28,7 @@ use crate::domain::text::escape;
 use crate::ledger::{Change, Ledger, RetryBy, Selection};
 use crate::system::clock::Clock;
 
-/// Carries out every command.
+/// Carries out every command except [`Command::Seek`], which only a replay carries out.
 pub(super) struct Commands {
     pub(super) clock: Clock,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -261,7 +261,7 @@ impl Commands {
             audit: audit(envelope, "retry", named),
             now: self.clock.now(),
         };
-        // A refused login of another site is not repeated for this (I15).
+        // This retry does not repeat a refused login of another site (I15).
         for site in sites {
             self.sites.ask_site_again(&site);
         }

@@ -1,5 +1,5 @@
-//! Interprets observations: says for each step what is known about its resource, and confirms its absence only
-//! with the rights that the plan froze (I13). [`super::observe`] makes the lists.
+//! Interprets observations: says for each step what is known about its resource, and confirms its absence only with the
+//! rights that the plan froze (I13). [`super::observe`] lists and reads the resources.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use crate::system::clock::Clock;
 /// deletions at once.
 const RIGHTS_KEPT_MAX: usize = 256;
 
-/// The type of a step's error if its resource is absent for another user than the one who made the plan (I13).
+/// The type of a step's error if its resource is absent for another user or project than those of the plan (I13).
 pub(super) const OTHER_LOGIN: &str = "OtherLogin";
 
 /// The identities that a plan froze, by site.
@@ -40,8 +40,8 @@ pub(super) struct Confirming {
 }
 
 impl Confirming {
-    /// Returns what is observed for each step, in order. `unsent` is how many more resources of their
-    /// deletions a list by scope may show.
+    /// Returns what is observed for each step, in order. Pauses the site if its login is refused or has lost rights.
+    /// `unsent` is how many more resources of their deletions a list by scope may show.
     pub(super) async fn observe(
         &self,
         site: &Site,
@@ -115,7 +115,7 @@ impl Confirming {
         }
     }
 
-    /// Makes the error for a delete that the cloud accepted and has not finished.
+    /// Makes the error for a delete that the cloud accepted, and has not finished or has failed at.
     fn accepted(&self, status: String, says: impl FnOnce(&str) -> String) -> StepError {
         let message = format!("the delete was accepted; {}", says(&status));
         StepError::own(ErrorClass::Blocked, &status, message, self.clock.now())
@@ -142,10 +142,10 @@ impl Confirming {
         }
     }
 
-    /// Confirms an absence if it was observed with the rights that the plan froze, because a cloud answers 404
-    /// to a login that has lost them. Lost rights pause the site until the login has them again. If another user or
-    /// project is signed in now, for example after a change of `clouds.yaml`, only the step needs a person, and the
-    /// site is not paused.
+    /// Confirms an absence if it was observed with the rights that the plan froze, because a cloud answers 404 to a
+    /// login that has lost them, or if the plan froze none. Lost rights pause the site until the login has them again.
+    /// If another user or project is signed in now, for example after a change of `clouds.yaml`, only the step needs a
+    /// person, and the site is not paused.
     async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Observed {
         let expected = match self.expected(step).await {
             Ok(Some(expected)) => expected,
@@ -279,15 +279,16 @@ fn has_unknown_outcome(step: &ClaimedStep) -> bool {
     step.last_error.as_ref().is_some_and(is_unknown)
 }
 
-/// Returns the cloud's reason for a failed delete, to be appended to a sentence.
+/// Returns the cloud's reason for a failed delete, to be appended to a sentence (`: No valid host`); empty if the row
+/// has none.
 fn because(kind: &Kind, row: &Value) -> String {
     let because = kind.failed_because(row);
     because.map(|it| format!(": {it}")).unwrap_or_default()
 }
 
-/// Returns when the row's resource was created, if that was when the step's delete was sent or later. Clouds give the
-/// time in whole seconds. If a cloud's clock is slow, the resource looks older than the delete, and is observed
-/// until `verify_max`.
+/// Returns when the row's resource was created, if that was when the step's delete was sent or later. None for an edge
+/// in the row, or if it is unknown whether the delete took effect. Clouds give the time in whole seconds. If a cloud's
+/// clock is slow, the resource looks older than the delete, and is observed until `verify_max`.
 fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<DateTime<Utc>> {
     if listed.name != step.key.kind || has_unknown_outcome(step) {
         return None;

@@ -45,8 +45,8 @@ pub(super) struct CopySearch {
 }
 
 impl CopySearch {
-    /// Finds the copies of these resources, by one listing for each site and kind that may have some. Fails if
-    /// one of the sites cannot be listed, because it could hide a copy (T19).
+    /// Finds the copies of these resources, by one lookup for each mapping, local site and kind that may have some.
+    /// Fails if one of the sites cannot be read, because it could hide a copy (T19).
     pub(super) async fn copies_of(&self, originals: &[Resource]) -> Result<Copies, CloudFailure> {
         let mut asked = Vec::new();
         for mapping in &self.mapping {
@@ -190,8 +190,8 @@ impl CopySearch {
         copies
     }
 
-    /// Returns the names of the projects of both sides, by cloud and id. Returns nothing for sites of one
-    /// cloud, where ids suffice.
+    /// Returns the names of the projects of both sides, by cloud and id. Returns none for sites of one cloud, where ids
+    /// suffice, or if no resource was found.
     async fn projects(
         &self,
         asked: &CopyQuery<'_>,
@@ -222,7 +222,7 @@ impl CopySearch {
         names
     }
 
-    /// Removes the resources that are copies of another resource of the list.
+    /// Removes the resources that are copies of another resource of the list, apart from their projects.
     pub(super) fn without_copies<'r>(&self, fits: Vec<&'r Resource>) -> Vec<&'r Resource> {
         let is_copy = |copy: &Resource| {
             self.mapping.iter().any(|mapping| {
@@ -241,9 +241,9 @@ impl CopySearch {
         mapping.filter(move |it| it.by == CopiedBy::Name && it.locals.contains(local))
     }
 
-    /// Returns the tombstone of an original that is being deleted or gone and of which a resource with this
-    /// name and project at this site would be a copy. An original whose project is not known yet, or cannot be
-    /// compared, counts as one.
+    /// Returns the tombstone of an original that is being deleted or gone and of which a resource with this name and
+    /// project at this site would be a copy; none if there is none. An original counts too if its project is not known
+    /// yet, or cannot be compared.
     pub(super) async fn namesake(
         &self,
         request: query::Namesake,
@@ -306,7 +306,8 @@ impl CopySearch {
     }
 }
 
-/// Returns an original as its plan knew it, for the search by name.
+/// Builds a resource from its key, name and project alone, for the search by name: an original as its plan knew it, or
+/// a copy that is to be created.
 pub(super) fn as_planned(key: &ResourceKey, named: &OriginalName) -> Resource {
     Resource {
         key: key.clone(),

@@ -27,7 +27,8 @@ use crate::system::clock::Clock;
 /// Maximum number of newcomers that one step absorbs at a time. More newcomers come from a steady writer and not from
 /// a race, so a person decides.
 const ABSORBED_MAX: usize = 50;
-/// Maximum number of blockers that are stored and shown with a step.
+/// Maximum number of blockers that are stored and shown with a step, and of the blockers of one kind that are taken
+/// from the refusal itself.
 const BLOCKERS_MAX: usize = 50;
 
 pub(super) struct Diagnosis {
@@ -39,14 +40,15 @@ pub(super) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Adds the blockers to a refusal, and decides how the step continues. If the blockers cannot be determined, the
-    /// step is retried without using an attempt. Otherwise:
+    /// Adds the blockers to a refusal, and decides how the step continues. If the blockers or the state of the resource
+    /// cannot be determined, the step is retried without using an attempt. Otherwise:
     ///
     /// 1. a blocker was abandoned (P3): a person must decide again;
     /// 2. all blockers are being deleted too: the step waits for them (I6);
-    /// 3. newcomers appeared after the plan, and the cascade would delete them: this is drift, and a person
-    ///    decides, unless the deletion absorbs them (P1). A deletion without a cascade deletes nothing more;
-    /// 4. otherwise the retry schedule applies, and the blockers are named.
+    /// 3. newcomers appeared after the plan, and the cascade would delete them: this is drift, and a person decides,
+    ///    unless the deletion absorbs them (P1). A deletion without a cascade deletes nothing more;
+    /// 4. an earlier delete of the resource is under way: the step waits for it;
+    /// 5. otherwise the retry schedule applies, and the blockers are named.
     pub(super) async fn diagnose(
         &self,
         step: &ClaimedStep,
@@ -118,8 +120,8 @@ impl Diagnosis {
         }
     }
 
-    /// Absorbs the newcomers if the deletion's drift policy says so; otherwise the refusal is due to drift. A
-    /// deletion without a cascade would not delete the newcomers, so its refusal stays as it is.
+    /// Absorbs the newcomers if the deletion's drift policy says so and [`Self::absorb`] can; otherwise the refusal is
+    /// due to drift. A deletion without a cascade would not delete the newcomers, so its refusal stays as it is.
     async fn diagnose_newcomers(
         &self,
         step: &ClaimedStep,
@@ -209,10 +211,10 @@ impl Diagnosis {
         Ok(matches!(applied, Some(Applied::Accepted { .. })))
     }
 
-    /// Whether a blocker is deleted without a person: it is being deleted or about to be, or it was gone and the
-    /// sweep deletes it again. Under a natural key, a resource that exists after the deletion's end is another
-    /// incarnation, which nothing removes (I10, T14), unless the deletion ended during this diagnosis, which
-    /// began at `began`.
+    /// Whether a blocker is deleted without a person: it is being deleted or about to be, or it was gone and the sweep
+    /// may delete it again, because its kind has a list and no natural key. Under a natural key, a resource that exists
+    /// after the deletion's end is another incarnation, which nothing removes (I10, T14), unless the deletion ended
+    /// during this diagnosis, which began at `began`.
     fn will_go(&self, tombstone: &Tombstone, began: DateTime<Utc>) -> bool {
         match tombstone.phase {
             Phase::Checking | Phase::Deleting => true,
@@ -257,7 +259,8 @@ impl Diagnosis {
         let plan = match self.planning.plan_targets(&[target], options).await {
             Ok(plan) => Some(plan),
             Err(why) if may_pass(&why) => return Err(why),
-            // The resource itself is already gone, or this login may not list, so only the refusal is known.
+            // There is no plan, for example because the resource itself is already gone or this login may not list, so
+            // only the refusal is known.
             Err(_) => None,
         };
         if let Some(plan) = plan {
@@ -300,8 +303,8 @@ impl Diagnosis {
         Ok(found)
     }
 
-    /// Describes the resources that only the refusal names, by one listing, because an id alone means little
-    /// to a person. A resource that is not found keeps its id alone.
+    /// Describes the resources of one kind that only the refusal names, at most [`BLOCKERS_MAX`], by one lookup,
+    /// because an id alone means little to a person. A resource that is not found keeps its id alone.
     async fn named(
         &self,
         site: &Site,

@@ -23,7 +23,7 @@ use crate::domain::policy::{Failure, Outcome, Retry, after_call, not_sent};
 use crate::ledger::{ClaimedStep, Ledger, LedgerError};
 use crate::system::clock::Clock;
 
-/// Why a call was not sent after its step had been claimed.
+/// Why the call of a claimed step was withdrawn.
 const WITHDRAWN: &str = "its deletion or its site was paused, or its deletion was cancelled";
 
 /// Claims ready steps, makes their calls, and records the outcomes.
@@ -254,7 +254,8 @@ impl Dispatching {
     }
 }
 
-/// Returns the outcome for a step whose id now belongs to another resource: the planned resource is gone (I10).
+/// Returns the outcome for a step whose planned resource is gone: its id now belongs to another resource (I10), or the
+/// row no longer shows the edge that the step detaches.
 fn recreated(step: &ClaimedStep) -> Acted {
     Acted {
         outcome: Outcome::Absent,

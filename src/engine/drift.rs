@@ -28,8 +28,8 @@ use crate::ledger::{
 };
 use crate::system::clock::Clock;
 
-/// Maximum number of stuck steps of one deletion that one answer covers. Each step names newcomers of its own. More
-/// steps than this come from a steady writer and not from a race.
+/// Maximum number of stuck steps of one deletion that one answer, or one change of the options, covers. Each step names
+/// newcomers of its own. More steps than this come from a steady writer and not from a race.
 const ANSWERED_MAX: usize = 100;
 
 /// Answers drift, and sets the options of deletions that are under way.
@@ -52,8 +52,9 @@ impl DriftAnswers {
     /// person refuses, the deletion is cancelled, and its note says what stays.
     ///
     /// # Errors
-    /// `Conflict` if no step of the deletion is stuck with drift, or if the newcomers cannot be deleted without
-    /// resources that no step names. Also any refusal by a guard or by the cloud.
+    /// `NotFound` if there is no such deletion. `Conflict` if no step of the deletion is stuck with drift, if the
+    /// newcomers cannot be deleted without resources that no step names, or if the ledger refuses the answer. Also any
+    /// refusal by a guard, and any failure of a read.
     pub(super) async fn answer_drift(
         &self,
         envelope: &Envelope,
@@ -282,11 +283,13 @@ impl DriftAnswers {
         }
     }
 
-    /// Sets the options that a repeated request gives for the deletion that it joins.
+    /// Sets the options that a repeated request gives for the deletion that it joins, or for an earlier deletion of the
+    /// same projects. If the deletion absorbs newcomers from now on, its steps that are stuck with drift are retried.
     ///
     /// # Errors
-    /// `Conflict` if the deletion has ended or waits for approval, if its approved plan is being compared with the
-    /// cloud, or if the request changes `on_failure` while steps are stuck.
+    /// `NotFound` if there is no such deletion. `Conflict` if the deletion has ended or waits for approval, if its
+    /// approved plan is being compared with the cloud, if the request changes `on_failure` while steps are stuck, or if
+    /// the retry is refused. Also a refusal by a guard.
     pub(super) async fn set_options(
         &self,
         envelope: &Envelope,

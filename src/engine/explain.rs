@@ -24,8 +24,8 @@ use crate::domain::relations::{self, Relation, RelationKind};
 use crate::domain::text::{counted, escape};
 use crate::ledger::{Cursor, Ledger, LedgerError, StepFilter, TombstoneFilter};
 
-/// How long an explanation waits for the names of related resources. The names only help people, so a service that
-/// hangs must not delay the answer.
+/// How long an explanation waits for the names of the resources that a resource uses. The names only help people, so a
+/// service that hangs must not delay the answer.
 const NAMES_WITHIN: Duration = Duration::from_secs(3);
 
 /// Explains why a resource is not gone yet, or what would block its deletion, and what to do.
@@ -152,7 +152,7 @@ impl Explaining {
         })
     }
 
-    /// Finds the resource of this name that was deleted last, by the steps of the ledger.
+    /// Finds the resource of this name that has the newest step in the ledger; none if no step has the name.
     async fn last_deleted(
         &self,
         kind: &KindName,
@@ -266,7 +266,8 @@ impl Explaining {
         Ok(self.ledger.step(root).await?)
     }
 
-    /// Adds the blockers that a deletion of the resource would meet now.
+    /// Plans the deletion of the resource as it is now, and adds what the plan shows: relations, blockers and the next
+    /// action.
     async fn explain_plan(&self, explanation: &mut Explanation) {
         let targets = std::slice::from_ref(&explanation.target);
         let options = PlanOptions::cascading();

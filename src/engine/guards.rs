@@ -72,9 +72,8 @@ impl Guards {
         })
     }
 
-    /// Returns why these resources must not be deleted: the rules that protect them as they are now
-    /// (P4), by one listing for each site and kind. A resource that cannot be read counts as
-    /// protected.
+    /// Returns why the resources of these steps must not be deleted: the rules that protect them as they are now (P4),
+    /// by one lookup for each site and kind. A resource that cannot be read counts as protected.
     pub(super) async fn guarding(
         &self,
         steps: impl IntoIterator<Item = &Step>,

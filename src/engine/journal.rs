@@ -11,14 +11,14 @@ use super::lock;
 use crate::control::{ControlError, EngineStatus, Receipt};
 use crate::ledger::{Applied, Change, Commit, LedgerError, Membership};
 
-/// How long to wait after a failed write to the ledger.
+/// How long to wait after the ledger could not be read or written.
 pub(super) const LEDGER_RETRY: Duration = Duration::from_secs(5);
 /// Maximum number of outcomes in one commit, which delays other outcomes, and claims, by some 10 ms at most.
 const OUTCOMES_MAX: usize = 100;
 
 pub(super) struct Journal {
     ledger: Arc<dyn Commit>,
-    /// The number of commits, for readers that follow events.
+    /// Grows with each commit here, and when another engine may have committed, for readers that follow events.
     commits: watch::Sender<u64>,
     /// Wakes the loop: something may have to be done.
     wake: Notify,
@@ -145,7 +145,7 @@ impl Journal {
         self.wake_loop();
     }
 
-    /// Returns a receiver of the number of commits, which grows with each commit.
+    /// Returns a receiver of a number that grows with each commit here, and when another engine may have committed.
     pub(super) fn follow(&self) -> watch::Receiver<u64> {
         self.commits.subscribe()
     }
@@ -159,7 +159,7 @@ impl Journal {
         self.wake.notified().await;
     }
 
-    /// Requests a rebuilt snapshot at its regular time, because steps have changed here or at another engine.
+    /// Requests a rebuilt snapshot at its regular time, because something that it shows may have changed.
     pub(super) fn mark_dirty(&self) {
         self.is_dirty.store(true, Ordering::Relaxed);
     }
@@ -180,7 +180,7 @@ impl Journal {
         self.shows_soon.notified().await;
     }
 
-    /// Whether something changed since this was last called.
+    /// Whether something that the snapshot shows has changed since the last call of this function.
     pub(super) fn take_dirty(&self) -> bool {
         self.is_dirty.swap(false, Ordering::Relaxed)
     }

@@ -42,7 +42,7 @@ pub(super) struct Limit {
     start: usize,
     max: usize,
     phase: Phase,
-    /// Good answers since the limit or the phase last changed.
+    /// Good answers since the limit, the phase or the period of a comparison last changed.
     answers: u32,
 }
 
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// A cloud with this number of workers. All other calls wait in its queue.
+    /// A cloud with this number of workers. Calls beyond that number wait in its queue.
     struct Cloud {
         workers: usize,
         /// For each worker's call: when it ends, and when it was sent.

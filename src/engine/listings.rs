@@ -24,8 +24,8 @@ pub(super) struct Listings {
 }
 
 impl Listings {
-    /// Lists the resources of a kind at each site. Resources that are being deleted are shown in that state
-    /// (T7).
+    /// Lists the resources of a kind at the site of the request, or at each site if it names none. Resources that are
+    /// being deleted are shown in that state (T7).
     pub(super) async fn list(
         &self,
         request: query::Resources,

@@ -33,7 +33,7 @@ pub(super) struct Logins {
     pub(super) ledger: Arc<dyn Views>,
     pub(super) sites: Arc<Sites>,
     pub(super) journal: Arc<Journal>,
-    /// The pause between two sign-ins.
+    /// The pause between two sign-ins to a site, before refusals double it.
     pub(super) every: Duration,
     pub(super) activity: Arc<Activity>,
 }

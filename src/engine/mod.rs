@@ -1,14 +1,14 @@
 //! The engine: reconcilers over the ledger.
 //!
 //! ```text
-//!            ┌─ planning   deletions in `planning` → listings → Start or Refuse
+//!            ┌─ planning   deletions in `planning` → listings → Start, StillPlanning or Refuse
 //!   wake ───▶├─ dispatch   claim ready steps → one call each → outcome
 //!   period   ├─ verify     steps in `verifying`, a batch per kind → observe → next state
 //!            ├─ retry      blocked steps that are due → ready
 //!            ├─ sweep      tombstones in hold-down → observed → deleted again
 //!            ├─ prune      records past their retention → deleted
-//!            ├─ peers      owners watched, notices handled, importers asked for clearances
-//!            └─ sites      paused sites signed in again; snapshot published
+//!            ├─ peers      owners watched and hinted, notices handled, importers asked for clearances
+//!            └─ sites      new, paused and unreachable sites signed in to; snapshot published
 //! ```
 //!
 //! Each reconciler is a struct with just the parts that it uses (`assemble.rs` connects them), so a file imports
@@ -16,15 +16,15 @@
 //! the search for copies, the resolver, planning, observing and the diagnosis. Commands and queries are carried
 //! out by structs of the same form.
 //!
-//! A reconciler takes its input from the ledger and the clock alone, is idempotent, and runs when woken and
-//! periodically. Restart after a crash is the same path as running: the engine first verifies what was in
-//! flight. The engine keeps no graph in memory, only the steps that it has claimed.
+//! A reconciler takes its work from the ledger and the clock (the sign-ins, also from the states of the sites), is
+//! idempotent, and runs when woken and periodically. Restart after a crash is the same path as running: the engine
+//! first verifies what was in flight. The engine keeps no graph in memory, only the steps that it has claimed.
 //!
 //! Each reconciler records its runs (`activity.rs`). `gone list engine` and the console's `:engine` show them.
 //!
-//! **Architecture invariant:** [`Engine::run`] owns every task. When its future is dropped, no task of the
-//! engine continues, as in a crash. A panic in a worker poisons the engine, which then takes no new work and
-//! says so.
+//! **Architecture invariant:** [`Engine::run`] owns every task of the reconcilers. When its future is dropped, none of
+//! these tasks continues, as in a crash. A panic in such a task poisons the engine, which then takes no new work and
+//! says so. Only a command with an idempotency key has a task elsewhere (`requests.rs`), which ends with the command.
 
 mod accept;
 mod activity;
@@ -140,7 +140,7 @@ struct Reconcilers {
     ledger: Arc<dyn Ledger>,
     journal: Arc<Journal>,
     sites: Arc<Sites>,
-    /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
+    /// Whether the reconcilers work. Until they do, the engine sends nothing that changes a cloud (P10).
     works: Arc<AtomicBool>,
     /// The activity of the retry worker: the loop itself makes the blocked steps ready that are due.
     retrying: Arc<Activity>,
@@ -261,7 +261,7 @@ impl Reconcilers {
         }
     }
 
-    /// Runs all reconcilers once. Returns the time until something will be due.
+    /// Runs each reconciler that this engine may run now. Returns the time until something will be due.
     async fn pass(&self, tasks: &mut JoinSet<()>) -> Result<Duration, LedgerError> {
         let membership = self.ledger.membership();
         self.journal.set_membership(&membership);
@@ -347,5 +347,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Maximum number of rows of a page.
+/// Maximum number of rows of a page, and of the resources or branches about which one query is answered.
 const PAGE_MAX: usize = 500;

@@ -1,10 +1,10 @@
 //! Observes resources: by lists, and by the witnesses that prove the lists complete (I13b).
 //!
-//! A few resources, and those of a kind whose lists may leave rows out, are read one by one. Otherwise
-//! resources that have one parent (the ports of a network) are listed by that parent, if that takes fewer lists
-//! than listing them by id. All others are listed by id, as many at a time as one list takes. If no list takes
-//! several ids, the project or the whole site is listed, and ids about which this list proves nothing are read one by
-//! one.
+//! A few resources are read one by one, and so are those of a kind that has no list, or whose lists are below a parent,
+//! show only the login's own project or may leave rows out. Otherwise resources that have one parent (the ports of a
+//! network) are listed by that parent, if that takes fewer lists than listing them by id. All others are listed by id,
+//! as many at a time as one list takes. If no list takes several ids, the project (even for a few resources) or the
+//! whole site is listed, and ids about which this list proves nothing are read one by one.
 //!
 //! A listing proves absence only if it also returned a *witness*: a living resource of the same kind that the
 //! same call asked for, preferably of the same project. An edge's parent is its own witness. A read by id needs
@@ -30,7 +30,7 @@ use crate::ledger::{ClaimedStep, Views};
 
 /// Up to this number of resources are read one by one, which is cheaper than finding a witness.
 const READ_MAX: usize = 3;
-/// Number of rows among which a witness is chosen, at least.
+/// Minimum number of rows that are requested to find a witness.
 const WITNESS_ROWS: usize = 50;
 
 /// Observes resources: lists them, and decides whether an absence is proven.
@@ -251,8 +251,8 @@ impl Observing {
         }
     }
 
-    /// Lists these ids together with the witness. Records each id with its row or its proven absence, and
-    /// leaves out the ids about which nothing is proven. Returns false if the witness is gone, so that no
+    /// Lists these ids together with the witness. Records each id with its row or its proven absence, and leaves out
+    /// the ids about which nothing is proven. Returns false if the list fails or the witness is gone, so that no
     /// absence is proven.
     async fn list_with_witness(
         &self,
@@ -383,7 +383,7 @@ pub(super) fn parent_id<'s>(kinds: &Kinds, step: &'s ClaimedStep) -> Option<&'s 
     }
 }
 
-/// Whether a row shows a step's resource: the row's own, or an edge in it.
+/// Whether a row shows a step's resource, in the planned incarnation: the row's own, or an edge in it.
 pub(super) fn shows(
     kinds: &Kinds,
     site: &Site,
@@ -403,7 +403,8 @@ pub(super) struct Observation {
     pub(super) identity: Option<Identity>,
     /// Whether a login that has lost rights might get the same answers.
     pub(super) rights_in_doubt: bool,
-    /// Why nothing is known about the ids that `rows` lacks; none if a list had no witness.
+    /// The failure of a call, because of which nothing is known about some ids that `rows` lacks. None if no call
+    /// failed; `rows` may still lack ids, if a list had no witness.
     pub(super) failure: Option<CloudFailure>,
 }
 

@@ -8,7 +8,7 @@
 //!    answers until then, and the rate grows fast, because there may have been few answers.
 //! 2. From the second refusal on, the rate is known. It drops a little, or to the rate of good answers, and
 //!    grows slowly, so that few calls in a hundred are refused.
-//! 3. Refusals of calls that were already in flight at the first refusal count as the same refusal.
+//! 3. Refusals of calls that were already in flight at an earlier refusal count as that refusal.
 //!
 //! A cloud may ask for a pause of a second after each refusal, while its limiter saves up less than a second's
 //! calls in that time. The difference is lost, so the limit of that cloud cannot be used up.

@@ -23,7 +23,7 @@ use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Applied, Change, Cursor, DeletionFilter, Ledger, LedgerError};
 use crate::system::clock::Clock;
 
-/// Number of deletions that are planned at the same time.
+/// Maximum number of deletions that are planned at the same time.
 const PLANNING_MAX: usize = 4;
 /// The shortest wait before a deletion is planned again, after its cloud did not answer for
 /// `[engine] read_patience`; less if the deletion's deadline is sooner.
@@ -175,8 +175,8 @@ impl PlanQueue {
         Ok(())
     }
 
-    /// Plans an accepted deletion. Returns the change that starts it with its steps, or refuses it with the
-    /// reason. If a cloud does not answer before the deletion's deadline, returns the change that notes this, and how
+    /// Plans an accepted deletion. Returns the change that starts it with its steps, or refuses it with the reason. If
+    /// a cloud does not answer and the deletion's deadline has not passed, returns the change that notes this, and how
     /// long to wait before planning again (N16). Meanwhile other deletions are planned.
     async fn plan_accepted(&self, deletion: Deletion, run: &Run) -> (Change, Option<Duration>) {
         self.wait_for_earlier_writes(&deletion.targets).await;

@@ -127,7 +127,8 @@ impl Planning {
         Ok(plan)
     }
 
-    /// Reads the targets as they are now, and the identity that reads at each site.
+    /// Reads the targets as they are now, and the identity that reads at each site. Reads nothing for a chained
+    /// deletion.
     async fn read_targets(
         &self,
         targets: &[Target],
@@ -161,9 +162,10 @@ impl Planning {
         Ok((roots, identities))
     }
 
-    /// If a target stands for everything that belongs to it (a project), warns, in one line for each site, of
-    /// the services and extensions for which gone has no kinds. If the target itself is deleted once it is
-    /// empty, refuses it, because gone cannot tell whether it will be empty (N19).
+    /// If a target stands for everything that belongs to it (a project), warns, in one line for each site, of the
+    /// services and extensions for which gone has no kinds. If some of these are services, and the target itself is
+    /// deleted once it is empty, refuses the target, because gone cannot tell whether it will be empty (N19). Does
+    /// nothing without a cascade or for a chained deletion.
     async fn warn_of_unlisted_services(&self, plan: &mut Plan) -> Result<(), CloudFailure> {
         let spec = |target: &Target| {
             self.reads
@@ -267,13 +269,13 @@ fn vanished(site: &Site, kind: &Kind, id: &str) -> CloudFailure {
     }
 }
 
-/// Does work that takes a second on a large plan. Meanwhile the thread's other tasks move to other threads. On
-/// a small plan that move would cost more than the work itself, and one more thread for each plan that is being
+/// Does work that takes a second on a large plan. Meanwhile the thread's other tasks move to other threads. On a small
+/// plan, that move would cost more than the work itself, and would need one more thread for each plan that is being
 /// made.
 fn run_blocking_if_large<T>(resources: usize, work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread if resources > SMALL_PLAN => tokio::task::block_in_place(work),
-        // The simulation has one thread, so no other thread could take its tasks.
+        // A small plan, or the simulation: it has one thread, so no other thread could take its tasks.
         _ => work(),
     }
 }

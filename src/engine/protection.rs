@@ -8,7 +8,7 @@ use crate::domain::model::Resource;
 use crate::domain::text::fits_pattern;
 use crate::system::config::ProtectRule;
 
-/// Returns the text of the first rule that protects a resource (P4); none if no rule does.
+/// Returns the first rule that protects a resource (P4), as text (`kind server, tag keep`); none if no rule does.
 pub(super) fn protected(
     kinds: &Kinds,
     rules: &[ProtectRule],

@@ -14,7 +14,7 @@ use crate::domain::model::KindName;
 use crate::ledger::{Applied, AuditEntry, Change, LedgerError};
 use crate::system::clock::Clock;
 
-/// Time from the start of the engine to the first pruning.
+/// Time from when the engine first leads the engines of its ledger to the first pruning.
 const FIRST: Duration = Duration::from_secs(60);
 /// Time between two prunings.
 const EVERY: Duration = Duration::from_secs(60 * 60);
@@ -70,7 +70,7 @@ impl Pruning {
         Ok(Receipt::Done { moved })
     }
 
-    /// Prunes in small pieces, so that outcomes can be written in between. Returns the number of deleted rows.
+    /// Prunes in small pieces, so that outcomes can be written in between. Returns the number of removed rows.
     async fn prune_before(
         &self,
         before: DateTime<Utc>,

@@ -34,9 +34,9 @@ use crate::system::config::ProtectRule;
 pub(super) struct Found {
     pub(super) ladder: Ladder,
     deletion: Deletion,
-    /// The steps that wait for none of the others.
+    /// The step that the ladder is for; for a whole deletion, the steps that [`Purging::roots`] returns.
     roots: Vec<Step>,
-    /// The plan that removes the edges that block the step, if there is only one step.
+    /// The plan that removes the edges that block the step, if there is only one step and such a plan.
     unpin_plan: Option<Plan>,
 }
 
@@ -116,8 +116,8 @@ impl Purging {
         })
     }
 
-    /// Returns the stuck and blocked steps that wait for none of the others. If there are none, returns the
-    /// steps whose delete a cloud accepted and works on.
+    /// Returns the stuck and blocked steps that wait for none of the others. If there are none, returns the deletion's
+    /// steps among the ledger's delayed ones: a cloud accepted their deletes and works on them.
     async fn roots(&self, deletion: &Deletion, steps: &[Step]) -> Result<Vec<Step>, ControlError> {
         let roots = steps.iter().filter(|step| step.held_by.is_none());
         let roots: Vec<Step> = roots.cloned().collect();
@@ -222,8 +222,8 @@ impl Purging {
         }
     }
 
-    /// Returns the edges by which a blocker blocks a resource of this kind: the blocker itself, or the edges
-    /// that its kind names. Returns an error if a rule protects the blocker.
+    /// Returns the edges by which a blocker blocks a resource of this kind: the blocker itself, or the edges that its
+    /// kind names. Returns an error if the blocker cannot be read, or a rule protects it.
     async fn edges_of(
         &self,
         blocker: &Blocker,

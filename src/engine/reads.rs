@@ -3,8 +3,8 @@
 //! A read for a plan takes a permit of its site's limiter, and waits while the site has asked not to be called
 //! (`Retry-After`). A read that is throttled, or that an unavailable or silent cloud does not answer, is
 //! repeated, later each time, until the call has had no good answer for `[engine] read_patience`. A failure
-//! that cannot pass by itself (rights, a wrong path, a refused connection) ends the read at once. An
-//! observation ([`Reads::once`]) takes no permit and is not repeated here.
+//! that cannot pass by itself (rights, a wrong path, a refused connection) ends the read at once. An observation, a
+//! list of a sweep, or the read before a call ([`Reads::once`]) takes no permit and is not repeated here.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ impl<'s> Patience<'s> {
     }
 }
 
-/// Whether a failure may pass by itself, because the cloud answered that it is busy or unavailable, or was
-/// silent.
+/// Whether a failure may pass by itself, because the cloud answered that it is busy or unavailable or that it failed
+/// (500 and above), or was silent.
 pub(super) fn may_pass(failure: &CloudFailure) -> bool {
     match failure.retry {
         Retry::Throttled => true,
@@ -180,7 +180,7 @@ impl Reads {
             .await
     }
 
-    /// Returns all rows that a lookup finds.
+    /// Returns all rows that a lookup finds, and the login's identity if the cloud gave it.
     pub(super) async fn look_up(
         &self,
         lookup: &Lookup,

@@ -137,7 +137,7 @@ impl NativeResources {
         })
     }
 
-    /// Resolves a kind that this deployment keeps.
+    /// Resolves a word to a kind whose resources this deployment keeps.
     fn own_kind(&self, word: &str) -> Result<(&Kind, &Home), ControlError> {
         let kind = self
             .reads

@@ -10,7 +10,7 @@ use crate::domain::text::counted;
 use crate::ledger::{Change, LedgerError, NewDeletion, RecreationReason};
 use crate::system::clock::Clock;
 
-/// Number of tombstones that a sweep reads at a time.
+/// Maximum number of tombstones that a sweep reads at a time.
 pub(super) const PAGE: usize = 2_000;
 
 pub(super) struct Removal {

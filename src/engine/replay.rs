@@ -81,7 +81,7 @@ impl Replay {
         let sought = sought.await.unwrap_or(Err(LedgerError::Closed));
         self.clock.set(sought?);
         self.engine.publishing.publish_replayed().await?;
-        // Readers that follow events receive them anew.
+        // Wakes the readers that follow events, because the ledger may have other events at this time.
         self.engine.journal.wake_followers();
         Ok(Receipt::Done { moved: 0 })
     }

@@ -73,10 +73,10 @@ pub(super) struct KeyedRequests {
 }
 
 impl KeyedRequests {
-    /// Carries out the command even if its client disconnects, so that the answer exists when the client asks
-    /// again. After a crash between the commit of the command and that of its answer, the command is carried out again.
-    /// That is harmless: a resource that is created without an id gets its id from the request, and all other commands
-    /// set a state.
+    /// Returns the stored answer to the request. If there is none, carries out the command, even if its client
+    /// disconnects, so that the answer exists when the client asks again. After a crash between the commit of the
+    /// command and that of its answer, the command is carried out again. That is harmless: a resource that is created
+    /// without an id gets its id from the request, and all other commands set a state.
     pub(super) async fn once(
         self: &Arc<Self>,
         request: KeyedRequest,

@@ -1,5 +1,5 @@
-//! Resolves words to resources: `KIND/ID-OR-NAME` at a site, a cloud or all sites, each to exactly one
-//! resource.
+//! Resolves words to resources: `KIND/ID-OR-NAME` at a site, a cloud or all sites, each to exactly one resource, or to
+//! one in each region if all regions share it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    /// Finds resources of a kind by their ids, or by their names, with one listing for all of them. Reads each
-    /// resource by itself if the kind's lists take no filter by id. Finds none by name if the kind is derived, or listed
-    /// below a parent.
+    /// Finds resources of a kind by their ids, or by their names, with one listing for all of them. Reads each resource
+    /// by itself if the kind's lists take no filter by id. Finds none by name if the kind is derived, has no list, or
+    /// is listed below a parent.
     pub(super) async fn find(
         &self,
         site: &Site,
@@ -108,7 +108,7 @@ impl Resolver {
         Ok((found, refused))
     }
 
-    /// Reads each resource by itself, where the cloud has no filter by id.
+    /// Reads each resource by itself, if the kind's lists take no filter by id or are below a parent.
     async fn read_all(
         &self,
         site: &Site,
@@ -121,8 +121,8 @@ impl Resolver {
         Ok(self.reads.kinds.resources_of(site, kind, &rows))
     }
 
-    /// Resolves each target to exactly one resource. A word that fits several resources is refused, and they
-    /// are listed.
+    /// Resolves each target as [`Self::resolve_all`] does, and drops repeated resources. Returns an error if no target
+    /// is named. A word that fits several resources is refused, and they are listed.
     pub(super) async fn resolve(
         &self,
         specs: &[TargetSpec],
@@ -256,7 +256,7 @@ impl Resolver {
         kind.map_err(ControlError::usage)
     }
 
-    /// Returns the sites that `spec` names and at which resources of the kind can exist.
+    /// Returns the sites that `spec` names and at which resources of the kind can exist; an error if there are none.
     pub(super) fn sites_with(
         &self,
         kind: &Kind,

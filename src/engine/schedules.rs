@@ -1,4 +1,4 @@
-//! The retry worker's settings for each kind.
+//! The settings by which the steps of each kind are retried and verified.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Schedules {
             .unwrap_or(gc.max_attempts)
     }
 
-    /// Returns the retry worker's settings for a kind.
+    /// Returns the settings by which the steps of a kind are retried and verified.
     pub(super) fn of(&self, kind: &KindName) -> Schedule {
         let gc = &self.gc;
         let own = gc.kind.get(kind.as_str());

@@ -18,16 +18,16 @@ use crate::domain::policy::Retry;
 use crate::ledger::{Capacity, ClaimedStep, Membership};
 use crate::system::config::Settings;
 
-/// Shortest time for whose calls steps are claimed in advance. In this time the ledger writes an outcome and a claim,
-/// so that a free permit need not wait for the ledger.
+/// Steps are claimed in advance for the calls of at least this time. In this time the ledger writes an outcome and a
+/// claim, so that a free permit need not wait for the ledger. A shorter latency of a site counts as this.
 const AHEAD_MIN: Duration = Duration::from_millis(20);
-/// Longest time for which steps are claimed in advance, even if the ledger is slower, because no other engine
-/// can send a step that is claimed.
+/// Steps are claimed in advance for the calls of at most this time, even if the ledger is slower, because no other
+/// engine can send a step that is claimed.
 const AHEAD_MAX: Duration = Duration::from_millis(200);
 /// Window of recent calls over which the failure rate is computed.
 const ANSWERS_KEPT: usize = 100;
-/// A call that takes this long, and also [`HANGS_TIMES`] as long as the site's calls usually take, lends its
-/// permit to another call. So a call that hangs blocks only itself (I12).
+/// A call or read that takes this long, and also [`HANGS_TIMES`] as long as the site's calls usually take, lends its
+/// permit to another. So a call or read that hangs blocks only itself (I12).
 const HANGS_AFTER: Duration = Duration::from_secs(5);
 const HANGS_TIMES: u32 = 10;
 /// A site that asks for a longer wait is called after this time all the same, because some sites ask for a day and mean
@@ -51,8 +51,8 @@ pub(super) struct Sites {
 }
 
 /// The deletions of the steps that were claimed together, and which of them were cancelled or paused since then. Each
-/// step keeps the claim until its call is sent, so that no call is sent for a step that is not queued for a permit yet,
-/// or that already has one (P8).
+/// step keeps the claim until its call is sent, so that a withdrawal also reaches a step that is not queued for a
+/// permit yet, or that already has one (P8).
 #[derive(Default)]
 pub(super) struct Claim {
     /// Id of each deletion → whether its calls were withdrawn.
@@ -113,7 +113,7 @@ pub(super) struct Witness {
     pub(super) project_id: String,
 }
 
-/// A request that holds a permit.
+/// A request that has a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InFlight {
     sent: Instant,
@@ -151,7 +151,8 @@ impl Drop for Permit<'_> {
 }
 
 impl Runtime {
-    /// Whether a person paused the site, or its login is refused or has lost rights. Each reason ends by itself.
+    /// Whether a person paused the site, or its login is refused or has lost rights. A person's pause ends by a resume,
+    /// and the other reasons end once the login has its rights.
     fn is_paused(&self) -> bool {
         self.status.state == SiteState::Paused || self.status.paused_by.is_some()
     }
@@ -165,8 +166,8 @@ impl Runtime {
         HANGS_AFTER.max(self.latency.unwrap_or_default() * HANGS_TIMES)
     }
 
-    /// Returns how many of these requests hold a permit. Requests that hang lend theirs, at most as many as the
-    /// limit allows.
+    /// Returns how many of these requests have a permit. Requests that hang lend theirs, at most as many as the limit
+    /// allows.
     fn permits_taken(&self, now: Instant, in_flight: impl Iterator<Item = InFlight>) -> usize {
         let after = self.hangs_after();
         let (hanging, others): (Vec<InFlight>, Vec<InFlight>) =
@@ -245,7 +246,7 @@ impl Runtime {
         }
     }
 
-    /// Removes the request that gets the next permit from its queue, and returns it.
+    /// Takes the request that gets the next permit out of its queue; none if both queues are empty.
     fn next_in_line(&mut self) -> Option<(oneshot::Sender<Instant>, Traffic)> {
         if (self.last == Traffic::Call || self.calls.is_empty())
             && let Some(read) = self.reads.pop_front()
@@ -459,7 +460,8 @@ impl Sites {
         *time = (*time * 7 + took) / 8;
     }
 
-    /// Returns the time until a site that may not be called now may be called again.
+    /// Returns the time until the first site that may not be called now may be called again; [`Duration::MAX`] if there
+    /// is none.
     pub(super) fn next_open(&self) -> Duration {
         let now = Instant::now();
         let sites = self.lock();
@@ -620,7 +622,8 @@ impl Sites {
         next.min().unwrap_or(Duration::MAX)
     }
 
-    /// Whether the site may be observed. A paused site may not, because its answers would not count.
+    /// Whether the site may be observed. A paused site may not: a person wants no calls there, or the login lacks the
+    /// rights without which its answers do not count.
     pub(super) fn may_read(&self, site: &Site) -> bool {
         self.lock().get(site).is_none_or(|site| !site.is_paused())
     }
@@ -759,8 +762,8 @@ impl Sites {
         site.grant_permits(now);
     }
 
-    /// Pauses a site whose login has lost rights, and withdraws the calls and reads that wait for a permit. Returns
-    /// whether the site was not paused before.
+    /// Pauses a site whose login is refused or has lost rights, and withdraws the calls and reads that wait for a
+    /// permit. Returns whether the site was not paused for such a reason before.
     pub(super) fn pause(&self, site: &Site, reason: &str, expected: Option<Identity>) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {

@@ -42,7 +42,7 @@ pub(super) struct Publishing {
 }
 
 impl Publishing {
-    /// Starts publishing if something changed.
+    /// Starts publishing if something changed, unless a snapshot is being published or the pause after it lasts.
     pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         if self.is_busy.load(Ordering::Relaxed) || !self.journal.take_dirty() {
             return;

@@ -18,9 +18,9 @@ use crate::domain::query::{BY_ID, ListFilter};
 use crate::ledger::{LedgerError, WorkQueue};
 use crate::system::clock::Clock;
 
-/// Resources that have been gone for longer than the duration are searched for only in every so many sweeps, by
-/// the number: a resource that is re-created without passing the gate is re-created soon, and a hold-down of days must
-/// not cost lists twice a minute.
+/// Resources that have been gone for longer than the duration are searched for only in every nth sweep, where n is the
+/// number: a resource that is re-created without passing the gate is re-created soon, and a hold-down of days must not
+/// cost lists twice a minute.
 const OLDER_EVERY: [(Duration, u64); 3] = [
     (Duration::from_secs(10 * 60), 4),
     (Duration::from_secs(60 * 60), 20),

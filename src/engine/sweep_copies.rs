@@ -191,7 +191,8 @@ impl CopySweep {
         };
         let found = self.listed_at(local, kind, &filter).await;
         let keys = found.iter().map(|copy| copy.key.clone()).collect();
-        // A resource with a tombstone of its own is being deleted, or is swept by its own id.
+        // A resource with a tombstone of its own is being deleted, is swept by its own id, or was abandoned or
+        // released.
         let known = self.ledger.tombstones_of(keys).await?;
         let is_new = |copy: &&Resource| known.iter().all(|known| known.key != copy.key);
         for copy in found.iter().filter(is_new) {

@@ -27,7 +27,7 @@ use crate::domain::text::escape;
 /// Maximum size of a message. A question about a thousand resources whose ids and roots have 255 bytes each takes a
 /// tenth of this.
 const BODY_BYTES_MAX: usize = 8 << 20;
-/// A caller that has not sent its whole message within this time is considered gone.
+/// A caller that has not sent its whole message within this time is refused.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// State that the calls share.

@@ -19,9 +19,10 @@ use crate::system::config::PeerSettings;
 
 /// A host that does not answer a SYN within this time counts as down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an idle connection is kept: shorter than a listener keeps it, and longer than an owner's poll of 30 s.
+/// How long an idle connection is kept: shorter than a listener keeps it, and longer than the time between two polls of
+/// an owner, 30 s by default.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum number of characters that are shown of a peer's reason for a refusal.
+/// Maximum number of characters that are shown of a peer's text, such as its reason for a refusal.
 const DETAIL_CHARS_MAX: usize = 300;
 /// Maximum number of bytes of the answer to a refused call; a larger answer is an error.
 const PROBLEM_BYTES_MAX: usize = 64 << 10;
@@ -72,7 +73,7 @@ impl HttpPeers {
     /// Prepares the clients. Calls nobody yet.
     ///
     /// # Errors
-    /// A certificate or key cannot be read or used.
+    /// A file of authorities, a certificate or a key cannot be read or used, or a client cannot be built.
     pub fn new(peers: &[PeerSettings], limits: Limits) -> Result<Self, SetupError> {
         let mut clients = Clients::default();
         let mut remotes = BTreeMap::new();
@@ -94,7 +95,7 @@ impl HttpPeers {
     /// Checks, without a token, that the peer is reachable and speaks this protocol.
     ///
     /// # Errors
-    /// The peer cannot be reached, or speaks another protocol.
+    /// The peer is not configured, cannot be reached, does not answer as a gone deployment, or speaks another protocol.
     pub async fn probe(&self, peer: &Peer) -> Result<(), PeerFailure> {
         let call = Call {
             method: Method::GET,
@@ -197,7 +198,7 @@ impl Clients {
             .user_agent(concat!("gone/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            // A token must not go to another host, and a redirected POST becomes a GET.
+            // A token must not be sent to another host, and a redirected POST becomes a GET.
             .redirect(reqwest::redirect::Policy::none())
             .https_only(!settings.is_local())
             .tls_backend_preconfigured(tls);
@@ -403,7 +404,7 @@ impl Answer {
         })
     }
 
-    /// Returns the peer's reason for a refusal.
+    /// Returns the peer's reason for a refusal; none if the answer is no problem document.
     fn detail(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Problem {

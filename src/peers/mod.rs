@@ -11,7 +11,7 @@
 //! | call | body | answer |
 //! |---|---|---|
 //! | `GET /peer/v1` | | 200 `{"protocol": 1}`; the only one without authentication |
-//! | `POST /peer/v1/watch` | [`Watch`] | 200 [`DeletionNotices`], after `wait_ms` (at most a minute) if nothing is new |
+//! | `POST /peer/v1/watch` | [`Watch`] | 200 [`DeletionNotices`], after `wait_ms` (at most 60 s) if nothing is new |
 //! | `POST /peer/v1/points-at` | [`Question`] | 200 [`Answers`] |
 //! | `POST /peer/v1/hint` | `{"from": `[`Deployment`]`}` | 204 |
 //!
@@ -22,12 +22,11 @@
 //! comes from a proxy or some other server, and does not count. An incompatible protocol gets another path
 //! (`/peer/v2`), in addition to this one as long as any deployment knows only this one.
 //!
-//! **Authentication.** Each message says in `from` which deployment sends it. The sender's service and region
-//! select an entry of `[deployment] peers`. If the entry has a `token_file`, `Authorization: Bearer` must
-//! hold the same token: one secret for two deployments, in both directions. If the entry has none, the
-//! caller's certificate must be for the host of the entry's URL, and be issued by the authority in
-//! `client_ca_file`. If there is a `client_ca_file`, a caller without such a certificate cannot send any
-//! request.
+//! **Authentication.** Each message says in `from` which deployment sends it. The sender's service and region select an
+//! entry of `[deployment] peers`. If the entry has a `token_file`, `Authorization: Bearer` must carry the same token:
+//! one secret for two deployments, in both directions. If the entry has none, the caller's certificate must be for the
+//! host of the entry's URL, and be issued by the authority in `client_ca_file`. If there is a `client_ca_file`, a
+//! caller without a certificate of that authority cannot send any request.
 //!
 //! **The permitted content of a message** depends on its sender (P13). A peer has one name: the name in its
 //! entry in the settings, or else the name that it gives itself and that no other peer has. As an importer it
@@ -42,10 +41,10 @@
 //! |---|---|
 //! | no `gone-protocol: 1`, or the body is not JSON | 400 |
 //! | unknown peer, wrong token, or the name of another peer: always the same text | 401 |
-//! | no such path, no such method | 404, 405 |
+//! | no such path, or this deployment does not watch the sender; no such method | 404, 405 |
 //! | the body did not come within 10 s, or is too large | 408, 413 |
 //! | a field is missing or malformed (the answer says which), or the deployment cannot do that | 422 |
-//! | a conflict with the record (a name that another deployment has) | 409 |
+//! | a conflict with the record (a name that another deployment has), or with the notices received so far | 409 |
 //! | the engine failed, or is shutting down | 500, 503 |
 //!
 //! **Transport.** HTTP/1.1, over TLS except on loopback. Redirects are not followed.
@@ -87,7 +86,7 @@ struct Hint {
     from: Deployment,
 }
 
-/// The address of another deployment. No two deployments have the same one.
+/// The address of a deployment: its service and region. No two deployments have the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Peer {
     pub service: String,
@@ -140,7 +139,7 @@ pub trait Peers: Send + Sync {
     async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure>;
 }
 
-/// A call to a peer that failed. The message says which call, to which peer, and why.
+/// A call to a peer that failed. The message says why, and for a call that was sent also its method and URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PeerFailure {

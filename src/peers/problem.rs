@@ -44,7 +44,7 @@ impl Problem {
     }
 }
 
-/// The statuses are those of the HTTP API.
+/// The statuses are those of the HTTP API, except that a refusal by a guard is a conflict (409).
 impl From<ControlError> for Problem {
     fn from(error: ControlError) -> Self {
         let (status, kind) = match &error {

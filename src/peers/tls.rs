@@ -26,7 +26,7 @@ pub struct TlsError {
 /// that callers must show, if there is one. None means plain HTTP, on loopback.
 ///
 /// # Errors
-/// A file cannot be read, or holds no PEM certificate or key that can be used.
+/// A file cannot be read, or contains no PEM certificate or key that can be used.
 pub(super) fn server_config(
     settings: &DeploymentSettings,
 ) -> Result<Option<Arc<ServerConfig>>, TlsError> {
@@ -61,7 +61,7 @@ pub(super) fn server_config(
 /// there is one.
 ///
 /// # Errors
-/// A file cannot be read, or holds no PEM certificate or key that can be used.
+/// A file cannot be read, or contains no PEM certificate or key that can be used.
 pub(super) fn client_config(peer: &PeerSettings) -> Result<ClientConfig, TlsError> {
     let shown = Path::new(&peer.url);
     let builder = ClientConfig::builder_with_provider(provider())

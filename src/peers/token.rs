@@ -25,7 +25,7 @@ impl Token {
     /// Returns the token, from memory if it was read before.
     ///
     /// # Errors
-    /// The file cannot be read, others can read it, or it does not hold one line of text.
+    /// The file cannot be read, other users can read or replace it, or it does not contain one line of text.
     pub(super) async fn current(&self) -> Result<SecretString, String> {
         let kept = self.kept().clone();
         match kept {

@@ -1,5 +1,5 @@
-//! The importer's side: watches owners, and deletes or unsets this deployment's resources that refer to
-//! resources being deleted there (G4, G6).
+//! The importer's side: watches owners, and deletes this deployment's resources that refer to resources being deleted
+//! there, or unsets the references (G4, G6).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,17 +28,17 @@ use crate::system::clock::Clock;
 
 /// Maximum number of resources whose referrers one deletion handles.
 const HANDLED_AT_ONCE: usize = 1_000;
-/// First wait before an owner that does not answer is asked again. The wait doubles each time, up to
-/// `AGAIN_MAX`.
+/// First wait before a failed watch of an owner is repeated. The wait doubles each time, up to `AGAIN_MAX`. Also the
+/// wait after notices could not be handled.
 const AGAIN_FIRST: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
-/// Minimum time between two answers of a watch: an owner that always has notices must not keep the ledger
-/// writing.
+/// Minimum time from the start of one watch to the start of the next: an owner that always has notices must not keep
+/// the ledger writing.
 const ANSWER_EVERY: Duration = Duration::from_millis(20);
 /// Minimum time between two hints to owners.
 const HINT_EVERY: Duration = Duration::from_millis(200);
 
-/// Receives the notices of owners, and handles this deployment's resources that refer to resources there.
+/// Receives the notices of owners, and handles this deployment's resources that refer to resources of these owners.
 pub(in crate::engine) struct ImporterSide {
     pub(super) clock: Clock,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -237,8 +237,8 @@ impl ImporterSide {
         }
     }
 
-    /// Sends a hint to each owner that is deleting resources, because it is worth asking this importer again.
-    /// Waits a moment first, so that changes gather.
+    /// After a commit, sends a hint to each owner that is deleting resources, because this importer's answers may have
+    /// changed. Waits [`HINT_EVERY`] first, so that changes gather.
     pub(in crate::engine) fn hint_owners(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let changed = *self.journal.follow().borrow();
         let owners: Vec<Peer> = self.deployments.watching().keys().cloned().collect();

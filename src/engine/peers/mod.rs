@@ -89,8 +89,8 @@ struct Importing {
     seq: i64,
     asked_at: Option<DateTime<Utc>>,
     asking: bool,
-    /// Whether to ask the importer soon, because it gave a hint or because something new waits for its
-    /// clearance.
+    /// Whether to ask the importer soon, for example because it gave a hint, has received notices, or because something
+    /// new waits for its clearance.
     hinted: bool,
     reason: String,
 }
@@ -254,7 +254,8 @@ impl Federation {
         }
     }
 
-    /// Returns the deployments to which this one refers, and those that refer to it.
+    /// Returns the status of the configured peers, of the owners that this deployment watches, and of the importers on
+    /// record.
     pub(super) async fn statuses(&self) -> Result<Vec<DeploymentStatus>, ControlError> {
         let deployments = &self.deployments;
         let importers = self.ledger.importers().await?;
@@ -287,7 +288,7 @@ impl Federation {
             } = importer.deployment.clone();
             let seen = importing.get(&name);
             let status = importer_status(importer, seen, newest.1);
-            // If another deployment took this service and region, both are on record.
+            // If another deployment took this service and region, both are listed.
             let same = rows.iter_mut().find(|row| {
                 (&row.service, &row.region) == (&service, &region)
                     && row.name.as_ref().is_none_or(|known| *known == name)

@@ -67,8 +67,7 @@ impl OwnerSide {
         }
     }
 
-    /// Loads the importers on record, and also records this deployment itself if it refers to its own
-    /// resources.
+    /// Loads the importers on record, and also records this deployment itself if its own references are asynchronous.
     pub(in crate::engine) async fn recall_importers(&self) -> Result<(), LedgerError> {
         let deployments = &self.deployments;
         // This deployment's own references are on record before anything is accepted.
@@ -173,8 +172,8 @@ impl OwnerSide {
         Ok(())
     }
 
-    /// Adds the blockers in other deployments (G2) to a plan, and warns of other referrers there. If an
-    /// importer does not answer, the plan is refused.
+    /// Adds the blockers in other deployments (G2) to a plan, and warns of other referrers there. If an importer does
+    /// not answer, the plan is refused. The plan of a chained deletion stays as it is.
     pub(in crate::engine) async fn ask_elsewhere(&self, plan: &mut Plan) {
         if plan.options.chained || !self.any_importer() {
             return;
@@ -467,7 +466,7 @@ fn not_clear(plan: &Plan, why: &str, name: &str) -> Vec<Refusal> {
         .collect()
 }
 
-/// Returns a warning that names referrers which do not block the plan.
+/// Returns a warning that names referrers which do not block the plan; none if there are none.
 fn goes_first(importer: &str, references: u64, mut named: Vec<String>) -> Option<String> {
     let more = references.saturating_sub(named.len() as u64);
     if more > 0 {

@@ -157,8 +157,10 @@ impl BackReferences {
         })
     }
 
-    /// Lists the blockers of a live step, each with the resource that it blocks: dependents that are deleted first,
-    /// referrers that stay, and the blockers of both in turn, here and in other deployments.
+    /// Lists the blockers of a live step, at most [`BLOCKERS_OF_REFERRER_MAX`], each with the resource that it blocks.
+    /// If the step waits for other steps, they are the dependents that are deleted first, and the blockers of those in
+    /// turn. If the step is blocked or stuck, they are the referrers that stay, or else the blockers that its last
+    /// attempt met, here or in other deployments.
     async fn blocked_by(
         &self,
         key: &ResourceKey,
@@ -219,8 +221,8 @@ impl BackReferences {
         Ok(live.into_iter().next().flatten())
     }
 
-    /// Returns why the referrers of this resource are not handled: the deletion that should handle them was
-    /// refused or cancelled. Empty if that deletion handles them, or is not planned yet.
+    /// Returns why the referrers of this resource are not handled: the deletion that should handle them was refused or
+    /// cancelled. Empty if that deletion was neither, or if there is none.
     async fn unhandled_reason(&self, key: &ResourceKey) -> Result<String, ControlError> {
         let deletion = self
             .ledger
@@ -305,7 +307,8 @@ impl BackReferences {
         Ok(all_named.then(|| before.chain(holders).collect()))
     }
 
-    /// Returns the registry's resources that refer to this one and whose references must be removed first.
+    /// Returns the registry's resources whose references to this one must be removed first. Asynchronous references are
+    /// not among them: a clearance covers those.
     async fn referrers_here(&self, key: &ResourceKey) -> Result<Referrers, ControlError> {
         let fields = self.kinds.blocking_fields(&key.kind);
         let referrers = self
@@ -355,8 +358,8 @@ impl BackReferences {
         })
     }
 
-    /// Lists the fields of this deployment's own kinds whose references must be cleared before the resource
-    /// to which they refer is deleted.
+    /// Lists the fields of native kinds whose references must be cleared before the resource to which they refer is
+    /// deleted.
     pub(super) fn pointing_fields(&self) -> Arc<[(KindName, String)]> {
         let fields_of = |kind: &Kind| -> Vec<(KindName, String)> {
             let holding = kind.spec.references.iter();
@@ -373,7 +376,8 @@ impl BackReferences {
 
 impl Deployments {
     /// Returns the sequence number up to which the owner's notices were received. If that is not far enough for the
-    /// question, waits up to [`ARRIVAL_WITHIN`] for more.
+    /// question, waits up to [`ARRIVAL_WITHIN`] for more notices, and then fails. Also fails if this deployment does
+    /// not watch the owner.
     async fn view(&self, question: &Question) -> Result<i64, ControlError> {
         let deadline = tokio::time::Instant::now() + ARRIVAL_WITHIN;
         let peer = Peer::from(&question.from);
