@@ -286,9 +286,9 @@ fn because(kind: &Kind, row: &Value) -> String {
     because.map(|it| format!(": {it}")).unwrap_or_default()
 }
 
-/// Returns when the row's resource was created, if that was when the step's delete was sent or later. None for an edge
-/// in the row, or if it is unknown whether the delete took effect. Clouds give the time in whole seconds. If a cloud's
-/// clock is slow, the resource looks older than the delete, and is observed until `verify_max`.
+/// Returns when the row's resource was created, if that was when the step was claimed for its delete or later. None for
+/// an edge in the row, or if it is unknown whether the delete took effect. Clouds give the time in whole seconds. If a
+/// cloud's clock is slow, the resource looks older than the delete, and is observed until `verify_max`.
 fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<DateTime<Utc>> {
     if listed.name != step.key.kind || has_unknown_outcome(step) {
         return None;

@@ -1,10 +1,11 @@
-//! Reads the clouds: reads for plans and people with patience, and observations at the pace of deletes (N16).
+//! Reads the clouds: with patience for plans, commands and queries, and at the pace of deletes for observations (N16).
 //!
-//! A read for a plan takes a permit of its site's limiter, and waits while the site has asked not to be called
-//! (`Retry-After`). A read that is throttled, or that an unavailable or silent cloud does not answer, is
-//! repeated, later each time, until the call has had no good answer for `[engine] read_patience`. A failure
-//! that cannot pass by itself (rights, a wrong path, a refused connection) ends the read at once. An observation, a
-//! list of a sweep, or the read before a call ([`Reads::once`]) takes no permit and is not repeated here.
+//! A read with patience takes a permit of its site's limiter, and waits while the site has asked not to be called
+//! (`Retry-After`). A read that is throttled, or that an unavailable or silent cloud does not answer, is repeated,
+//! later each time, until the call has had no good answer for `[engine] read_patience`. A failure that cannot pass by
+//! itself (rights, a wrong path, a refused connection) ends the read at once. Lists for people (`listings.rs`,
+//! `belongings.rs`) take a permit and are not repeated. An observation, a list of a sweep, or the read before a call
+//! ([`Reads::once`]) takes no permit and is not repeated here.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! The sweep: searches for gone resources throughout their hold-down, and deletes those that exist again, each in
-//! a deletion of its own (T14b). Only a resource with the same id counts. Natural keys are never swept.
+//! The sweep: searches for gone resources throughout their hold-down, and deletes those that exist again, each in a
+//! deletion of its own (T14b). Only a resource with the same id counts. Kinds with natural keys, or without a list by
+//! id, are never swept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -28,8 +28,8 @@ const BOUNDS: Bounds = Bounds {
     all: 1_024,
     // The peers of one region may share an address.
     each: 512,
-    // Time without a request. It is longer than peers keep idle connections, so that no call meets a connection that is
-    // being closed, and longer than the time between two polls of an owner, 30 s by default.
+    // How long a connection waits for its client. It is longer than peers keep idle connections, so that no call meets
+    // a connection that is being closed, and longer than the time between two polls of an owner, 30 s by default.
     wait: Duration::from_secs(75),
 };
 const HTTP: Http = Http {
