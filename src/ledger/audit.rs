@@ -1,6 +1,6 @@
 //! The audit's hash chain: each row's hash covers the previous row, so a row that was changed, inserted, or
-//! removed from the middle is found (P6). The seal ([`super::sqlite`], `seal`) shows that no row was cut off
-//! at the end.
+//! removed from the middle is found (P6). In a file, the seal ([`super::sqlite`], `seal`) shows that no row was
+//! cut off at the end.
 
 use std::fmt::{self, Display, Formatter};
 

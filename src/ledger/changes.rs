@@ -38,8 +38,9 @@ pub enum Change {
     },
     /// Accepts a deletion: writes its row as `planning`, and the write guard `checking` over its targets and
     /// their copies (T3). If one deletion already has all the targets, the answer is that deletion, with the
-    /// later of both deadlines (T6). Refused if another deletion deletes a copy of a target: an original is
-    /// deleted after its copies.
+    /// later of both deadlines (T6). A request with the id or idempotency key of an earlier one is answered with the
+    /// deletion of that one. Refused without a target, or if another deletion deletes a copy of a target: an original
+    /// is deleted after its copies.
     Accept(Box<NewDeletion>),
     /// Starts a plan: writes every step, edge and tombstone `deleting` in one transaction (T3). Steps that
     /// another live deletion already has are left to it (I9) and share the fate of its steps (P9).
@@ -69,11 +70,13 @@ pub enum Change {
     /// Records the outcome of a step. Stale unless state, claim and epoch still match. In a cancelled
     /// deletion, a step that would be retried (blocked, stuck, ready) is skipped and released (P8).
     Step(Box<StepChange>),
-    /// Makes blocked steps `ready` whose next attempt is due, a bounded number at a time.
+    /// Makes blocked steps whose next attempt is due `ready`, a bounded number at a time.
     WakeDue { now: DateTime<Utc> },
-    /// Retries stuck and blocked steps, or plans a refused deletion again. For a person, stuck steps begin with
-    /// new attempts. A repeated DELETE (T6) retries the steps of a deletion at most once a minute, and resets no
-    /// counter; it does not retry steps whose error is fatal, drift or a guard, nor paused and refused deletions.
+    /// Retries stuck and blocked steps that are not left to another deletion, or plans a refused deletion again. For
+    /// a person, stuck steps begin with new attempts. A repeated DELETE (T6) retries the steps of a deletion at most
+    /// once a minute, and keeps their attempts; it does not retry steps whose error is fatal, drift or a guard, nor
+    /// paused and refused deletions. A retry that is refused may still have saved that a step is stuck because of
+    /// another step.
     Retry {
         selection: Selection,
         by: RetryBy,
@@ -84,8 +87,9 @@ pub enum Change {
     /// deletion takes the newcomers and the stuck steps are retried, or the deletion is cancelled and its
     /// note says which resources stay.
     AnswerDrift(Box<NewDriftAnswer>),
-    /// Changes options of an accepted deletion. Refused once the deletion has ended, while it awaits approval, while
-    /// its approved plan is compared with the cloud, and, if `on_failure` changes, while steps are stuck.
+    /// Changes options of an accepted deletion, and its reason if the audit entry has one; then retries the given
+    /// steps. Refused once the deletion has ended, while it awaits approval, while its approved plan is compared with
+    /// the cloud, and, if `on_failure` changes, while steps are stuck.
     SetOptions(Box<NewOptions>),
     /// Cancels a deletion: no further call is sent. Steps whose call was not sent are `skipped` and their
     /// tombstones `released`; calls that were sent run to their end, and are observed (P8).
@@ -103,8 +107,8 @@ pub enum Change {
     /// Takes a rung of the purge ladder (P3), and audits the rung. The answer is `Moved` for `retry`, `reset`, `force`
     /// and `forget`, `Done` for `runbook`, and `Accepted` with the deletion of the blocking edges for `unpin`.
     Purge(Box<NewPurge>),
-    /// Releases the tombstone of a resource that exists after its deletion ended. Refused while a deletion works
-    /// on it.
+    /// Releases the tombstone of a resource that exists after its deletion ended. Refused if the resource has no
+    /// tombstone in phase `gone` or `purged`.
     Release {
         key: ResourceKey,
         audit: AuditEntry,
@@ -134,8 +138,9 @@ pub enum Change {
     },
     /// A resource that was gone was re-created (T14); its tombstone counts the re-creation. `stuck`: why a person must
     /// decide about the resource. Then the step that deleted it becomes stuck with that reason, and its tombstone is
-    /// `deleting` again. If the step was pruned, or one of its dependents has not ended, the re-creation is only
-    /// counted.
+    /// `deleting` again. If no step has deleted the resource yet, if that step was pruned, or if one of its dependents
+    /// has not ended, the re-creation is only counted. Refused if the resource is not gone, or if a deletion that is
+    /// being planned will delete the resource (or copy) that was re-created.
     ///
     /// With `copy`, the resource itself does not exist again, but a new copy of it at another site does. Such a copy
     /// also counts while the resource is still being deleted.
@@ -145,7 +150,8 @@ pub enum Change {
         stuck: Option<RecreationReason>,
         now: DateTime<Utc>,
     },
-    /// Writes an event that changes nothing else. An event about a site's state is written only if the state changed.
+    /// Writes an event. An event about a site's state is written only if the state changed, and the new state is saved
+    /// with it. Nothing else changes.
     Note { event: NewEvent, now: DateTime<Utc> },
     /// Moves the cursor up to which a channel has been notified (I7). None: removes the cursor, because the
     /// channel no longer exists.
@@ -177,10 +183,10 @@ pub enum Change {
         references: Vec<(String, ResourceKey)>,
         now: DateTime<Utc>,
     },
-    /// Removes a batch of events and of ended deletions from before this time, old notices of other deployments, and
-    /// rows that no tombstone needs any more. The answer is `Moved` with the number of events, steps or deletions; 0
-    /// when none are left. Deletions with stuck or abandoned steps stay, and so do the audit and the records of natural
-    /// keys.
+    /// Removes a batch of events from before this time or, once none is left, of ended deletions; also old notices of
+    /// other deployments, and rows that no tombstone needs any more. The answer is `Moved` with the number of
+    /// events, steps or deletions; 0 when none are left. Deletions with stuck or abandoned steps stay, and so do the
+    /// newest deletion, the audit and the records of natural keys.
     Prune {
         before: DateTime<Utc>,
         /// The kinds whose ids are never used again, so that their records may be removed (M1).
@@ -221,7 +227,7 @@ pub enum Change {
         now: DateTime<Utc>,
     },
     /// At the engine's start: steps whose calls were in flight when an earlier engine ended are observed before
-    /// anything is sent for them again.
+    /// anything is sent for them again. Also shortens waits that are too long because a clock was set back.
     Recover { now: DateTime<Utc> },
     /// Like [`Self::Recover`], for an engine that ended while this one runs. This engine's own calls in flight
     /// continue.
@@ -229,8 +235,8 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether the change may raise the write guard or tombstone of a resource. Gates must apply that before the
-    /// change is answered (T3).
+    /// Whether the change may raise the write guard or tombstone of a resource that gates do not refuse yet. Gates must
+    /// apply the guard or tombstone before the change is answered (T3).
     pub fn raises_tombstones(&self) -> bool {
         matches!(
             self,
@@ -252,13 +258,15 @@ pub enum Applied {
         deletion_id: String,
         existing: bool,
     },
-    /// Number of steps that were retried, woken, abandoned or taken over; of answers that changed something; or of
-    /// rows that were removed.
+    /// Number of steps that were retried, woken, abandoned or taken over; of refused deletions that are planned again;
+    /// of answers that changed something; or of events, steps or deletions that were removed. 0 for a change that did
+    /// none of this.
     Moved(u64),
-    /// The fence no longer matches, the registry resource does not exist or was written since it was read, or the
-    /// deletion was accepted before ([`Change::MarkHandled`]); nothing was written.
+    /// The step was removed or its fence no longer matches, the registry resource does not exist or was written
+    /// since it was read, or the deletion was accepted before ([`Change::MarkHandled`]); nothing was written.
     Stale,
-    /// The state of the rows does not allow the change, for this reason; nothing was written.
+    /// The change is not allowed, or the ledger cannot store it, for this reason; nothing was written, except by a
+    /// [`Change::Retry`] as described there.
     Refused(String),
     /// The idempotency key was used for another request, which the text names; nothing was written.
     KeyReused(String),
@@ -270,11 +278,11 @@ pub struct NewDeletion {
     pub targets: Vec<Target>,
     /// The copies of the targets at other sites, which the write guard covers too.
     pub copies: Vec<ResourceKey>,
-    /// The targets as their cloud shows them now. Gates show a target in this form once the cloud no longer shows it
-    /// (T7).
+    /// The targets as a gate read them from their cloud; empty if the request did not come through a gate. Gates show
+    /// a target in this form once the cloud no longer shows it (T7).
     pub shown: Vec<(ResourceKey, Value)>,
     pub options: PlanOptions,
-    /// Hash of the approved plan, with which the engine compares what it finds (P1).
+    /// Hash of the approved plan, with which the engine compares what it finds (P1); none if no plan was approved.
     pub plan_hash: Option<String>,
     pub actor: Actor,
     pub reason: String,
@@ -302,7 +310,7 @@ pub struct KeyedRequest {
 pub struct NewNative {
     pub key: ResourceKey,
     pub fields: Map<String, Value>,
-    /// The references in its fields.
+    /// The references in the resource's fields.
     pub references: Vec<NativeReference>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
@@ -322,9 +330,9 @@ pub enum PurgeAction {
     Retry,
     /// This deletion removes the blocking edges, and the step is retried: both, or neither.
     Unpin(Box<NewDeletion>),
-    /// The step is retried with its kind's reset, and then with the delete.
+    /// The steps are retried with their kinds' reset, and then with the delete.
     Reset,
-    /// The step is retried with its kind's forced delete, in place of the delete.
+    /// The steps are retried with their kinds' forced delete, in place of the delete.
     Force,
     /// Only the audit and an event say that a person follows the runbook.
     Runbook,
@@ -377,7 +385,7 @@ pub struct NewOptions {
     pub now: DateTime<Utc>,
 }
 
-/// The outcome of one claim, with the fence under which it counts.
+/// The outcome of a step's call or observation, with the fence under which it counts.
 #[derive(Clone, Debug)]
 pub struct StepChange {
     pub step_id: i64,
@@ -394,7 +402,7 @@ pub struct StepChange {
 /// Who asked for a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryBy {
-    /// Retries any stuck step, and counts its attempts from 0.
+    /// Retries steps whatever their error, and counts the attempts of stuck steps from 0.
     Person,
     /// A DELETE of a resource that is already being deleted (T6).
     Repeat,
@@ -409,7 +417,7 @@ pub enum Selection {
 /// Why a person must decide about a resource that exists again (T14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecreationReason {
-    /// The resource was re-created more often than allowed.
+    /// The resource or its copies were re-created more often than allowed.
     TooOften,
     /// A resource has the name and project of the original. That does not prove that it is a copy, so the engine does
     /// not delete it.

@@ -8,7 +8,7 @@ use super::transitions::{Rotation, has_ended};
 use super::working_set::{Changing, WorkingSet};
 use super::{Applied, Capacity, Change, ClaimedStep, LedgerError};
 
-/// One request to the writer; several share one transaction.
+/// One request to the writer; several may share one transaction.
 #[derive(Clone, Debug)]
 pub enum WriteRequest {
     Commit(Vec<Change>),
@@ -19,7 +19,7 @@ pub enum WriteRequest {
 }
 
 impl WriteRequest {
-    /// Whether any of its changes [raises tombstones](Change::raises_tombstones).
+    /// Whether any change of the request [may raise tombstones](Change::raises_tombstones).
     pub fn raises_tombstones(&self) -> bool {
         match self {
             Self::Commit(changes) => changes.iter().any(Change::raises_tombstones),
@@ -73,7 +73,7 @@ pub fn answer<S: LedgerRows>(
 ) -> Changing<S, Vec<Outcome>> {
     let mut outcomes = Vec::with_capacity(requests.len());
     let is_claim = |request: &WriteRequest| matches!(request, WriteRequest::Claim { .. });
-    // A claim drops the rows in memory; the requests between two claims share them.
+    // A claim drops the steps in memory; the requests between two claims share them.
     for requests in requests.chunk_by(|request, next| is_claim(request) == is_claim(next)) {
         match set.load_for_outcomes(steps_of_outcomes(requests)) {
             // Only the change that needs the damaged row is refused, when it is applied.
@@ -117,9 +117,9 @@ pub fn steps_of_outcomes(requests: &[WriteRequest]) -> OutcomeSteps {
     steps
 }
 
-/// Applies one change in its savepoint. A change that is refused leaves nothing behind. If the ledger cannot store
-/// the change (a plan that breaks its rules, a row that cannot be read), only that change is refused. If the disk
-/// fails, the whole transaction fails.
+/// Applies one change in its savepoint. A change that fails with [`Stop::Refused`] leaves nothing behind. If the ledger
+/// cannot store the change (a plan that breaks its rules, a row that cannot be read), only that change is refused. If
+/// the disk or the server fails, the whole transaction fails.
 fn apply_apart<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Changing<S, Applied> {
     let before = set.savepoint()?;
     let saved = set.apply(change).and_then(|applied| {

@@ -47,8 +47,8 @@ pub enum LedgerError {
          away"
     )]
     Foreign { name: String },
-    /// The disk or the server failed. Nothing of a batch was written: the engine takes no new work, and retries every
-    /// 5 s.
+    /// Reading or writing failed, mostly because the disk or the server did. Nothing of a batch was written: the engine
+    /// takes no new work, and retries every 5 s.
     #[error("cannot read or write the ledger {name}: {detail}")]
     Io { name: String, detail: String },
     #[error("cannot write the rows of the ledger to the output: {detail}")]

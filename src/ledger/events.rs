@@ -1,7 +1,7 @@
 //! The texts and fields of the ledger's events.
 //!
 //! Programs read the kind and the fields of an event, and a replay derives the past from them
-//! ([`super::sqlite::rewind`]): they may not change. Its text is only for people, and may change.
+//! ([`super::sqlite::rewind`]): they may not change. The text of an event is only for people, and may change.
 
 use std::fmt::Display;
 
@@ -42,7 +42,7 @@ fn of_step(words: impl Into<String>, fields: Value) -> EventDraft {
     draft(EventKind::StepState, words, fields)
 }
 
-/// Adds the fields of a resource to others.
+/// Adds the fields of a resource to other fields.
 fn of(key: &ResourceKey, mut fields: Value) -> Value {
     fields["site"] = json!(key.site);
     fields["kind"] = json!(key.kind);
@@ -126,8 +126,8 @@ pub fn answered(from: StepState, to: StepState, change: &StepChange) -> EventDra
     draft(kind, &change.message, Value::Object(fields))
 }
 
-/// A step that prepared a resource is sent again, for a step that is retried. `owner`: the step to which it
-/// was left.
+/// A step that prepared a resource is sent again, for a step that is retried. `owner`: the step to which the repeated
+/// step was left.
 pub fn repeated(owner: Option<i64>) -> EventDraft {
     let mut fields = json!({"state": StepState::Ready});
     if let Some(owner) = owner {
@@ -168,7 +168,7 @@ pub fn owner_continues(by: &str) -> EventDraft {
 }
 
 /// A step that is, or was, left to another deletion is stuck in its own right. `taken_from`: the step of that
-/// deletion, if this one takes the resource over from it.
+/// deletion, if the step's own deletion takes the resource over.
 pub fn left_step_stuck(error: &StepError, taken_from: Option<i64>) -> EventDraft {
     let fields = json!({"state": StepState::Stuck, "error": error});
     of_step(&error.message, taken_over(fields, taken_from))
@@ -212,8 +212,8 @@ pub fn person_needed(
     of_deletion(EventKind::NeedsPerson, deletion, words, fields)
 }
 
-/// A resource that was gone exists again; with `copy`, a new copy of the resource does. `times`: how often this has
-/// happened. With `stuck`, also returns why a person must decide about the resource.
+/// A resource that was gone exists again; with `copy`, a new copy of the resource does. `times`: how often the resource
+/// or a copy of it was re-created. With `stuck`, also returns why a person must decide about the resource.
 pub fn recreated(
     key: &ResourceKey,
     copy: Option<&ResourceKey>,

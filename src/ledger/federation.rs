@@ -1,4 +1,4 @@
-//! Reads about deletions in other deployments: importers and their clearances, owners and their notices.
+//! Reads about other deployments: importers and their clearances, owners and their notices.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,8 @@ pub trait Federation: Send + Sync {
     ) -> Result<DeletionNotices, LedgerError>;
 
     /// Lists the steps after the step `after` that wait for this importer's clearance, at most `limit`, and returns the
-    /// sequence number of the newest notice to importers about any of them. `home`: the site of this deployment.
+    /// sequence number of the newest notice to importers about any of them; 0 if there is none. `home`: the site of
+    /// this deployment.
     async fn steps_awaiting_clearance(
         &self,
         home: Site,
@@ -111,6 +112,6 @@ pub struct LiveStep {
     pub action: Action,
     pub blockers: Vec<Blocker>,
     pub error: Option<StepError>,
-    /// The deletion, in any deployment, that is the root cause of this one (G13).
+    /// The deletion, in any deployment, that is the root cause of the step's deletion (G13).
     pub root: String,
 }

@@ -81,10 +81,12 @@ pub struct Holder {
     pub socket: Option<String>,
 }
 
-/// The right of this process to write a ledger that it has opened, exclusive for a file. It ends with the process.
+/// The right of this process to write a ledger that it has opened, exclusive for a file. It ends when it is released,
+/// or with the process.
 #[async_trait]
 pub trait Hold: Send + Sync {
-    /// Publishes where the engine's API listens, so that consoles find it ([`Holder::socket`]).
+    /// Publishes where the engine's API listens, so that consoles find it ([`Holder::socket`]). None: the API listens
+    /// nowhere.
     fn announce(&self, socket: Option<&str>) -> Result<(), LedgerError>;
 
     /// Answers the queued requests, and closes the ledger, so that another process may open it. Later requests

@@ -1,4 +1,5 @@
 //! Copies a whole ledger to another location, a file or a server: with its identity, numbers, audit and epochs.
+//! [`copy_to_file`] has only the second of these safeguards of [`migrate`]:
 //!
 //! 1. No engine can open or write either ledger meanwhile: the copy has locked both.
 //! 2. The target is marked as unfinished from its first row until it is whole, and no engine opens such a ledger.
@@ -7,8 +8,8 @@
 //!    opened the source since.
 //! 4. At the end both ledgers are read again: each table must have the same rows, by their number and a hash.
 //!
-//! The source does not change. An audit that its seal does not confirm is not copied: on a server, an audit has no
-//! seal that would show the damage.
+//! The source does not change. [`migrate`] copies no audit whose chain is broken or that its seal does not confirm: on
+//! a server, an audit has no seal that would show the damage.
 
 use std::path::{Path, PathBuf};
 
@@ -124,7 +125,8 @@ pub fn migrate(
 /// it could be written. Works while an engine runs, and writes nothing.
 ///
 /// # Errors
-/// The reasons that [`NotCopied`] lists, but never a lock or the audit.
+/// [`NotCopied::Same`], [`NotCopied::InUse`], or a ledger that cannot be read or, on a server, not be written; but
+/// never a lock or the audit.
 pub fn count(from: &Location, to: &Location) -> Result<Vec<CopiedTable>, NotCopied> {
     check_locations(from, to)?;
     let source = open_source(from, false)?;
@@ -146,7 +148,7 @@ pub fn count(from: &Location, to: &Location) -> Result<Vec<CopiedTable>, NotCopi
 /// Copies a ledger as it is now into a new file, even while an engine writes the ledger.
 ///
 /// # Errors
-/// The ledger cannot be read, or the file cannot be written.
+/// The ledger cannot be read, the file cannot be written, or an engine has used the ledger in that file.
 pub fn copy_to_file(from: &Location, file: &Path) -> Result<(), NotCopied> {
     let source = open_source(from, false)?;
     let mut target = FileTables::open_copy(file)?.ok_or_else(|| NotCopied::InUse {
@@ -189,7 +191,7 @@ fn open_target(to: &Location) -> Result<Option<Box<dyn TableWrites>>, LedgerErro
     })
 }
 
-/// Whether an engine has used the ledger there.
+/// Whether an engine has used the ledger at this location.
 fn is_in_use(to: &Location) -> Result<bool, LedgerError> {
     let used = match to {
         Location::File(path) if !path.exists() => return Ok(false),

@@ -1,4 +1,4 @@
-//! The ledger: the durable record of tombstones, deletions, steps and the audit. The intent of each call is
+//! The ledger: the durable record of tombstones, deletions, steps and the audit. The intent of each step's call is
 //! durable before the call is sent, and its outcome after.
 //!
 //! A [`Ledger`] has all of these traits, each in a file with its data types:
@@ -6,24 +6,25 @@
 //! | trait | what its callers do |
 //! |---|---|
 //! | [`Commit`] | make changes durable |
-//! | [`WorkQueue`] | claim steps, find the steps to observe |
+//! | [`WorkQueue`] | claim steps, find the steps to observe and the resources that may be re-created |
 //! | [`Views`] | read pages, counts and single rows |
 //! | [`NativeResources`] | read the resources that this deployment keeps itself |
 //! | [`Federation`] | exchange notices and clearances with other deployments |
 //! | [`Engines`] | learn what this engine may do among the engines of its ledger |
 //!
-//! [`open()`] opens a ledger by its [`Location`], and [`holder`] finds the process that has it open.
+//! [`open()`] opens a ledger by its [`Location`], and [`holder`] finds a process that has it open as its engine.
 //!
-//! Callers write by batches of [`Change`]s. The store applies a batch in one transaction, each change whole or
-//! not at all, and answers each separately. A change whose fence no longer matches fails alone as
-//! [`Applied::Stale`]. When `commit` returns `Ok`, every change that was applied is durable.
+//! Callers claim steps, and write all else by batches of [`Change`]s. The store applies a batch in one transaction,
+//! each change whole or not at all, and answers each separately. A change whose fence no longer matches fails alone
+//! as [`Applied::Stale`]. When `commit` returns `Ok`, every change that was applied is durable.
 //!
 //! **Architecture invariant:** readiness, counts, deletion states, tombstone phases, events and the
 //! audit are maintained inside the transaction that changes a step; nothing derives them afterwards.
 //!
-//! Only [`transitions`] decides which state follows which, only [`events`] what an event says, and only
-//! [`reads`] how rows answer a query. A store loads and saves rows ([`store`]); the rows that a transaction
-//! changes are kept in a [`working_set`]. Every type with [`Drive`] and [`Engines`] is a ledger.
+//! Only [`transitions`] decides which state follows which, only [`events`] builds events (except that of a
+//! [`Change::Note`], which its caller builds), and only [`reads`] decides how rows answer a query. A store loads and
+//! saves rows ([`store`]); the rows that a transaction changes are kept in a [`working_set`]. Every type with [`Drive`]
+//! and [`Engines`] is a ledger.
 
 pub mod audit;
 mod changes;
@@ -72,7 +73,7 @@ pub use work_queue::{
     Capacity, ClaimedStep, Due, Fence, ObservationsDue, Original, OriginalName, WorkQueue,
 };
 
-/// All traits of a ledger, for the code that assembles an engine. Other code names only the traits that it uses.
+/// All traits of a ledger together, for code that uses several of them.
 pub trait Ledger: Commit + WorkQueue + Views + NativeResources + Federation + Engines {}
 
 impl<L: Commit + WorkQueue + Views + NativeResources + Federation + Engines + ?Sized> Ledger for L {}

@@ -1,4 +1,4 @@
-//! The resources that this deployment keeps itself, and the references between them.
+//! The resources that this deployment keeps itself, and their references.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub trait NativeResources: Send + Sync {
     ) -> Result<Paged<Native>, LedgerError>;
 
     /// Finds the registry resources that refer to each of these resources from one of `fields`, each given as
-    /// kind and field. Names the first `named_max` of them, and counts all.
+    /// kind and field. Names the first `named_max` references, and counts all the referring resources.
     async fn referrers(
         &self,
         to: Vec<ResourceKey>,

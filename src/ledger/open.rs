@@ -18,13 +18,16 @@ pub struct Opened {
     pub hold: Arc<dyn Hold>,
 }
 
-/// Opens the ledger as its engine, and creates it if there is none. Blocks the thread.
+/// Opens the ledger as its engine: creates it if there is none, and upgrades it if it is of an older version. Blocks
+/// the thread.
 ///
 /// `tombstones`: the tombstones in memory that the ledger keeps up to date for gates. `seal_keys`: other files
-/// that may hold the key of the audit's seal. `terms`: how this engine shares a ledger on a server with others.
+/// that may hold the key of the audit's seal, for a ledger in a file. `terms`: how this engine shares a ledger on a
+/// server with others.
 ///
 /// # Errors
-/// Another process holds the ledger, or it cannot be read or written.
+/// Another process holds the ledger; the ledger is empty, damaged, an unfinished copy, of a newer version or not a
+/// ledger; or it cannot be read or written.
 #[cfg_attr(not(feature = "postgres"), expect(unused_variables))]
 pub fn open(
     location: &Location,
@@ -61,7 +64,8 @@ pub fn open(
 /// Opens the ledger for reading only, even while an engine writes it.
 ///
 /// # Errors
-/// There is no ledger, or it cannot be read.
+/// There is no ledger; the ledger is damaged, an unfinished copy or of a newer version (on a server, of any other
+/// version); or it cannot be read.
 pub fn open_reader(location: &Location) -> Result<Arc<dyn Views>, LedgerError> {
     Ok(match location {
         Location::File(path) => Arc::new(SqliteLedger::open_reader(path)?),
@@ -70,8 +74,8 @@ pub fn open_reader(location: &Location) -> Result<Arc<dyn Views>, LedgerError> {
     })
 }
 
-/// Returns a process that has the ledger open as its engine; none if no process has. Blocks the thread.
-/// On a server, finds only engines on this machine.
+/// Returns a process that has the ledger open as its engine; none if no process has, or if the lock file is not to be
+/// trusted or the server does not answer. Blocks the thread. On a server, finds only engines on this machine.
 pub fn holder(location: &Location) -> Option<Holder> {
     match location {
         Location::File(path) => sqlite::holder(path),

@@ -1,5 +1,5 @@
-//! The threads of a store: one that writes, and several that read. So a store that blocks, as SQLite does, never runs
-//! on a tokio worker.
+//! The threads of a store: one that writes, and tokio's blocking threads, which read. So a store that blocks, as SQLite
+//! does, never runs on a tokio worker.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::{LedgerError, Outcome, WriteRequest};
 
 /// Maximum number of requests that wait for the writer: as many as one transaction takes if each is one change,
-/// so that a request waits for at most one commit before its own.
+/// so that a queued request waits for at most one commit before its own.
 const QUEUE_MAX: usize = 1024;
 /// Number of changes from which a transaction takes no more requests. A larger transaction is hardly faster, and
 /// all its requests wait for each other. A single request with more changes is still one transaction.
@@ -158,7 +158,7 @@ impl<C: Send + 'static> Readers<C> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|_| LedgerError::Closed)?;
         let readers = Arc::clone(self);
-        // The permit is held until the read ends, even if nobody waits for the answer any more.
+        // The permit is kept until the read ends, even if nobody waits for the answer any more.
         let reading = tokio::task::spawn_blocking(move || {
             let answer = readers
                 .borrow()

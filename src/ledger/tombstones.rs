@@ -117,8 +117,8 @@ impl Tombstones {
         self.read().get(site)?.get(kind)?.phase(&Id::of(id))
     }
 
-    /// Whether any resource of the kind at the site has a tombstone. If none has, a gate passes lists of the kind
-    /// untouched.
+    /// Whether any resource of the kind at the site has a tombstone. If none has, and resources of the kind cannot
+    /// be parts of others (T20), a gate passes lists of the kind untouched.
     pub fn any(&self, site: &Site, kind: &KindName) -> bool {
         let by_site = self.read();
         let of_kind = by_site.get(site).and_then(|kinds| kinds.get(kind));
@@ -160,7 +160,7 @@ impl Tombstones {
             || trusted_until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Lets gates answer until this time. After it, other engines do not wait for these gates any more.
+    /// Lets gates answer until this time. After that time, other engines do not wait for these gates any more.
     pub fn trust_until(&self, until: Instant) {
         let trusted_until = self.trusted_until.write();
         *trusted_until.unwrap_or_else(PoisonError::into_inner) = Some(until);
@@ -284,7 +284,7 @@ impl Writes {
 #[derive(Debug)]
 pub struct WriteMarks(Vec<(Site, u64)>);
 
-/// A write in progress; it ends when this is dropped.
+/// A write in progress, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Write {
     of: Arc<Tombstones>,

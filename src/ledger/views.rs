@@ -32,16 +32,16 @@ pub trait Views: Send + Sync {
     async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError>;
 
     /// Returns the frozen plan of a deletion, even after the 24 h for which saved plans are kept: with
-    /// identities and endpoints by site, and with each step's `depends_on` sorted. Without its steps the plan
-    /// is small, however many it has.
+    /// identities and endpoints by site, and with each step's `depends_on` sorted; none if no plan has started.
+    /// Steps that were pruned are missing. Without its steps the plan is small, however many it has.
     async fn frozen_plan(
         &self,
         deletion_id: &str,
         with_steps: bool,
     ) -> Result<Option<Arc<Plan>>, LedgerError>;
 
-    /// Returns the identity under which the plan of a deletion listed each site (I13); empty if there is no
-    /// plan.
+    /// Returns the identity under which the plan of a deletion listed each site (I13); empty if no plan has
+    /// started.
     async fn identities(
         &self,
         deletion_id: &str,
@@ -54,8 +54,8 @@ pub trait Views: Send + Sync {
     /// With a text filter, a page examines only a part of the steps: a short page may be followed by another one.
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
 
-    /// Counts the matches among the steps that one call examines. Returns the cursor of the next call; none if all steps
-    /// were examined.
+    /// Counts the matches among the steps that one call examines. Returns the cursor of the next call; none if all
+    /// steps were examined.
     async fn count_steps(
         &self,
         filter: StepFilter,
@@ -132,8 +132,9 @@ pub trait Views: Send + Sync {
     /// Lists the sites that a person paused.
     async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError>;
 
-    /// Counts the calls of a deletion, and its steps that became blocked or ended, in this many columns of equal
-    /// duration; none if there is no such deletion. A deletion that has not ended is shown up to `now`.
+    /// Counts the answered calls of a deletion, and its steps that became blocked or stuck, or ended, in this many
+    /// columns of equal duration; none if there is no such deletion. A deletion that has not ended is shown up to
+    /// `now`.
     async fn gantt(
         &self,
         deletion_id: &str,
@@ -144,14 +145,16 @@ pub trait Views: Send + Sync {
     /// Counts the blocked steps by when their next attempt is due.
     async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError>;
 
-    /// Counts the calls to each site in the last hour, of all deletions.
+    /// Counts the answered calls to each site in the last hour, and the steps that an answer or observation made
+    /// blocked or stuck, of all deletions.
     async fn last_hour(&self, now: DateTime<Utc>) -> Result<LastHour, LedgerError>;
 
-    /// Counts the deletions that ended in the 24 h up to `now`, and their resources that are gone.
+    /// Counts the deletions that ended in the 24 h up to `now`, and their steps that are gone. A deletion with stuck
+    /// steps has not ended.
     async fn last_day(&self, now: DateTime<Utc>) -> Result<LastDay, LedgerError>;
 
-    /// Returns everything that the first screen shows, from maintained counters: its cost does not grow with
-    /// the ledger.
+    /// Returns everything that the first screen shows, from maintained counters and along indexes: its cost does
+    /// not grow with the ledger.
     async fn summary(&self) -> Result<Summary, LedgerError>;
 
     /// Returns how far a channel has been notified (I7).
@@ -183,11 +186,12 @@ pub struct StepFilter {
     pub states: Vec<StepState>,
     pub site: Option<Site>,
     pub kind: Option<KindName>,
-    /// Only steps that entered their state before this time.
+    /// Only steps whose [`since`](ClaimedStep::since) is before this time.
     pub older_than: Option<DateTime<Utc>>,
     /// Only steps that need a person, with exactly this cause.
     pub cause: Option<Cause>,
-    /// Searched for in names, ids, actions, blockers and errors.
+    /// Searched for in names, ids, actions, blockers and errors; a word of the search may also name a state, kind,
+    /// site, project or age.
     pub text: SearchQuery,
 }
 
@@ -232,7 +236,7 @@ pub struct AuditRow {
 pub struct KeptRequest {
     /// Hash of the request, as in [`super::KeyedRequest`].
     pub body: String,
-    /// Id of the deletion that the request asked for; empty for any other request.
+    /// Id of the deletion that answers the request; empty if the request asked for no deletion.
     pub deletion: String,
     /// The answer to a request that asked for no deletion.
     pub answer: Option<serde_json::Value>,
@@ -256,15 +260,15 @@ pub struct AbandonedStep {
     pub since: DateTime<Utc>,
 }
 
-/// The first screen's data, bounded: counts, and the rows that need a person.
+/// The first screen's data, bounded: counts, deletions under way, and steps that need a person or are delayed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     pub deletions_by_state: Vec<(DeletionState, u64)>,
     pub steps: Counts,
     /// Deletions that are planning, awaiting approval, running or paused, newest first, at most 50.
     pub deletions: Vec<Deletion>,
-    /// Steps that are stuck in their own right, the longest stuck first; then the newest 50 refusals, the oldest of them
-    /// first, each as a stuck step with id 0. At most 200 in all.
+    /// Steps that are stuck in their own right, the longest stuck first; then the newest 50 refusals, the oldest of
+    /// them first, each as a stuck step with id 0. At most 200 in all.
     pub attention: Vec<Step>,
     /// Verifying steps whose accepted delete is delayed, the longest delayed first: at most 50.
     pub delayed: Vec<Step>,

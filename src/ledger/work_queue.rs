@@ -11,7 +11,7 @@ use crate::domain::model::{
 };
 use crate::domain::policy::PendingObservations;
 
-/// The work of the engine's reconcilers.
+/// The work of the engine's reconcilers, and the originals of which a gate must not let copies be made.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
     /// Claims ready steps for this engine: they become `running`, with a claim number that fences their
@@ -39,7 +39,7 @@ pub trait WorkQueue: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ClaimedStep>, LedgerError>;
 
-    /// Returns when the next blocked step falls due, and the first observation after `now`. Observations that
+    /// Returns when the first blocked step falls due, and the first observation after `now`. Observations that
     /// are due already may be delayed because their site is paused; they must not hide the later ones.
     async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError>;
 
@@ -52,8 +52,8 @@ pub trait WorkQueue: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Tombstone>, LedgerError>;
 
-    /// Lists the originals that are being deleted, or have been gone since `since` or later, with the sites where
-    /// copies of them may be re-created. Pages by `record_id`. Leaves out originals that a paused deletion is deleting.
+    /// Lists the originals that are being deleted, or became gone at `since` or later, with the sites where copies of
+    /// them may be re-created. Pages by `record_id`. Leaves out originals that a paused deletion is deleting.
     async fn originals(
         &self,
         since: DateTime<Utc>,
@@ -107,7 +107,8 @@ pub struct ClaimedStep {
     /// When the engine's own schedule would have made the next attempt, if a repeated DELETE woke the step
     /// (I14).
     pub own_attempt_at: Option<DateTime<Utc>>,
-    /// When the step entered its state; if it waits for an observation, when an engine claimed it for the call.
+    /// When the step entered its state; if the outcome of its call made it `verifying`, when an engine claimed it for
+    /// that call.
     pub since: DateTime<Utc>,
     /// Whether the deletion was cancelled meanwhile. Then the engine observes the step, and sends nothing more.
     pub cancelled: bool,
@@ -130,14 +131,14 @@ pub struct ObservationsDue {
     pub gathered: PendingObservations,
 }
 
-/// When steps next fall due; none if no step waits.
+/// When steps fall due, as [`WorkQueue::next_due`] finds it; none if no such step waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     pub attempt: Option<DateTime<Utc>>,
     pub observation: Option<DateTime<Utc>>,
 }
 
-/// The tombstone of a resource that has copies at other sites.
+/// The tombstone of a resource that may have copies at other sites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Original {
     pub tombstone: Tombstone,

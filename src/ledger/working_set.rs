@@ -1,7 +1,7 @@
 //! The rows that the changes of one transaction read and write, in memory.
 //!
-//! Rows are loaded once and saved together, by sets of ids: a step whose dependencies end one after the other
-//! is written once. [`transitions`](super::transitions) decides what changes in them.
+//! Rows are loaded and saved together, by sets of ids: a step whose dependencies end one after the other is
+//! written once. [`transitions`](super::transitions) decides what changes in them.
 //!
 //! Before rows are searched for by anything but their ids, all rows but the deletions are saved, so that the
 //! search finds what earlier changes wrote.
@@ -21,7 +21,7 @@ use crate::domain::model::{Phase, ResourceKey, StepState};
 /// The result of a part of a change.
 pub type Changing<S, T = ()> = Result<T, Stop<<S as Fallible>::Error>>;
 
-/// Maximum number of steps in memory during a change that moves all steps of a deletion.
+/// Maximum number of steps in memory at a time, where many steps are inserted, changed or read in parts.
 pub const STEPS_IN_MEMORY_MAX: usize = 2_000;
 
 struct KeptStep {
@@ -32,7 +32,7 @@ struct KeptStep {
 
 #[derive(Clone)]
 struct KeptDeletion {
-    /// The row as it is saved; none if this transaction inserted it.
+    /// The row as it is saved; none if this transaction inserted the row.
     saved: Option<StoredDeletion>,
     now: StoredDeletion,
 }
@@ -43,13 +43,13 @@ pub struct WorkingSet<S: RowStore> {
     steps: HashMap<i64, KeptStep>,
     /// Steps that may differ from how they are saved.
     written: Vec<i64>,
-    /// The dependents of each step, in the order of their ids. Edges never change.
+    /// The dependents of steps, as far as they were loaded, in the order of their ids. Outcomes change no edges.
     dependents: HashMap<i64, Vec<i64>>,
     deletions: BTreeMap<i64, KeptDeletion>,
     unsaved: UnsavedOthers,
-    /// Steps that have ended, or are stuck or no longer stuck, and to which other steps may be left (P9).
+    /// The owners whose left steps must be updated (P9); see `owner_moved` and `note_owner`.
     owners_moved: BTreeSet<i64>,
-    /// When a step last moved.
+    /// When a step last moved in this transaction, or an owner was noted.
     pub moved_at: Option<DateTime<Utc>>,
 }
 
@@ -284,7 +284,7 @@ impl<S: RowStore> WorkingSet<S> {
         self.unsaved.tombstones.push(tombstone);
     }
 
-    /// Releases the tombstones of a deletion that are still in phase `checking`: their resources are as before.
+    /// Releases the tombstones of a deletion that are still in phase `checking`.
     pub fn release_checking(&mut self, num: i64, now: DateTime<Utc>) -> Result<(), S::Error> {
         for record in self.searched()?.find_checking(num)? {
             self.end_tombstone(num, Some(record), Some(Phase::Released), now);
@@ -360,7 +360,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(answer)
     }
 
-    /// Drops the steps from memory, because statements of the store may change them. All must be saved before.
+    /// Drops the steps from memory, because statements of the store may change them, or because memory must stay
+    /// bounded. What is not saved of them is lost.
     pub fn forget_steps(&mut self) {
         self.steps.clear();
         self.written.clear();
@@ -396,7 +397,8 @@ impl<S: RowStore> WorkingSet<S> {
         self.store.keep_savepoint()
     }
 
-    /// Undoes everything since the savepoint, and drops the rows in memory that are not saved.
+    /// Undoes everything since the savepoint: drops the steps and the unsaved rows from memory, and sets the deletions
+    /// back.
     pub fn undo(&mut self, to: Deletions) -> Result<(), S::Error> {
         self.store.undo_savepoint()?;
         self.forget_steps();

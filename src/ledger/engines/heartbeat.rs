@@ -12,7 +12,8 @@ use super::Membership;
 use super::member::{GATE_LEASE, GateMember, Member};
 use crate::ledger::tombstones::WriteMarks;
 
-/// Time between two reads of the rows of engines while there are other engines.
+/// Time between two reads of the rows of engines while there are other engines, or while the engine must begin a new
+/// epoch.
 pub const READ_EVERY: Duration = Duration::from_secs(1);
 /// Minimum time between two beats, however often the engine is woken.
 pub const BEAT_WAIT_MIN: Duration = Duration::from_millis(10);
@@ -29,7 +30,7 @@ pub struct MemberRow {
     /// The positions of the engine's gates, as in [`GateMember`].
     pub applied: i64,
     pub passed: i64,
-    /// How long ago the engine last renewed its lease, by the ledger's clock, and how long a lease lasts.
+    /// How long ago the engine last renewed its lease, by the ledger's clock, and how long its lease lasts.
     pub renewed_ago_ms: i64,
     pub lease_ms: i64,
 }
@@ -60,7 +61,7 @@ pub struct Roster {
     pub was_trusted: bool,
 }
 
-/// One exchange with the ledger: the lease is renewed if that is due, and the rows of the engines are read.
+/// One exchange with the ledger: the lease is renewed if `renews` is set, and the rows of the engines are read.
 #[derive(Debug)]
 pub struct Beat {
     pub renews: bool,
@@ -190,7 +191,7 @@ impl Heartbeat {
     }
 
     /// The time between two renewals: a third of the time by which the lease is longer than a call, so that calls are
-    /// still sent if one renewal fails.
+    /// still sent if one renewal fails; with gates, at most a third of [`GATE_LEASE`].
     fn renew_every(&self) -> Duration {
         let terms = &self.member.terms;
         let spare = terms.lease.saturating_sub(terms.call_timeout);

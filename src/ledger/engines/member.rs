@@ -13,8 +13,8 @@ use super::{EngineTerms, Membership};
 use crate::ledger::tombstones::{Changed, Tombstones};
 use crate::ledger::{Change, WriteRequest};
 
-/// How long a gate answers from its memory after the lease of its engine was last renewed. An engine that accepts a
-/// deletion waits no longer than this for a gate that does not respond.
+/// How long a gate answers from its memory after the lease of its engine was last renewed. An engine that raises
+/// tombstones waits no longer than this for a gate that does not respond.
 pub const GATE_LEASE: Duration = Duration::from_secs(10);
 /// How often a wait for gates checks them without being woken: a gate's lease may have ended.
 const CHECK_GATES_EVERY: Duration = Duration::from_millis(100);
@@ -22,13 +22,13 @@ const CHECK_GATES_EVERY: Duration = Duration::from_millis(100);
 /// The gates of another engine, which answer from its memory. Changes of tombstones are numbered in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateMember {
-    /// The last change that they have.
+    /// The last change that these gates have.
     pub applied: i64,
-    /// The last change for which no write is in progress that began before they had it.
+    /// The last change for which no write is in progress that began before these gates had the change.
     pub passed: i64,
-    /// The latest time, by our own clock, at which they may answer.
+    /// The latest time, by our own clock, at which these gates may answer.
     pub until: Instant,
-    /// The latest time at which a write ends that they let through.
+    /// The latest time, by our own clock, at which a write ends that these gates let through.
     pub writes_until: Instant,
 }
 
@@ -64,7 +64,7 @@ pub struct Member {
     is_closing: AtomicBool,
     /// Whether the writer must begin a new epoch: at the start, and after other engines have ended the lease.
     must_join: AtomicBool,
-    /// Our positions, as in [`GateMember`].
+    /// The positions of our own gates, as in [`GateMember`].
     applied: AtomicI64,
     passed: AtomicI64,
     /// The last change of a tombstone that this engine has committed while other engines had gates.
@@ -180,7 +180,7 @@ impl Member {
         self.must_join.load(Ordering::Acquire)
     }
 
-    /// Makes the writer begin a new epoch, unless it has done so since this one.
+    /// Makes the writer begin a new epoch, unless the writer has begun one after this epoch.
     pub fn lose_epoch(&self, epoch: i64) {
         if self.epoch() == epoch {
             self.must_join.store(true, Ordering::Release);
@@ -203,7 +203,7 @@ impl Member {
 
 /// The calls of a store before and after each transaction.
 impl Member {
-    /// Begins a request.
+    /// Begins a request: returns what must follow its transaction.
     pub fn begin(&self, request: &WriteRequest) -> RequestEffects {
         let changes = match request {
             WriteRequest::Commit(changes) => changes.as_slice(),
@@ -291,7 +291,7 @@ impl Member {
 
     /// Waits until the gates of all other engines have the changes of tombstones up to this one, or may not answer any
     /// more. With `writes_ended`, also waits for our own gates, and until no write is in progress that any of these
-    /// gates let through before it had the changes.
+    /// gates let through before it had the changes. Also returns once this engine closes its ledger.
     ///
     /// A read of the rows of engines that begins after this call is needed: it shows every engine that began before the
     /// change was committed, and a later engine has loaded the change.

@@ -1,7 +1,8 @@
 //! The engines of a ledger, and what one of them may do at this moment.
 //!
-//! A ledger in a file has one engine. A server's may have several: each has a *lease*, which it renews. One of them
-//! *leads*: it plans, observes, retries, sweeps, prunes and notifies. All of them claim steps and send calls.
+//! A ledger in a file has one engine. A ledger on a server may have several: each has a *lease*, which it renews. One
+//! of them *leads*: it plans, observes, retries, sweeps, prunes and notifies. All that are not paused claim steps and
+//! send calls.
 //!
 //! A store with several engines keeps a [`Member`] for its own engine, and a [`Heartbeat`] that renews the lease.
 
@@ -123,7 +124,7 @@ impl Membership {
     }
 }
 
-/// The engines of a ledger. The provided methods are those of a ledger with one engine.
+/// The engines of a ledger. The provided methods are those of a ledger that can have only one engine.
 #[async_trait]
 pub trait Engines: Send + Sync {
     /// The membership of this engine.
@@ -138,7 +139,7 @@ pub trait Engines: Send + Sync {
     /// Says that this engine works from now on: it claims steps, and may lead.
     fn begin_work(&self) {}
 
-    /// Lists all engines that have not ended, the leader first; none for a ledger that has only one engine.
+    /// Lists all engines that have not ended, the leader first; none for a ledger that can have only one engine.
     async fn engines(&self) -> Result<Vec<EngineRow>, LedgerError> {
         Ok(Vec::new())
     }

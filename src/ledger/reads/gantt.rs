@@ -1,5 +1,6 @@
-//! Counts by time: of the calls of a deletion, and of its steps that became blocked or ended; of blocked steps, by when
-//! they are due; and of the calls to each site in the last hour.
+//! Counts by time: of the answered calls of a deletion, and of its steps that became blocked or stuck, or ended; of
+//! blocked steps, by when they are due; and of the answered calls to each site in the last hour, and the steps that
+//! became blocked or stuck.
 
 use std::collections::HashMap;
 
@@ -112,7 +113,8 @@ pub fn upcoming<R: StepReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, Upcomin
     Ok(upcoming)
 }
 
-/// Counts the calls to each site in the 60 minutes up to the end of this one.
+/// Counts the answered calls to each site in the 60 minutes up to the end of the current minute, and the steps that
+/// became blocked or stuck by an answer or observation.
 pub fn last_hour<R: LedgerReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, LastHour> {
     let until = minute_end(now);
     let from = until - TimeDelta::minutes(MINUTES.into());

@@ -20,7 +20,8 @@ use super::{Cursor, LedgerError, NativeFilter};
 use crate::domain::model::Paged;
 use crate::domain::native::Native;
 
-/// Maximum length of a page; a limit of 0 means this.
+/// Maximum length of a page (a limit of 0 means this), of a step's dependencies in a summary, and of the batches of
+/// other reads.
 pub const PAGE_MAX: usize = 500;
 
 pub fn page_limit(wanted: usize) -> usize {
@@ -30,7 +31,8 @@ pub fn page_limit(wanted: usize) -> usize {
     }
 }
 
-/// The position after which a page begins: the keys of the previous page's last row.
+/// The position after which a page begins: the keys of the last row that the previous page has or searched. None for
+/// the first page.
 ///
 /// # Errors
 /// No page returned the cursor.

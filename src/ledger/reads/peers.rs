@@ -88,7 +88,7 @@ pub fn notices<R: LedgerReads>(
 }
 
 /// The steps after the step `after` that wait for an importer's clearance, and the sequence number of the newest notice
-/// to importers about any of them.
+/// to importers about any of them; 0 if there is none.
 pub fn steps_awaiting_clearance<R: LedgerReads>(
     rows: &R,
     home: &Site,

@@ -8,7 +8,7 @@ use crate::domain::model::{DEPENDENCIES_MAX, Paged, Step, StepResource, StepStat
 use crate::ledger::store::{LedgerReads, SearchedStep, StepRange, StepRow, Stored};
 use crate::ledger::{AbandonedStep, StepFilter};
 
-/// Maximum number of steps of one state that a page searches for a text, in some 20 ms.
+/// Maximum number of steps of one state that a page or a count searches for a text, in some 20 ms.
 const SEARCHED_MAX: usize = 25_000;
 
 /// A step with all of its dependencies.

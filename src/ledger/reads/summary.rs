@@ -8,7 +8,7 @@ use crate::ledger::{DeletionFilter, Summary};
 
 const UNFINISHED_MAX: usize = 50;
 const ATTENTION_MAX: usize = 200;
-/// Refused deletions stay refused, so the newest are enough.
+/// Refused deletions stay refused until a person retries them, so the newest are enough.
 const REFUSED_MAX: usize = 50;
 const DELAYED_MAX: usize = 50;
 

@@ -1,8 +1,8 @@
 //! The traits of a store of rows: it loads rows by sets of keys, finds keys along an index, and saves changed rows.
 //!
 //! A store decides nothing. [`transitions`](crate::ledger::transitions) decides which state follows which, on
-//! the rows of a [`WorkingSet`](super::working_set::WorkingSet); [`events`](crate::ledger::events) decides what
-//! an event says, and [`reads`](crate::ledger::reads) how the rows of one snapshot answer a query.
+//! the rows of a [`WorkingSet`](super::working_set::WorkingSet); [`events`](crate::ledger::events) builds the events of
+//! changes, and [`reads`](crate::ledger::reads) decides how the rows of one snapshot answer a query.
 //!
 //! | rows | read by | written by |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | steps, edges, branches | [`StepReads`], [`StepFinds`] | [`RowStore`], [`PlanRows`] |
 //! | tombstones, snapshots, copies | [`TombstoneReads`] | [`RowStore`], [`PlanRows`] |
 //! | events, the audit, cursors, pauses of sites | [`LogReads`] | [`RowStore`], [`SiteRows`] |
-//! | importers, clearances, notices, watches | [`PeerReads`] | [`PeerRows`] |
+//! | importers, clearances, notices, watches | [`PeerReads`] | [`PeerRows`], [`SiteRows`], [`RowStore`] |
 //! | the registry's resources and references | [`NativeReads`] | [`NativeRows`] |
 //! | old rows | | [`PruneRows`] |
 //! | whole tables, for copies | [`tables::TableReads`] | [`tables::TableWrites`] |
@@ -22,23 +22,23 @@
 //! | `commit` | `transitions` | see the table there |
 //! | `observations_due` | [`domain::policy`](crate::domain::policy) | the whole query: it jumps from group to group along an index, and counts within each |
 //! | `steps_to_observe`, `next_due`, `upcoming` | `reads` | due steps by group; the first due step; counts of due steps |
-//! | `deletion`, `deletions`, `frozen_plan`, `plan`, `kept_request` | `reads`: short ids, rates, ends of pages, 24 h | numbers by filter; the identities of a plan, whose other fields may be long |
+//! | `deletion`, `deletions`, `frozen_plan`, `identities`, `plan`, `kept_request` | `reads`: short ids, rates, ends of pages, 24 h | numbers by filter; the identities of a plan, whose other fields may be long |
 //! | `steps`, `count_steps`, `step`, `orphans` | `reads`: the merge of states, text search, ends of pages | keys of one state by filter; texts of one state, which are passed on and not kept |
-//! | `causes`, `progress`, `gantt`, `summary` | `reads`, except the groups of `causes` | counts by group, because many rows have a small answer; maintained sums |
+//! | `causes`, `progress`, `gantt`, `summary`, `last_hour`, `last_day` | `reads`, except the groups of `causes` and the sums of `last_day` | counts by group, because many rows have a small answer; maintained sums |
 //! | `outline`, `branch_steps` | `reads`: which branches are folded, positions | counts of a branch, and a part of it from either end: from the index alone |
 //! | `tombstones`, `tombstones_of`, `held_down`, `originals`, `whole_of`, `namesakes`, `shown_before` | `reads`: which phases count | rows by filter; by `gone_at`; with copies; by part or name |
 //! | `events`, `audit`, `notification_cursor`, `site_pauses` | `reads` | rows after a number; the range of numbers |
 //! | `native`, `referrers` | `reads`: ends of pages | rows by field or reference; referrers, named and counted |
-//! | `importers`, `notices`, `steps_awaiting_clearance`, `live_steps`, `live_dependencies`, `handled_by_deletion` | `reads`: roots, the first notice, which live step counts | rows after a sequence number; steps that wait for an importer |
+//! | `importers`, `importers_cursor`, `notices`, `steps_awaiting_clearance`, `live_steps`, `live_dependencies`, `handled_by_deletion` | `reads`: roots, the first notice, which live step counts | rows after a sequence number; steps that wait for an importer |
 //! | `unhandled_deletions`, `deleting_owners`, `watches`, `pending_clearances` | – | the whole query: rows of one small table |
 //!
 //! # To add a store
 //! Implement these traits for the rows of the store, and [`Drive`](super::Drive) and [`Engines`](super::Engines) for
 //! the type that opens them: a transaction answers requests by [`answer`](super::answer). Then this type is a
 //! [`Ledger`](super::Ledger). A store in SQL implements [`RowStore`], and [`sql::Statements`] and [`sql::Writes`],
-//! which provide all other traits. [`decode`] reads its rows, and [`sql_saved`] has the values that it writes.
-//! `tests/ledger` runs its tests on each store that its `stores.rs` names. The store in `tests/memory` shows what each
-//! method means.
+//! which provide all other traits but those of whole tables. [`decode`] reads its rows, and [`sql_saved`] has the
+//! values that it writes. `tests/ledger` runs its tests on each store that its `stores.rs` names. The store in
+//! `tests/memory` shows what each method means.
 
 mod counters;
 pub mod decode;
@@ -89,7 +89,8 @@ use crate::domain::notification::CursorPosition;
 /// Why a change was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop<E> {
-    /// The state of the rows does not allow the change, for this reason; nothing was written.
+    /// The change is not allowed, for this reason. What it wrote is undone, unless it is a part of a change that
+    /// continues.
     #[error("{0}")]
     Refused(String),
     /// The rows contradict the change. A part of it may be done already, so all of it is undone.
@@ -106,7 +107,7 @@ impl<E> From<E> for Stop<E> {
     }
 }
 
-/// A step, with everything that a change may read or write of it.
+/// A step, with all columns that a change may write. [`StepPlan`] has the columns that never change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredStep {
     pub id: i64,
@@ -118,7 +119,8 @@ pub struct StoredStep {
     /// Record of the step's tombstone; none if the resource stays, or another deletion deletes it.
     pub record: Option<i64>,
     pub state: StepState,
-    /// When the step entered its state; if it waits for an observation, when an engine claimed it for the call.
+    /// When the step entered its state; if the outcome of its call made it `verifying`, when an engine claimed it for
+    /// that call.
     pub since: DateTime<Utc>,
     pub ended_at: Option<DateTime<Utc>>,
     /// How often the step was claimed.
@@ -454,7 +456,7 @@ pub trait RowStore: LedgerReads + StepFinds + SiteRows {
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Stored<Self>;
 
-    /// Saves, and then [finds the steps that are left](StepFinds::find_left_to) to these.
+    /// Saves, and then [finds the steps that are left](StepFinds::find_left_to) to these owners.
     fn save_and_find_left_to(
         &self,
         unsaved: &Unsaved<'_>,

@@ -19,7 +19,7 @@ pub trait NativeReads: Fallible {
     ) -> Stored<Self, Vec<(i64, Native)>>;
 
     /// Finds the resources that refer to each of these resources from one of `fields`, each given as kind and field.
-    /// Names the first `named_max` of them, and counts all.
+    /// Names the first `named_max` references, and counts all the referring resources.
     fn find_referrers(
         &self,
         to: &[ResourceKey],

@@ -70,8 +70,8 @@ pub trait PeerReads: Fallible {
 pub trait PeerRows: Fallible {
     fn insert_importer(&self, importer: &Deployment, now: DateTime<Utc>) -> Stored<Self>;
 
-    /// Removes an importer and its pending clearances, and returns the steps that waited for these; none if it
-    /// is not on record.
+    /// Removes an importer and its pending clearances, and returns the steps that waited for these; none if no such
+    /// importer is on record.
     fn remove_importer(&self, name: &str) -> Stored<Self, Option<Vec<i64>>>;
 
     /// Adds a kind to which an importer refers. The importer is notified of all resources of the kind that are being
@@ -80,8 +80,8 @@ pub trait PeerRows: Fallible {
 
     fn remove_importer_kind(&self, kind: &KindName, importer: &str) -> Stored<Self>;
 
-    /// Saves an importer's answer about a step that waits for it. A clearance ends the wait. Returns whether the answer
-    /// changed anything.
+    /// Saves an importer's answer about a step that waits for its clearance. A clearance ends the wait. Returns whether
+    /// the answer changed anything.
     fn save_answer(
         &self,
         importer: &str,

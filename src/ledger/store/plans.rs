@@ -76,7 +76,7 @@ pub trait PlanRows: Fallible {
     fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Stored<Self>;
 
     /// Keeps a request, and removes the requests that are older than [`KEPT`]. `deletion`: the id of the deletion
-    /// that it asked for, or empty.
+    /// that answers the request, or empty.
     fn keep_request(
         &self,
         request: &KeyedRequest,

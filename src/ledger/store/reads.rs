@@ -47,7 +47,7 @@ pub struct Totals {
 #[derive(Clone, Debug)]
 pub struct StepRange<'f> {
     pub state: StepState,
-    /// Number of their deletion; none: all deletions.
+    /// Number of the steps' deletion; none: all deletions.
     pub deletion: Option<i64>,
     /// Only steps after this pair of deletion and id.
     pub after: Option<(i64, i64)>,
@@ -104,7 +104,7 @@ pub struct GroupProgress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DueCount {
     pub steps: u64,
-    /// When the first of them falls due.
+    /// When the first of the steps falls due; none if there are none.
     pub first: Option<DateTime<Utc>>,
 }
 
@@ -136,8 +136,8 @@ pub trait DeletionReads: Fallible {
     /// Finds the number of a deletion by its full id.
     fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
 
-    /// Counts the deletions that have ended since this time, without those with stuck steps, and their resources that
-    /// are gone.
+    /// Counts the deletions that have ended since this time, without those that are stuck, and their steps that are
+    /// gone.
     fn count_ended(&self, since: DateTime<Utc>) -> Stored<Self, LastDay>;
 
     /// Loads the plan that has started, without its steps.
@@ -338,7 +338,7 @@ pub trait TombstoneReads: Fallible {
     ) -> Stored<Self, Vec<TombstoneRow>>;
 
     /// Loads the tombstones of originals, from the one after the record `after` on. The originals are being deleted by
-    /// a deletion that is not paused, or have been gone since `since` or later.
+    /// a deletion that is not paused, or became gone at `since` or later.
     fn find_originals(
         &self,
         since: DateTime<Utc>,

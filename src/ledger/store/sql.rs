@@ -62,14 +62,14 @@ pub trait ReadColumns: SqlRow {
     /// A variant by its serialised name (`deleting`).
     ///
     /// # Errors
-    /// No variant has this name.
+    /// The column is empty or not a text, or no variant has this name.
     fn word<T: DeserializeOwned>(&self, column: usize) -> Decoded<T> {
         let words: StrDeserializer<'_, WordError> = self.some_text(column)?.into_deserializer();
         T::deserialize(words).map_err(|error| damaged(column, &error))
     }
 
     /// # Errors
-    /// The text is not JSON of this type.
+    /// The column is empty or not a text, or the text is not JSON of this type.
     fn json<T: DeserializeOwned>(&self, column: usize) -> Decoded<T> {
         serde_json::from_str(self.some_text(column)?).map_err(|error| damaged(column, &error))
     }
@@ -77,7 +77,7 @@ pub trait ReadColumns: SqlRow {
     /// An empty column reads as the type's default: most steps have no blockers, no error and no variables.
     ///
     /// # Errors
-    /// The text is not JSON of this type.
+    /// The column is not a text, or the text is not JSON of this type.
     fn json_or_default<T: DeserializeOwned + Default>(&self, column: usize) -> Decoded<T> {
         match self.text(column)? {
             None => Ok(T::default()),
@@ -88,7 +88,7 @@ pub trait ReadColumns: SqlRow {
     /// A key, from three neighbouring columns: site, kind, id.
     ///
     /// # Errors
-    /// One of them is empty.
+    /// One of the columns is empty or not a text.
     fn key(&self, first: usize) -> Decoded<ResourceKey> {
         Ok(ResourceKey {
             site: self.read(first)?,
@@ -100,7 +100,7 @@ pub trait ReadColumns: SqlRow {
     /// Counts, from ten neighbouring columns: the states in the order of [`StepState::ALL`], then the total.
     ///
     /// # Errors
-    /// One of them is not a number.
+    /// One of the columns is not a number.
     fn counts(&self, first: usize) -> Decoded<Counts> {
         let mut counts = Counts::default();
         for (offset, state) in StepState::ALL.into_iter().enumerate() {
@@ -124,7 +124,7 @@ fn present<T>(value: Option<T>, column: usize) -> Decoded<T> {
     value.ok_or_else(|| damaged(column, &"it is empty"))
 }
 
-/// Implements [`Column`]; None where the column is empty.
+/// Implements [`Column`] for types, and for an option of each: None where the column is empty.
 macro_rules! columns {
     ($($type:ty: |$row:ident, $column:ident| $value:expr;)*) => {$(
         impl Column for Option<$type> {
@@ -209,12 +209,12 @@ pub fn key_values(key: &ResourceKey) -> [SqlValue<'_>; 3] {
     [(&key.id).into(), (&key.kind).into(), (&key.site).into()]
 }
 
-/// The rows of a statement that has one value, a number.
+/// Rows of values for a statement that has one value, a number.
 pub fn numbers(all: impl IntoIterator<Item = i64>) -> Vec<[SqlValue<'static>; 1]> {
     all.into_iter().map(|number| [number.into()]).collect()
 }
 
-/// The text of a JSON column. This does not fail, because all saved maps have texts as keys.
+/// The text of a JSON column. Never fails for a saved value, because all saved maps have texts as keys.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> Decoded<String> {
     serde_json::to_string(value).map_err(|error| damaged(0, &error))
 }
@@ -247,7 +247,7 @@ pub struct Dialect {
     pub last_event: &'static str,
     /// The number of the last notice to importers that was ever written.
     pub last_notice: &'static str,
-    /// Notifies importers of all resources of the kind `$1` that are being deleted or are gone.
+    /// Notifies importers of all resources of the kind `$1` that are being checked or deleted or are gone.
     pub notify_of_kind: &'static str,
     /// Saves a notice: owner, site, kind, id, phase, incarnation, deletion, root, and when it was gone.
     pub save_notice: &'static str,
@@ -280,8 +280,8 @@ pub struct Each<'s> {
     pub limit: Option<usize>,
 }
 
-/// A store that runs statements in SQL, whose values are called `$1`, `$2` and so on. Each method fails if its statement
-/// does, or if a row is damaged.
+/// A store that runs statements in SQL, whose values are called `$1`, `$2` and so on. Each method fails if its
+/// statement does, or if a row is damaged.
 pub trait Statements: Fallible<Error: From<Damaged>> {
     const DIALECT: Dialect;
 
@@ -294,7 +294,7 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
     ) -> Stored<Self>;
 
     /// Passes to `visit` the rows for each of these values, in their order, with the position of the values. A store on
-    /// a server sends them in one round trip.
+    /// a server sends all values in one round trip.
     fn visit_each<const N: usize>(
         &self,
         each: &Each<'_>,

@@ -204,7 +204,7 @@ impl<S: Statements> NativeReads for S {
             });
             Ok(())
         })?;
-        // A resource with `named_max` referrers may have more of them, so they are counted.
+        // A resource with `named_max` named references may have more referrers, so all its referrers are counted.
         let mut full: Vec<(&mut Referrers, &ResourceKey)> = all.iter_mut().zip(to).collect();
         full.retain(|(of, _)| of.named.len() >= named_max);
         let count = Each {

@@ -40,7 +40,7 @@ impl<'v> Conditions<'v> {
         }
     }
 
-    /// Adds a value of the statement's end, and returns its name.
+    /// Adds a value, and returns its name (`$3`).
     fn place(&mut self, value: impl Into<SqlValue<'v>>) -> String {
         self.values.push(value.into());
         format!("${}", self.values.len())

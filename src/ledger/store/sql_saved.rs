@@ -1,5 +1,5 @@
-//! The rows that a change saves, as the values of SQL statements: each function returns them in the order of the
-//! columns that the statement above it names.
+//! The rows that a change saves, as the values of SQL statements: each function returns the values in the order of the
+//! columns that its doc comment, or the constants above it, name.
 
 use super::sql::{Decoded, SqlValue, json, json_opt};
 use super::{EndedTombstone, StoredDeletion, StoredStep, StoredTombstone, UnsavedEvent};
@@ -142,7 +142,7 @@ pub fn event(event: &UnsavedEvent) -> [SqlValue<'_>; 6] {
     ]
 }
 
-/// Adds a number to a counter of all deletions.
+/// The table and the conflict clause of an insert that adds a number to a counter of all deletions or steps.
 pub const COUNT: (&str, &str) = (
     "counters(name, n)",
     "ON CONFLICT(name) DO UPDATE SET n = counters.n + excluded.n",

@@ -1,4 +1,4 @@
-//! Steps as front ends and reconcilers read them.
+//! Steps with the columns of their plan, as front ends, reconcilers and some changes read them.
 
 use std::collections::BTreeMap;
 

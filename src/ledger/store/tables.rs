@@ -1,7 +1,7 @@
 //! The tables of a ledger as data, and their rows, for copies from one store to another.
 //!
 //! A store with SQL has these tables under these names. Besides, each store has its own way to give numbers
-//! ([`LastNumbers`]), to seal the audit, and to keep the version of its tables.
+//! ([`LastNumbers`]) and to keep the version of its tables, and a file has the seal of its audit.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};

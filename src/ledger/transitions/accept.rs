@@ -128,7 +128,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(deletions)
     }
 
-    /// Extends a deletion's deadline to that of a repeated request.
+    /// Extends a deletion's deadline to that of a repeated request, if that is later.
     fn prolong(&mut self, deletion_id: &str, deadline: Option<DateTime<Utc>>) -> Changing<S> {
         let num = self.existing_deletion(deletion_id)?;
         let mut request = self.request(num)?;
@@ -196,7 +196,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// The deletion's number. Refuses the change if the deletion's plan has started or was refused.
+    /// The deletion's number. Refuses the change if the deletion is neither planning nor awaiting approval.
     pub(super) fn before_start(&mut self, deletion_id: &str) -> Changing<S, i64> {
         let num = self.existing_deletion(deletion_id)?;
         self.check(num, deletion::Trigger::PlanStarted)?;

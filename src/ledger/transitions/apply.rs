@@ -22,7 +22,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         applied
     }
 
-    /// Updates the steps that are left to others, and saves the rows in memory.
+    /// Updates the steps that are left to other deletions, and saves the rows in memory.
     pub fn flush(&mut self) -> Changing<S> {
         if let Some(now) = self.moved_at {
             self.update_left_steps(now)?;

@@ -124,14 +124,15 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// Retries a blocked or stuck step whose error has this type, because the cause of the error has ended.
+    /// Makes a blocked step due at once, and retries a stuck one, if the step's error has this type: the cause of the
+    /// error has changed or ended.
     pub(super) fn retry_if_met(&mut self, id: i64, error: &str, now: DateTime<Utc>) -> Changing<S> {
         match self.state_if_met(id, error)? {
             Some(StepState::Blocked) => self.step_mut(id)?.next_attempt_at = Some(now),
             Some(_) => {
                 let num = self.step(id)?.deletion;
                 match self.retry_deletion(num, Some(&[id]), true, now) {
-                    // In a cancelled deletion the step stays as it is.
+                    // The step stays as it is, for example in a cancelled deletion.
                     Ok(_) | Err(Stop::Refused(_)) => {}
                     Err(stop) => return Err(stop),
                 }

@@ -112,7 +112,7 @@ pub fn after(state: DeletionState, trigger: Trigger, facts: &Facts) -> Result<Ne
     check(state, trigger, facts)?;
     let mut facts = *facts;
     match trigger {
-        // This ends a pause, so that the calls in flight are observed.
+        // A cancellation ends a pause, so that the calls in flight are observed.
         Trigger::Cancelled => (facts.cancelled, facts.paused) = (true, false),
         Trigger::Paused => facts.paused = true,
         Trigger::Resumed => facts.paused = false,

@@ -6,7 +6,7 @@
 //! 1. the owner is confirmed gone: the step is gone;
 //! 2. the owner is stuck: the step is stuck, and its error names the deletion to retry;
 //! 3. the owner continues: the step waits again;
-//! 4. the owner was cancelled before anything was sent, so its resource stays: the step takes the
+//! 4. the owner was skipped, because its deletion was cancelled, so its resource stays: the step takes the
 //!    resource over, since its own deletion was approved to delete it;
 //! 5. the owner was abandoned: the step takes the resource over, but a person decides (stuck).
 //!

@@ -1,7 +1,7 @@
 //! The state machine of steps and deletions.
 //!
-//! [`step`] and [`deletion`] are pure functions of one row: (state, trigger, facts) → (state, effects). This
-//! is the only place that says which state follows which; stores, a check of a ledger and a replay use it too.
+//! [`step`] and [`deletion`] are pure functions of one row: (state, trigger, facts) → (state, effects). Only these
+//! modules say which state follows which; stores, a check of a ledger and a replay use them too.
 //! A trigger that must not happen in a state is an error ([`Impossible`]). Nothing is written then, and the
 //! change is refused with the reason.
 //!
@@ -15,8 +15,8 @@
 //! | makes the steps of a kind wait for a new importer | this copies rows |
 //! | makes a new engine the one whose observations count | this writes one value to some rows |
 //! | removes old rows, with the rows that belong to them | the rows are only removed |
-//! | keeps plans, requests, refusals and notification cursors | the rows are only copied |
-//! | continues the chain of the audit, and seals it | each store has its own chain |
+//! | keeps rows such as plans, requests, refusals and notification cursors | the rows are only copied |
+//! | continues the chain of the audit, and seals it in a file | each store has its own chain |
 //!
 //! [`WorkingSet::apply`]: super::working_set::WorkingSet::apply
 
@@ -63,7 +63,7 @@ pub fn refuse<T, E>(why: impl Into<String>) -> Result<T, Stop<E>> {
     Err(Stop::Refused(why.into()))
 }
 
-/// Whether a step in this state has ended: the engine does nothing for it any more, and no step waits for it.
+/// Whether a step in this state has ended: the engine does nothing for the step, and no other step waits for it.
 pub fn has_ended(state: StepState) -> bool {
     matches!(
         state,

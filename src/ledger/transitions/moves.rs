@@ -76,7 +76,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 
     /// Moves the deletion to its next state, and writes an event if its state changed. A stuck deletion needs no
-    /// notification: people were notified of each stuck step.
+    /// notification: people were notified of each step that is stuck in its own right.
     pub fn move_deletion(
         &mut self,
         num: i64,
@@ -104,7 +104,8 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(())
     }
 
-    /// Returns the note of a stuck deletion: how many steps are stuck, and the error of the first one.
+    /// Returns the note of a stuck deletion: the number of stuck steps if there are several, and the first step that is
+    /// stuck in its own right, with its error.
     fn why_stuck(&mut self, num: i64, stuck: u64) -> Changing<S, String> {
         let first = match self.searched()?.find_failed(num, 0)? {
             None => String::new(),

@@ -118,9 +118,9 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// Notifies people that a step is stuck in its own right: once, until a person retries the step, its resource is
-    /// re-created, or its owner is no longer stuck (I7). After a repeated DELETE (T6), which wakes the step for one
-    /// attempt, people are not notified again.
+    /// Notifies people that a step is stuck in its own right: once, until a person retries the step, the cause of its
+    /// error ends, its resource is re-created, or its owner is no longer stuck (I7). After a repeated DELETE (T6),
+    /// which wakes the step for one attempt, people are not notified again.
     fn notify_person(&mut self, id: i64, now: DateTime<Utc>) -> Changing<S> {
         let step = self.step(id)?;
         if step.notified {

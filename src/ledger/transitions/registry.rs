@@ -109,7 +109,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(Applied::Done)
     }
 
-    /// Retries the steps that were blocked because other resources referred to these resources.
+    /// Retries the steps that were blocked or stuck because other resources referred to these resources.
     fn retry_unreferenced<'k>(
         &mut self,
         referred: impl Iterator<Item = &'k ResourceKey>,
@@ -123,7 +123,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(())
     }
 
-    /// Returns why a resource can be neither created nor changed: it is being deleted (T17, M2).
+    /// Returns why a resource can be neither created nor changed: it is being deleted (T17, M2). None if it is not.
     fn why_locked(&mut self, key: &ResourceKey) -> Changing<S, Option<String>> {
         if let Some((_, id)) = self.first_in_deletion(std::slice::from_ref(key))? {
             let short = short_id(&id);
@@ -139,7 +139,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 
     /// Refuses references to a resource that is being deleted (G10), that another deployment has deleted (T20),
-    /// or that does not exist.
+    /// or that belongs to this deployment and does not exist.
     fn check_references(&mut self, references: &[NativeReference]) -> Changing<S> {
         for NativeReference { field, to, here } in references {
             if let Some(why) = self.why_locked(to)? {

@@ -12,7 +12,8 @@ use crate::ledger::store::{LedgerRows, RowStore, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, AuditEntry, RetryBy, Selection};
 
-/// Minimum time between two repeated DELETEs that wake the steps of a deletion (T6).
+/// Minimum time between two repeated DELETEs that wake the steps of a deletion (T6). A woken step that had no next
+/// attempt gets its own attempt after this time (I14).
 const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
 
 /// The result of a retry of several steps.
@@ -28,7 +29,7 @@ struct Retried {
     left_to: Option<i64>,
 }
 
-/// Deletions by number, each with the steps that were chosen; none: all its steps.
+/// Deletions by number, each with the steps that were chosen; none: all steps of the deletion.
 pub(super) type Chosen = BTreeMap<i64, Option<Vec<i64>>>;
 
 impl<S: LedgerRows> WorkingSet<S> {
@@ -216,8 +217,8 @@ impl<S: RowStore> WorkingSet<S> {
     }
 
     /// Makes a retried step ready, or waiting. After a retry by a person, the attempts of a stuck step are counted from
-    /// 0, and people are notified again (I7). A repeated DELETE causes one call, resets no counter (T6) and uses no
-    /// attempt: the engine's own schedule continues where it was (I14). A blocked step keeps its counter either way.
+    /// 0, and people are notified again (I7). A repeated DELETE causes one call, keeps the step's attempts (T6) and
+    /// uses none: the engine's own schedule continues where it was (I14). A blocked step keeps its attempts either way.
     fn put_to_work(
         &mut self,
         id: i64,

@@ -110,7 +110,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(shares)
     }
 
-    /// The live steps of these resources, in any deletion.
+    /// The live steps of these resources, in any deletion, without the steps that are left to another deletion.
     fn live_steps(&self, keys: &[ResourceKey]) -> Changing<S, HashMap<ResourceKey, Vec<StepRow>>> {
         let mut live: HashMap<ResourceKey, Vec<StepRow>> = HashMap::new();
         let found = self.store().find_live(keys)?;
@@ -190,8 +190,8 @@ impl<S: LedgerRows> WorkingSet<S> {
     }
 
     /// Ends the tombstones of the targets without a step of their own. In a plan without any step, targets that the
-    /// plan does not keep do not exist, so their tombstones become gone. All others are released: their resources
-    /// stay, lose a reference, or are removed by the cloud itself.
+    /// plan does not name do not exist, so their tombstones become gone. All others are released: their resources
+    /// stay, lose a reference, are removed by the cloud itself, or do not exist.
     fn end_targets_without_step(
         &mut self,
         num: i64,

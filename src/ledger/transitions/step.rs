@@ -7,8 +7,9 @@
 //!  waiting ──────────────────▶ ready ──────────────▶ running ────┼───────────▶ verifying ─▶ gone
 //!                                                                └─▶ stuck
 //! ```
-//! - A step becomes **stuck** in its own right (by an answer, a re-created resource, an abandoned dependency, or a
-//!   stuck or abandoned owner), or because of another stuck step (`held_by`): no step waits without a reason (N12).
+//! - A step becomes **stuck** in its own right (by an answer, an observation, a re-created resource, an abandoned
+//!   dependency, or a stuck or abandoned owner), or because of another stuck step (`held_by`): no step waits without a
+//!   reason (N12).
 //! - A stuck or blocked step that a person **abandons** ends `purged`.
 //! - A deletion that is **cancelled** skips the steps that were never sent; the others are observed (P8).
 //! - A step that is **left** to another deletion shares the fate of its *owner*, the step there (P9).
@@ -31,7 +32,7 @@ pub enum Trigger {
     EngineEnded,
     /// A person retries the step, a DELETE is repeated, or the cause of the step's error has ended.
     Retried,
-    /// The step prepared the resource of a step that is retried, so it is sent again.
+    /// The step prepared the resource of another step. That one is retried, so the preparing step is sent again.
     DependentRetried,
     /// One of the step's dependencies is stuck (N12).
     DependencyStuck,
@@ -64,7 +65,7 @@ pub enum Trigger {
 pub struct Facts {
     /// Whether any of the step's dependencies has not ended.
     pub waits: bool,
-    /// Whether the step's call was ever sent.
+    /// Whether the step was ever claimed, so that its call may have been sent.
     pub sent: bool,
     /// Whether the step is stuck because of another stuck step.
     pub stuck_by_another: bool,
@@ -109,7 +110,7 @@ pub fn after(state: StepState, trigger: Trigger, facts: Facts) -> Result<Next, I
     })
 }
 
-/// The state of a step that was just planned.
+/// The state of a step that was just planned, or that is released or retried.
 pub fn planned(facts: Facts) -> StepState {
     // No call is sent for a step that is left to another deletion, or that has a dependency which has not ended.
     match facts.waits || facts.left {

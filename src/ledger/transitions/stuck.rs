@@ -12,8 +12,9 @@ use crate::ledger::store::RowStore;
 use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Releases the dependents of a step that has ended: those that wait for no other step become ready. In a
-    /// cancelled deletion only steps that were sent before still wait, and they are observed (P8).
+    /// Releases the dependents of a step that has ended: those that wait for no other step and are not left to another
+    /// deletion become ready. In a cancelled deletion only steps that were sent before still wait, and they are
+    /// observed (P8).
     pub fn release_dependents(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Changing<S> {
         let facts = Facts {
             cancelled: self.deletion(num)?.cancelled,
@@ -174,6 +175,7 @@ impl<S: RowStore> WorkingSet<S> {
     }
 
     /// With `on_failure = stop`, one remaining failure keeps the deletion stopped, and its unsent steps stuck.
+    /// Otherwise releases all stuck steps of the deletion.
     fn release_all_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Changing<S> {
         if let Some(failed) = self.searched()?.find_failed(num, 0)? {
             for root in roots {
@@ -219,8 +221,9 @@ impl<S: RowStore> WorkingSet<S> {
         self.move_step(id, to, None, now)
     }
 
-    /// Finds the stuck step because of which a step that was never sent is stuck: one of its dependencies or, if a
-    /// failure stops the deletion, any other stuck step (N11).
+    /// Finds the step because of which a step that was never sent must be stuck: a stuck dependency, or the step
+    /// because of which that dependency is stuck; or, if a failure stops the deletion, any other step that is stuck in
+    /// its own right (N11).
     pub fn find_stuck_cause(&mut self, num: i64, step: i64) -> Changing<S, Option<i64>> {
         if let Some((_, root)) = self.searched()?.find_stuck_dependency(step)? {
             return Ok(Some(root));

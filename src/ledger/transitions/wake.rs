@@ -14,7 +14,7 @@ use crate::ledger::{Applied, StepFilter};
 const WAKE_MAX: usize = 10_000;
 
 impl<S: RowStore> WorkingSet<S> {
-    /// Makes blocked steps ready whose next attempt is due, at most `WAKE_MAX` of them.
+    /// Makes blocked steps whose next attempt is due `ready`, at most `WAKE_MAX` of them.
     pub fn wake_due(&mut self, now: DateTime<Utc>) -> Changing<S, Applied> {
         let due = self.searched()?.find_due(now, WAKE_MAX)?;
         self.each_step(&due, |set, id| {
@@ -27,7 +27,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Moved(due.len() as u64))
     }
 
-    /// Makes the steps `verifying` whose call was in flight when an engine ended, because nobody knows whether the
+    /// Makes the steps whose call was in flight when an engine ended `verifying`, because nobody knows whether the
     /// call took effect. Late outcomes of that engine no longer count (I11).
     ///
     /// The calls in flight of other engines that have not ended continue, and so do those of this engine if `goes_on`.
@@ -66,7 +66,7 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Moved(taken_over))
     }
 
-    /// Shortens waits that are too long because a clock was set back while no engine ran.
+    /// Shortens waits that are too long because a clock was set back.
     fn end_waits_in_future(&mut self, now: DateTime<Utc>) -> Changing<S> {
         let ahead = self
             .searched()?
