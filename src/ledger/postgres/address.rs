@@ -17,7 +17,8 @@ use crate::system::private::{self, Trusted};
 const SCHEMA: &str = "gone";
 /// The name of our sessions in the server's list.
 const APPLICATION: &str = "gone";
-/// A connection to a server that does not answer for this long counts as lost.
+/// After this long without data, the system probes the connection; and if data that was sent is not acknowledged for
+/// this long, the connection counts as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Why a URL names no ledger. The text never contains a password.
@@ -25,7 +26,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 #[error("{0}")]
 pub struct AddressError(String);
 
-/// A schema of a database, and how it is reached. The password is not part of it: it stays in its file.
+/// A schema of a database, and how it is reached. The password is not part of the address: it stays in its file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     /// The URL as a person wrote it.
@@ -35,7 +36,7 @@ pub struct Address {
     pub(super) use_tls: bool,
     /// Whether a pooler gives each transaction a session of its own.
     pub is_pooled: bool,
-    /// PEM certificates of the authorities that are trusted; none: the system's.
+    /// File with the PEM certificates of the authorities that are trusted; none: the system's.
     pub(super) roots: Option<PathBuf>,
     passfile: Option<PathBuf>,
 }
@@ -101,7 +102,7 @@ impl Address {
         match config.get_hosts().len() {
             0 => return Err(unusable("it names no host")),
             1 => {}
-            // A standby among them takes no writes until it is promoted.
+            // A standby among several hosts takes no writes until it is promoted.
             _ => {
                 config.target_session_attrs(TargetSessionAttrs::ReadWrite);
             }
@@ -255,7 +256,7 @@ fn read_private(file: &Path) -> std::io::Result<String> {
 }
 
 /// Returns the password of a line of a password file, if the line is for this host, port, database and user. `*` stands
-/// for any of them, and a backslash before `:` or itself for that character.
+/// for any of them, and a backslash with the character after it for that character.
 fn password_in(line: &str, wanted: &[&str; 4]) -> Option<String> {
     if line.starts_with('#') {
         return None;

@@ -156,13 +156,13 @@ impl Batch {
     }
 }
 
-/// The names of the columns of a row.
+/// The names of the columns of a row: `v1, v2`.
 fn names(columns: usize) -> String {
     let names: Vec<String> = (1..=columns).map(|n| format!("v{n}")).collect();
     names.join(", ")
 }
 
-/// Replaces the names of the values by those of the columns of a row.
+/// Replaces the names of the values by those of the columns of a row: `$1` by `k.v1`.
 fn of_row(sql: &str, columns: usize) -> String {
     (1..=columns).rev().fold(sql.to_owned(), |sql, n| {
         sql.replace(&format!("${n}"), &format!("k.v{n}"))

@@ -1,8 +1,8 @@
 //! One connection: statements that are prepared once, and run on the calling thread.
 //!
 //! The client is asynchronous, so that several statements may share one round trip ([`Connection::together`]). Each
-//! connection has a runtime of its own on one thread, which runs only while a statement does: the calling thread must
-//! be one that may block.
+//! connection has a runtime of its own on one thread, which runs only while a caller waits for a statement or a notice:
+//! the calling thread must be one that may block.
 //!
 //! Behind a pooler that gives a server's session to a client for one transaction only, nothing may be left in a
 //! session: no settings, no prepared statements, no `LISTEN`. Then each transaction brings the settings along. The
@@ -36,15 +36,16 @@ pub(super) type Columns<'v> = Vec<&'v (dyn ToSql + Sync)>;
 /// How long connecting may take. It takes longer only if the server or the network hangs.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// How often an engine without notices reads what the others have committed.
+/// How often an engine without notices reads what other engines have committed.
 const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// Settings of every session.
 ///
-/// A commit that was answered is durable, whatever the database's own setting. Scans of whole tables are off, because
-/// the planner would choose them for a ledger that has just grown and has no statistics yet, and each statement has
-/// its index. Compiling statements is off, because it takes longer than running them. The time-outs bound how long an
-/// engine that hangs within a transaction, or whose machine is gone, holds up the others.
+/// A commit that was answered is durable, whatever the database's own setting. Scans of whole tables, and hash and
+/// merge joins, are off, because the planner would choose them for a ledger that has just grown and has no statistics
+/// yet, and each statement has its index. Compiling statements is off, because it takes longer than running them. The
+/// time-outs bound how long an engine that hangs within a transaction, or whose machine is gone, holds up the other
+/// engines.
 const SETTINGS: [(&str, &str); 11] = [
     ("synchronous_commit", "on"),
     ("enable_seqscan", "off"),
@@ -59,7 +60,7 @@ const SETTINGS: [(&str, &str); 11] = [
     ("tcp_keepalives_count", "3"),
 ];
 
-/// More settings of a session: their names and values. They replace those that every session has.
+/// More settings of a session: their names and values. They replace settings of the same name that every session has.
 pub(super) type Settings<'s> = &'s [(&'s str, &'s str)];
 
 /// The facts about a statement that was sent before.
@@ -155,7 +156,8 @@ impl Connection {
         }
     }
 
-    /// Makes the notices of other engines on this channel wake `waker`. `own`: the epoch of this engine.
+    /// Makes the notices of other engines on this channel end [`Self::wait_for_notice`], as `waker` does. Behind a
+    /// pooler, no notice arrives. `own`: the epoch of this engine.
     pub(super) fn listen(&self, channel: &str, own: i64, waker: Arc<Notify>) -> Sql<()> {
         *locked(&self.listener) = Some(Listener::new(waker, own));
         match self.is_pooled {
@@ -164,7 +166,8 @@ impl Connection {
         }
     }
 
-    /// Waits until notices wake the listener, or it is woken otherwise, or this time has passed.
+    /// Waits until a notice or the listener's waker ends the wait, or this time has passed; behind a pooler, at most
+    /// [`POLL_EVERY`].
     pub(super) fn wait_for_notice(&self, at_most: Duration) {
         let at_most = match self.is_pooled {
             true => at_most.min(POLL_EVERY),
@@ -237,7 +240,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Without waiting: this may be a thread of another runtime.
+        // The runtime is shut down without waiting: this may be a thread of another runtime.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -322,7 +325,7 @@ impl Connection {
         })
     }
 
-    /// Returns all rows.
+    /// Returns all rows of a statement, in its order, as `read` converts them.
     pub(super) fn all<T>(
         &self,
         sql: &str,
@@ -337,7 +340,7 @@ impl Connection {
         Ok(found)
     }
 
-    /// Returns the first row, if there is any.
+    /// Returns the first row of a statement, if there is any.
     pub(super) fn first<T>(
         &self,
         sql: &str,
@@ -358,7 +361,7 @@ impl Connection {
         found.ok_or_else(|| Failed::Impossible(format!("the statement returned no row: {sql}")))
     }
 
-    /// Passes rows on as they arrive, until `visit` returns false.
+    /// Passes the rows of a statement to `visit` as they arrive, until `visit` returns false.
     pub(super) fn each(
         &self,
         sql: &str,

@@ -55,8 +55,9 @@ impl PostgresLedger {
     /// follow the ledger's. Blocks for as long as the server does.
     ///
     /// # Errors
-    /// A living engine needs another version of the tables; this engine or a living one must be the only one; or the
-    /// ledger cannot be reached, read or written.
+    /// A living engine needs another version of the tables; this engine or a living one must be the only one; the
+    /// schema has other tables, an unfinished copy or a ledger of a newer version; the ledger cannot be reached, read
+    /// or written; or a thread cannot be started.
     pub fn open(
         address: &Address,
         tombstones: Option<Arc<Tombstones>>,
@@ -82,7 +83,7 @@ impl PostgresLedger {
     /// Opens the ledger for reading only, also beside an engine that writes it.
     ///
     /// # Errors
-    /// There is no ledger, or it cannot be reached or read.
+    /// There is no ledger of this version, or it cannot be reached or read.
     pub fn open_reader(address: &Address) -> Result<Self, LedgerError> {
         let first = schema::on_a_thread(|| open_session(address));
         let mut first = Some(Arc::new(first.unwrap_or(Err(LedgerError::Closed))?));
@@ -100,7 +101,7 @@ impl PostgresLedger {
             .map_or(0, |engine| engine.member.epoch())
     }
 
-    /// Answers the queued requests, ends the writer's session and the lease. Later requests are answered with
+    /// Answers the queued requests, ends the writer's session and the lease. Later writes are answered with
     /// [`LedgerError::Closed`].
     pub async fn close(&self) {
         if let Some(Engine {
@@ -146,7 +147,8 @@ impl Hold for PostgresLedger {
 impl Drive for PostgresLedger {
     type Reader = PostgresRows;
 
-    /// Answers a request that raises tombstones only when the gates of the other engines have them, or may not answer.
+    /// Answers a request that raises tombstones only when the gates of the other engines have applied them or may no
+    /// longer answer, or when this engine is closing.
     async fn write(&self, request: WriteRequest) -> Result<Outcome, LedgerError> {
         let Some(engine) = &self.engine else {
             return Err(LedgerError::ReadOnly {

@@ -19,7 +19,7 @@ use crate::ledger::tombstones::{Changed, Tombstones};
 use crate::ledger::{Holder, LedgerError};
 use crate::system::machine::host;
 
-/// Number of rows that are loaded at a time when a ledger is opened.
+/// Number of rows that are loaded at a time when an engine joins.
 const LOADED_TOGETHER: i64 = 10_000;
 
 /// Joins the engines of the ledger with a new epoch, and loads the tombstones into memory if this engine has gates.
@@ -236,7 +236,7 @@ fn load_tombstones(db: &Connection, index: &Tombstones) -> Sql<()> {
     }
 }
 
-/// Lists the engines that have not ended, the leader first.
+/// Lists the engines that have not ended, by role (the leader first), then by epoch.
 pub(super) fn list(db: &Connection) -> Sql<Vec<EngineRow>> {
     let sql = format!(
         "SELECT e.epoch, e.name, e.host, e.pid, e.version, e.works, e.drained, e.has_gates,
@@ -290,7 +290,8 @@ pub(super) fn drain(db: &Connection, name: &str, is_drained: bool) -> Sql<usize>
 /// Keeps all engines from writing and from starting, for as long as the session lives.
 ///
 /// # Errors
-/// An engine is alive, a pooler may give each transaction another session, or the server fails.
+/// An engine is alive, another process holds the lock, a pooler may give each transaction another session, or the
+/// server fails.
 pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerError> {
     if address.is_pooled {
         let why = "a pooler in transaction mode cannot keep engines out meanwhile; name the server \
@@ -310,7 +311,7 @@ pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerE
 }
 
 /// Returns the engine of this ledger on this machine: one with a socket if there is any, and of these the one that
-/// started first. None if there is none, or if the server does not answer.
+/// started first. None if there is none, or if the ledger cannot be read.
 pub fn holder(address: &Address) -> Option<Holder> {
     schema::on_a_thread(|| find_holder(address)).flatten()
 }

@@ -11,7 +11,7 @@ use crate::ledger::store::sql::ReadColumns as _;
 pub(super) const RENEWED_AGO: &str =
     "(extract(epoch FROM clock_timestamp() - renewed_at) * 1000)::bigint";
 
-/// The process and socket of an engine.
+/// The process id and the socket of an engine.
 pub(super) type Living = (u32, Option<String>);
 
 /// Finds an engine that is alive: any, or only one that must be the only engine of the ledger.

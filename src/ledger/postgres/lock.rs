@@ -1,5 +1,6 @@
-//! The lock of a ledger. Each transaction that writes takes it, so that those of all engines run one after the other:
-//! the rows that a transaction has read are still the same when it commits. The lock ends with the transaction.
+//! The lock of a ledger. Each transaction that writes takes it, except those that write only the engine's own row, so
+//! that those of all engines run one after the other: the rows that a transaction has read are still the same when it
+//! commits. The lock ends with the transaction.
 
 use super::client::{Connection, Settings};
 use super::failed::Sql;
@@ -7,8 +8,8 @@ use super::failed::Sql;
 /// The key of the advisory lock, from the schema's name.
 const KEY: &str = "hashtextextended('gone ledger ' || $1, 0)";
 
-/// How long to wait for the lock. Transactions hold it for less; an engine of version 1 holds it for as long as it
-/// runs.
+/// How long to wait for the lock. Transactions hold the lock for less; an engine of version 1 and a copy hold it for as
+/// long as they run.
 const WAIT_MAX: &str = "'5s'";
 
 /// Settings of a session that waits only [`WAIT_MAX`] for the lock, because an engine of version 1 or a copy may hold

@@ -6,13 +6,14 @@
 //! leases ─────────▶ one thread with one session: `lease_thread` ────────┘
 //! ```
 //! Most statements are the same in every SQL store ([`super::store::sql`]); `row_store`, `save` and `outcome_rows` have
-//! those of this one. They decide nothing: see [`super::store`]. [`super::engines`] decides what an engine may
-//! do: here `engines` keeps the rows of the engines, `living` reads which engines are alive, `lease_thread` carries
+//! those of this one. The statements decide nothing: see [`super::store`]. [`super::engines`] decides what an engine
+//! may do: here `engines` keeps the rows of the engines, `living` reads which engines are alive, `lease_thread` carries
 //! renewals to the server, and a `notice` wakes the other engines.
 //!
 //! - A commit that was answered is durable: `synchronous_commit` is on in each session.
-//! - Transactions that write run one after the other, those of all engines together (`lock`). Each begins by reading
-//!   whether other engines have ended its engine's lease, and what they have changed in the tombstones (`store`).
+//! - Transactions that write more than the engine's own row run one after the other, those of all engines together
+//!   (`lock`). Each begins by reading whether other engines have ended its engine's lease, and what they have changed
+//!   in the tombstones (`store`).
 //! - The outcomes of steps take three round trips, however many there are: their transaction begins and loads, saves,
 //!   and commits (`outcome_rows`, `save`, `store`).
 //! - If the connection is lost, so is the open transaction, and its requests are answered with an error. If its

@@ -9,8 +9,8 @@ use tokio::time::{Instant, timeout_at};
 /// After a notice that is not urgent, an engine waits this long for more notices before it reads the ledger.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// The notice by which an engine wakes the others: it has committed a transaction, joined, left, or applied changes of
-/// tombstones.
+/// The notice by which an engine wakes the other engines: it has committed a transaction, joined, left, or applied
+/// changes of tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
     /// The epoch of the engine that sends the notice.

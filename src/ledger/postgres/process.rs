@@ -13,7 +13,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// This process.
+    /// Returns the identity of this process.
     pub(super) fn own() -> Self {
         let pid = std::process::id();
         Self {

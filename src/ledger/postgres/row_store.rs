@@ -13,8 +13,8 @@ use crate::ledger::store::{
 };
 use crate::ledger::tombstones::Changed;
 
-/// Classes of errors that a change itself causes: values that the tables do not take, rules that it breaks, and
-/// limits of the server that it exceeds.
+/// Classes of the error codes (SQLSTATE) of errors that a change itself causes: values that the tables do not take,
+/// rules that it breaks, and limits of the server that it exceeds.
 const OF_THE_CHANGE: [&str; 3] = ["22", "23", "54"];
 
 impl RowStore for PostgresRows {
@@ -112,7 +112,7 @@ impl RowStore for PostgresRows {
 }
 
 impl PostgresRows {
-    /// Saves, and returns the rows of one more statement in the same round trip.
+    /// Saves rows, notes the tombstones among them, and returns the rows of one more statement in the same round trip.
     fn save_and(&self, unsaved: &Unsaved<'_>, more: Option<(&str, Values<'_>)>) -> Sql<Vec<Row>> {
         let batches = save::batches(unsaved, self)?;
         let statements: Vec<_> = batches.iter().map(Batch::statement).collect();
@@ -130,7 +130,8 @@ impl PostgresRows {
     }
 }
 
-/// Inserts the tombstones id, kind, site, phase, deleted at and deletion, and returns the record before the first one.
+/// Returns the statement that inserts tombstones (id, kind, site, phase, time of the deletion, deletion) and returns
+/// the id of the record before the first one.
 fn insert_tombstones(rows: &str) -> String {
     format!(
         "WITH given AS (UPDATE numbers SET last = last + cardinality($1::text[])

@@ -1,4 +1,5 @@
-//! Saves the rows that a change has left in memory: one statement for each kind of row, all in one round trip.
+//! Saves the rows that a change has left in memory, by statements that share a round trip. The statements for deletions
+//! are sent with the `COMMIT`.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,8 @@ pub(super) fn batches(
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Writes all columns of the steps: in PostgreSQL, a column that keeps its value needs no new entry in an index.
+/// Writes all columns of the steps that a change may set: in PostgreSQL, a column that keeps its value needs no new
+/// entry in an index.
 fn steps_batch(steps: &[&StoredStep]) -> Decoded<Option<Batch>> {
     let rows = steps.iter().map(|step| saved::step(step));
     let rows: Vec<_> = rows.collect::<Decoded<_>>()?;

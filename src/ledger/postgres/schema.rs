@@ -21,7 +21,8 @@ const MIGRATIONS: [&str; 3] = [
     include_str!("schema_2.sql"),
     include_str!("schema_3.sql"),
 ];
-/// The oldest version of the server that has everything that the statements and the session's settings use.
+/// The oldest version of the server that has everything that the statements and the session's settings use: 14.0, as
+/// `server_version_num`.
 const SERVER_MIN: i64 = 140_000;
 
 /// The contents of the schema.
@@ -55,7 +56,8 @@ pub(super) fn held_or_fault(address: &Address, error: &Failed) -> LedgerError {
     }
 }
 
-/// Connects, with this schema as the only one in the search path.
+/// Connects, with this schema as the only one in the search path, and checks the server's version and the database's
+/// encoding.
 pub(super) fn connect(address: &Address) -> Result<Connection, LedgerError> {
     connect_with(address, &[])
 }
@@ -176,8 +178,8 @@ pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerEr
         Found::Version(found) if found < KNOWN => {}
         _ => return check(db, address),
     }
-    // In one transaction: a crash leaves a whole ledger of one version. An engine of version 1 holds the lock for as
-    // long as it runs; a later one begins no new epoch while this session holds it.
+    // The migrations run in one transaction: a crash leaves a whole ledger of one version. An engine of version 1 holds
+    // the lock for as long as it runs; a later one begins no new epoch while this session holds it.
     match lock::within(db, &address.schema, || bring_up(db, address)) {
         Ok(None) => Ok(()),
         Ok(Some(living)) => Err(held(address, living)),

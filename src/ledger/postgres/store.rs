@@ -1,4 +1,4 @@
-//! The only writer of an engine: takes requests, runs one durable transaction, and returns the answers.
+//! The only writer of an engine: takes requests, applies them in one durable transaction, and returns the outcomes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ enum Attempt {
     Committed(Committed),
     /// Its `COMMIT` was sent, and no answer came.
     Unknown(Committed, Failed),
-    /// Nothing was written: others have ended this engine's lease, and taken over its steps.
+    /// Nothing was written: other engines have ended this engine's lease, and taken over its steps.
     Ended,
 }
 
@@ -57,7 +57,7 @@ struct Committed {
 
 /// A transaction that has begun.
 struct Begun {
-    /// Tombstones that others have changed since those in memory were brought up to date.
+    /// Tombstones that other engines have changed since those in memory were brought up to date.
     changed: Vec<Changed>,
     is_shared: bool,
     others_have_gates: bool,
@@ -94,7 +94,8 @@ impl Store {
     }
 
     /// Applies several requests in one transaction, and returns their outcomes in the same order. After an error,
-    /// nothing of them was written.
+    /// nothing was written, unless the answer to the `COMMIT` was lost and this engine was closed before the server
+    /// said whether it was committed.
     pub(super) fn group(&mut self, requests: &[WriteRequest]) -> Result<Vec<Outcome>, LedgerError> {
         loop {
             if self.member.must_join() {
@@ -211,9 +212,9 @@ impl Store {
         }
     }
 
-    /// Begins a transaction, and takes the lock; none if others have ended this engine's lease. No engine joins while
-    /// the lock is held, so the facts about the others stay true until the transaction ends. The same round trip
-    /// loads the rows that outcomes need.
+    /// Begins a transaction, and takes the lock; none if other engines have ended this engine's lease. No engine joins
+    /// while the lock is held, so the facts about other engines stay true until the transaction ends. The same round
+    /// trip loads the rows that outcomes need.
     fn begin(&self, db: &Connection, steps: &OutcomeSteps) -> Result<Option<Begun>, Stop<Failed>> {
         let (epoch, applied) = (self.member.epoch(), self.member.applied());
         let lock = lock::statement();
@@ -247,8 +248,8 @@ impl Store {
         }))
     }
 
-    /// Saves the deletions, commits, and notifies the other engines if anything was written. Returns the number of the
-    /// last change of a tombstone.
+    /// Saves the deletions, commits, and sends the notice, if there is one, if anything was written. Returns the number
+    /// of the last change of a tombstone.
     fn commit(
         &self,
         db: &Connection,
@@ -293,10 +294,10 @@ impl Store {
         Ok(db)
     }
 
-    /// Finds out whether the last transaction was committed, whose `COMMIT` was not answered. Returns the number of
-    /// the last change of a tombstone if it was, and none if it was not. Waits for the server for as long as it
-    /// takes, because the requests of the transaction must not be answered before that is known. Once this session
-    /// holds the lock, the transaction has ended, one way or the other.
+    /// Finds out whether the last transaction was committed, whose `COMMIT` was not answered. Returns the number of the
+    /// last change of a tombstone if it was, and none if it was not. Waits for the server for as long as it takes,
+    /// unless this engine is closing, because the requests of the transaction must not be answered before that is
+    /// known. Once this session holds the lock, the transaction has ended, one way or the other.
     fn was_committed(&mut self, lost: &Failed) -> Result<Option<i64>, LedgerError> {
         self.db = None;
         tracing::error!(ledger = %self.address, error = %lost, "the connection was lost while a \

@@ -16,7 +16,8 @@ use crate::ledger::store::tables::{
     Cell, ColumnType, LastNumbers, Origin, Row, TABLES, Table, TableReads, TableWrites, UNFINISHED,
 };
 
-/// Whole tables are read and compared. Unlike an engine's statements, these are faster without an index.
+/// Settings for statements that read and compare whole tables. Unlike an engine's statements, they are faster without
+/// an index.
 const SETTINGS: Settings<'_> = &[
     ("enable_seqscan", "on"),
     ("enable_hashjoin", "on"),
@@ -55,11 +56,11 @@ impl ServerTables {
         opened.at_one_moment()
     }
 
-    /// Opens a copy that is not whole, or creates one if there is no ledger. No other process can open it meanwhile.
-    /// None if there is a ledger that an engine has used.
+    /// Opens a copy that is not whole, or creates one if there is no ledger. A ledger that no engine has used becomes
+    /// such a copy. No other process can open the copy meanwhile. None if there is a ledger that an engine has used.
     ///
     /// # Errors
-    /// It cannot be reached or written, or another process holds it.
+    /// The copy cannot be reached or written, another process holds it, or the schema has something else.
     pub fn open_copy(address: &Address) -> Result<Option<Self>, LedgerError> {
         let opened = Self::connect(address)?;
         engines::keep_out(&opened.db, address)?;

@@ -26,7 +26,7 @@ impl Tls {
     /// Reads the trusted authorities of an address.
     ///
     /// # Errors
-    /// The file of trusted authorities cannot be read, or holds no certificate.
+    /// The trusted authorities cannot be read, or their file has no certificate or one that is not valid.
     pub(super) fn of(address: &Address) -> Sql<Self> {
         if !address.use_tls {
             return Ok(Self(None));

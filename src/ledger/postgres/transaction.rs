@@ -27,7 +27,7 @@ pub struct PostgresRows {
     pub(super) epoch: i64,
     /// Tombstones that this transaction wrote or removed, for the tombstones in memory.
     changed: RefCell<Vec<Changed>>,
-    /// How many of them there were at each open savepoint.
+    /// Number of entries in `changed` at each open savepoint.
     savepoints: RefCell<Vec<usize>>,
     /// The rows that were loaded when the transaction began, and the steps whose outcomes need them.
     loaded: RefCell<Option<(OutcomeSteps, OutcomeRows)>>,

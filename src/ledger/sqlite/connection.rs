@@ -24,12 +24,12 @@ pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
     }
 }
 
-/// Applies the settings that every connection needs, those for reading included.
+/// Applies the settings that connections for reading and for writing share.
 pub(super) fn configure(db: &Connection) -> Sql<()> {
     db.set_prepared_statement_cache_capacity(128);
     // Readers meet a lock only while the file is recovered or closed.
     db.busy_timeout(std::time::Duration::from_secs(5))?;
-    // Otherwise a cached statement is compiled again whenever a value that is bound to it changes.
+    // Otherwise SQLite may compile a cached statement again when a value that is bound to it changes.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // 64 MiB: the random inserts of a million identities stay in memory.
     db.pragma_update(None, "cache_size", -65_536)
@@ -53,7 +53,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, LedgerError> {
     }
 }
 
-/// The first check of a file: it can be read, is not an unfinished copy, and was not written by a newer version.
+/// Checks that a file can be read, is not an unfinished copy, and was not written by a newer version.
 pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerError> {
     let found = schema::version(db).map_err(|e| fault(path, &e))?;
     if found == UNFINISHED {
@@ -82,7 +82,8 @@ pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerErr
     }
 }
 
-/// Size of the largest file that is checked whole at the start, which takes about a tenth of a second.
+/// Size in bytes of the largest file that is checked whole when an engine opens it, which takes about a tenth of a
+/// second.
 const CHECKED_BYTES_MAX: u64 = 64 << 20;
 
 /// Checks the whole file for damage before the engine says that it is ready; otherwise damage would be found only
@@ -101,7 +102,7 @@ pub(super) fn check_pages(db: &Connection, path: &Path) -> Result<(), LedgerErro
     }
 }
 
-/// Returns SQLite's own description of the first damage, or `ok`.
+/// Returns SQLite's own description of the first damage, or of the error that ended the check; `ok` if there is none.
 fn quick_check(db: &Connection) -> String {
     db.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
         .unwrap_or_else(|error| error.to_string())

@@ -22,7 +22,8 @@ pub struct SqliteLedger {
     epoch: i64,
     /// None if the ledger was opened for reading only.
     writer: Option<Writer>,
-    /// The lock, which the store owns, and releases when it is dropped.
+    /// The ledger's lock, for the socket that is written into it. The store owns the lock, and releases it when the
+    /// store is dropped. Empty if the ledger was opened for reading only.
     lock: Weak<Lock>,
     readers: Arc<Readers<Connection>>,
 }
@@ -31,7 +32,8 @@ impl SqliteLedger {
     /// Opens the ledger as its engine; see [`Store::open`]. Blocks for as long as SQLite does.
     ///
     /// # Errors
-    /// Fails like [`Store::open`], and if the writer's thread cannot be started.
+    /// Fails like [`Store::open`], and if a connection for reading cannot be opened or the writer's thread cannot be
+    /// started.
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
         Self::open_with(path, options, Store::group)
     }
@@ -65,7 +67,8 @@ impl SqliteLedger {
     /// Opens the ledger for reading only, also beside an engine that writes it.
     ///
     /// # Errors
-    /// There is no file, or it is empty, damaged, an unfinished copy or of a newer version.
+    /// There is no file; or it is empty, damaged, an unfinished copy, of a newer version or not a ledger, or cannot be
+    /// read.
     pub fn open_reader(path: &Path) -> Result<Self, LedgerError> {
         Ok(Self {
             name: path.display().to_string(),
@@ -81,8 +84,8 @@ impl SqliteLedger {
         self.epoch
     }
 
-    /// Answers the queued requests, closes the file and releases the lock, so that another engine can open
-    /// the ledger. Later requests are answered with [`LedgerError::Closed`].
+    /// Answers the queued requests, closes the file and releases the lock, so that another engine can open the ledger.
+    /// Later writes are answered with [`LedgerError::Closed`].
     pub async fn close(&self) {
         if let Some(writer) = &self.writer {
             writer.close().await;
@@ -146,8 +149,8 @@ fn open_readers(path: &Path) -> Result<Readers<Connection>, LedgerError> {
     Readers::open(&path.display().to_string(), || open_reader(path))
 }
 
-/// The same ledger without a thread: every call is done when it returns. For the simulation, whose
-/// clock is paused and whose order is seeded.
+/// A ledger without threads: every call is done when it returns. For the simulation, whose clock is paused and whose
+/// order is seeded.
 #[derive(Debug)]
 pub struct InlineLedger {
     store: Mutex<Store>,

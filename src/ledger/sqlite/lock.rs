@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::ledger::{Holder, LedgerError};
 use crate::system::private::{self, Trusted};
 
-/// Number of refusals after which the lock counts as held. A console that checks the lock takes it, shared, for
-/// an instant, so one refusal does not prove that an engine holds the lock. Before [`ASKED_MAX`] has passed, a refusal
+/// Number of refusals after which the lock counts as held. A process that only checks the lock takes it, shared, for an
+/// instant, so one refusal does not prove that an engine holds the lock. Before [`ASKED_MAX`] has passed, a refusal
 /// counts only if the lock cannot be shared either.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
@@ -71,15 +71,15 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file releases the lock; emptying the file only shows that sooner.
+        // Closing the file releases the lock. The file is emptied before, so that it no longer names this process.
         let _ = self.file.set_len(0);
         let _ = self.file.flush();
     }
 }
 
-/// Returns the process that holds this ledger now. None if no process has the lock, whatever the lock's file
-/// says. Also none if somebody other than root, this user and the ledger's owner could have written that file:
-/// its socket could lead to a stranger.
+/// Returns the process that holds this ledger now. None if no process has the lock, whatever the lock's file says. Also
+/// none if the file cannot be read or names no process, or if somebody other than root, this user and the ledger's
+/// owner could have written it: the socket in it could lead to a stranger.
 pub fn holder(ledger: &Path) -> Option<Holder> {
     let trusted = match fs::metadata(ledger) {
         Ok(found) => Trusted::us().and(found.uid()),
@@ -113,8 +113,8 @@ fn read(file: &File) -> Option<Holder> {
         .ok()
 }
 
-/// Removes a ledger's file, its log and its key, unless a process holds the ledger. The lock file stays. No process can
-/// open the ledger meanwhile.
+/// Removes a ledger's file, its log with the log's index, and its key, unless a process holds the ledger. The lock file
+/// stays. No engine can open the ledger meanwhile.
 pub(in crate::ledger) fn remove_if_unused(ledger: &Path) -> Result<(), LedgerError> {
     let failed = |error: std::io::Error| LedgerError::io(ledger.display(), error);
     prepare_folder(ledger).map_err(failed)?;
@@ -132,7 +132,7 @@ fn lock_path(ledger: &Path) -> PathBuf {
     beside(ledger, ".lock")
 }
 
-/// The file that lies beside a ledger and has its name and this suffix.
+/// Returns the path beside a file that has the file's name and this suffix.
 pub(super) fn beside(ledger: &Path, suffix: &str) -> PathBuf {
     let mut path = ledger.as_os_str().to_owned();
     path.push(suffix);
@@ -165,7 +165,7 @@ pub(super) fn prepare_folder(ledger: &Path) -> std::io::Result<()> {
     private::check_way(ledger, Trusted::us())
 }
 
-/// Makes the file of a ledger private. SQLite gives the log and the index beside it the same mode.
+/// Makes the file of a ledger private. SQLite gives the ledger's log and the log's index the same mode.
 pub(super) fn make_private(ledger: &Path) -> std::io::Result<()> {
     private::open_or_create(ledger).map(drop)
 }

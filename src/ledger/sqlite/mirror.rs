@@ -17,7 +17,7 @@ const LOADED_TOGETHER: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct Mirror {
     index: Arc<Tombstones>,
-    /// Records that the open transaction has written.
+    /// Ids of the records that the open transaction has written.
     written: Arc<Mutex<Vec<i64>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Writes the branches of deletions' trees in an old ledger. In a new deletion, they are written with the steps.
+//! Writes the branches of deletions' trees in an old ledger. The branches of a new deletion are written with its steps.
 
 use rusqlite::{Connection, params};
 

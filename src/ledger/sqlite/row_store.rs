@@ -62,7 +62,7 @@ impl SqliteRows<'_> {
         Ok(())
     }
 
-    /// Appends to the audit chain (P6).
+    /// Appends an entry to the audit's chain (P6), and advances the seal if there is a key.
     pub(super) fn save_audit(&self, entry: &AuditEntry, now: DateTime<Utc>) -> Sql<()> {
         let last = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1";
         let before = self.first(last, (), |row| {
@@ -129,9 +129,9 @@ impl RowStore for SqliteRows<'_> {
         self.run(sql, [self.epoch]).map(drop)
     }
 
-    /// Inserts row by row, without `RETURNING`: a statement that returns rows, or may do several writes, keeps
-    /// the pages that it touches in a journal of its own. Inside a savepoint that journal only grows, here to
-    /// 1.3 GB of temporary file for 100,000 identities.
+    /// Inserts the tombstones row by row, without `RETURNING`: a statement that returns rows, or may do several writes,
+    /// keeps the pages that it touches in a journal of its own. Inside a savepoint that journal only grows, here to 1.3
+    /// GB of temporary file for 100,000 identities.
     fn insert_tombstones(&self, new: &[NewTombstone<'_>]) -> Sql<Vec<i64>> {
         let mut insert = self.db.prepare_cached(
             "INSERT INTO tombstones(id, kind, site, phase, deleted_at, deletion)

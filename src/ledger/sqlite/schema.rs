@@ -188,7 +188,8 @@ CREATE INDEX steps_due ON steps(state, next_attempt_at, deletion, site, kind)
     WHERE state = 'blocked' OR state = 'verifying';
 ";
 
-/// `tombstones.copies_at`: the sites where copies of the resource may be re-created.
+/// `requests.copies`: the copies of the targets. `tombstones.copies_at`: the sites where copies of the resource may be
+/// re-created.
 const COPIES: &str = "
 ALTER TABLE requests ADD COLUMN copies TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE tombstones ADD COLUMN copies_at TEXT;
@@ -236,7 +237,7 @@ CREATE INDEX steps_looks ON steps(deletion, site, kind, rank, next_attempt_at)
     WHERE state = 'verifying';
 ";
 
-/// Targets as their cloud showed them when their deletion was accepted, until they are gone (T7).
+/// Targets as their cloud showed them when their deletion was accepted, until their tombstones end (T7).
 const SNAPSHOTS: &str = "
 CREATE TABLE snapshots(record INTEGER PRIMARY KEY, shown TEXT NOT NULL) STRICT;
 ";
@@ -557,7 +558,7 @@ const LAST_DAY: &str =
 /// The version that introduced branches.
 const WITH_BRANCHES: i64 = 10;
 
-/// The schema version that the file has; 0 for an empty one.
+/// The schema version that the file has; 0 for a file that is empty or not a ledger.
 pub(super) fn version(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("PRAGMA user_version", (), |row| row.get(0))
 }

@@ -5,19 +5,18 @@
 //! one more row, `audit_seal`: the chain's length, its last hash, and an HMAC-SHA256 over both and the
 //! ledger's id. The key lies beside the ledger (`ledger.db.key`, 0600) and not in it.
 //!
-//! 1. The seal is written in the transaction of the rows that it covers, so a crash leaves both or
-//!    neither.
-//! 2. It advances only from a last row that it confirms. After rows were cut from the end, or the last one was
-//!    changed, it stays as it is, whatever is added later, so the damage is found also after the engine has
+//! 1. The seal advances in the transaction of each row that is added, so a crash leaves both or neither.
+//! 2. The seal advances only from a last row that it confirms. After rows were cut from the end, or the last one was
+//!    changed, the seal stays as it is, whatever is added later, so the damage is found also after the engine has
 //!    written more rows.
 //! 3. A ledger is first sealed when its key is made; then the key's file says so. A ledger without a seal beside such a
 //!    key has lost the seal.
 //!
-//! **What this shows, and what it does not.** It shows every change by anything that does not use the key:
-//! manual SQL, another tool, a file that was cut, a backup that was changed where only the backup lies. It
-//! does not show that the whole ledger is an older copy, as a restored backup is; and whoever can read the
-//! key (this account, root) can seal anything. Against these, keep the end of the chain elsewhere: the engine
-//! logs it with each row, and `gone audit verify --head LENGTH:HASH` compares.
+//! **What the seal shows, and what it does not.** It shows every change by anything that does not use the key: manual
+//! SQL, another tool, a file that was cut, a backup that was changed where only the backup lies. It does not show that
+//! the whole ledger is an older copy, as a restored backup is; and whoever can read the key (this account, root) can
+//! seal anything. Against these, keep the end of the chain elsewhere: the engine logs it with each row, and
+//! `gone audit verify --head LENGTH:HASH` compares.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -42,13 +41,13 @@ const KEY_BYTES: usize = 32;
 /// The second line of the key file, once its ledger is sealed.
 const SEALED: &str = "sealed";
 
-/// The key of one ledger.
+/// The key of the seal of one ledger.
 #[derive(Debug)]
 pub(super) struct Key {
     path: PathBuf,
     secret: hmac::Key,
     id: String,
-    /// Whether its ledger has been sealed with it.
+    /// Whether the key's file says that its ledger has been sealed.
     has_sealed: bool,
 }
 
@@ -122,7 +121,7 @@ impl Key {
         rand::fill(&mut bytes)
             .map_err(|_| io::Error::other("the system gave no random bytes for a new key"))?;
         let hexed = hex::encode(bytes);
-        // In one step: a crash leaves a whole key or none.
+        // Written in one step: a crash leaves a whole key or none.
         private::replace(path, format!("{hexed}\n").as_bytes())?;
         Ok(Self::new(path, &hexed, false))
     }
@@ -152,7 +151,7 @@ impl Key {
     }
 
     /// Finds the key of this seal, beside the ledger or in one of these files; without a seal, the key beside the
-    /// ledger.
+    /// ledger. None if there is no such key.
     fn find(ledger: &Path, elsewhere: &[PathBuf], seal: Option<&Seal>) -> io::Result<Option<Self>> {
         let beside = key_path(ledger);
         let own = match Self::read(&beside) {
@@ -172,8 +171,8 @@ fn covered(ledger: &str, head: &Head) -> String {
     format!("gone audit seal 1\n{ledger}\n{head}")
 }
 
-/// Finds the key of a ledger that was just migrated, or makes one, and seals a ledger that was never sealed. None
-/// if the seal's key was not found: then rows that are added stay without a seal.
+/// Finds the key of a ledger whose tables have this version, or makes one, and seals a ledger that was never sealed,
+/// unless its chain is broken. None if the seal's key was not found: then rows that are added stay without a seal.
 pub(super) fn prepare(
     db: &mut Connection,
     ledger: &Path,
@@ -301,9 +300,9 @@ pub(super) fn check(
     let sealed_since = schema::version(db)? >= SINCE;
     Ok(match (seal, key) {
         (None, Some(key)) if key.has_sealed => Err(Unsealed::Lost(key.path)),
-        // An engine makes the key of a ledger of this version, so the key was removed.
+        // An engine makes a key for each ledger whose tables have a seal, so the key was removed.
         (None, None) if sealed_since => no_key("unknown"),
-        // Not sealed yet: the next engine seals it.
+        // The ledger is not sealed yet: the next engine seals it.
         (None, _) => Ok(()),
         (Some(seal), None) => no_key(&seal.key),
         (Some(seal), Some(key)) => match (key.vouches(&db.ledger_id()?, &seal), seal.head) {

@@ -22,7 +22,7 @@ pub(super) fn unrefused<T>(done: Result<T, Stop>) -> Sql<T> {
     })
 }
 
-/// Runs statements on a connection, or within the transaction of some rows.
+/// Runs statements on a connection, or in a transaction.
 pub(super) trait Run {
     fn db(&self) -> &Connection;
 
@@ -36,7 +36,7 @@ pub(super) trait Run {
         self.db().prepare_cached(sql)?.query_row(values, read)
     }
 
-    /// Returns the first row, if there is any.
+    /// Returns the first row of a statement, if there is any.
     fn first<T>(
         &self,
         sql: &str,
@@ -46,7 +46,7 @@ pub(super) trait Run {
         self.one(sql, values, read).optional()
     }
 
-    /// Returns all rows.
+    /// Returns all rows of a statement, in its order, as `read` converts them.
     fn all<T>(
         &self,
         sql: &str,
@@ -121,7 +121,7 @@ impl<R: Run> Statements for R {
         as_json: "",
         texts: |value| format!("json_each({value})"),
         elements: |column| format!("json_each({column})"),
-        // The columns compare without case.
+        // The columns of these ids compare without case.
         native_id: str::to_owned,
         short_id: "substr(id, -8)",
         // SQLite takes the columns that are in no aggregate from the row with the maximum.

@@ -1,4 +1,4 @@
-//! The only writer: takes requests, runs one durable transaction, and returns the answers.
+//! The only writer of an engine: takes requests, applies them in one durable transaction, and returns the outcomes.
 
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -38,8 +38,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the ledger as its engine, and creates it if there is none: takes the lock, migrates the schema,
-    /// begins a new epoch.
+    /// Opens the ledger as its engine: takes the lock, creates the ledger if there is none, migrates its schema, begins
+    /// a new epoch, and finds or makes the key of the audit's seal.
     ///
     /// # Errors
     /// Another process holds the ledger; the file is empty, damaged, an unfinished copy, of a newer version or not
@@ -147,7 +147,7 @@ impl Store {
     }
 
     /// Applies several requests in one transaction, and returns their outcomes in the same order. After an error,
-    /// nothing of them was written.
+    /// nothing was written.
     pub fn group(&mut self, requests: &[WriteRequest]) -> Result<Vec<Outcome>, LedgerError> {
         self.transact(requests).map_err(|e| fault(&self.path, &e))
     }
@@ -179,7 +179,8 @@ impl Store {
     }
 
     /// Seals the audit as it is, with this entry as its last row: after a person has found out why the seal does not
-    /// confirm the audit, or when the key is lost. Returns where the chain is broken, and writes nothing, if it is.
+    /// confirm the audit, or when the key is lost. Returns the end that was sealed; or, if the chain is broken, where,
+    /// and then the ledger stays as it was.
     pub fn reseal(
         &mut self,
         ledger: &Path,
@@ -228,7 +229,8 @@ pub(super) fn lock_or_create(path: &Path) -> Result<Lock, LedgerError> {
 fn create(path: &Path) -> Result<(), LedgerError> {
     let name = path.display().to_string();
     let failed = |error: std::io::Error| LedgerError::io(&name, error);
-    // SQLite would take the log of a removed ledger for that of the new one.
+    // An earlier attempt may have left an unfinished file, and SQLite would take the log of a removed ledger for that
+    // of the new one.
     for left in [".new", "-wal", "-shm", "-journal"] {
         lock::remove(&beside(path, left)).map_err(failed)?;
     }

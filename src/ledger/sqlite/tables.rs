@@ -72,8 +72,8 @@ impl FileTables {
         Ok(opened)
     }
 
-    /// Opens a copy that is not whole, or creates one if there is no file. No other process can open it meanwhile. None
-    /// if there is a ledger that an engine has used.
+    /// Opens a copy that is not whole, or creates one if there is no file. A ledger that no engine has used becomes
+    /// such a copy. No other process can open the copy meanwhile. None if there is a ledger that an engine has used.
     ///
     /// # Errors
     /// The file is something else, cannot be written, or another process holds it.

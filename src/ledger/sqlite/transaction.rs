@@ -1,4 +1,4 @@
-//! The rows of one transaction, and the values that their statements share.
+//! The rows of one transaction, and the statements that read and write them.
 
 use std::cell::RefCell;
 
@@ -16,7 +16,8 @@ pub(super) struct SqliteRows<'c> {
     pub(super) db: &'c Connection,
     /// Epoch of the engine that owns this ledger.
     pub(super) epoch: i64,
-    /// The key that seals the end of the audit; none if it was not found.
+    /// The key that seals the end of the audit; none if it was not found, for a ledger in memory, and while a person
+    /// has the audit sealed anew.
     pub(super) seal: Option<&'c Key>,
     /// Tombstones whose rows were removed, for the tombstones in memory.
     pub(super) removed: RefCell<Vec<Changed>>,

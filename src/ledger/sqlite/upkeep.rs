@@ -108,7 +108,7 @@ pub(in crate::ledger) fn read<T>(
 /// Returns the copy's size in bytes.
 ///
 /// # Errors
-/// The file is there already, or cannot be written; the ledger cannot be read.
+/// The file exists already, cannot be written, or lies where others could replace it; or the ledger cannot be read.
 pub fn backup(path: &Path, to: &Path) -> Result<u64, LedgerError> {
     let (db, name) = open(path)?;
     let copy = to.display().to_string();
@@ -169,7 +169,7 @@ fn export_table(
     Ok(lines)
 }
 
-/// The ledger's columns hold numbers and texts only.
+/// The ledger's columns contain only integers, texts and nulls.
 fn json(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null | ValueRef::Blob(_) => Value::Null,

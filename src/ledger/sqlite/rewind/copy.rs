@@ -72,7 +72,7 @@ fn check_kind_of_file(original: &Path) -> Result<(), ReplayError> {
 fn check_ledger(original: &Path, copy: &Path) -> Result<(), ReplayError> {
     let name = original.display().to_string();
     let failed = |error: rusqlite::Error| fault(&name, &error);
-    // Opened for writing too, because its log may have to be applied.
+    // The copy is opened for writing too, because its log may have to be applied.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(copy, flags).map_err(failed)?;
     check_version(&db, &name)?;

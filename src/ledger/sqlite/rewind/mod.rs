@@ -9,7 +9,7 @@
 //! 1. The copy shows the state that the events up to the time give: a step as of its last event, a deletion in
 //!    its last state. Later deletions, their steps and later events are not there.
 //! 2. A row that has not moved since the time is as at the end, in every column.
-//! 3. The rest is derived: a step is ready when all its dependencies had ended, and is stuck with the step
+//! 3. The rest of the copy is derived: a step is ready when all its dependencies had ended, and is stuck with the step
 //!    that it waits for. Counts, sums and phases of tombstones follow from the steps.
 //!
 //! Some moves have no event, so the copy does not show them, or shows them late:
@@ -116,7 +116,7 @@ impl Rewind {
         Ok(at)
     }
 
-    /// Moves the copy by this many moments, forwards or backwards; events of one instant are one moment. Stops at an
+    /// Moves the copy by this many moments, backwards if negative; events of one instant are one moment. Stops at an
     /// end of the span.
     ///
     /// # Errors
@@ -129,7 +129,8 @@ impl Rewind {
     }
 }
 
-/// The time of the moment that is this many away; none beyond the ends.
+/// The time of the moment that is this many moments after the time that is shown, or before it if negative; none beyond
+/// the ends of the span.
 fn moment(db: &Connection, moments: i64) -> Sql<Option<DateTime<Utc>>> {
     let skipped = moments.saturating_abs().saturating_sub(1);
     let sql = match moments {

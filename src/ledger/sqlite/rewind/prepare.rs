@@ -1,4 +1,5 @@
-//! Side tables of the copy: its state at the end, and the facts that its events give, by step.
+//! Side tables of the copy: its state at the end, and the facts that its events and its audit give, by deletion, step
+//! and record.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -8,7 +9,7 @@ use super::old_messages::TRANSLATED;
 use super::super::sql::Sql;
 
 use crate::ledger::store::sql::ReadColumns as _;
-/// The tables that are set to other times.
+/// The tables whose state at the end is kept, because they are set to other times.
 const KEPT: [&str; 4] = ["steps", "deletions", "requests", "tombstones"];
 
 /// Prepares the copy, and returns the times of its first event and of its last change; none if there is no event.
@@ -72,7 +73,7 @@ ALTER TABLE audit RENAME TO all_audit;
 CREATE VIEW audit AS SELECT * FROM all_audit WHERE at <= (SELECT at FROM shown);
 ";
 
-/// The facts that the events give, by deletion, step and record.
+/// The facts that the events and the audit give, by deletion, step and record.
 const TURNS: &str = "
 -- The states that a deletion went through.
 CREATE TABLE turns(num INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, state TEXT NOT NULL,

@@ -1,4 +1,4 @@
-//! Derives the state of each step at the time that is shown; [`super::project_deletions`] derives the rest.
+//! Derives the state of each step at the time that is shown; [`super::project_deletions`] derives the other tables.
 
 use rusqlite::{Transaction, params};
 
@@ -53,8 +53,9 @@ fn fill(sql: &str) -> String {
     )
 }
 
-/// The deletions that existed at either of two times, the time that is shown and the one shown before, and whether
-/// their steps existed then. A deletion that has not moved since the earlier of the two times is left out.
+/// The deletions that existed at either of two times, the time that is shown and the one shown before, whether their
+/// steps existed then, and whether they had changed for the last time. A deletion that has not moved since the earlier
+/// of the two times is left out.
 const TOUCHED: &str = "
 DELETE FROM touched;
 INSERT INTO touched
