@@ -2,9 +2,9 @@
 //! here.
 //!
 //! **Architecture invariant:** the meaning of an answer is an [`Outcome`] or a [`CloudFailure`], by the kind's own
-//! rules. Modules above this one show the status code, and read it only to tell apart failures of one class: whether
-//! a failed read may pass (`engine::reads`), whether a delete was refused or failed later (`engine::diagnose`), and
-//! whether a login lacks rights (`explain`, `doctor`).
+//! rules. Modules above this one show the status code, and read it only to tell apart failures of one class: whether a
+//! failed read may pass (`engine::reads`), whether a delete was refused or failed later (`engine::diagnose`), whether a
+//! login lacks rights (`explain`, `doctor`), and whether a gate's login can see a resource (`gate::parts`).
 
 pub mod openstack;
 mod registry;
@@ -58,7 +58,8 @@ pub trait Cloud: Send + Sync {
     /// Returns the configured sites, in a fixed order.
     fn sites(&self) -> Vec<Site>;
 
-    /// Returns the provider of a site's kinds; none for a deployment.
+    /// Returns the provider of a site's kinds; none for a deployment, and from a router also for a site that is not
+    /// configured.
     fn provider(&self, site: &Site) -> Option<&'static str>;
 
     /// Whether the configured login of a site differs from the login that was used last (I15). The call reads files.
@@ -167,7 +168,8 @@ pub enum Fields {
 /// The parts of a list, as they are read.
 #[derive(Clone, Debug)]
 pub enum Listed {
-    /// A part of the list begins. A filter with many values needs several lists, which are the parts.
+    /// A part of the list begins. A filter with many values, or a kind whose rows no single list shows, needs several
+    /// lists, which are the parts.
     Part,
     /// The current part is listed again, because its page marker was deleted. The part's rows so far must be
     /// discarded.

@@ -1,4 +1,4 @@
-//! Native resources as a cloud: one more site, whose lists and deletes go to the ledger.
+//! Native resources as a cloud: one more site, whose reads and changes go to the ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

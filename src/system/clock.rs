@@ -1,4 +1,5 @@
-//! Time and randomness. A simulation replaces both from a seed.
+//! Time and randomness. A simulation replaces both: the time by tokio's clock, and the randomness by a seeded
+//! generator.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -86,7 +86,8 @@ pub struct EngineSettings {
     /// Time between two sweeps for deleted resources that exist again (T14).
     #[serde(with = "duration")]
     pub sweep: Duration,
-    /// Time between two sign-ins to a site that is paused or does not answer (N13).
+    /// Time between two sign-ins to a site that is paused or does not answer (N13). After each login that the cloud
+    /// refuses, gone waits twice as long, up to an hour (I15).
     #[serde(with = "duration")]
     pub sign_in_every: Duration,
     /// How long gone repeats a read of a cloud that is throttled, unavailable or unanswered (N16).
@@ -214,7 +215,7 @@ pub enum Alert {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Theme {
-    /// The plain colours, whose look the terminal's own theme decides.
+    /// The plain colours, as the terminal's own theme shows them.
     #[default]
     Terminal,
     /// Bright colours, for a dark background.

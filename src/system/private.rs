@@ -205,7 +205,8 @@ pub fn check_way(path: &Path, trusted: Trusted) -> io::Result<()> {
         let next = here.join(&name);
         let found = match fs::symlink_metadata(&next) {
             Ok(found) => found,
-            // The file does not exist yet. The folder must permit creating it safely.
+            // The file, or a folder on the way to it, does not exist yet. The folder above must permit creating it
+            // safely.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let ours = Facts {
                     uid: trusted.us,
@@ -277,18 +278,20 @@ pub fn folder(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Opens a file of this account for reading and writing, and creates it (0600) if it does not exist. Its
-/// content stays unchanged.
+/// Opens a file of this account for reading and writing, and creates it (0600) if it does not exist. The content of an
+/// existing file stays unchanged, but other users lose access to it.
 ///
 /// # Errors
-/// The file is a symbolic link, is not a regular file, belongs to someone else, or has another name (a hard link).
+/// The file cannot be opened or created, is a symbolic link, is not a regular file, belongs to someone else, or has
+/// another name (a hard link).
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     ours(path, &mut options)
 }
 
-/// Opens a file of this account for appending, and creates it (0600) if it does not exist.
+/// Opens a file of this account for appending, and creates it (0600) if it does not exist. Other users lose access to
+/// an existing file.
 ///
 /// # Errors
 /// As for [`open_or_create`].
@@ -322,7 +325,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     options.custom_flags(careful()).open(path)
 }
 
-/// Replaces a file (0600) with this content in one step. A link is replaced, never followed.
+/// Writes a file (0600) with this content in one step, in place of an existing one. A link is replaced, never followed.
 ///
 /// # Errors
 /// The new file cannot be written or renamed.
@@ -350,7 +353,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Opens a file for reading that belongs to root, to this account, or to another trusted account.
 ///
 /// # Errors
-/// The file is a symbolic link, is not a regular file, or belongs to an account that is not trusted.
+/// The file cannot be opened, is a symbolic link, is not a regular file, or belongs to an account that is not trusted.
 pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(careful()).open(path);
@@ -364,7 +367,7 @@ pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
 /// commands go to the process that listens.
 ///
 /// # Errors
-/// Nobody listens, or [`Untrusted`].
+/// There is no socket, nobody listens at it, or [`Untrusted`].
 pub fn check_socket(socket: &Path) -> io::Result<()> {
     let path = || socket.to_owned();
     let found = fs::metadata(socket)?;

@@ -88,8 +88,8 @@ impl OpenStack {
         }
     }
 
-    /// Sets how the configuration of a refused login is read again, so that a changed login is used at once
-    /// (I15).
+    /// Sets how the configuration of a site is read again, so that a login that was changed after a refusal is used at
+    /// once (I15).
     #[must_use]
     pub fn rereading_config(self, reread_config: Box<RereadConfig>) -> Self {
         Self {

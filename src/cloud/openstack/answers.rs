@@ -12,7 +12,7 @@ use crate::domain::kinds::Kind;
 use crate::domain::model::{ErrorClass, Identity, KindName, Site};
 use crate::domain::policy::{Outcome, Retry, retry_and_class};
 
-/// Maximum length of a message in the ledger, in bytes.
+/// Maximum length of the message of a failed call, in bytes; a longer one is cut.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// Maximum number of ids that are taken from a refusal. The other ids appear in later refusals, when these resources
 /// are gone.
@@ -35,8 +35,9 @@ pub(super) fn absent(
     known.then(|| (remote.status, remote.identity.as_deref().map(plan_identity)))
 }
 
-/// Returns the ids that a refusal names, each with the kind that the matching rule says; none if the rule names no
-/// kind. The ids are the UUIDs in the message that are not part of the call, at most [`NAMED_MAX`] of them.
+/// Returns the ids that a refusal names, each with the kind that the matching rule says; none if no rule matches, or
+/// the rule names no kind. The ids are the UUIDs in the message that are not part of the call, at most [`NAMED_MAX`] of
+/// them.
 pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String)> {
     let Some(remote) = error.remote() else {
         return Vec::new();
@@ -133,8 +134,8 @@ pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
     }
 }
 
-/// Classifies a failed call. If the service answered, the kind's rules decide. Otherwise the call counts as not
-/// carried out only if nothing was sent (N13).
+/// Classifies a failed call. If the service answered, the kind's rules decide, unless the answer concerns the login or
+/// is that of a rate limiter. Otherwise the call counts as not carried out only if nothing was sent (N13).
 pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     let (retry, class) = match &error.reason {
         _ if error.is_auth() => (Retry::SitePaused, ErrorClass::Auth),

@@ -110,7 +110,7 @@ pub enum Reason {
         shown(link)
     )]
     ForeignLink { link: String, path: String },
-    /// There are more pages, so the first page is not the whole list.
+    /// The list has more pages, which gone cannot request, so the pages that were read are not the whole list.
     #[error(
         "the list has more pages, in a form that gone does not know: {said}; none of its rows are \
          used"
@@ -147,7 +147,8 @@ impl CallError {
         }
     }
 
-    /// Returns the HTTP status, if an answer had a status that says something about the call.
+    /// Returns the HTTP status of an answer that refused the call, is not the service's own, or has JSON that is cut
+    /// off; none for other failures.
     pub fn status(&self) -> Option<u16> {
         match &self.reason {
             Reason::NotTheService { status, .. } | Reason::CutOff { status, .. } => Some(*status),
@@ -155,7 +156,7 @@ impl CallError {
         }
     }
 
-    /// Returns the remote request id, if an answer had one.
+    /// Returns the request id that an answer had, if the error keeps one.
     pub fn request_id(&self) -> Option<&str> {
         match &self.reason {
             Reason::NotTheService { request_id, .. }

@@ -179,7 +179,8 @@ impl Catalog {
     /// Returns the URL of a service, as the catalog lists it.
     ///
     /// # Errors
-    /// There is no such region, service or interface, and the error lists those that exist; or the URL cannot be used.
+    /// As with [`Self::region`]; or there is no such service or interface, and the error lists those that exist; or the
+    /// URL cannot be used.
     pub fn endpoint(
         &self,
         service: &str,

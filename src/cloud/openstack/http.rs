@@ -16,16 +16,16 @@ use super::config::{CloudConfig, ConfigError, Proxies, Proxy};
 use super::tls;
 use super::transport::{Transport, TransportError};
 
-/// Maximum size of an answer. A page of 500 ports has about 0.6 MB, so this is about 50,000 ports in one answer,
-/// from a server that ignores `limit`. A larger answer would be in memory three times (bytes, values, rows).
+/// Maximum size of an answer. A page of 500 ports has about 0.6 MB, so this is about 50,000 ports in one answer, from a
+/// server that ignores `limit`. An answer is in memory up to three times (bytes, values, rows).
 const BODY_BYTES_MAX: usize = 64 << 20;
-/// How long an idle connection is kept. This is shorter than Apache's 5 s, because the outcome of a call is unknown
-/// if the server closes its connection meanwhile.
+/// How long an idle connection is kept: shorter than Apache's 5 s, because the outcome of a call is unknown if the
+/// server closes its connection meanwhile.
 const IDLE_SECONDS_MAX: u64 = 4;
 /// Number of bytes that a streaming client reads at a time, and so the maximum length of an answer's head.
 /// Connections that share a thread take turns after this number.
 const STREAMED_BYTES_MAX: usize = 64 << 10;
-/// A host that does not answer a SYN within this time is down, whatever the deadline.
+/// Maximum time for connecting, whatever the deadline of a call: a host that takes longer counts as down.
 const CONNECT_SECONDS_MAX: u64 = 10;
 
 /// The reason in the error for a proxy's answer 407.
@@ -45,7 +45,8 @@ impl HttpTransport {
     /// Makes a transport with the TLS settings of `cloud`.
     ///
     /// # Errors
-    /// A certificate or key cannot be read, is not PEM, or cannot be used.
+    /// A certificate or key cannot be read, is not PEM, or cannot be used; the system's authorities cannot be read; or
+    /// no HTTP client can be made.
     pub fn new(cloud: &CloudConfig) -> Result<Self, ConfigError> {
         let mut tls = tls::client_config(cloud)?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -122,7 +123,7 @@ pub type StreamingClient<B> = Client<HttpsConnector<HttpConnector>, B>;
 /// connecting, and keeps paths as they are written.
 ///
 /// # Errors
-/// A certificate or key cannot be read, is not PEM, or cannot be used.
+/// A certificate or key cannot be read, is not PEM, or cannot be used, or the system's authorities cannot be read.
 pub fn streaming_client<B>(cloud: &CloudConfig) -> Result<StreamingClient<B>, ConfigError>
 where
     B: Body + Send,

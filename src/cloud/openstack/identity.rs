@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 pub struct Identity {
     pub user_id: String,
     pub user_name: String,
-    /// None when the token is for a domain or the system.
+    /// None if the token is for a domain or the system, or has no scope.
     pub project_id: Option<String>,
     pub project_name: Option<String>,
-    /// Names, sorted.
+    /// The names of the roles, sorted.
     pub roles: Vec<String>,
     /// Id of the project's domain; else of the domain that the token is for; else the user's.
     pub domain: String,

@@ -44,7 +44,7 @@ pub enum TokenScope {
     Unscoped,
 }
 
-/// Why the login failed. All calls that waited for it get the same error.
+/// Why a login, or a request to Keystone about a token, failed. All calls that waited for the login get the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     #[error(
@@ -108,7 +108,7 @@ pub(super) struct Token {
     pub(super) restricted_by: Option<String>,
 }
 
-/// Logs in once.
+/// Sends one login, and returns its token with this number.
 pub(super) async fn login(
     cloud: &CloudConfig,
     transport: &dyn Transport,

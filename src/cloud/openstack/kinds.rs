@@ -86,7 +86,8 @@ pub const EMBEDDED: &[(&str, &str)] = embedded! {
 #[derive(Clone, Copy, Debug)]
 pub struct OpenStackKinds;
 
-/// Maximum number of ids in one list. A URL of 6 KB is too short for more ids in addition to the witness.
+/// Maximum number of values of a filter, such as ids, in one list. A URL of 6 KB is too short for more ids in addition
+/// to the witness.
 const IDS_A_LIST_MAX: usize = 139;
 
 /// How a service takes several values of a filter.
@@ -218,7 +219,7 @@ pub struct ListCall {
     pub none_if_absent: bool,
 }
 
-/// Another answer of the service, which says more about the rows of a list.
+/// A second path of the service, whose answer has more fields of the rows of a list.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Details {

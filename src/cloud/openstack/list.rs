@@ -110,7 +110,7 @@ pub struct Pages<'a> {
     /// The path of the next page; none before the first.
     next: Option<String>,
     done: bool,
-    /// The paths that were read since the last start, to notice a list that leads back.
+    /// The paths of further pages since the last start, to notice a page that leads back to one of them.
     seen: HashSet<String>,
     identity: Option<Arc<Identity>>,
     restarts: u32,
@@ -319,8 +319,8 @@ impl Pages<'_> {
         Ok(Some(format!("{}&{}", self.start, query.finish())))
     }
 
-    /// Whether the row that the link names was deleted, so that the list must be read again. Neutron then
-    /// answers 404 with the kind's type, and Glance and Octavia answer 400.
+    /// Whether the row that the request for a later page names was deleted, so that the list must be read again.
+    /// Neutron then answers 404 with the kind's type, and Glance and Octavia answer 400.
     fn marker_vanished(&self, error: &CallError) -> bool {
         let (Some(path), Reason::Refused(remote)) = (&self.next, &error.reason) else {
             return false;

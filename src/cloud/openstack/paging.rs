@@ -14,8 +14,8 @@ use super::call::Reason;
 /// kept from the first request, so that no filter is lost.
 ///
 /// # Errors
-/// The answer points to a next page in an unknown way. If this page were taken for the whole list, rows would
-/// be lost.
+/// The answer points to a next page in an unknown way, or to a page of another list. If this page were taken for the
+/// whole list, rows would be lost.
 pub(super) fn onward(
     body: &Value,
     headers: &HeaderMap,

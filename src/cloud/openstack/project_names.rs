@@ -34,8 +34,8 @@ const BY_ID_MAX: usize = 5;
 const NAME_CHARS_MAX: usize = 64;
 
 const SERVICE: &str = "identity";
-/// Maximum number of projects that are listed: in ten calls at most to a Keystone that pages, and in one call to an
-/// older Keystone, which lists everything at once.
+/// Maximum number of projects that are listed: in ten calls to a Keystone that gives pages of [`PAGE_ROWS`], and in one
+/// call to an older Keystone, which lists everything at once.
 const PROJECTS_MAX: usize = 10_000;
 const PAGE_ROWS: usize = 1000;
 
@@ -167,7 +167,7 @@ impl Session {
     /// 10,000, some are missing.
     ///
     /// # Errors
-    /// See [`Reason`](super::Reason). A login that is not an admin is refused with a 403.
+    /// See [`Reason`](super::Reason). Keystone usually refuses a login that is not an admin with a 403.
     pub async fn projects(&self, deadline: Duration) -> Result<HashMap<String, String>, CallError> {
         let request = ListRequest {
             service: SERVICE.into(),

@@ -354,7 +354,8 @@ pub(super) fn account_of<'v>(
 /// Returns method, path and body of a step's call.
 ///
 /// # Errors
-/// The kind has no call for the action, or a template names a variable that the step does not have.
+/// The kind has no call for the action, a template names a variable that the step does not have, or the method is not
+/// one of HTTP's.
 pub(super) fn rendered(
     call: &Call<'_>,
     plain: &BTreeMap<String, String>,

@@ -257,7 +257,8 @@ impl Session {
     /// Returns the URL of a service. Region and interface are the configured ones unless they are given.
     ///
     /// # Errors
-    /// The login fails, or there is no such region, service or interface. The error lists those that exist.
+    /// The login fails; there is no such region, service or interface, and the error lists those that exist; or the
+    /// catalog's URL cannot be used.
     pub async fn endpoint(
         &self,
         service: &str,
@@ -271,7 +272,7 @@ impl Session {
             .map_err(|error| fail(Reason::Catalog(Box::new(error))))
     }
 
-    /// Whether the catalog has a service in the session's region.
+    /// Whether the catalog has a service in the session's region, or its URL is configured.
     ///
     /// # Errors
     /// See [`Reason`].
@@ -303,7 +304,7 @@ impl Session {
     }
 
     /// Makes one call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`, unless the service's
-    /// endpoint ends with an account. Names and ids in it are percent-encoded.
+    /// endpoint ends with an account. The caller percent-encodes the names and ids in it.
     ///
     /// # Errors
     /// Anything but a 2xx with an empty or JSON body. See [`Reason`].
@@ -543,7 +544,7 @@ fn without_tokens(headers: &HeaderMap) -> HeaderMap {
 /// Returns a URL without user and password.
 fn display(url: &Url) -> String {
     let mut url = url.clone();
-    // These fail only for URLs that cannot have a user.
+    // The two setters fail only for URLs that cannot have a user.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.into()

@@ -67,8 +67,8 @@ pub(super) fn client_config(cloud: &CloudConfig) -> Result<ClientConfig, ConfigE
         .map_err(|error| bad(cloud, "cert", format!("cannot be used: {error}")))
 }
 
-/// Reads the certificates of `cacert`. No others are trusted: only servers whose certificate one of them signed, and a
-/// server that presents one of them itself.
+/// Reads the certificates of `cacert`. gone then trusts only servers whose certificate one of them signed, and a server
+/// that presents one of them itself.
 fn named(
     cloud: &CloudConfig,
     path: &Path,

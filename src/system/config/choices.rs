@@ -27,8 +27,8 @@ pub struct Choice {
     pub value: Option<String>,
 }
 
-/// Saves a choice in its table. Comments, order and the file's permissions stay. If the path is a link, the file to
-/// which it leads is changed.
+/// Saves a choice in its table, or removes it from there. Comments, order and the file's permissions stay. If the path
+/// is a link, the file to which it leads is changed.
 ///
 /// # Errors
 /// The file cannot be read or written, or is not valid before or after the change.

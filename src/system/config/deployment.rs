@@ -25,7 +25,8 @@ pub struct DeploymentSettings {
     /// The address at which peers reach this deployment. Port 0 takes a free port.
     #[serde(default = "listen")]
     pub listen: SocketAddr,
-    /// How long a watch waits for a notice, and how often an owner asks without a hint (G5).
+    /// How long a watch waits for a notice, and how often an owner asks its importers for clearances without a hint
+    /// (G5).
     #[serde(default = "heartbeat", with = "duration")]
     pub heartbeat: Duration,
     /// PEM: the certificate chain that this deployment presents to callers, its own certificate first.

@@ -35,8 +35,8 @@ pub struct Http {
     pub http2: bool,
 }
 
-/// Serves a connection until the client ends it, it has waited too long for the client or gives way to another
-/// connection, or `stop`. At `stop`, answers in progress are finished first.
+/// Serves a connection until the client or the table ends it ([`AdmittedConnection::gives_way`]), or until `stop`. At
+/// `stop`, answers in progress are finished first.
 ///
 /// # Errors
 /// The connection broke, or the client broke the protocol.

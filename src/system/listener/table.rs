@@ -19,10 +19,10 @@ const ENDED_PER_RELIEF_MAX: usize = 16;
 pub struct Bounds {
     /// Maximum number of connections, and of requests that are being served.
     pub all: usize,
-    /// The same maximum for a single client.
+    /// Maximum number of connections, and of requests that are being served, of a single client.
     pub each: usize,
-    /// How long a connection may wait for its client: for a complete head, the next part of a body, or the
-    /// next request.
+    /// How long a connection may wait for its client: for a complete head, the next part of a body or the next request,
+    /// or until the client takes more of an answer.
     pub wait: Duration,
 }
 
@@ -54,7 +54,7 @@ struct OpenConnection<C> {
     client: C,
     /// Number of requests whose answer the server owes.
     answering: usize,
-    /// Number of these requests for which the client has not sent the next part of the body.
+    /// Number of the requests in `answering` for which the client has not sent the next part of the body.
     awaited: usize,
     /// Whether the client takes nothing of an answer.
     is_stalled: bool,
@@ -214,8 +214,8 @@ impl<C: Client> OpenConnections<C> {
     }
 }
 
-/// An admitted connection. It counts against the limits until this value, its slots and their requests are
-/// dropped.
+/// An admitted connection. It counts against the limits until the table ends it, or until this value, its slots and
+/// their requests are dropped.
 #[derive(Debug)]
 pub struct AdmittedConnection<C: Client> {
     slot: Arc<Slot<C>>,
@@ -234,8 +234,8 @@ impl<C: Client> AdmittedConnection<C> {
         self.slot.clone()
     }
 
-    /// Completes when the connection must end, because it has waited for its client too long, or gives way to
-    /// another connection.
+    /// Completes when the connection must end, because it has waited for its client too long, gives way to another
+    /// connection, or is ended to free file descriptors or memory.
     pub async fn gives_way(&self) {
         let wait = self.slot.table.bounds.wait;
         loop {

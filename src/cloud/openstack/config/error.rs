@@ -104,7 +104,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Whether the mistake in a file concerns one cloud alone.
+    /// Whether such a mistake, if it is in a cloud, concerns that cloud alone.
     pub(super) fn is_of_one_cloud(&self) -> bool {
         matches!(self, Self::Shape { .. } | Self::Tagged { .. })
     }

@@ -124,7 +124,7 @@ struct Mistake {
     error: Box<serde_saphyr::Error>,
     /// The dotted path of the wrong value: `clouds.c.auth`.
     at: String,
-    /// The cloud that contains the mistake.
+    /// The cloud that contains the mistake; none if no cloud does.
     cloud: Option<String>,
 }
 
@@ -161,7 +161,8 @@ fn attempt(
     })
 }
 
-/// Returns the text without the unsupported tag, so that the rest can be read; none if the error has another cause.
+/// Returns the text without the unsupported tag, so that the other values can be read; none if the error has another
+/// cause.
 fn untagged(text: &str, error: &serde_saphyr::Error) -> Option<String> {
     let serde_saphyr::Error::UnsupportedTag { location, .. } = error.without_snippet() else {
         return None;

@@ -1,9 +1,9 @@
 //! The configured clouds and their logins: `clouds.yaml`, `secure.yaml` and `OS_*` variables, as openstacksdk
 //! reads them.
 //!
-//! 1. `clouds.{yaml,yml,json}` is the first file that exists of: `$OS_CLIENT_CONFIG_FILE`, then in the
-//!    current folder, `$XDG_CONFIG_HOME/openstack`, `~/.config/openstack` and `/etc/openstack`. `secure.*` is
-//!    found in the same way, with `$OS_CLIENT_SECURE_FILE`, and its values win.
+//! 1. `clouds.{yaml,yml,json}` is the first file that exists, and that this user may read, of:
+//!    `$OS_CLIENT_CONFIG_FILE`, then in the current folder, `$XDG_CONFIG_HOME/openstack`, `~/.config/openstack` and
+//!    `/etc/openstack`. `secure.*` is found in the same way, with `$OS_CLIENT_SECURE_FILE`, and its values win.
 //! 2. `OS_*` variables make one more cloud, `envvars` (or `$OS_CLOUD_NAME`), if `OS_AUTH_URL` is among them.
 //!    In the cloud that `$OS_CLOUD` names, they choose region, project, interface and certificates, as in
 //!    openstackclient. In other clouds they change nothing.
@@ -123,7 +123,7 @@ pub enum Warning {
     /// A file with passwords that group or others may read.
     #[error("{p} may be read by others (mode {mode:03o}): chmod 600 {p}", p = path.display())]
     ReadableByOthers { path: PathBuf, mode: u32 },
-    /// A file that exists in one of the searched folders, but cannot be read. The next file is used.
+    /// A file that exists in one of the searched folders, but that this user may not read. The next file is used.
     #[error("{} cannot be read and is ignored", path.display())]
     Unreadable { path: PathBuf },
     /// An unknown key that is close to a known one.

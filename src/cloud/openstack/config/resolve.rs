@@ -176,9 +176,9 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Returns the first of `names` in `auth`, else the first beside `auth`. Keys of the scope, of the user's domain
-    /// and of the token are looked up beside `auth` first, as in openstacksdk (a region's `values` change the project
-    /// in this way).
+    /// Returns the first of `names` in `auth`, else the first beside `auth`. Keys of the project, of a domain of the
+    /// scope or the user, and of the token are looked up beside `auth` first, as in openstacksdk (a region's `values`
+    /// change the project in this way).
     fn auth(&self, names: &[&str]) -> Option<&Scalar> {
         const BESIDE_FIRST: [&str; 5] = ["project", "tenant", "domain", "user_domain", "token"];
         let mut places = [&self.raw.auth, &self.raw.fields];
