@@ -1,4 +1,5 @@
-//! Detail lines about a deletion, a step or an event, which several panes show.
+//! Parts that several panes share: detail lines about a deletion, a step or an event, the state of a site, and whether
+//! a step matches a filter.
 
 use chrono::{DateTime, Utc};
 
@@ -40,7 +41,8 @@ pub(crate) fn time_left(deletion: &Deletion, look: &RenderContext) -> String {
     }
 }
 
-/// Detail lines about a deletion: its note, refusals, counts and pace, and who asked for it.
+/// Detail lines about a deletion: its note, its first refusals, its counts and pace, and who asked for it, when and
+/// why.
 pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
     let counts = &deletion.counts;
     let mut lines = Vec::new();
@@ -78,7 +80,7 @@ pub(crate) fn deletions_in(state: DeletionState, snapshot: &Snapshot) -> u64 {
     known.copied().unwrap_or(0)
 }
 
-/// Sorts sites: those that do not answer come first.
+/// The rank by which sites are sorted: unreachable sites come first, then paused ones, then those of unknown state.
 pub(crate) fn urgency(site: &SiteStatus) -> u8 {
     match site.state {
         SiteState::Unreachable => 0,
@@ -98,7 +100,7 @@ pub(crate) fn site_state(site: &SiteStatus, look: &RenderContext) -> Cell {
     }
 }
 
-/// Detail lines about a step: its state, its blockers or the last answer, and what comes next.
+/// Detail lines about a step: its state, its blockers, the last answer, and what comes next.
 pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     let state = look.step_state(step.state);
     let mut facts = vec![state.text];
@@ -129,7 +131,7 @@ pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     lines
 }
 
-/// The blockers of a step, and the last answer of the cloud.
+/// The first blockers of a step, the last answer of the cloud, and how often the resource was re-created.
 fn blocker_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     let mut lines = Vec::new();
     for blocker in step.blockers.iter().take(3) {

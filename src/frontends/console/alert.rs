@@ -9,8 +9,8 @@ use crate::present::{count, joined, target_words, thousands};
 /// The snapshot has at most this many deletions, so one that is missing from a full list may still be under way.
 const DELETIONS_MAX: usize = 50;
 
-/// Returns the words for what happened between two snapshots; `None` if no deletion ended and nothing new needs a
-/// person.
+/// Returns the words for what happened between two snapshots; `None` if no deletion is known to have ended and nothing
+/// new needs a person.
 pub(super) fn words(before: &Snapshot, now: &Snapshot) -> Option<String> {
     // Compared with the empty snapshot before the engine's first one, everything would look new.
     before.at?;

@@ -1,4 +1,5 @@
-//! Commands that a person confirmed together. A few are sent at a time, and one message reports their receipts.
+//! Commands that a person confirmed together. A few are sent at a time. Once all have ended, a summary and the reasons
+//! of refusals are reported.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,9 +9,10 @@ use super::render_context::Tone;
 use crate::control::{Command, ControlError, Receipt};
 use crate::present::{joined, thousands};
 
-/// Maximum number of commands under way at once, so that the engine serves others meanwhile.
+/// Maximum number of commands, of those confirmed together, that are under way at once, so that the engine serves other
+/// requests meanwhile.
 const AT_ONCE: usize = 8;
-/// Maximum number of reasons that are reported.
+/// Maximum number of reasons of refusals that are reported.
 const REASONS_MAX: usize = 4;
 
 pub(super) struct BulkCommands {
@@ -25,7 +27,7 @@ pub(super) struct BulkCommands {
     retries: bool,
     /// Number of retries that found no step to retry.
     idle: usize,
-    /// Number of commands that the engine refused, by its reason.
+    /// Number of commands that were refused or failed, by the error.
     refused: BTreeMap<String, usize>,
 }
 

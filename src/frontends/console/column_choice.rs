@@ -13,7 +13,7 @@ use crate::present::joined;
 use crate::system::config::{Choice, ChoiceTable};
 
 /// Opens the list of the columns of the pane on top, or shows the columns whose names were typed, separated by spaces
-/// or commas.
+/// or commas. [`DEFAULT`] drops the choice.
 pub(super) fn entered(state: &mut State, names: &[&str]) {
     let Some((kept_as, offers)) = offered(state) else {
         return state.warn("the columns of this pane are fixed: the width of the screen decides");
@@ -61,7 +61,8 @@ fn offered(state: &State) -> Option<(String, Vec<ColumnOffer>)> {
     Some((kept_as, offers))
 }
 
-/// Shows these columns from now on, or without names as many as fit on the screen, and saves the choice.
+/// Shows these columns from now on, or without names as many as fit on the screen, and saves the choice if there is a
+/// settings file.
 fn choose(state: &mut State, kept_as: &str, names: &[&str]) {
     let value = Some(names.join(" ")).filter(|names| !names.is_empty());
     match value.clone() {
@@ -81,7 +82,7 @@ fn choose(state: &mut State, kept_as: &str, names: &[&str]) {
     state.outbox.push(Effect::Save(file, choice));
 }
 
-/// Says what a pane shows, such as `:port shows name, status`.
+/// Says which columns a pane shows, such as `:port shows name, status`.
 fn words(state: &State, kept_as: &str) -> String {
     let owner = columns_owner(kept_as);
     match state.options.columns.get(kept_as) {

@@ -1,4 +1,5 @@
-//! Finds the pane or the kind that a word after `:` names, completes words, and suggests the nearest one.
+//! Finds the pane or the kind that a word after `:` names, or suggests the nearest word; and completes lines and
+//! filters.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -25,8 +26,8 @@ pub(crate) enum Destination {
     Unknown(String),
 }
 
-/// Finds the pane or the kind that a word names. As on the command line, case does not matter, and a kind may be
-/// written with `-` for `_`.
+/// Finds the pane or the kind that a word names, unless the word quits. As on the command line, case does not matter,
+/// and a kind may be written in the plural, by an alias, and with `-` for `_`.
 pub(crate) fn find_destination(typed: &str, kinds: &[KindInfo]) -> Destination {
     let lower = typed.trim().to_lowercase();
     let word = match lower.as_str() {
@@ -64,15 +65,15 @@ fn words<'k>(kinds: &'k [KindInfo]) -> impl Iterator<Item = &'k str> {
 pub(crate) struct Known<'k> {
     pub(crate) kinds: &'k [KindInfo],
     pub(crate) sites: &'k [SiteStatus],
-    /// The names of projects by id; empty until they are queried.
+    /// The names of projects by id; empty until an answer has arrived.
     pub(crate) projects: &'k BTreeMap<String, String>,
     pub(crate) views: &'k BTreeMap<String, String>,
     /// The names of the columns of the pane on top that can be chosen.
     pub(crate) columns: Vec<String>,
 }
 
-/// Returns the lines that begin with the typed text. The first word is completed to a pane or a kind, and each
-/// later word to one of the names that may follow it.
+/// Returns the lines that begin with the typed text. The first word is completed to one that has a meaning after `:`, a
+/// later word to a name that may follow the words before it, and a filter by [`filter_completions`].
 pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
     let typed = typed.trim_start();
     if let Some((words, filter)) = typed.split_once(" /") {
@@ -109,18 +110,18 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
     unique(found.filter(|line| line.to_lowercase().starts_with(&typed)))
 }
 
-/// Splits a text before its last word, which begins after one of these characters.
+/// Splits a text before its last word, which begins after the last of these characters.
 fn split_before_last_word<'t>(typed: &'t str, signs: &[char]) -> (&'t str, &'t str) {
     typed.split_at(typed.rfind(signs).map_or(0, |at| at + 1))
 }
 
-/// Sorts names, and drops those that were there before.
+/// Sorts names, and drops duplicates.
 fn sorted<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let names: BTreeSet<&str> = names.collect();
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Drops lines that were there before.
+/// Drops duplicates; the first of equal lines stays.
 fn unique(lines: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = HashSet::new();
     lines.filter(|line| seen.insert(line.clone())).collect()
@@ -132,11 +133,11 @@ pub(crate) fn names_project(typed: &str) -> bool {
     typed.trim_start().starts_with("project ") || last.starts_with("project=")
 }
 
-/// The beginnings of filter words about facts that every row has.
+/// The beginnings of filter words about the facts that rows have besides their texts and columns.
 const FACTS: [&str; 6] = ["state=", "kind=", "site=", "project=", "age>", "age<"];
 
-/// Returns the completions of a filter, in which its last word becomes the name of a column or of a fact that every
-/// row has. Returns none before the first letter of that word is typed, because most filters are names of resources.
+/// Returns the completions of a filter, in which its last word becomes one of [`FACTS`] or the name of a column.
+/// Returns none before the first letter of that word is typed, because most filters are names of resources.
 pub(crate) fn filter_completions(typed: &str, columns: &[String]) -> Vec<String> {
     let (before, last) = split_before_last_word(typed, &[' ', '!']);
     if last.is_empty() {

@@ -14,7 +14,7 @@ use super::Exit;
 
 /// An event that may change the state. The loop passes events on one at a time, in one order.
 ///
-/// Events carry the time, because [`super::update`] reads no clock.
+/// Some events carry the time, because [`super::update`] reads no clock.
 #[derive(Clone, Debug)]
 pub enum Event {
     Key(KeyEvent),
@@ -65,16 +65,16 @@ pub enum NotWritten {
     Failed(String),
 }
 
-/// A side effect, which only the loop performs. An effect that is answered begins with a ticket, by which the answer is
-/// recognized.
+/// A side effect, which only the loop performs. Queries, commands and requests for events begin with a ticket, by which
+/// the answer is recognized.
 #[derive(Clone, Debug)]
 pub enum Effect {
     Query(u64, Query),
-    /// A command, with the reason that the person typed; the reason is empty if no cloud requires one.
+    /// A command, with the reason that the person typed; the reason is empty if the person was not asked for one.
     Submit(u64, Command, String),
     /// Wait for events after this sequence number.
     Follow(u64, i64),
-    /// Copy to the clipboard of the person's terminal (OSC 52).
+    /// Copy this text to the clipboard of the person's terminal (OSC 52).
     Copy(String),
     /// Alert a person who is not looking at the console, in the way that the settings choose.
     Alert(String),
@@ -84,11 +84,12 @@ pub enum Effect {
     WriteReport(ReportFile, bool),
     Quit(Exit),
     Suspend,
-    /// Paint every cell again, because another program may have written on the screen.
+    /// Paint every cell again: another program may have written on the screen, or a change of its size may have cleared
+    /// cells.
     Repaint,
 }
 
-/// The effects that the loop must perform after this event.
+/// The effects that the loop must perform after the event that is being handled.
 #[derive(Default)]
 pub(crate) struct Outbox {
     effects: Vec<Effect>,
@@ -117,7 +118,7 @@ impl Outbox {
         self.send(|ticket| Effect::Submit(ticket, command, reason))
     }
 
-    /// Waits for the events after this one; they have the ticket that this returns.
+    /// Requests the events after this sequence number; the answer has the ticket that this returns.
     pub(crate) fn follow(&mut self, after: i64) -> u64 {
         self.send(|ticket| Effect::Follow(ticket, after))
     }

@@ -1,8 +1,8 @@
-//! Reads the keys and clicks of the person from the terminal.
+//! Reads the keys, clicks and pasted texts of the person from the terminal.
 //!
-//! A library parses the bytes, but the console reads them itself, for two reasons: it can drop at once what was
-//! typed ahead of a confirmation; and a reader that also reports the window's size may keep a key that arrives
-//! with a resize until the next key.
+//! A library parses the bytes, but the console reads them itself, for two reasons: it can drop at once what was typed
+//! ahead of a guarded screen; and a reader that also reports the window's size may keep a key that arrives with a
+//! resize until the next key.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -55,7 +55,7 @@ impl TerminalInput {
     }
 }
 
-/// Parses the bytes that have arrived, without waiting for more. Returns false if none have.
+/// Parses up to [`BYTES_MAX`] of the bytes that have arrived, without waiting for more. Returns false if none have.
 fn parse_arrived(terminal: &OwnedFd, parser: &mut Parser) -> io::Result<bool> {
     if !has_arrived(terminal)? {
         return Ok(false);

@@ -1,8 +1,8 @@
 //! Keys become actions in one table, which also feeds the help and the footer.
 //!
-//! **Architecture invariant:** no control key, Delete or Backspace does anything destructive, and no key
-//! deletes: `D` asks for a plan, and `F` shows the purge ladder; starting a plan and taking a rung both
-//! need a typed confirmation.
+//! **Architecture invariant:** no control key, Delete or Backspace does anything destructive, and no single key begins
+//! or abandons a deletion: `D` asks for a plan, and `F` shows the purge ladder or asks about the marked rows; starting
+//! a plan, taking a rung and abandoning marked rows need a typed confirmation.
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ const fn key(code: KeyCode) -> Key {
 type Row = (&'static [Scope], &'static [Key], Action, Text, Text);
 type Text = &'static str;
 
-/// The panes of steps and deletions.
+/// The panes of steps and deletions in which the help of [`BLOCKERS`] is the same.
 const WORK: &[Scope] = &[
     Scope::Home,
     Scope::Deletions,
@@ -349,8 +349,8 @@ impl Keymap {
     /// Returns the default bindings with other keys for some actions, by their names: `retry = ["R"]`.
     ///
     /// # Errors
-    /// An action or key is unknown (with the nearest known action), two actions would share a key, or an
-    /// action that changes a cloud would be on a key that is easily pressed by mistake.
+    /// An action or key is unknown (with the nearest known action), two actions would share a key, quit, help or back
+    /// would have no key, or an action that changes a cloud would be on a key that is easily pressed by mistake.
     pub fn with(changes: &BTreeMap<String, Vec<String>>) -> Result<Self, WrongKeys> {
         let mut map = Self::default();
         for (name, keys) in changes {
@@ -393,7 +393,7 @@ impl Keymap {
         }
     }
 
-    /// Finds two actions with the same key in one scope. A pane's binding may hide the keys for the first and
+    /// Finds two actions with the same key in scopes that overlap. A pane's binding may hide the keys for the first and
     /// the last row, as the defaults do, but no other binding.
     fn conflict(&self) -> Option<(&Binding, &Binding, Key)> {
         for (at, binding) in self.bindings.iter().enumerate() {
@@ -414,8 +414,9 @@ impl Keymap {
         None
     }
 
-    /// Returns the bindings that the footer offers in a pane: those of the pane, of a replay, of rows that can be
-    /// marked or sorted, and of all panes. In a replay, those of the pane that change a cloud are left out.
+    /// Returns the bindings that the footer, or the console in lines, offers in a pane: those of the pane, of a replay,
+    /// of rows that can be marked or sorted, and of all panes. In a replay, those of the pane that change a cloud are
+    /// left out.
     pub(crate) fn offered(&self, scope: Scope, replays: bool) -> impl Iterator<Item = &Binding> {
         let scopes: Vec<Scope> = scope.in_effect(replays).collect();
         let offered = self.bindings.iter();
@@ -435,8 +436,9 @@ impl Keymap {
         })
     }
 
-    /// Returns the panes in which a key has a meaning, for a person who presses it where it has none: `, only in :home`.
-    /// If there are more than two, names the first and counts the others.
+    /// Names the panes in which a key has a meaning, for a message about the key in another pane: `, only in :home`. If
+    /// there are more than two, names the first and counts the others. `None` if the key has a meaning at most in a
+    /// replay.
     pub(crate) fn elsewhere(&self, pressed: KeyEvent) -> Option<String> {
         let pressed = (pressed.code, pressed.modifiers - Modifiers::SHIFT);
         let bindings = self.bindings.iter();
@@ -452,14 +454,14 @@ impl Keymap {
         }
     }
 
-    /// Returns the action's first key as the help writes it, or the action's name if it has no key.
+    /// Returns the action's first key as the help writes it, or the action's name in parentheses if it has no key.
     pub(crate) fn key(&self, action: Action) -> String {
         let mut own = self.bindings.iter().filter(|b| b.action == action);
         let key = own.find_map(|b| b.keys.first());
         key.map_or_else(|| format!("({})", action.name()), |key| key_name(*key))
     }
 
-    /// Replaces each name of an action in braces by its key: `{refresh} asks again.`
+    /// Replaces the name of an action in braces by the action's key: `{refresh} asks again.`
     pub(crate) fn spell(&self, text: &str) -> String {
         let mut parts = text.split('{');
         let mut spelled = parts.next().unwrap_or_default().to_owned();
@@ -521,7 +523,7 @@ fn is_slip((code, modifiers): Key) -> bool {
     modifiers.contains(Modifiers::CONTROL) || matches!(code, KeyCode::Delete | KeyCode::Backspace)
 }
 
-/// The names of keys that are not one character.
+/// The keys whose names have several letters, without the function keys.
 #[rustfmt::skip]
 const NAMES: &[(&str, KeyCode)] = &[
     ("space", KeyCode::Char(' ')), ("enter", KeyCode::Enter), ("esc", KeyCode::Escape), ("tab", KeyCode::Tab),
@@ -530,7 +532,7 @@ const NAMES: &[(&str, KeyCode)] = &[
     ("up", KeyCode::Up), ("down", KeyCode::Down), ("left", KeyCode::Left), ("right", KeyCode::Right),
 ];
 
-/// Parses a key as [`key_name`] writes it.
+/// Parses a key as [`key_name`] writes it, but without `alt-`; returns `None` for any other text.
 pub(crate) fn parse_key(text: &str) -> Option<Key> {
     if let Some(rest) = text.strip_prefix("ctrl-") {
         let (code, modifiers) = parse_key(rest)?;
@@ -603,7 +605,7 @@ impl Scope {
         }
     }
 
-    /// Heading of the scope's keys in the help.
+    /// Names the scope in the headings of the help and in messages, such as `in :home`.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Everywhere => "everywhere",
@@ -692,7 +694,7 @@ mod tests {
         }
     }
 
-    /// Action, keys, and the message that refuses them.
+    /// Action, keys, and the beginning of the message that refuses them.
     #[rustfmt::skip]
     const WRONG: &[(&str, &[&str], &str)] = &[
         ("rety", &["R"], "rety: no such action; did you mean \"retry\""),

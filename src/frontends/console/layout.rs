@@ -5,7 +5,8 @@ use ratatui::layout::Rect;
 use super::panes::kit::Pane;
 use super::render_context::{Cell, RenderContext};
 
-/// On a smaller screen the console only says that it is too small.
+/// On a screen with fewer columns or rows, the console only says that the screen is too small, or shows an open
+/// question in short.
 pub(super) const COLUMNS_MIN: u16 = 40;
 pub(super) const ROWS_MIN: u16 = 10;
 /// Minimum width of a screen on which the detail is beside the table, and not below it.

@@ -12,15 +12,15 @@
 //! 2. Keys become actions through one table, which feeds the help and the footer too.
 //! 3. A frame is drawn from the state alone, costs only the rows on the screen, and only the cells that
 //!    differ are written: an idle console writes no byte to the terminal.
-//! 4. Nothing destructive happens on one key. `D` asks the engine for a plan; the plan's screen
-//!    cannot be skipped; then the name or short id must be typed. Keys count for a guarded screen
-//!    only once it is visible.
-//! 5. Long lists are read only near the rows on the screen: the tree of a deletion reads its branches and the
-//!    steps near the cursor, and the engine searches for the rows that match a filter. So a deletion of a
-//!    million steps costs no more than a small one.
+//! 4. No single key begins or abandons a deletion. `D` asks the engine for a plan; the plan's screen cannot be skipped;
+//!    then the name or short id of the resource, or the number of marked resources, must be typed. Keys count for a
+//!    guarded screen only once it is visible.
+//! 5. Long lists of the ledger are read only as far as the cursor goes: page by page, or in the tree of a deletion its
+//!    branches and the steps near the cursor. For a tree, `:stuck` and `:retrying`, the engine searches for the rows
+//!    that match a filter. So a deletion of a million steps costs no more than a small one.
 //!
-//! **Architecture invariant:** this module works through [`crate::control`] and the types of
-//! [`crate::domain`]. It imports neither the engine, nor the ledger, nor a cloud.
+//! **Architecture invariant:** this module reaches the engine only through [`crate::control`]. It imports neither the
+//! engine, nor the ledger, nor a cloud.
 
 mod about;
 mod alert;
@@ -68,7 +68,7 @@ use crate::system::config::{Accent, Alert, Theme};
 pub struct ConsoleOptions {
     /// Whether to draw only ASCII and escape other characters.
     pub ascii: bool,
-    /// Whether to draw without colours; the row under the cursor is then shown in reverse video.
+    /// Whether to draw without colours.
     pub no_color: bool,
     /// Whether the line is slow (some 9,600 bit/s). Keys then cause little output, and frames are written in parts.
     pub low_bandwidth: bool,
@@ -86,8 +86,8 @@ pub struct ConsoleOptions {
     pub start: Option<String>,
     /// Saved views by name, each as it would be typed after `:`.
     pub views: BTreeMap<String, String>,
-    /// The names of the columns that a list shows, separated by spaces, by the word of its pane. A list without an
-    /// entry shows as many columns as fit on the screen.
+    /// The names of the columns that a pane shows, separated by spaces, by the word of the pane, or by `tree` for all
+    /// trees. A pane without an entry shows as many columns as fit on the screen.
     pub columns: BTreeMap<String, String>,
     /// The settings file in which views and columns are saved; `None` if they cannot be saved.
     pub settings_file: Option<PathBuf>,
@@ -98,11 +98,11 @@ pub struct ConsoleOptions {
     pub practice: Option<Practice>,
     /// Whether the practice cloud runs the scenario that `:tour` is about.
     pub tour: bool,
-    /// The replay to show, if any: keys move its time, and commands are refused.
+    /// The replay to show, if any: keys and `:at` move its time, and commands are refused.
     pub replay: Option<Replayed>,
 }
 
-/// A ledger that is shown as it was at an earlier time, and the times of its first and last events.
+/// A ledger that is shown as it was at an earlier time, and the times of its first event and its last change.
 #[derive(Clone, Debug)]
 pub struct Replayed {
     pub ledger: String,
@@ -120,7 +120,7 @@ pub struct Practice {
 /// The process in which the engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineMode {
-    /// In this process: quitting asks what happens to its work.
+    /// In this process: quitting asks what happens to its work, if it has any.
     Embedded,
     /// In another process, which continues whatever this console does.
     Attached,
@@ -133,9 +133,10 @@ pub enum Exit {
     Quit,
     /// The person quit; an embedded engine with work continues without a terminal.
     LeaveRunning,
-    /// The person quit and stops an embedded engine; its ledger keeps the work that is left.
+    /// The person quit and stops an embedded engine; its ledger keeps the work that is left, unless it ends with the
+    /// practice cloud.
     Stop,
-    /// The terminal hung up.
+    /// The terminal hung up, or the input of the console in lines ended.
     HangUp,
     /// SIGTERM.
     Terminated,

@@ -1,5 +1,5 @@
-//! The console in lines: it prints plain lines, and each typed line is a key or a word. It writes no byte that
-//! moves a cursor or sets a colour.
+//! The console in lines: it prints plain lines, and each typed line is a key, the number of a row, a line after `:` or
+//! `/`, or the answer to a prompt. It writes no byte that moves a cursor or sets a colour.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const SIZE: (u16, u16) = (200, 32);
 /// After this time an incomplete screen is printed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs the console in lines until the person quits, or standard input ends.
+/// Runs the console in lines until the person quits, standard input ends, or SIGHUP or SIGTERM arrives.
 pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::Result<Exit> {
     let options = ConsoleOptions {
         ascii: true,
@@ -114,8 +114,8 @@ impl Plain {
         self.owed = Some(Instant::now());
     }
 
-    /// Prints the screen that the person waits for once it is complete, or else a changed summary. Returns true if the
-    /// printed screen guards a deletion.
+    /// Prints the screen that the person waits for once it is complete or [`PATIENCE`] has passed, or any guarded
+    /// screen once it is complete, or else a changed summary. Returns true if it printed a guarded screen.
     fn say_if_due(&mut self, typed: &mut Typed) -> std::io::Result<bool> {
         let news = news(&self.state);
         let is_whole = !self.state.is_waiting();
@@ -178,7 +178,7 @@ fn discard_typed_ahead(lines: &mut Typed) {
 /// Translates the answer to a question that offers these keys into events.
 ///
 /// # Errors
-/// The line is none of the keys; the message says what to type.
+/// The line is neither empty nor one of the keys; the message says what to type.
 fn read_answer(line: &str, offered: impl Iterator<Item = char>) -> Result<Vec<Event>, String> {
     let line = line.trim();
     let offered: Vec<String> = offered.map(String::from).collect();
@@ -195,10 +195,10 @@ fn read_answer(line: &str, offered: impl Iterator<Item = char>) -> Result<Vec<Ev
     Ok(vec![Event::Key(code.into())])
 }
 
-/// Translates a typed line into events.
+/// Translates a typed line into events: the text for an open prompt, a line after `:` or `/`, a row or a key.
 ///
 /// # Errors
-/// The line is neither a key, a row, nor a word after `:` or `/`; the message says what to type.
+/// The line is none of these, or the name of the delete key; the message says what to type.
 fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
     let line = line.trim();
     let press = |code: KeyCode| Event::Key(code.into());

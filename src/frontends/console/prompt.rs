@@ -1,4 +1,5 @@
-//! Prompts, in which a person types: the command line, the filter, the file of a report, and confirmations.
+//! Prompts, in which a person types: the command line, the filter, the file of a report, and confirmations; and
+//! questions that one key answers.
 
 use std::collections::BTreeSet;
 
@@ -48,11 +49,11 @@ impl Prompt {
 /// The words for a command in the messages about it.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandWords {
-    /// The command in words, such as `pausing network web`. A message has them with an error, or with the number of
-    /// steps that moved.
+    /// The command in words, such as `pausing network web`. They begin the message about an error, or about success if
+    /// `done` is `None`.
     pub(crate) what: String,
-    /// The message after success, such as `network web is paused`. If there is none, the message has `what` and the
-    /// number of steps that moved.
+    /// The message after success, such as `network web is paused`. If there is none, the message has `what` with the
+    /// number of steps that moved, `done` or `accepted`.
     pub(crate) done: Option<String>,
 }
 
@@ -79,11 +80,11 @@ impl CommandWords {
 pub(crate) struct Confirm {
     /// The consequences, one fact per line.
     pub(crate) lines: Vec<String>,
-    /// Tells the person what to type: `the name "web", or the short id 0a1b2c3d`.
+    /// Tells the person what to type: `the name "web" or the short id 0a1b2c3d`.
     ask: String,
     /// The accepted texts; one of them must be typed exactly.
     accepted: Vec<String>,
-    /// The sites that the command affects.
+    /// The sites that the commands affect, if [`Self::at`] has set them.
     pub(crate) sites: BTreeSet<Site>,
     /// Patterns that the reason must fit; each must match a word of it.
     patterns: BTreeSet<String>,
@@ -91,7 +92,7 @@ pub(crate) struct Confirm {
     is_met: bool,
     pub(crate) input: Input,
     pub(crate) words: CommandWords,
-    /// One command, or one for each marked row.
+    /// One command, or those for the marked rows.
     pub(crate) commands: Vec<Command>,
     /// Whether the commands are about the marked rows of the pane, which are unmarked once the person confirms.
     pub(crate) is_of_marked: bool,
@@ -107,7 +108,7 @@ impl Confirm {
         }
     }
 
-    /// Asks about the marked rows, with a command for each.
+    /// Asks about the marked rows, for which these commands are sent.
     pub(crate) fn of_marked(
         ask: String,
         accepted: Vec<String>,

@@ -13,7 +13,7 @@ use crate::present::{count, joined};
 
 pub(super) struct Question {
     pub(super) title: &'static str,
-    /// Facts about the work or the file that the answer affects, one per line.
+    /// Facts about the work, the commands or the file that the answer affects, one per line.
     pub(super) head: Vec<String>,
     /// The keys, each with what it does.
     pub(super) options: Vec<(char, OptionWords)>,

@@ -17,9 +17,9 @@ use crate::system::config::{Accent, Theme};
 
 use super::keys::Keymap;
 
-/// Width below which ids and times are shortened.
+/// Width of a screen below which ids and times are shortened, and a site's region comes before its cloud.
 pub(crate) const WIDE: u16 = 100;
-/// Width of a screen on which all columns are shown.
+/// Width of a screen on which all columns are shown, except those that are shown only if a person chooses them.
 pub(crate) const WIDEST: u16 = 1_000;
 
 /// The meaning of a text; the theme maps it to a colour.
@@ -53,8 +53,8 @@ pub(crate) struct RenderContext<'k> {
 
 static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);
 
-/// The context in which cells are written to be sorted and searched, but for the time, which is the present. It is the
-/// same for every screen.
+/// The context in which a row's cells are written to be searched, sorted by or copied: the same for every screen. A
+/// search and a sort set its time to the present.
 pub(crate) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|| RenderContext {
     keys: &KEYS,
     ascii: false,
@@ -66,12 +66,12 @@ pub(crate) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|
     replays: false,
 });
 
-/// A piece of text in one tone, or with a tone for each of its characters.
+/// A piece of text in one tone, or with a tone for each of its first characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) tone: Tone,
-    /// The tone of each character, all of which are one column wide; empty if all have `tone`.
+    /// The tones of the first characters, each of which is one column wide; the characters after them have `tone`.
     pub(crate) tones: Vec<Tone>,
 }
 
@@ -222,7 +222,8 @@ impl RenderContext<'_> {
         }
     }
 
-    /// Glyph and word of a deletion's state. A running deletion is shown as blocked if all its remaining steps wait.
+    /// Glyph and word of a deletion's state. A running deletion is shown as blocked if all its remaining steps are
+    /// blocked or wait for blocked ones.
     pub(crate) fn deletion_state(&self, deletion: &Deletion) -> Cell {
         let like = match deletion.state {
             _ if is_blocked(deletion) => StepState::Blocked,
@@ -275,7 +276,7 @@ impl RenderContext<'_> {
         self.pick("–", "-")
     }
 
-    /// Progress as `████▓▓░░░░`: steps whose resource is gone, steps that the cloud has accepted, and the rest.
+    /// Progress as `████▓▓░░░░`: steps whose resource is gone, steps that the cloud has accepted, and the other steps.
     pub(crate) fn bar(&self, counts: &Counts, width: usize) -> String {
         let columns = |part: u64| {
             let part = u128::from(part.min(counts.total)) * width as u128;
@@ -352,10 +353,10 @@ impl RenderContext<'_> {
             .collect()
     }
 
-    /// Works like [`Self::wrap`], for lines with their tones.
+    /// Works like [`Self::wrap`], for lines with their tones; each of them takes at most `rows` lines.
     pub(crate) fn wrap_all(&self, lines: &[Cell], width: u16, rows: usize) -> Vec<Cell> {
         let wrapped = lines.iter().flat_map(|cell| {
-            // A text with a tone for each character is a picture: it is one line, which is cut and not wrapped.
+            // A text with tones for its characters is a picture: it is one line, which is cut and not wrapped.
             if !cell.tones.is_empty() {
                 return vec![cell.clone()];
             }

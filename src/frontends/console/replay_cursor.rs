@@ -1,17 +1,18 @@
-//! The time that a replay shows, and the time that it moves to.
+//! The moves of a replay to other times, and what happened at the time that it shows.
 
 use chrono::{DateTime, Utc};
 
 use crate::control::Moment;
 
-/// Moves to one time after the other. While one move is under way, only the latest request waits.
+/// Moves to one time after the other. While one move is under way, one other waits: moves by events are added to one by
+/// events and dropped behind one to a time, and a move to a time replaces either.
 #[derive(Debug, Default)]
 pub(super) struct ReplayCursor {
     pub(super) under_way: Option<UnderWay>,
     pub(super) next: Option<Moment>,
     /// Ticket of the query for the last events before the time that is shown.
     pub(super) asked: Option<u64>,
-    /// The answer to that query, in words.
+    /// The last events before the time that is shown, in words.
     pub(super) happened: String,
 }
 
@@ -29,8 +30,8 @@ impl ReplayCursor {
         self.under_way.is_some() || self.asked.is_some()
     }
 
-    /// The time from which the next jump is counted: the one that the last requested move goes to. It is `at`, the
-    /// time that is shown, without a move or if that move counts events.
+    /// The time from which the next jump is counted: the one to which the last requested move leads, or `at`, the time
+    /// that is shown, without a move or if that move counts events.
     pub(super) fn aim(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let under_way = self.under_way.as_ref().map(|under_way| under_way.to);
         match self.next.or(under_way) {

@@ -1,4 +1,4 @@
-//! Moves the console to another time of a replay.
+//! Moves a replay to another time, and describes the latest events there.
 
 use crate::control::{Command, ControlError, Moment, Receipt, query};
 use crate::domain::model::Event as LedgerEvent;
@@ -63,7 +63,7 @@ fn go(state: &mut State, to: Moment) {
     if replay_cursor.under_way.is_some() {
         replay_cursor.next = Some(match (replay_cursor.next, to) {
             (Some(Moment::By(before)), Moment::By(more)) => Moment::By(before + more),
-            // Single steps are dropped: they are relative to a time that the person does not see yet.
+            // Moves by events are dropped: they are relative to a time that the person does not see yet.
             (Some(Moment::At(at)), Moment::By(_)) => Moment::At(at),
             (_, to) => to,
         });

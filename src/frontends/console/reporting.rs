@@ -34,7 +34,7 @@ pub(super) fn write(state: &mut State, report: ReportFile, replaces: bool) {
     state.outbox.push(Effect::WriteReport(report, replaces));
 }
 
-/// Says where the report is, or why not; asks whether to replace a file that exists.
+/// Says where the report is, or why it was not written; asks whether to replace a file that exists.
 pub(super) fn written(state: &mut State, report: ReportFile, result: Result<(), NotWritten>) {
     state.reports_under_way = state.reports_under_way.saturating_sub(1);
     let shown = report.file.display();

@@ -26,17 +26,17 @@ use super::terminal::{self, Terminal, in_console};
 use super::update::update;
 use super::{ConsoleOptions, Exit, render, reporting, views};
 
-/// New data is painted at most ten times a second: a person could not follow more, and it would fill a slow
-/// line. Keys are echoed at once.
+/// New data is painted at most ten times a second, because a person could not follow more. Keys are echoed at once.
+/// Over a slow line, this is the shortest time between two parts of one frame.
 const FRAME: Duration = Duration::from_millis(100);
-/// The same for a slow line, where the rest of the previous frame is written meanwhile.
+/// Shortest time between two frames of new data over a slow line, which is filled less that way.
 const SLOW_FRAME: Duration = Duration::from_millis(500);
 /// Time between two ticks.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 /// How long the engine may wait for new events before it answers a request for them.
 const FOLLOW_WAIT_MS: u64 = 20_000;
 
-/// Runs the console on this terminal until the person quits, or the terminal hangs up.
+/// Runs the console on this terminal until the person quits, the terminal hangs up, or SIGTERM arrives.
 pub async fn run(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::Result<Exit> {
     match run_on_terminal(control, options).await {
         // Writing a frame may fail before the signal arrives.
@@ -45,7 +45,7 @@ pub async fn run(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::
     }
 }
 
-/// Whether the error is the kernel's answer to a write to a terminal that was hung up.
+/// Whether the error is the answer to a read from, or a write to, a terminal that was hung up.
 fn is_gone(error: &anyhow::Error) -> bool {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref());
     let mut codes = causes.filter_map(std::io::Error::raw_os_error);
@@ -115,13 +115,15 @@ async fn run_on_terminal(
     }
 }
 
-/// Sends queries and commands to the engine, and turns its answers and snapshots into events.
+/// Sends queries and commands to the engine, saves choices and writes reports, and turns the answers, the results and
+/// the engine's snapshots into events.
 pub(super) struct Asker {
     control: Arc<dyn Control>,
     actor: Actor,
     snapshots: watch::Receiver<Arc<Snapshot>>,
     engine_lives: bool,
-    /// Queries and commands under way; dropping the set cancels them.
+    /// The work under way whose result is an event; dropping the set cancels it, except for a choice that is being
+    /// saved.
     tasks: JoinSet<Event>,
 }
 
@@ -140,7 +142,7 @@ impl Asker {
         self.snapshots.borrow_and_update().clone()
     }
 
-    /// Waits for the next answer or snapshot.
+    /// Waits for the next answer, result or snapshot, or for the end of the engine.
     pub(super) async fn next(&mut self) -> anyhow::Result<Event> {
         tokio::select! {
             biased;
@@ -261,7 +263,7 @@ impl Console {
         self.perform(effects)
     }
 
-    /// Shortest time between the last frame and the next.
+    /// Shortest time between the last frame, or the last part of one, and the next.
     fn pause(&self) -> Duration {
         if self.is_whole { self.frame } else { FRAME }
     }

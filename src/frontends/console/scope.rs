@@ -1,4 +1,4 @@
-//! The scope: the part of all clouds that the console shows. It is kept over panes, and a key clears it.
+//! The scope: the part of all clouds that the console shows. It stays when another pane is opened, and a key clears it.
 //!
 //! A *view* is a pane with its scope and its filter, in one line: `stuck @prod/west project=demo /timeout`.
 
@@ -32,7 +32,7 @@ pub(crate) struct AppliedScope {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line<'l> {
     pub(crate) word: &'l str,
-    /// The words after the first one, without `@`, `project=` and the filter.
+    /// The words after the first one, without those that begin with `@` or `project=`, and without the filter.
     pub(crate) rest: Vec<&'l str>,
     /// The text after `@`: a site, a cloud or a region.
     pub(crate) site: Option<&'l str>,
@@ -105,7 +105,7 @@ impl EstateScope {
     /// Narrows the scope to a cloud. A region that the cloud does not have is dropped.
     ///
     /// # Errors
-    /// No site belongs to that cloud; the message names the nearest cloud.
+    /// No site belongs to that cloud; the message names the nearest cloud, or else up to [`NAMED_MAX`] clouds.
     pub(crate) fn set_cloud(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
         if !clouds(sites).any(|cloud| cloud == name) {
             return Err(unknown("cloud", name, clouds(sites)));
@@ -117,10 +117,11 @@ impl EstateScope {
         Ok(())
     }
 
-    /// Narrows the scope to a region, in every cloud that has one of that name, or `CLOUD/REGION`.
+    /// Narrows the scope to a region, or to `CLOUD/REGION`. A cloud of the scope that does not have the region is
+    /// dropped.
     ///
     /// # Errors
-    /// No site has that region; the message names the nearest region.
+    /// There is no such region or site; the message names the nearest region, or else up to [`NAMED_MAX`] regions.
     pub(crate) fn set_region(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
         if let Some(site) = sites.iter().find(|it| it.site.to_string() == name) {
             let (cloud, region) = site.site.parts();
@@ -140,7 +141,8 @@ impl EstateScope {
     /// Narrows the scope to the name after `@`: a site, a cloud or a region.
     ///
     /// # Errors
-    /// No site, cloud or region has that name; the message names the nearest one.
+    /// Sites are known, and no site, cloud or region has that name; the message names the nearest one, or else up to
+    /// [`NAMED_MAX`] names.
     pub(crate) fn set_site(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
         if clouds(sites).any(|cloud| cloud == name) {
             self.region = None;
@@ -152,8 +154,8 @@ impl EstateScope {
             return self.set_region(name, sites);
         }
         if sites.is_empty() {
-            // The engine has not named its sites yet, so the name cannot be checked. If it is unknown, no row is
-            // shown.
+            // The engine has not named its sites yet, so the name cannot be checked: without `/` it is taken for the
+            // name of a cloud. If the engine has no such cloud or site, no row is shown.
             let (cloud, region) = name.split_once('/').unwrap_or((name, ""));
             let region = (!region.is_empty()).then(|| region.to_owned());
             (self.cloud, self.region) = (Some(cloud.to_owned()), region);
@@ -189,7 +191,7 @@ impl EstateScope {
             let within = sites.iter().map(|it| &it.site).filter(|it| self.has(it));
             let mut within: Vec<String> = within.map(ToString::to_string).collect();
             if within.is_empty() {
-                // The engine no longer serves any site of the scope, so no row may match.
+                // The engine serves no site of the scope, so no row may match.
                 within.push(self.site_words());
             }
             words.push(exact_word("site", &within));

@@ -36,18 +36,20 @@ const MESSAGES_MAX: usize = 500;
 /// Maximum number of events that are counted at one moment of a replay.
 const TOGETHER_MAX: i64 = 100;
 
-/// The whole console. Changed only by [`super::update`], drawn only by [`super::render`].
+/// The whole console. [`super::update`] changes it for each event; [`super::render`] and [`super::render_lines`] draw
+/// it.
 pub struct State {
     pub(super) options: ConsoleOptions,
     pub(super) size: (u16, u16),
     pub(super) now: DateTime<Utc>,
     pub(super) snapshot: Arc<Snapshot>,
-    /// Steps per second, sampled once a second, the newest last.
+    /// Steps that clouds accepted per second, sampled at most once a second, the newest last.
     pub(super) rates: VecDeque<(DateTime<Utc>, f64)>,
     pub(super) engine_gone: bool,
     pub(super) kinds: Vec<KindInfo>,
     pub(super) kinds_ticket: Option<u64>,
-    /// The names of projects by id, queried once a filter is by project; shared with the filter being set.
+    /// The names of projects by id, queried once a filter or the scope is by project, or a project is typed after `:`;
+    /// shared with the filter that is being set.
     pub(super) projects: Arc<BTreeMap<String, String>>,
     pub(super) projects_tickets: BTreeSet<u64>,
     /// Names of the clouds whose projects were queried.
@@ -57,12 +59,13 @@ pub struct State {
     panes: Vec<Box<dyn Pane>>,
     /// Number of open panes; the last of them is on top.
     open: usize,
-    /// The words typed after `:`, the newest last.
+    /// The lines typed after `:`, each once, the newest last.
     pub(super) words: VecDeque<String>,
     /// The text that tab completes, and the index of the completion that is shown.
     pub(super) completing: Option<(String, usize)>,
     pub(super) prompt: Option<Prompt>,
-    /// The message that the person sees, until the next key or click. `:events` does not list all of them.
+    /// The message that the person sees, until the next message, key or click. It is not in `messages` if it was shown
+    /// by [`Self::say_once`].
     pub(super) message: Option<ConsoleMessage>,
     /// Whether the message says that the pane on top has no row, so that it is dropped once there is a row.
     says_empty: bool,
@@ -70,7 +73,8 @@ pub struct State {
     /// Whether a guarded screen (a plan, a question before a command, or a reopened pane) is not painted yet; keys are
     /// ignored until it is.
     pub(super) guarded: bool,
-    /// Commands under way by ticket, each with its words for the person.
+    /// Commands under way by ticket, each with its words for the person; without those of `bulks`, of a replay's moves,
+    /// and those whose receipts a pane takes.
     pub(super) submitted: HashMap<u64, CommandWords>,
     /// Commands that were confirmed together and are under way.
     pub(super) bulks: Vec<BulkCommands>,
@@ -86,12 +90,12 @@ pub struct State {
     pub(super) scope: EstateScope,
     /// The scope as lists apply it.
     pub(super) applied_scope: AppliedScope,
-    /// A word after `:` that waits until the kinds are known.
+    /// A line after `:` that waits until the kinds are known.
     pub(super) start: Option<String>,
     /// A line that a pane asked to be entered after `:`.
     pub(super) entering: Option<String>,
     pub(super) dirty: bool,
-    /// The time that a replay shows and moves to.
+    /// The moves of a replay to other times, and what happened at the time that it shows.
     pub(super) replay_cursor: ReplayCursor,
     pub(super) outbox: Outbox,
 }
@@ -145,7 +149,7 @@ impl State {
             true => "deletions",
             false => "home",
         });
-        // Only the word of a kind has to wait until the kinds are known.
+        // Only the word of a pane opens at once; any other line waits until the kinds are known.
         let opens_now =
             |word: &String| matches!(command::find_destination(word, &[]), Destination::Pane(_));
         if let Some(word) = state.start.take_if(|word| opens_now(word)) {
@@ -168,7 +172,7 @@ impl State {
         }
     }
 
-    /// Queries the projects when a filter is by project.
+    /// Queries the projects if the filter of the pane on top or the scope is by project.
     pub(super) fn ask_projects(&mut self) {
         let asks = |pane: &dyn Pane| pane.list().filter.asks_for_projects();
         if self.top().is_some_and(asks) || self.scope.project.is_some() {
@@ -176,7 +180,7 @@ impl State {
         }
     }
 
-    /// Queries the projects of each cloud once, at one of its sites.
+    /// Queries the projects of each cloud once, at one of its reachable sites.
     pub(super) fn list_projects(&mut self) {
         let snapshot = self.snapshot.clone();
         let answers = |status: &&SiteStatus| status.state == SiteState::Reachable;
@@ -218,7 +222,7 @@ impl State {
         self.options.replay.is_some()
     }
 
-    /// The time that a replay shows.
+    /// The time that a replay shows; `None` without a replay.
     pub(super) fn shown_at(&self) -> Option<DateTime<Utc>> {
         let replay = self.options.replay.as_ref()?;
         Some(self.snapshot.at.unwrap_or(replay.last))
@@ -237,7 +241,7 @@ impl State {
         self.shown_at().unwrap_or(self.now)
     }
 
-    /// Whether the console waits for an answer of the engine.
+    /// Whether the console waits for an answer of the engine, or for a report to be written.
     pub(super) fn is_waiting(&self) -> bool {
         self.kinds_ticket.is_some()
             || !self.projects_tickets.is_empty()
@@ -253,7 +257,7 @@ impl State {
         self.guarded
     }
 
-    /// Whether something visible may have changed since this was last asked.
+    /// Whether something visible may have changed since the last call.
     pub fn take_dirty(&mut self) -> bool {
         std::mem::take(&mut self.dirty)
     }
@@ -304,12 +308,12 @@ impl State {
         }
     }
 
-    /// Says in what state something is, or what can be done.
+    /// Shows a message that is neither a success, a warning nor an error.
     pub(super) fn hint(&mut self, text: impl Into<String>) {
         self.say(Tone::Dim, text);
     }
 
-    /// Says why what the person asked for was not done.
+    /// Shows a warning, mostly the reason why a request of the person was not carried out.
     pub(super) fn warn(&mut self, text: impl Into<String>) {
         self.say(Tone::Warn, text);
     }
@@ -403,7 +407,7 @@ impl State {
                 self.says_empty = true;
             }
             PaneRequest::Ask(confirm) if self.prompt.is_some() => {
-                // It must not replace what the person types meanwhile.
+                // The question must not replace what the person types meanwhile.
                 let not_asked = "not asked while you type; press its key again";
                 self.warn(format!("{}: {not_asked}", confirm.words.what));
             }
@@ -524,7 +528,7 @@ impl State {
         }
     }
 
-    /// Opens the pane or kind that was typed after `:`.
+    /// Opens the pane or the kind that the word names, or quits.
     pub(super) fn go(&mut self, word: &str) {
         let pane = match command::find_destination(word, &self.kinds) {
             Destination::Kind(kind) => open(Route::Browse(kind)),
@@ -561,7 +565,7 @@ impl State {
         self.scope.view(word, filter)
     }
 
-    /// Whether a step is under way, or a deletion changes without a person.
+    /// Whether a step is under way, or a deletion is not terminal: it may also be paused or await approval.
     pub(super) fn has_work(&self) -> bool {
         let Snapshot {
             steps, deletions, ..
@@ -587,7 +591,7 @@ impl State {
         }
     }
 
-    /// Number of rows of the pane on top that the screen shows.
+    /// Number of rows of the pane on top that fit on the screen; 1 if the screen is too small.
     pub(super) fn table_rows(&self) -> usize {
         self.table_area()
             .map_or(1, |(_, table)| usize::from(table.height.saturating_sub(1)))

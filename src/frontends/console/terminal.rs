@@ -1,9 +1,9 @@
 //! Takes over the terminal, paints on it, and restores it completely, whatever happens.
 //!
-//! The painter is our own and small, for four reasons: a frame that changes nothing writes nothing;
-//! without colours not even a reset of colours is written; the cursor is positioned again after each
-//! non-ASCII sign, so that a terminal that draws a sign wider than expected shifts nothing; and over a
-//! slow line a frame is written by rows, beginning with those that the person looks at.
+//! The painter is our own and small, for four reasons: a frame that changes nothing writes nothing; without colours no
+//! sequence names a colour, not even the terminal's own; the cursor is positioned again after each non-ASCII sign, so
+//! that a terminal that draws a sign wider than expected shifts nothing; and over a slow line a frame is written by
+//! rows, beginning with those that the person looks at.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
@@ -20,16 +20,16 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::domain::text;
 use crate::system::config::Alert;
 
-/// The modes in which the shell left the terminal; `None` until the console takes it over.
+/// The modes in which the shell left the terminal; `None` while the console has not taken it over.
 static SHELL_MODES: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Enables reports of presses and the wheel, in decimals, but not of each move, which would fill the line.
 const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
 /// Enables the alternate screen and bracketed paste, and hides the cursor.
 const SCREEN_ON: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l";
-/// Resets the colours and undoes both of the above.
+/// Resets the colours and undoes [`MOUSE_ON`] and [`SCREEN_ON`].
 const ALL_OFF: &str = "\x1b[0m\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[?1049l\x1b[?25h";
-/// The size that is assumed for a terminal that reports none, such as a serial line.
+/// The columns and rows that are assumed for a terminal that reports none, such as a serial line.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
 thread_local! {
@@ -38,15 +38,16 @@ thread_local! {
     static IN_CONSOLE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// 9,600 bit/s; a byte takes ten bits.
+/// The speed of a slow line: 9,600 bit/s, with ten bits for a byte.
 const SLOW_BYTES_PER_SECOND: f64 = 960.0;
-/// Maximum number of bytes written at once over a slow line: a key then waits for a quarter of a second.
+/// Maximum number of bytes of most writes over a slow line; a key waits for such a write for a quarter of a second. A
+/// guarded screen or a long row may take more.
 const SLOW_BYTES_MAX: f64 = 240.0;
 
-/// Maximum length of an alert; terminals show one line.
+/// Maximum number of characters of an alert; terminals show one line.
 const ALERT_CHARS_MAX: usize = 200;
 
-/// Approximate length of a cursor position such as `ESC[12;34H`.
+/// Approximate number of bytes that position the cursor, such as `ESC[12;34H`.
 const PLACE_BYTES: u16 = 7;
 
 /// The content of the terminal, and the means to change it.
@@ -61,7 +62,7 @@ pub(crate) struct Terminal {
     slow: Option<SlowLine>,
 }
 
-/// Token bucket for a slow line: the bytes that may be written now without filling the buffers before it.
+/// Token bucket for a slow line: the bytes that may be written now without filling the buffers before the line.
 struct SlowLine {
     credit: f64,
     at: Instant,
@@ -77,7 +78,8 @@ impl SlowLine {
 }
 
 impl Terminal {
-    /// Enters raw mode, the alternate screen and bracketed paste; dropping the value undoes them.
+    /// Enters raw mode, the alternate screen and bracketed paste, and enables reports of the mouse if `mouse`; dropping
+    /// the value undoes all of it.
     pub(crate) fn take(colour: bool, low_bandwidth: bool, mouse: bool) -> io::Result<Self> {
         if !io::stdout().is_terminal() {
             return Err(io::Error::other("the console needs a terminal to draw on"));
@@ -121,9 +123,9 @@ impl Terminal {
         frame
     }
 
-    /// Writes the cells that differ, together and as one synchronized update, or nothing if none differs. Over a
-    /// slow line it writes as much as the line carries, unless the whole frame is `wanted`. Returns false if
-    /// some of the frame is left for the next call.
+    /// Writes the cells and the cursor that differ, as one synchronized update, or nothing if none differs. Over a slow
+    /// line it writes, without synchronization, as much as the line carries, unless the whole frame is `wanted`.
+    /// Returns false if some of the frame is left for the next call.
     pub(crate) fn show(
         &mut self,
         frame: Buffer,
@@ -177,7 +179,7 @@ impl Terminal {
         write_out(&format!("\x1b]52;c;{encoded}\x07"))
     }
 
-    /// Rings the bell, or has the terminal show a notification.
+    /// Rings the bell, has the terminal show a notification, or does nothing, as `how` says.
     pub(crate) fn alert(&mut self, how: Alert, text: &str) -> io::Result<()> {
         write_out(&alert_bytes(how, text))
     }
@@ -215,7 +217,7 @@ pub(crate) fn in_console<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The terminal's columns and rows.
+/// The terminal's columns and rows; [`USUAL_SIZE`] if the terminal reports none.
 pub(super) fn size() -> io::Result<(u16, u16)> {
     let size = tcgetwinsize(io::stdin())?;
     match (size.ws_col, size.ws_row) {
@@ -251,9 +253,8 @@ fn leave() {
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
 }
 
-/// Installs a panic hook: a panic of the console restores the terminal and is printed; one of the engine
-/// in the same process goes to the log instead of over the screen, and the engine reports that it has
-/// stopped.
+/// Installs a panic hook: a panic in [`in_console`] restores the terminal and is printed; any other panic while the
+/// console has the terminal, such as one of the engine in the same process, goes to the log instead of over the screen.
 fn hook_panics() {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {
@@ -276,9 +277,9 @@ struct Painter {
 }
 
 impl Painter {
-    /// Paints as many rows as fit in `room` bytes, but at least one if `room` is positive: first the row where the
-    /// person types, then rows whose first cell changes, as it does when the cursor moves. Returns true if no row is
-    /// left.
+    /// Paints as many rows as fit in `room` bytes, but at least one if `room` is positive and nothing was written
+    /// before: first the row where the person types, then rows whose first cell changes, as it does when the cursor
+    /// moves, then the other rows. Returns true if no row is left.
     fn paint_within(
         &mut self,
         room: f64,
@@ -310,7 +311,7 @@ impl Painter {
         true
     }
 
-    /// Paints one row; blanks at its end take one sequence.
+    /// Paints one row; one sequence clears the blanks at its end.
     fn paint_row(&mut self, shown: &Buffer, frame: &Buffer, y: u16) {
         let area = frame.area;
         let columns = area.left()..area.right();
@@ -361,7 +362,7 @@ impl Painter {
     }
 }
 
-/// The colours that the themes use, with the ends of their sequences.
+/// The colours that the themes and the accents of clouds use, with the ends of their sequences.
 #[rustfmt::skip]
 const SLOTS: &[(Color, &str)] = &[
     (Color::Red, ";31m"), (Color::Green, ";32m"), (Color::Yellow, ";33m"), (Color::Blue, ";34m"),
@@ -369,7 +370,7 @@ const SLOTS: &[(Color, &str)] = &[
     (Color::LightGreen, ";92m"), (Color::LightYellow, ";93m"), (Color::LightCyan, ";96m"),
 ];
 
-/// Returns the sequence that sets a style, such as `ESC[0;1;31m`; without colours it names none.
+/// Returns the sequence that sets a style, such as `ESC[0;1;31m`; without `coloured` the sequence names no colour.
 fn sgr(colour: Color, modifier: Modifier, coloured: bool) -> String {
     let mut sgr = "\x1b[0".to_owned();
     let flags = [
@@ -476,7 +477,7 @@ mod tests {
         let empty = Buffer::empty(area);
         let unpaid = paint_within(-5.0, &mut shown, &empty);
         assert_eq!(unpaid, (false, String::new()));
-        // A row that becomes blank takes one sequence.
+        // A row that becomes blank takes one position and one sequence.
         let (is_whole, out) = paint_within(80.0, &mut shown, &empty);
         assert!(is_whole);
         assert_eq!(out.len(), 6 * "\x1b[1;1H\x1b[K".len());

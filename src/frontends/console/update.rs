@@ -1,4 +1,4 @@
-//! The only function that changes the state. It has no side effects, but returns the effects to perform.
+//! Changes the state for each event: [`update`] has no side effects, but returns the effects to perform.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ fn handle(state: &mut State, event: Event) {
                 state.quit();
             }
             if !state.scope.is_empty() {
-                // The engine may know more sites.
+                // The engine may serve other sites than before.
                 views::apply(state);
             }
             state.with_top(|pane, context| pane.wake(moved, context));
@@ -198,7 +198,8 @@ fn go_to_row(state: &mut State, row: usize) {
     });
 }
 
-/// Whether the mouse has an effect. Prompts and guarded screens accept only keys.
+/// Whether the mouse has an effect: not while a prompt is open, before a guarded screen is painted, or on a screen that
+/// is too small.
 fn takes_mouse(state: &State) -> bool {
     state.prompt.is_none() && !state.guarded && !layout::is_too_small(state.size)
 }
@@ -362,7 +363,8 @@ fn edit_filter(state: &mut State, mut input: Input, before: String, pressed: Key
     state.prompt = Some(Prompt::Filter(input, before));
 }
 
-/// Submits the confirmed commands, or keeps the question open if the typed text is not accepted.
+/// Submits the confirmed commands, or keeps the question open if the typed text is not accepted or a reason is still to
+/// be typed.
 fn confirm_entered(state: &mut State, mut confirm: Box<prompt::Confirm>) {
     if !confirm.enter() {
         state.prompt = Some(Prompt::Confirm(confirm));
@@ -460,7 +462,7 @@ fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlErr
     {
         return;
     }
-    // The receipt of a plan whose pane was left is reported only if it is an error.
+    // The receipt of a command whose pane was dropped is reported only if it is an error.
     let Some(CommandWords { what, done }) = state.submitted.remove(&ticket) else {
         if let Err(error) = receipt {
             state.fail(error.to_string());
@@ -480,7 +482,8 @@ fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlErr
     state.with_top(|pane, context| pane.wake(true, context));
 }
 
-/// Takes the receipt of a command that was confirmed with others, and reports the outcome once all have ended.
+/// Takes the receipt of a command that was confirmed with others, and reports the outcome once all have ended. Returns
+/// false if the receipt belongs to another command.
 fn bulk_received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlError>) -> bool {
     let mut bulks = state.bulks.iter_mut();
     if !bulks.any(|bulk| bulk.receive(ticket, receipt)) {
@@ -512,8 +515,8 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
         }
         Err(ControlError::Expired { oldest, .. }) => state.followed = Some(oldest - 1),
         Err(error) => {
-            // The request is repeated only when the pane is opened again, so that an engine that is gone is not
-            // called again and again.
+            // The request is repeated only when the pane is opened again or a query is answered, so that an engine that
+            // is gone is not called again and again.
             state.fail(format!(
                 "events could not be read: {error}; open the pane again to read them"
             ));
@@ -527,7 +530,7 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
     state.follow();
 }
 
-/// Goes to the time of a replay, or to the pane, that a word after `:` names.
+/// Moves a replay to the time that follows `at`, or handles any other line after `:`.
 fn go(state: &mut State, word: &str) {
     let time = word.strip_prefix("at").filter(|_| state.replays());
     match time.filter(|time| time.is_empty() || time.starts_with(' ')) {

@@ -1,4 +1,5 @@
-//! Handles a line that was typed after `:`: opens its pane, sets the scope or the filter, or opens or saves a view.
+//! Handles a line that was typed after `:`: opens its pane, sets the scope or the filter, opens or saves a view, or
+//! chooses columns.
 
 use chrono::{DateTime, Utc};
 
@@ -97,7 +98,8 @@ fn set_scope(state: &mut State, scope: EstateScope) {
     }
 }
 
-/// Drops a project that does not exist, and says which one may be meant. Called once the projects are known.
+/// Drops the scope's project if no project has this name or id, and says which one may be meant. Called when the
+/// projects are known.
 pub(super) fn check_project(state: &mut State) {
     if let Some(why) = state.scope.unknown_project(&state.projects) {
         state.scope.project = None;
@@ -141,7 +143,7 @@ pub(super) fn clear(state: &mut State) {
     state.hint(message);
 }
 
-/// Applies the scope to the pane on top; the others get it when they are on top again.
+/// Applies the scope to the pane on top; the other panes get it when they are on top again.
 pub(super) fn apply(state: &mut State) {
     let applied = state.scope.applied(&state.snapshot.sites, &state.projects);
     state.applied_scope = applied.clone();
@@ -191,7 +193,7 @@ fn save(state: &mut State, name: &str) {
     state.outbox.push(Effect::Save(file, choice));
 }
 
-/// Reports whether a view was saved. An earlier view of the name stays until then.
+/// Reports whether a view was saved. An earlier view of the same name stays until then.
 pub(super) fn saved(state: &mut State, choice: Choice, result: Result<(), String>) {
     let (name, view) = (choice.name, choice.value.unwrap_or_default());
     match result {

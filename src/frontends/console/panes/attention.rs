@@ -142,7 +142,7 @@ impl QueueRow {
     }
 }
 
-/// Shown instead of a time if there is no other attempt until a person retries the step.
+/// Shown instead of a time for stuck steps and refused deletions, which have no next attempt without a person.
 const PERSON: &str = "a person";
 
 fn attempted(step: &Step) -> Cell {

@@ -1,4 +1,4 @@
-//! The blockers of one resource, and their owners (P2).
+//! The blockers of a step, or of the resources of a refused deletion or plan; and their owners (P2).
 
 use super::kit::*;
 use crate::domain::awaiting;

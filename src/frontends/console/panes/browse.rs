@@ -75,7 +75,7 @@ impl Refreshed for Departures {
             return false;
         };
         self.pace.arrived(context.now);
-        // Without an answer, the next listing lacks them too.
+        // After an error, the next listing of the clouds shows which resources are gone.
         if let Ok(mut tombstones) = answer {
             tombstones.retain(|it| it.phase == Phase::Gone);
             self.gone = tombstones;
@@ -125,7 +125,8 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
     listed(pane, rows)
 }
 
-/// Names each site that could not be listed, so that it does not look empty.
+/// Returns the rows of all sites, and an error for each site that could not be listed, so that the site does not look
+/// empty.
 fn read(listings: Vec<SiteListing>, kind: &Arc<KindInfo>) -> Batch<Listed> {
     let failed = listings.iter().filter_map(|listing| {
         let error = listing.error.as_ref()?;
@@ -256,7 +257,8 @@ impl BrowsePane {
         if chosen.is_empty() {
             return context.say_empty("there is no row to plan a deletion of");
         }
-        // The engine enforces this (P5); the check here only saves the person a plan that cannot be started.
+        // The engine itself deletes nothing at a read-only site (P5); the check here only saves the person a plan that
+        // cannot be started.
         let sites = chosen.iter().map(|row| &row.resource.key.site);
         if let Some(name) = read_only(context.snapshot, sites) {
             let why = format!("{name} is read-only: nothing can be deleted");
@@ -379,7 +381,8 @@ impl ListPane for BrowsePane {
         }
         self.measure(rows);
     }
-    /// Looks up which listed resources are gone, and lists the resources again once a deletion has begun or ended.
+    /// Looks up which listed resources are gone, and lists the resources again once a deletion has begun or changed its
+    /// state.
     fn update(&mut self, rows: &mut Rows<Listed>, context: &Context, moved: bool) -> bool {
         if !moved {
             return false;

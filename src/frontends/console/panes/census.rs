@@ -38,7 +38,7 @@ impl KindCount {
         self.sites.iter().all(|site| site.resources.is_none())
     }
 
-    /// `1,203`, or `≥ 1,203` if some site did not answer.
+    /// `1,203`, `≥ 1,203` if some site did not answer, or `failed` if none did.
     pub(super) fn total_words(&self, look: &RenderContext) -> String {
         let total = thousands(self.total());
         match (self.is_unknown(), self.is_partial()) {
@@ -107,7 +107,7 @@ impl Census {
         shown
     }
 
-    /// The number of kinds that were counted, and of all kinds.
+    /// The number of kinds that were counted, and of all kinds that can be counted.
     pub(super) fn progress(&self) -> (usize, usize) {
         (self.counts.len(), self.kinds.rows.len())
     }

@@ -10,7 +10,7 @@ use crate::present::{
     thousands,
 };
 
-/// Number of columns to query, enough for the widest screen; a narrower one draws several as one.
+/// Number of columns to query, enough for a wide screen; on a narrower one, several are drawn as one.
 const COLUMNS: u16 = 400;
 /// Width of the cursor, a mark, and the edge of the screen.
 const SIGNS: u16 = 4;
@@ -100,7 +100,8 @@ impl ChartRow {
         }
     }
 
-    /// The two ends of the time that is drawn, above its first and its last column.
+    /// The two ends of the time that is drawn, above its first and its last column; without room for both, only the
+    /// first.
     fn axis(&self, look: &RenderContext) -> String {
         let (from, until) = (look.time(self.0.from), look.time(self.0.until));
         let room = usize::from(self.plot_width(look));

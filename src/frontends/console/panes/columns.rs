@@ -1,4 +1,4 @@
-//! `:columns`, the columns of the list or tree below. The list or tree shows those that are marked.
+//! `:columns`, the columns of the list or tree below. Enter makes the list or tree show those that are marked.
 
 use super::kit::*;
 

@@ -38,7 +38,7 @@ fn progress_bar(deletion: &Deletion, look: &RenderContext, width: u16) -> Cell {
     }
 }
 
-/// How far the deletion is, in thousandths.
+/// The share of the deletion's steps whose resources are gone, in thousandths.
 fn progress_rank(deletion: &Deletion) -> String {
     let counts = &deletion.counts;
     let gone = (counts.gone * 1_000).checked_div(counts.total);

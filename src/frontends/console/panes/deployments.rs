@@ -7,7 +7,7 @@ use crate::domain::duration::rough;
 use crate::domain::model::KindName;
 use crate::present::{joined, kind_words, thousands, waiting_words};
 
-/// The times of last contact change without the engine, so they are queried once a second while shown.
+/// The times of last contact change without an event, so they are queried once a second while shown.
 struct DeploymentsPane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {

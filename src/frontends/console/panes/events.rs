@@ -1,4 +1,5 @@
-//! The events, the newest last, and the messages that this console showed, so that none is lost.
+//! The events, the newest last, and the messages that this console showed, except for those about keys without an
+//! effect.
 
 use super::kit::*;
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};

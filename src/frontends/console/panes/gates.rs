@@ -1,5 +1,5 @@
-//! The gates, and how many requests of clients each of them passed on, changed or refused. The gates count
-//! independently of the engine's progress.
+//! The gates, and how many requests of clients each of them passed on, changed, refused, accepted as deletions or
+//! failed to serve. The gates count independently of the engine's progress.
 
 use super::kit::*;
 use crate::control::GateStatus;

@@ -1,5 +1,5 @@
-//! The share of calls to each site in the last hour, minute by minute, after which a step could not go on, because the
-//! cloud refused or failed.
+//! The share of calls to each site in the last hour that made a step blocked or stuck, because the cloud refused or
+//! failed. It is drawn in equal intervals of some minutes.
 //!
 //! The engine counts the calls of all deletions. The counts are queried in the background, after the engine has made
 //! progress and at most once a minute; a frame draws the last answer.

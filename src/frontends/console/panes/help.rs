@@ -60,7 +60,8 @@ fn meaning(state: StepState) -> &'static str {
 
 struct HelpPane;
 
-/// The keys of the pane that was on top come first, then those of all panes, then the words after `:`.
+/// The keys of the pane that was on top come first, then those of all panes, the words after `:`, the keys of other
+/// panes, and the signs.
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let replays = around.replays;
     let mut scopes: Vec<Scope> = around.scope.in_effect(replays).collect();

@@ -1,6 +1,7 @@
-//! `:home`, the first screen. Its sections show what needs a person, each with its next key, what runs and how long it
-//! takes, when blocked steps are retried, the sites, the deletions of the last day, and for which causes steps need a
-//! person. While nothing is under way, it also counts the resources of each kind and site.
+//! `:home`, the first screen. Its sections show the steps and deletions that need a person, each with its next key, the
+//! deletions that run and how long they take, when blocked steps are retried, the sites, the deletions of the last day,
+//! and for which causes steps need a person. While nothing is under way and nothing needs a person, another section
+//! counts the resources of each kind and site.
 //!
 //! ```text
 //! needs you    2 stuck, 1 refused
@@ -33,7 +34,8 @@ use crate::present::{
     target_words, thousands,
 };
 
-/// Maximum numbers of rows of the sections. The heading of a section counts all of them, and opens their pane.
+/// Maximum numbers of rows of the sections. The heading of a section counts all of them, and opens their pane if there
+/// is one.
 const NEEDS_MAX: usize = 8;
 const REFUSED_MAX: usize = 3;
 const RUNNING_MAX: usize = 8;
@@ -55,7 +57,7 @@ struct HomePane {
     /// One deletion, if there is any.
     any: Feed<Deletion>,
     last_day: Feed<LastDay>,
-    /// The resources, which are counted while nothing is under way.
+    /// The resources, which are counted while nothing is under way and nothing needs a person.
     census: Census,
     /// The share of refused and failed calls to the sites in the last hour.
     heat: Feed<LastHour>,
@@ -63,7 +65,7 @@ struct HomePane {
 }
 
 enum HomeRow {
-    /// The heading of a section, which counts all of its items and leads to the pane that shows them.
+    /// The heading of a section, which counts all of its items and leads to the pane that shows them, if there is one.
     Section(Section),
     Step(Box<Step>),
     Deletion(Box<Deletion>),
@@ -364,7 +366,7 @@ fn site_facts(site: &SiteStatus, look: &RenderContext) -> String {
     joined(facts.into_iter().flatten(), look.dot())
 }
 
-/// The next key for the row; for a deletion that runs, the time that is left.
+/// The next key for the row; for a deletion that runs, the time that is left, or that of its next attempt.
 fn next(row: &HomeRow, look: &RenderContext) -> Cell {
     let key = match row {
         HomeRow::Section(_) | HomeRow::LastDay(_) => return Cell::default(),

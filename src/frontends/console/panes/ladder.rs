@@ -1,5 +1,5 @@
-//! The purge ladder: what can be done about stuck steps, rung by rung (P3). Enter on a rung that is offered
-//! leads to a typed confirmation; nothing is sent before that.
+//! The purge ladder: what can be done, rung by rung, about steps that are stuck, blocked or slow (P3). Enter on a rung
+//! that is offered leads to a typed confirmation; nothing is sent before that.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
 enum Line {
     /// A rung, by its index in the offers of the ladder.
     Rung(Arc<Ladder>, usize),
-    /// A line of the runbook. Once that rung was taken, the lines of the runbook replace the rungs.
+    /// A line of the runbook. Once the rung `runbook` was taken, the lines of the runbook replace the rungs.
     ByHand(String),
 }
 

@@ -1,8 +1,8 @@
 //! The plan of a deletion: exactly what it would do, before it can be started.
 //!
-//! The plan is frozen in the engine under its hash; this screen shows all of it and asks for a typed
-//! confirmation: the resource that was under the cursor when `D` was pressed, or the number of marked resources.
-//! The screen cannot be skipped, and input typed before it was visible is discarded.
+//! The plan is frozen in the engine under its hash; this screen shows all of it and asks for a typed confirmation: the
+//! name or short id of the one resource, or the number of marked resources. The screen cannot be skipped, and input
+//! typed before it was visible is discarded.
 
 use std::ops::Range;
 use std::sync::Arc;

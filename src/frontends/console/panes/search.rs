@@ -5,7 +5,8 @@ use crate::control::query::Counted;
 use crate::domain::model::Step;
 use crate::present::{count, thousands};
 
-/// Maximum number of rows, more than a person scrolls through; a longer filter finds a row sooner.
+/// Maximum number of rows of a search, of `:stuck` and of `:retrying`, more than a person scrolls through; a longer
+/// filter finds a row sooner.
 pub(super) const ROWS_MAX: usize = 10_000;
 
 pub(super) struct Search {

@@ -74,7 +74,7 @@ impl Refreshed for StepNames {
         let Some(answer) = arrived.take::<query::Steps>(&mut self.asked) else {
             return false;
         };
-        // A deletion that is no longer kept has no steps: its resources keep their ids.
+        // After an error, and for a deletion that the ledger no longer has, the rows keep the ids.
         let (rows, next) =
             answer.map_or_else(|_| (Vec::new(), None), |page| (page.rows, page.next));
         let resources = rows.into_iter().map(|step| step.resource);

@@ -14,7 +14,7 @@ use crate::domain::model::{
 use crate::frontends::console::about::{datum, deletion_lines};
 use crate::present::{blocker_words, count, joined, pace_words, progress_words, target_words};
 
-/// Maximum number of steps below which branches are read at once.
+/// Maximum number of steps whose branches are read in one query.
 const STEPS_AT_ONCE: usize = 500;
 /// Minimum number of rows that are kept loaded on each side of the cursor.
 const NEAR_MIN: usize = 25;
@@ -103,7 +103,7 @@ impl TreePane {
         }
     }
 
-    /// The rows that are kept loaded: on each side of the cursor as many as the screen has.
+    /// The rows that are kept loaded: on each side of the cursor as many as the screen has, and at least [`NEAR_MIN`].
     fn around_cursor(&self) -> Range<usize> {
         let (cursor, near) = (self.list.cursor, self.list.height.max(NEAR_MIN));
         cursor.saturating_sub(near)..cursor + near + 1
@@ -210,8 +210,8 @@ impl TreePane {
     }
 
     /// Takes branches, or steps of a branch. `take` changes the tree, and returns false if steps have changed their
-    /// state since they were counted. After an error the rows stay, and are queried again when the engine makes
-    /// progress.
+    /// state since they were counted. After an error the rows stay, and are queried again after a while or when the
+    /// engine makes progress.
     fn took<T>(
         &mut self,
         answer: Result<T, ControlError>,
@@ -388,7 +388,7 @@ impl Pane for TreePane {
         let filter = self.list.filter.resolved_text();
         let searches = !self.list.filter.is_empty();
         self.search = searches.then(|| Search::new(&self.id, filter));
-        // The rows on the screen stay until something is found.
+        // The rows on the screen stay until the search is answered.
         if self.search.is_none() {
             self.relayout(self.held());
         }

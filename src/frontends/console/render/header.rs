@@ -1,4 +1,4 @@
-//! The header: the engine, the counts of what needs a person and of what is under way, and the sites.
+//! The header: the engine, the counts of steps and deletions, and the sites; in a replay, its time and the counts.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use ratatui::layout::Rect;
@@ -90,7 +90,8 @@ fn bar(replay: &Replayed, at: DateTime<Utc>, look: &RenderContext, width: usize)
     format!("{passed}{}{left}", look.pick("●", "O"))
 }
 
-/// Draws facts side by side. A fact that does not fit is left out whole, because a part of a number would mislead.
+/// Draws facts side by side. Only the first fact may be cut; a later one that does not fit is left out with all after
+/// it, because a part of a number would mislead.
 fn line_from(canvas: &mut Canvas, mut x: u16, y: u16, facts: Vec<Cell>) {
     let look = canvas.look;
     for fact in facts {
@@ -148,7 +149,7 @@ pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
     }
 }
 
-/// The colours of the clouds that this engine serves.
+/// The clouds that this engine serves and that have a colour, with their colours.
 pub(super) fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
     let accents = state.options.accent.iter();
     let accents = accents.map(|(cloud, accent)| (cloud.as_str(), *accent));
@@ -158,7 +159,8 @@ pub(super) fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
     })
 }
 
-/// The counts of steps and deletions: first those that need a person, then those under way, then those that are gone.
+/// The counts of steps and deletions: first those that need a person, then the others; and the rate. Before them the
+/// scope, and on a narrow screen whether the engine is read-only.
 pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     let snapshot = &state.snapshot;
     let steps = &snapshot.steps;
@@ -211,7 +213,7 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
 
 /// Age of a snapshot from which its rate is not shown: nothing has changed for so long that the rate is over.
 const RATE_WINDOW: TimeDelta = TimeDelta::seconds(60);
-/// Width from which each site's concurrency limit is shown.
+/// Width from which each site's concurrency limit is shown, and its latency also beside errors.
 const CALLS_FROM: u16 = 100;
 
 /// The number of sites that are reachable; then each site, those that are not reachable first.
@@ -232,14 +234,15 @@ pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
     [reachable].into_iter().chain(sites).collect()
 }
 
-/// A site with its latency, calls and errors, such as `✓ prod/RegionOne 34 ms 16 at a time`.
+/// A site with its state if it is not reachable, its latency, concurrency limit, share of errors, and whether it is
+/// read-only, such as `✓ prod/RegionOne 34 ms 16 at a time`.
 fn site_fact(site: &SiteStatus, look: &RenderContext) -> Cell {
     let shown = site_state(site, look);
     let (glyph, word) = shown.text.split_once(' ').unwrap_or_default();
     let is_reachable = site.state == SiteState::Reachable;
     let is_wide = look.width >= CALLS_FROM;
     let errors = site.error_percent.filter(|percent| *percent > 0);
-    // If there is room for only one of latency and errors, it shows the errors.
+    // If there is room for only one of latency and errors, the errors are shown.
     let shows_latency = is_reachable && (is_wide || errors.is_none());
     let latency = site.latency_ms.filter(|_| shows_latency);
     let shows_calls = is_reachable && is_wide;

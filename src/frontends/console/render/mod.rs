@@ -1,7 +1,7 @@
 //! Draws a state into cells, without waiting and without changing the state.
 //!
-//! From the top: the header (what needs a person comes first), the title, the pane's pinned lines,
-//! its table, the detail with more about the row under the cursor, the message, the keys.
+//! From the top: the header (what needs a person comes first), the title, the pane's pinned lines, its table, below or
+//! beside it the detail with more about the row under the cursor, the message, the keys.
 
 mod header;
 mod overlay;
@@ -57,9 +57,9 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
 
 /// Width of the screen from which the title has room for the breadcrumb.
 const BREADCRUMB_FROM: u16 = 120;
-/// Width at the end of the title that is left for the age of the rows.
+/// Width at the end of the title that the breadcrumb leaves for the age of the rows.
 const FRESHNESS_WIDTH: u16 = 40;
-/// Maximum number of panes that the breadcrumb names, and width of the name of one without a word.
+/// Maximum number of panes that the breadcrumb names, and maximum width of the name of a pane without a word.
 const CRUMBS_MAX: usize = 3;
 const CRUMB_WIDTH: usize = 24;
 
@@ -110,7 +110,7 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     }
 }
 
-/// The age of a pane's rows in words; `None` in a replay, whose time the header shows.
+/// The age of a pane's rows in words; `None` for rows that do not change, and in a replay, whose time the header shows.
 fn freshness(state: &State, pane: &dyn Pane, look: &RenderContext) -> Option<Cell> {
     let last = state.snapshot.at.filter(|_| state.has_lost_engine());
     let freshness = pane.freshness(look.now);
@@ -146,7 +146,7 @@ fn draw_detail(pane: &dyn Pane, canvas: &mut Canvas, areas: &Layout) {
     canvas.lines(inner, &lines);
 }
 
-/// Draws the keys of this pane as far as there is room, and always the keys for help and quit.
+/// Draws the keys that have an effect in this pane, as far as there is room beside those for help and quit.
 fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     let offered = look.keys.offered(pane.scope(), look.replays);
@@ -188,7 +188,8 @@ fn hint(state: &State, typed: &str) -> String {
     }
 }
 
-/// Draws the message or the prompt; returns the cursor's position in the prompt.
+/// Draws the prompt or the message, or in a replay without either the latest events; returns the cursor's position in
+/// the prompt.
 fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Layout) -> Option<Position> {
     let area = areas.message;
     match &state.prompt {
@@ -224,7 +225,8 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Layout) -> Option<Pos
     }
 }
 
-/// The cells to draw on. All text passes through here, and is escaped here.
+/// The cells to draw on. All text passes through here. [`Self::put`] and [`Self::put_styled`] escape the text; callers
+/// of the others escape what is not the console's own.
 struct Canvas<'a> {
     buffer: &'a mut Buffer,
     look: RenderContext<'a>,
@@ -266,7 +268,7 @@ impl Canvas<'_> {
         x.saturating_add(plain).min(end)
     }
 
-    /// The cells of a row; columns outside the screen have none.
+    /// The cells of a row in these columns; none if a column or the row is outside the screen.
     fn cells(&mut self, columns: Range<u16>, y: u16) -> &mut [ScreenCell] {
         let area = self.buffer.area;
         if columns.is_empty() || columns.end > area.right() || !area.rows().any(|row| row.y == y) {

@@ -1,4 +1,4 @@
-//! Boxes over the pane, for questions that must be answered first.
+//! Boxes over the pane, for questions that must be answered first; and the text of a screen that is too small.
 
 use ratatui::layout::{Position, Rect};
 use ratatui::symbols::border;

@@ -35,7 +35,7 @@ pub fn render_lines(state: &State) -> Vec<String> {
                 "Type the file for the report, such as {file}. An empty line: no report."
             ));
         }
-        // A typed line opens such a prompt and answers it at once, so it is never shown.
+        // A typed line opens such a prompt and answers it at once, so the prompt is never shown.
         Some(Prompt::Command(..) | Prompt::Filter(..)) | None => {
             header_lines(state, &look).iter().for_each(|line| say(line));
             let pane = state.top();
@@ -46,8 +46,8 @@ pub fn render_lines(state: &State) -> Vec<String> {
     lines
 }
 
-/// Returns a summary: the fault of the engine, what needs a person, and whether work is under way. It is printed when
-/// it changes.
+/// Returns a summary: the fault of the engine, the numbers of stuck steps and refused deletions, and whether work is
+/// under way. It is printed when it changes.
 pub(in super::super) fn news(state: &State) -> String {
     let look = state.look();
     let facts = [header::engine_words(state, &look)].into_iter();

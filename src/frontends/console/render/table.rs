@@ -9,9 +9,9 @@ use super::Canvas;
 
 /// Columns for the sign of the cursor and that of a mark.
 const GUTTER: u16 = 3;
-/// Width of a flexible column before the spare width is shared out.
+/// Width of a flexible column, and minimum width of a growing one, before the spare width is shared out.
 const FLEX_MIN: u16 = 10;
-/// Width below which no column is narrowed; if that is too wide, the last columns are hidden.
+/// Width below which no column is narrowed to fit the screen; if that is too wide, the last columns are hidden.
 const FIXED_MIN: u16 = 8;
 /// Width of a text up to which its column gets width from other columns. Longer texts are sentences, which may be cut.
 const WHOLE_MAX: usize = 40;
@@ -161,7 +161,7 @@ fn give_way(widths: &mut [u16], columns: &[Column], rows: &[Vec<Cell>]) {
     }
 }
 
-/// Draws a pane without rows: what would be here, and how it gets here.
+/// Draws the lines that are shown in place of rows.
 fn draw_empty(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     let lines = emptiness::lines(pane, &look);

@@ -1,4 +1,4 @@
-//! The cascade as a tree: the step that goes last is the root; steps that must go before it are below it.
+//! The cascade as a tree: the steps that go last are the roots; the steps that must go before a step are below it.
 //!
 //! Only the visible part of a deletion is loaded: branches, which the engine counts, and the steps near the cursor
 //! in a long branch. So a tree of 1,000,000 steps costs as much as one of 100. The visible rows are spans, computed
@@ -23,7 +23,7 @@ use spans::Span;
 /// More warnings of a plan than this are rows below its tree.
 pub(crate) const HEAD_WARNINGS_MAX: usize = 2;
 
-/// Identifies a row while rows come and go.
+/// Identifies a row while rows are added and removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
     Node(i64, PlanRole),
@@ -131,7 +131,7 @@ pub(crate) struct Forest {
     warnings: Vec<String>,
     /// Groups that a person opened.
     opened: HashSet<i64>,
-    /// Steps that a person opened or closed.
+    /// Steps that a person opened (true) or folded.
     unfolded: HashMap<i64, bool>,
     /// The steps that a filter found; they are shown instead of the tree.
     found: Option<Vec<Node>>,
@@ -165,7 +165,7 @@ impl Forest {
         self.many_sites = sites.any(|site| Some(site) != first);
     }
 
-    /// Adds the resources without steps. The cloud chooses their order, so none is below another.
+    /// Adds the resources without steps. They have no order, so none is below another.
     pub(crate) fn add_sections(&mut self, automatic: &[PlanStep], unset: &[PlanStep]) {
         for (part, steps) in [(PlanRole::Automatic, automatic), (PlanRole::Unset, unset)] {
             let alone = steps.iter().map(|step| PlanStep {
@@ -195,7 +195,7 @@ impl Forest {
         let mut added: Vec<Known> = branches.collect();
         let waves = tree.waves.iter();
         for ((step, at), wave) in steps.iter().zip(&tree.branch_of).zip(waves) {
-            // The cloud chooses the order of the others.
+            // The resources without steps have no order.
             let wave = if part == PlanRole::Step { *wave } else { 0 };
             let known = &mut added[*at as usize];
             known.wave = known.wave.max(wave);
@@ -264,8 +264,8 @@ impl Forest {
         all
     }
 
-    /// Returns the first branch that is not loaded in these rows: its id, its counts, and the indices of the steps to
-    /// load.
+    /// Returns the first group whose steps in these rows are not loaded or are out of date: the id and the counts of
+    /// its branch, and the indices of the steps to load.
     pub(crate) fn missing(&self, rows: Range<usize>) -> Option<(i64, Counts, Range<usize>)> {
         let first = self.spans.partition_point(|span| span.end() <= rows.start);
         let spans = self.spans.get(first..)?.iter();
@@ -282,7 +282,8 @@ impl Forest {
         })
     }
 
-    /// Shows the steps that fit instead of the tree; all steps must be loaded.
+    /// Shows the resources that fit instead of the tree, or the tree if the filter is empty; all resources must be
+    /// loaded.
     pub(crate) fn filter(&mut self, filter: &SearchQuery) {
         let found = (!filter.is_empty()).then(|| {
             let all = self.branches.values().flat_map(|known| &known.nodes);
@@ -326,7 +327,7 @@ impl Forest {
         })
     }
 
-    /// Returns the current position of a row, if its step is loaded.
+    /// Returns the current position of the row with this key, if it is visible and, for [`RowKey::Node`], loaded.
     pub(crate) fn row_of(&self, key: RowKey) -> Option<usize> {
         self.spans.iter().find_map(|span| {
             let is_in_span = |offset: &usize| *offset < span.len;
@@ -456,8 +457,8 @@ impl Forest {
         Some(key)
     }
 
-    /// Whether the rows below a step are shown: among few steps once they are known, among many only after a
-    /// person opens them.
+    /// Whether the rows below a step are shown: as a person decided last, or else, among few steps, once they are
+    /// known.
     fn is_open(&self, id: i64, in_group: bool) -> bool {
         let unfolded = self.unfolded.get(&id).copied();
         unfolded.unwrap_or(!in_group && self.below.contains_key(&Some(id)))

@@ -142,7 +142,8 @@ impl Forest {
         next.map_or_else(String::new, |at| look.time(at))
     }
 
-    /// The state of a step or a blocker, or the most important counts of a folded line.
+    /// The state of a step or a blocker, the action on a resource without a step, or the most important counts of a
+    /// group.
     pub(crate) fn states(&self, row: usize, look: &RenderContext) -> Cell {
         let counts = match self.row(row) {
             Some(TreeRow::Step(_, Some(node))) => {
@@ -162,7 +163,7 @@ impl Forest {
             _ => return Cell::default(),
         };
         let present = |state: &StepState| counts.of(*state) > 0;
-        // The most urgent state of its steps gives the glyph and the tone.
+        // The most urgent state of the group's steps gives the glyph and the tone.
         let most_urgent = BY_URGENCY.into_iter().find(present);
         let (glyph_of_all, tone) =
             most_urgent.map_or(("", Tone::Dim), |state| look.step_glyph(state));
@@ -179,7 +180,7 @@ impl Forest {
         Cell::new(words.join(" "), tone)
     }
 
-    /// The counts of a folded line, such as `880 waiting, 9,120 gone`.
+    /// The counts of a group, such as `880 waiting, 9,120 gone`; `None` for any other row.
     pub(crate) fn fold_words(&self, row: usize) -> Option<String> {
         match self.row(row)? {
             TreeRow::Group(known) => Some(counts_words(&known.branch.counts, BY_URGENCY)),

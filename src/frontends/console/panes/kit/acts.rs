@@ -64,7 +64,7 @@ impl<'r> WorkItem<'r> {
         self.either(|step| step_lines(step, look), |it| deletion_lines(it, look))
     }
 
-    /// The words and the lines, for a pane whose columns may have cut the words.
+    /// [`Self::words`] and [`Self::lines`], for a pane whose columns may have cut the words.
     pub(crate) fn lines_in_full(self, look: &RenderContext) -> Vec<Cell> {
         let words = Cell::plain(self.words());
         [words].into_iter().chain(self.lines(look)).collect()
@@ -83,7 +83,7 @@ impl<'r> WorkItem<'r> {
             (Action::Open, Self::Step(step)) => {
                 context.push(Route::InspectStep(step.id, self.deletion_id()));
             }
-            // A refused deletion has no steps; the pane shows why it was refused.
+            // A deletion without steps has no tree; the pane shows, for example, why it was refused.
             (Action::Open, Self::Deletion(deletion)) if deletion.counts.total == 0 => {
                 context.push(Route::InspectDeletion(Box::new(deletion.clone())));
             }

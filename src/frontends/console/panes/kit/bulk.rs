@@ -1,5 +1,5 @@
-//! One action on all marked rows, after a question whose answer is their number. To abandon them, the person types
-//! that word too, because it cannot be undone.
+//! One action on all marked rows, after a question whose answer is the number of steps or deletions that it affects. To
+//! abandon them, the person types `abandon` too, because that cannot be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ use crate::present::{count, joined, thousands};
 
 /// Maximum number of rows that the question names; the others are counted.
 const NAMED_MAX: usize = 3;
-/// The consequences of the actions, for the person. Those of a cancellation are [`CANCEL_FOLLOWS`].
+/// The consequences of retrying, pausing and abandoning, for the person. Those of a cancellation are
+/// [`CANCEL_FOLLOWS`].
 const RETRIES: &str =
     "Each is sent again. A step that is refused as in use goes to the retry queue.";
 const PAUSES: &str =
@@ -23,7 +24,7 @@ const ABANDONS: &str = "Nothing is sent, now or later: whatever still exists sta
 /// The command for a row, or why nothing happens to it.
 type Planned = Result<Command, &'static str>;
 
-/// Asks whether to perform the action on all these rows, or says why it can be performed on none.
+/// Asks whether to perform the action on those of these rows that allow it, or says why none does.
 pub(super) fn ask(items: &[WorkItem<'_>], action: Action, context: &mut Context) {
     let of_items = |planned: fn(&WorkItem<'_>) -> Planned| -> Vec<_> {
         let planned = items.iter().map(|item| (item.words(), planned(item)));
@@ -34,7 +35,8 @@ pub(super) fn ask(items: &[WorkItem<'_>], action: Action, context: &mut Context)
         let planned = whole.iter().map(|it| (it.words.clone(), planned(it)));
         planned.collect()
     };
-    // The verb for the action, the word for one of the items, and the consequence in a sentence for the person.
+    // The verb for the action, the word for one of the items, the consequence in a sentence for the person, and the
+    // command for each item.
     let (verb, noun, follows, planned) = match action {
         Action::Retry => ("Retry", noun(items), RETRIES, of_items(retry_one)),
         Action::Pause => {
@@ -52,7 +54,7 @@ pub(super) fn ask(items: &[WorkItem<'_>], action: Action, context: &mut Context)
         _ => ("Abandon", noun(items), ABANDONS, of_items(abandon_one)),
     };
     let (mut named, mut commands) = (Vec::new(), Vec::new());
-    // Number of marked rows to which nothing happens, by the reason.
+    // Number of steps or deletions to which nothing happens, by the reason.
     let mut left_out: BTreeMap<&str, usize> = BTreeMap::new();
     for (words, command) in planned {
         match command {
@@ -103,7 +105,7 @@ fn sites<'r>(item: &WorkItem<'r>) -> Vec<&'r Site> {
     }
 }
 
-/// The word for the rows, if they are of one sort.
+/// The word for one of the rows: `row` if they are of both sorts.
 fn noun(items: &[WorkItem<'_>]) -> &'static str {
     let steps = items.iter().filter(|it| matches!(it, WorkItem::Step(_)));
     match steps.count() {

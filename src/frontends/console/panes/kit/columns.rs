@@ -1,4 +1,4 @@
-//! The columns of a pane as data: each line of a table has a column, and the cell of a row in it.
+//! The columns of a pane as data: each line of [`columns!`] has a column, and the cell of a row in that column.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,8 @@ pub(crate) struct Column {
     pub(crate) right: bool,
     /// Whether a text that is too long keeps its end.
     pub(crate) tail: bool,
-    /// Shown only on screens at least this wide; less important columns give way.
+    /// The width of a screen from which the column is shown, unless a person has chosen columns. Less important columns
+    /// need a wider screen.
     pub(crate) from_width: u16,
 }
 
@@ -102,15 +103,15 @@ impl<'t, R> Paired<'t, R> {
         Natural::new(&key.unwrap_or_else(|| (self.cell)(row, look).text))
     }
 
-    /// The heading as filters name it.
+    /// The name of the column in filters and choices.
     fn name(&self) -> String {
         let name = self.column.name.map(str::to_owned);
         name.unwrap_or_else(|| column_name(&self.column.heading))
     }
 }
 
-/// The heading of a column as filters and choices name it: `blocked_by` for `BLOCKED BY`. Lists of names
-/// are separated by spaces or commas, so a name contains neither.
+/// The heading of a column as filters and choices name it: `blocked_by` for `BLOCKED BY`. Lists of names are separated
+/// by spaces or commas, so a name contains neither. A text in parentheses at the end is left out.
 pub(crate) fn column_name(heading: &str) -> String {
     let heading = heading.to_lowercase();
     let name = heading.split(" (").next().unwrap_or_default();
@@ -217,7 +218,7 @@ impl<R> Table<'_, R> {
         Self(kept.collect())
     }
 
-    /// Returns the index of the next column to sort by; `None` after the last one.
+    /// Returns the index of the next column to sort by, among those that may be shown; `None` after the last one.
     pub(super) fn next_column(&self, after: Option<Order>, chosen: &[String]) -> Option<usize> {
         let first = after.map_or(0, |order| order.column + 1);
         let mut columns = self.0.iter().enumerate().skip(first);

@@ -68,7 +68,8 @@ impl Copied {
 }
 
 impl List {
-    /// Copies the first of these texts; if the key is pressed again on the row with this key, the next one.
+    /// Copies the first of these texts to the clipboard; if the person copies again from the row with this key, the
+    /// next one.
     pub(crate) fn copy(&mut self, row: String, mut texts: Vec<Copied>, context: &mut Context) {
         texts.retain(|it| !it.text.is_empty());
         // In a pane of one column, the row may have the same text as the copy before it.

@@ -1,4 +1,4 @@
-//! A list of the engine that arrives in pages, and is queried again after the engine has made progress.
+//! A list of the engine, which may arrive in pages, and is queried again, mostly after the engine has made progress.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -11,10 +11,10 @@ use crate::domain::model::Paged;
 
 /// Number of rows of a page, as many as the engine serves if a query sets no limit.
 const PAGE_ROWS: usize = 500;
-/// Shortest time between two refreshes: a person could not follow faster changes.
+/// Shortest time between two automatic refreshes: a person could not follow faster changes.
 const PAUSE: TimeDelta = TimeDelta::seconds(1);
 /// After a change, the next query waits this many times as long as the last answer took. A query that a clock sends
-/// waits longer, because nothing is known to have changed.
+/// waits longer, because nothing is known to have changed; so does one that no person waits for.
 const REST_AFTER_CHANGE: i32 = 4;
 const REST_ON_CLOCK: i32 = 10;
 /// A failed query is sent again after this time, then after twice as long each time, up to the maximum.
@@ -175,7 +175,7 @@ impl<T: 'static> Feed<T> {
         self.pace.errors.clear();
     }
 
-    /// Requests one more page, if there is one.
+    /// Makes the next query load one page more, if there is one.
     pub(crate) fn more(&mut self) {
         if self.next.is_some() && self.pace.ticket.is_none() && !self.is_full() {
             self.wanted = self.rows.len() + PAGE_ROWS;
@@ -210,7 +210,7 @@ impl<T: 'static> Feed<T> {
         }
     }
 
-    /// Sends the query now, however recently the last one was sent.
+    /// Sends the query now, however recently the last one was sent, unless one is under way.
     pub(crate) fn ask_at_once(&mut self, context: &mut Context) {
         if self.pace.ticket.is_none() {
             self.fresh.clear();
@@ -274,7 +274,8 @@ pub(crate) struct Pace {
     background: Option<TimeDelta>,
     /// Whether nothing is known to have changed since the last query.
     is_current: bool,
-    /// Whether a clock sent the query under way, so that no person waits for it.
+    /// Whether the query under way was sent although nothing was known to have changed, as a clock does. The console
+    /// does not show that it waits for such a query.
     by_clock: bool,
     /// When the query of the last good answer was sent.
     as_of: Option<DateTime<Utc>>,
@@ -382,7 +383,8 @@ impl Pace {
 
 /// A query of a pane that is sent again when its answer may have changed.
 pub(crate) trait Refreshed {
-    /// Called when the engine has made progress; without effect if that is no reason to send the query sooner.
+    /// Called when the rows may be out of date: the engine has made progress, the pane is opened, or a person asks;
+    /// without effect if that is no reason to send the query sooner.
     fn invalidate(&mut self) {}
     /// Sends the query if it is due.
     fn ask(&mut self, context: &mut Context);

@@ -15,19 +15,19 @@ pub(crate) enum Freshness {
     Fixed,
     /// The rows follow the engine.
     Live,
-    /// A query is under way that takes longer than a moment.
+    /// No answer has come yet, or a query is under way that takes longer than [`ASKING_SHOWN_AFTER`].
     Asking,
-    /// The rows were queried at this time, and a clock queries them again.
+    /// The rows were queried at this time, and are queried again by a clock, or because they are out of date.
     Aged(DateTime<Utc>),
-    /// The rows were queried at this time, and are not queried again until a person asks for that.
+    /// The rows were queried at this time, and are queried again only if a person asks for that, or not at all.
     AsOf(DateTime<Utc>),
     /// The last query failed at this time; with `retries` it is sent again automatically.
     Failed { at: DateTime<Utc>, retries: bool },
 }
 
 impl Freshness {
-    /// The words at the right of the title. `last` is the time of the last snapshot, if the engine has gone or cannot
-    /// be reached.
+    /// The words at the right of the title; `None` for rows that do not change. `last` is the time of the last
+    /// snapshot, if the engine has gone or cannot be reached.
     pub(crate) fn words(self, look: &RenderContext, last: Option<DateTime<Utc>>) -> Option<Cell> {
         let as_of = |at| Cell::dim(format!("as of {}", look.time(at)));
         let age = |at| ago_words(look.now - at);

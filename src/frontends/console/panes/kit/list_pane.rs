@@ -8,9 +8,10 @@ use super::*;
 /// The occasions at which a pane queries its rows again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refresh {
-    /// The engine has made progress.
+    /// The engine has made progress, or the pane is opened or on top again.
     EachMove,
-    /// The pane is opened for the first time, or a person asks: each answer costs calls to the clouds.
+    /// The pane is opened for the first time, or a person asks: most of these answers cost calls to the clouds. In a
+    /// replay, also when the pane is on top again, or the replay shows another time.
     Demand,
     /// The pane is opened or on top again; and as time passes, the more rarely the longer an answer takes
     /// ([`Feed::every`]).
@@ -33,17 +34,19 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const FULL_WIDTH: bool = false;
     /// Shown until the first answer.
     const LOADING: &'static str = "";
-    /// Lines for a list without rows, which say how rows get here, and the line for such a list in a replay. In all
-    /// texts, an action in braces stands for its key.
+    /// Lines for a list without rows, which say how rows get here, and the line for such a list in a replay. In these
+    /// texts and in those of [`Self::FAILED`], an action in braces stands for its key.
     const NOTHING: &'static [&'static str];
     const NOTHING_THEN: &'static str = "";
     /// Lines after the query failed.
     const FAILED: &'static [&'static str] = FAILED;
-    /// Whether rows are only added, so that a cursor on the last row stays on the last row.
+    /// Whether new rows are added at the end, so that a cursor on the last row stays on the last row.
     const FOLLOWS_END: bool = false;
-    /// Whether rows outside the scope are hidden. If not, the title says that the pane shows everything.
+    /// Whether rows outside the scope are hidden. If not, and the console has a scope, the title says that the pane
+    /// shows everything.
     const SCOPED: bool = true;
-    /// Whether only keys that leave the pane have an effect while a command of the pane is under way.
+    /// Whether only the keys of [`Action::works_in_modal_pane`] have an effect while a command of the pane is under
+    /// way.
     const MODAL: bool = false;
     /// Whether the rows are events, which are followed while the pane is on top.
     const FOLLOWS: bool = false;
@@ -111,7 +114,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     fn is_working(&self) -> bool {
         false
     }
-    /// Puts the visible rows, given by their indices in [`Rows::all`], into the order of the pane.
+    /// Puts the visible rows, given by their indices in [`Rows::all`], into the order of the pane, and may drop some of
+    /// them.
     fn arrange(&self, _rows: &Rows<Self::Row>, _visible: &mut Vec<usize>) {}
     /// Queries of the pane besides that of its rows.
     fn others(&self) -> Vec<&dyn Refreshed> {
@@ -124,8 +128,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     fn answered(&mut self, _rows: &mut Rows<Self::Row>) {}
     /// Called when the pane is opened or on top again, before it queries its rows.
     fn opened(&mut self, _rows: &mut Rows<Self::Row>, _context: &Context) {}
-    /// Updates the rows from the snapshot, which is newer; returns true if rows were added or removed. With `moved`,
-    /// the engine has made progress.
+    /// Updates the pane from the snapshot, which is newer than the rows; returns true if rows may have been added or
+    /// removed. `moved` is true if the engine has made progress, and when the pane is opened or on top again.
     fn update(&mut self, _rows: &mut Rows<Self::Row>, _context: &Context, _moved: bool) -> bool {
         false
     }
@@ -258,7 +262,8 @@ impl<P: ListPane> Listed<P> {
     }
 
     /// Performs an action on all marked rows, after a question. If the filter hides some of them, a first press only
-    /// warns of these. Returns false if the action is not one on marked rows, or if no row is marked.
+    /// warns of these. Returns false if the action is not one on marked rows, if no row is marked, or if no marked row
+    /// is a step or a deletion.
     fn act_on_marked(&mut self, action: Action, context: &mut Context) -> bool {
         if !action.acts_on_marks() || self.rows.list.marks.is_empty() {
             return false;

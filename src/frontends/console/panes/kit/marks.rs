@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Action;
 use crate::present::{count, thousands};
 
-/// Maximum number of rows that are marked at once, more than a person can check.
+/// Maximum number of rows that are marked at once, more than a person can check; to mark all rows, no more are read.
 pub(crate) const MARKED_MAX: usize = 10_000;
 
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,8 @@ impl Marks {
         *self = Self::default();
     }
 
-    /// Forgets what a key began, because the filter or the marks have changed.
+    /// Drops the warning about hidden marks and the marking of rows that are still to be read, because the filter, the
+    /// scope or the marks have changed.
     pub(super) fn filter_changed(&mut self) {
         (self.warned_of, self.mark_rest) = (None, false);
     }

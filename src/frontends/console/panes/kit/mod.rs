@@ -1,6 +1,6 @@
-//! The common parts of panes. Each pane owns its rows and its cursor, queries its data, and describes itself as a
-//! head of pinned lines, a table, and a detail with more about the row under the cursor. The renderer draws all
-//! panes alike. Most panes are a [`ListPane`]; plans and trees, whose rows fold, are a [`Pane`].
+//! The common parts of panes. Each pane owns its rows and its cursor, queries its data, and describes itself as a head
+//! of pinned lines, a table, and a detail with more about the row under the cursor. The renderer draws all panes alike.
+//! Most panes are a [`ListPane`]; plans and trees, whose rows fold, implement [`Pane`] themselves.
 
 mod acts;
 mod bulk;
@@ -44,7 +44,7 @@ pub(crate) use rows::{List, Row, Rows};
 use crate::control::{Command, ControlError, Receipt};
 use crate::domain::model::{Event as LedgerEvent, Site};
 
-/// The line of a detail that tells where a resource is.
+/// The line of a detail with the id and the site of a resource.
 pub(crate) fn id_line(id: &str, site: &Site) -> Cell {
     Cell::dim(format!("id {id} at {site}"))
 }
@@ -87,7 +87,7 @@ pub(crate) enum PaneRequest {
     Submit(CommandWords, Command),
     /// Ask for a file, and write the report of this deletion to it.
     Report(String),
-    /// Ignore the keyboard until the next frame is on the screen.
+    /// If the pane is on top, ignore all input until its next frame is on the screen.
     Guard,
 }
 
@@ -105,7 +105,7 @@ impl Context<'_> {
     pub(crate) fn go(&mut self, word: &'static str) {
         self.requests.push(PaneRequest::Go(word));
     }
-    /// Writes the report of a deletion to a file that the person names.
+    /// Asks the person for a file, and writes the report of the deletion to it.
     pub(crate) fn report(&mut self, deletion_id: String) {
         self.requests.push(PaneRequest::Report(deletion_id));
     }
@@ -127,7 +127,7 @@ pub(crate) trait Pane: Send {
     fn title(&self, look: &RenderContext) -> String;
     fn list(&self) -> &List;
     fn list_mut(&mut self) -> &mut List;
-    /// Number of visible rows.
+    /// Number of rows that the filter and the scope show, and that are not folded.
     fn len(&self) -> usize;
     /// The columns, and the cells of these rows.
     fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown;
@@ -154,11 +154,11 @@ pub(crate) trait Pane: Send {
     fn is_live(&self) -> bool {
         false
     }
-    /// Whether only keys that leave the pane have an effect now.
+    /// Whether only the keys of [`Action::works_in_modal_pane`] have an effect now.
     fn is_modal(&self) -> bool {
         false
     }
-    /// Hides what is outside the scope, in a list; plans and trees are shown whole.
+    /// Hides the rows outside the scope, if the pane applies the scope; plans and trees are shown whole.
     fn narrow(&mut self, _scope: &AppliedScope) {}
     /// The names of the columns by which rows can be filtered.
     fn columns(&self) -> Vec<String> {
@@ -172,10 +172,10 @@ pub(crate) trait Pane: Send {
     }
     /// Applies a new filter; [`Self::wake`] is called next.
     fn filter_changed(&mut self);
-    /// Called when the pane is opened, or is on top again.
+    /// Called when the pane is opened or on top again, and when a replay shows another time.
     fn open(&mut self, context: &mut Context);
-    /// Called when the engine has made progress (`moved`), when time has passed, and after the cursor, the filter or
-    /// the scope has changed.
+    /// Called for each snapshot (with `moved` if the engine has made progress), after the receipt of a command (with
+    /// `moved`), when time has passed, and after the cursor, the filter or the scope has changed.
     fn wake(&mut self, _moved: bool, _context: &mut Context) {}
     /// Takes an answer; returns false if it belongs to another query.
     fn answer(&mut self, _arrived: &mut Arrived, _context: &mut Context) -> bool {

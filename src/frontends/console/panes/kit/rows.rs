@@ -45,7 +45,7 @@ impl<T: 'static> From<Vec<T>> for Rows<T> {
 }
 
 impl<T: Row> Rows<T> {
-    /// Number of rows that fit the filter.
+    /// Number of rows that are shown: those that fit the filter and the scope.
     pub(crate) fn len(&self) -> usize {
         self.visible.len()
     }
@@ -69,7 +69,7 @@ impl<T: Row> Rows<T> {
         self.get(self.list.cursor)
     }
 
-    /// Returns at most this number of rows, with the cursor in their middle.
+    /// Returns at most this number of rows; the first is half that number before the cursor.
     pub(crate) fn near_cursor(&self, rows_max: usize) -> impl Iterator<Item = &T> {
         let first = self.list.cursor.saturating_sub(rows_max / 2);
         let near = (first..self.len()).take(rows_max);
@@ -103,7 +103,8 @@ impl<T: Row> Rows<T> {
         keys.position(|it| it.as_deref() == Some(key))
     }
 
-    /// Returns the indices in [`Self::all`] of the rows that fit the filter.
+    /// Returns the indices in [`Self::all`] of the rows that fit the filter and the scope, whose words about columns
+    /// are not applied here.
     pub(crate) fn fitting(&self) -> Vec<usize> {
         let queries = [&self.list.filter, &self.list.scope.query];
         let queries = queries.into_iter().filter(|query| !query.is_empty());
@@ -127,7 +128,7 @@ impl<T: Row> Rows<T> {
     }
 }
 
-/// A cursor over rows, which stays on its row when the rows move.
+/// The cursor over the rows of a pane, and what decides which of them are shown and how.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
     /// The word after `:` that opens the pane, if one does.
@@ -145,8 +146,8 @@ pub(crate) struct List {
     pub(crate) marks: Marks,
     /// The names of the columns that the person chose; if empty, as many columns are shown as fit on the screen.
     pub(crate) columns: Vec<String>,
-    /// The key of the row from which the last key copied a text, and the index of its next text; `None` after any
-    /// other key.
+    /// The key of the row from which the person has just copied a text, and the index of the row's next text; `None`
+    /// after any other action.
     pub(crate) copied: Option<(String, usize)>,
 }
 
@@ -196,7 +197,7 @@ impl List {
         self.top = self.top.min(len.saturating_sub(height));
     }
 
-    /// Moves the cursor to the new position of its row; `None` if that is unknown.
+    /// Moves the cursor to the new position of its row; `None` if that is unknown, which changes nothing.
     pub(crate) fn follow(&mut self, row: Option<usize>) {
         if let Some(row) = row {
             // The window moves along, so that the row keeps its line on the screen.
