@@ -30,7 +30,7 @@ pub(crate) fn fits_step(filter: &SearchQuery, step: &Step, others: &[&str]) -> b
     })
 }
 
-/// The time left, or the time of the next attempt; empty if neither is known.
+/// The time that the deletion still takes, or the time of its next attempt; empty if neither is known.
 pub(crate) fn time_left(deletion: &Deletion, look: &RenderContext) -> String {
     match outlook(deletion) {
         Some(Outlook::Within { least, most }) => range_words(least, most),
@@ -114,7 +114,7 @@ pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     let mut lines = vec![Cell::new(facts.join(look.dot()), state.tone)];
     match (awaiting::next_action(step), &step.last_error) {
         (Some(next), Some(error)) => {
-            // The message names the blockers at other deployments; no call was sent.
+            // The error's message names the blockers at other deployments; no call was sent.
             lines.push(Cell::new(error.message.clone(), Tone::Warn));
             lines.push(Cell::plain(next));
         }

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 8;
 const REASONS_MAX: usize = 4;
 
 pub(super) struct BulkCommands {
-    /// What is done, such as `retry 12 steps`.
+    /// The commands in words, such as `retry 12 steps`.
     pub(super) what: String,
     reason: String,
     left: VecDeque<Command>,

@@ -28,7 +28,7 @@ pub enum Event {
     Click(u16),
     /// Bracketed paste. It is never read as keys.
     Paste(String),
-    /// Columns, rows.
+    /// The new size of the screen: columns, rows.
     Resize(u16, u16),
     Snapshot(Arc<Snapshot>, DateTime<Utc>),
     /// The engine publishes no more snapshots: it has ended, or cannot be reached.

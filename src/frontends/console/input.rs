@@ -47,7 +47,7 @@ impl TerminalInput {
         }
     }
 
-    /// Drops everything that has arrived.
+    /// Drops all input that has arrived.
     pub(super) fn drop_arrived(&mut self) -> io::Result<()> {
         while parse_arrived(self.terminal.get_ref(), &mut self.parser)? {}
         while self.parser.pop().is_some() {}

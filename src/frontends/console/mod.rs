@@ -7,8 +7,8 @@
 //!                   └────────────── submit, query, events ◀──┘
 //! ```
 //!
-//! 1. The loop takes one [`Event`] at a time. [`update`] changes the state and returns effects, which only
-//!    the loop in [`run`] performs. So any sequence of keys is a unit test.
+//! 1. The loop takes one [`Event`] at a time. [`update`] changes the state and returns effects, which only the loops in
+//!    [`run`] and [`run_plain`] perform. So any sequence of keys can be a unit test.
 //! 2. Keys become actions through one table, which feeds the help and the footer too.
 //! 3. A frame is drawn from the state alone, costs only the rows on the screen, and only the cells that
 //!    differ are written: an idle console writes no byte to the terminal.

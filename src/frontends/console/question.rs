@@ -17,7 +17,7 @@ pub(super) struct Question {
     pub(super) head: Vec<String>,
     /// The keys, each with what it does.
     pub(super) options: Vec<(char, OptionWords)>,
-    /// The effect of choosing none of the options, in the words of [`OptionWords`].
+    /// The effect of choosing none of the options.
     stay: OptionWords,
 }
 

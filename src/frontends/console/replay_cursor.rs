@@ -10,9 +10,9 @@ use crate::control::Moment;
 pub(super) struct ReplayCursor {
     pub(super) under_way: Option<UnderWay>,
     pub(super) next: Option<Moment>,
-    /// Ticket of the query for the last events before the time that is shown.
+    /// Ticket of the query for the last events up to the time that is shown.
     pub(super) asked: Option<u64>,
-    /// The last events before the time that is shown, in words.
+    /// The last events up to the time that is shown, in words.
     pub(super) happened: String,
 }
 

@@ -118,7 +118,7 @@ fn arrive(state: &mut State) {
     }
 }
 
-/// Takes the answer to the replay's own query; returns false for any other answer.
+/// Takes the answer to the query for the latest events; returns false for any other answer.
 pub(super) fn answered(state: &mut State, arrived: &mut Arrived) -> bool {
     let Some(answer) = arrived.take::<query::Timeline>(&mut state.replay_cursor.asked) else {
         return false;

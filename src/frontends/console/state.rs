@@ -228,7 +228,7 @@ impl State {
         Some(self.snapshot.at.unwrap_or(replay.last))
     }
 
-    /// Queries the last events before the time that a replay shows.
+    /// Queries the last events up to the time that a replay shows.
     pub(super) fn ask_what_happened(&mut self) {
         self.replay_cursor.asked = Some(self.outbox.ask(query::Timeline {
             after: (self.snapshot.last_event - TOGETHER_MAX).max(0),

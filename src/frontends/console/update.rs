@@ -406,7 +406,7 @@ fn command_entered(state: &mut State, word: &str) {
     }
     state.remember(word);
     if state.kinds.is_empty() && state.kinds_ticket.is_some() {
-        // The kinds have not arrived yet; the word is looked up when they do.
+        // The kinds have not arrived yet; the line is handled when they do.
         state.start = Some(word.to_owned());
     } else {
         go(state, word);

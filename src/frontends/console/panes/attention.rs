@@ -12,9 +12,9 @@ use crate::present::{cause_words, count, kind_words, step_reason, thousands};
 
 /// The steps that a pane is about.
 enum QueueKind {
-    /// Those that need a person, with the refused deletions and the slow steps.
+    /// The steps that need a person, with the refused deletions and the slow steps.
     Stuck,
-    /// Those that need a person for one cause.
+    /// The steps that need a person for one cause.
     OfCause(Cause),
     Retrying,
 }

@@ -13,7 +13,7 @@ use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombsto
 use crate::frontends::console::render_context::WIDE;
 use crate::present::{at_path, count, kind_words};
 
-/// Shortest time between two listings by the clock, because each costs calls to the clouds.
+/// Shortest time between two listings by the clock, because each listing costs calls to the clouds.
 const LISTED_EVERY: TimeDelta = TimeDelta::seconds(5);
 /// Number of rows near the cursor that are looked up in the ledger, more than a screen has.
 const LOOKED_UP_MAX: usize = 500;
@@ -92,9 +92,9 @@ struct Listed {
     resource: Resource,
     kind: Arc<KindInfo>,
     listed_at: DateTime<Utc>,
-    /// The names of the projects at its site.
+    /// The names of the projects at the resource's site, by id.
     projects: Arc<NamesById>,
-    /// The names of the other resources to which the resource may refer.
+    /// The names of the other resources to which the resource may refer, by id.
     others: Arc<NamesById>,
 }
 
@@ -164,7 +164,7 @@ impl Listed {
         }
     }
 
-    /// The text of a field whose meaning is known; empty if the kind has none.
+    /// The text of a field whose meaning is known; empty if the kind has no such field.
     fn known(&self, path: Option<&String>) -> String {
         path.map_or(String::new(), |path| self.field(path))
     }

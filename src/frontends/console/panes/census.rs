@@ -13,7 +13,7 @@ use crate::present::{joined, kind_words, thousands};
 /// Shortest time between two counts once all kinds were counted, because each count costs calls to the clouds.
 const COUNTED_EVERY: TimeDelta = TimeDelta::seconds(5);
 
-/// The counts of one kind at each site.
+/// The numbers of resources of one kind, at each site.
 #[derive(Clone, PartialEq)]
 pub(super) struct KindCount {
     pub(super) kind: KindInfo,
@@ -28,7 +28,7 @@ impl KindCount {
         self.sites.iter().filter_map(|site| site.resources).sum()
     }
 
-    /// Whether some site did not answer, so that there may be more.
+    /// Whether some site did not answer or the last count failed, so that there may be more resources.
     pub(super) fn is_partial(&self) -> bool {
         self.error.is_some() || self.sites.iter().any(|site| site.resources.is_none())
     }

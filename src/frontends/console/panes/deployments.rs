@@ -35,7 +35,7 @@ fn ago(at: DateTime<Utc>, look: &RenderContext) -> String {
     format!("{} ago", rough((look.now - at).num_seconds()))
 }
 
-/// Whether the deletions of that deployment are known here, as `✓ yes 12s ago`.
+/// Whether the deletions of another deployment are known here, as `✓ yes 12s ago`.
 fn watch_cell(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     let Some(watch) = watch else {
         return Cell::dim(format!("{} no", look.none()));
@@ -48,7 +48,7 @@ fn watch_cell(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     }
 }
 
-/// Whether that deployment knows of the deletions here, as `✓ 12s ago, 2 behind`.
+/// Whether another deployment knows of the deletions here, as `✓ 12s ago, 2 behind`.
 fn importer_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell {
     let Some(importer) = importer else {
         return Cell::dim(format!("{} no", look.none()));
@@ -71,7 +71,7 @@ fn lag(importer: &ImporterStatus) -> String {
     }
 }
 
-/// The number of steps that wait for the clearance of that deployment.
+/// The number of steps that wait for the clearance of another deployment.
 fn awaited_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell {
     match importer.map(|it| it.pending_clearances) {
         None => Cell::dim(look.none()),

@@ -294,7 +294,7 @@ impl HomePane {
 
 /// Number of signs for the last hour at a site, five minutes each.
 const HEAT_SIGNS: usize = 12;
-/// Width of the screen from which these signs fit before the facts.
+/// Width of the screen from which the signs of the last hour fit before a site's facts.
 const HEAT_FROM: u16 = 120;
 
 /// `3 now, 12 within 2m, 40 within 1h`

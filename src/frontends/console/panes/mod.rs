@@ -70,7 +70,7 @@ pub(crate) struct Around<'a> {
     pub(crate) practices: bool,
 }
 
-/// A record of the engine that can be shown as YAML.
+/// A record that can be shown as YAML.
 pub(crate) enum Record {
     /// A resource, as it was listed at that time.
     Resource(Box<Resource>, DateTime<Utc>),

@@ -135,7 +135,7 @@ impl ListPane for SitesPane {
         if site.read_only {
             lines.push(Cell::new("read-only: nothing is deleted here", Tone::Warn));
         }
-        // These come last: on a small screen, the reason why a site is not asked matters more.
+        // The lines about the last hour come last: on a small screen, the reason why a site is not asked matters more.
         lines.extend(self.last_hour(site, look));
         lines
     }

@@ -18,7 +18,8 @@ use crate::present::{blocker_words, count, joined, pace_words, progress_words, t
 const STEPS_AT_ONCE: usize = 500;
 /// Minimum number of rows that are kept loaded on each side of the cursor.
 const NEAR_MIN: usize = 25;
-/// Number of rows that are read beyond those, so that few movements need a query, and the person seldom waits.
+/// Number of rows that are read on each side beyond the rows that are kept loaded, so that few movements need a query,
+/// and the person seldom waits.
 const AHEAD: usize = 120;
 
 struct TreePane {
@@ -203,7 +204,7 @@ impl TreePane {
         if let Some(deletion) = self.deletion.rows.first() {
             self.id.clone_from(&deletion.id);
         }
-        // Without this, the tree of another time would stay.
+        // Otherwise the tree of another time would stay.
         if context.replays && now.is_none_or(|counts| counts.total == 0) {
             self.forget();
         }

@@ -150,7 +150,7 @@ fn draw_detail(pane: &dyn Pane, canvas: &mut Canvas, areas: &Layout) {
 fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     let offered = look.keys.offered(pane.scope(), look.replays);
-    // A modal pane accepts only the keys that leave it.
+    // A modal pane accepts only some keys.
     let offered = offered.filter(|b| !pane.is_modal() || b.action.works_in_modal_pane());
     let entry = |b: &Binding| (keys::key_name(b.keys[0]), look.safe(b.footer), b.action);
     let is_must = |(.., action): &(_, _, Action)| matches!(action, Action::Quit | Action::Help);

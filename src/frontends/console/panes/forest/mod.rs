@@ -54,7 +54,7 @@ enum What {
 /// What one row shows.
 #[derive(Clone, Copy)]
 pub(crate) enum TreeRow<'f> {
-    /// A step, or `None` if it is not loaded yet; and its branch, or `None` if a filter found the step.
+    /// The branch of a step, or `None` if a filter found the step; and the step, or `None` if it is not loaded yet.
     Step(Option<&'f Known>, Option<&'f Node>),
     Group(&'f Known),
     Section(PlanRole),
@@ -69,9 +69,9 @@ pub(crate) enum TreeRow<'f> {
 pub(crate) struct Known {
     branch: Branch,
     part: PlanRole,
-    /// The highest of its steps' waves.
+    /// The highest wave of the branch's steps; 0 if there is no order, or if it is not known.
     wave: u32,
-    /// The indices that were queried last; `nodes` are the steps from its start on.
+    /// The indices that were queried last; `nodes` are the steps from the first of them on.
     asked: Range<usize>,
     nodes: Vec<Node>,
     /// The steps that a person opened in a group, by index.

@@ -28,7 +28,7 @@ pub(crate) struct Vacancy {
     pub(crate) nothing: Vec<Cell>,
 }
 
-/// Lines after a query failed.
+/// The lines in place of rows after a query has failed.
 pub(crate) const FAILED: &[&str] = &[
     "It could not be read; the reason is above.",
     "{refresh} asks again.",

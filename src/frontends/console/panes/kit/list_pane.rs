@@ -32,13 +32,13 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const DETAIL_ROWS: u16 = 3;
     /// Whether the rows use all the width.
     const FULL_WIDTH: bool = false;
-    /// Shown until the first answer.
+    /// The line that is shown until the first answer.
     const LOADING: &'static str = "";
     /// Lines for a list without rows, which say how rows get here, and the line for such a list in a replay. In these
     /// texts and in those of [`Self::FAILED`], an action in braces stands for its key.
     const NOTHING: &'static [&'static str];
     const NOTHING_THEN: &'static str = "";
-    /// Lines after the query failed.
+    /// The lines in place of rows after the query has failed.
     const FAILED: &'static [&'static str] = FAILED;
     /// Whether new rows are added at the end, so that a cursor on the last row stays on the last row.
     const FOLLOWS_END: bool = false;
