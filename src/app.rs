@@ -58,7 +58,7 @@ use crate::system::config::{self, ConfigError, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
 
-/// How long an engine may take from locking its ledger to serving its socket.
+/// How long a client waits for the socket of an engine that is starting or ending.
 const ATTACH_MAX: Duration = Duration::from_secs(5);
 /// The log, in the state folder, of an engine that continues without the console that started it.
 const ENGINE_LOG: &str = "engine.log";
@@ -528,7 +528,7 @@ async fn attached(
     }
 }
 
-/// Runs the headless engine until a signal ends it.
+/// Runs the headless engine until a signal ends it, or until it ends by itself, which is an error.
 async fn headless(process: &Process<'_>) -> Result<Exit, Failure> {
     let (settings, paths) = process.settings_and_paths()?;
     let mut end = EndSignals::listen()?;

@@ -14,7 +14,8 @@ use crate::system::config::Settings;
 /// The name of the practice cloud in its `clouds.yaml`, with the login of its admin.
 pub(super) const PRACTICE: &str = "sandbox";
 
-/// Returns the cloud that is chosen: that of `--cloud`, or else the default (`$OS_CLOUD`).
+/// Returns the cloud that is chosen: that of `--cloud`, or else the practice cloud or the default (`$OS_CLOUD`). None
+/// means all clouds.
 pub(super) fn chosen_cloud<'c>(
     clouds: &'c openstack::CloudsConfig,
     global: &'c Global,
@@ -27,8 +28,8 @@ pub(super) fn chosen_cloud<'c>(
     })
 }
 
-/// Returns the configured clouds that were chosen, with one site for each region; all clouds if none was chosen. An
-/// error in one cloud does not hide the others.
+/// Returns the configured clouds that were chosen, with one site for each chosen region; all clouds if none was chosen.
+/// An error in one cloud does not hide the others.
 pub(super) fn chosen_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,

@@ -177,7 +177,7 @@ impl LocalVerb for Man {
 /// Writes the script with which a shell completes verbs and options.
 ///
 /// # Errors
-/// The reader is gone.
+/// The output cannot be written.
 pub fn completions(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), "gone", &mut script);
@@ -187,7 +187,7 @@ pub fn completions(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
 /// Writes the page of the program, or of one verb, for `man`.
 ///
 /// # Errors
-/// There is no such verb, or the reader is gone.
+/// There is no such verb, or the output cannot be written.
 pub fn man(verb: Option<&str>, out: &mut dyn Write) -> Result<(), Failure> {
     let pages = pages()?;
     let name = verb.map_or("gone".to_owned(), |verb| format!("gone-{verb}"));

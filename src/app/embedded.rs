@@ -43,14 +43,14 @@ pub(super) struct Embedded {
     gates: Vec<ListenHandle>,
     /// None without peers, or if peers cannot reach the engine of a single verb.
     peers: Option<ListenHandle>,
-    /// None for a verb, which ends before an answer would come.
+    /// None for a verb, which ends before an answer would come, and for a practice cloud without explicit settings.
     notifier: Option<Notifier>,
     /// The practice cloud, which lives as long as its engine.
     practice: Option<Practice>,
 }
 
 impl Embedded {
-    /// Waits until the engine ends by itself, which happens only if the ledger cannot be used.
+    /// Waits until the engine ends by itself, which happens only if the ledger cannot be used, or because of a bug.
     pub(super) async fn ended(&mut self) -> Failure {
         let why = match (&mut self.engine).await {
             Ok(Ok(())) => "it ended without a reason".to_owned(),
@@ -361,7 +361,7 @@ fn limit_gate_connections(settings: &mut Settings) {
     }
 }
 
-/// Creates the folders. gone's own folders are private. A folder that the user chose for the ledger is only
+/// Creates the folders. gone's own folder is private. A folder that the user chose for the ledger or the socket is only
 /// created if it is missing.
 fn prepare_folders(paths: &Paths) -> Result<(), Failure> {
     let make = |folder: &Path| {

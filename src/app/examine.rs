@@ -1,4 +1,4 @@
-//! `gone doctor`, for which it gathers the facts, and `gone check kinds`.
+//! `gone doctor`, for which this module gathers the facts, and `gone check kinds`.
 
 use std::io;
 use std::path::Path;

@@ -44,7 +44,7 @@ pub(super) fn has_tour(scenario: &str) -> bool {
     full_name(scenario) == sandbox::DEFAULT_SCENARIO
 }
 
-/// Returns what tells a scenario from all others: its name, or the whole path of its file.
+/// Returns the text that distinguishes a scenario from all others: its name, or the whole path of its file.
 fn identity(name: &str) -> String {
     let name = full_name(name);
     if Scenario::built_in().any(|known| known == name) {
@@ -139,8 +139,8 @@ impl Practice {
         }
     }
 
-    /// Plays the past of the scenario on the practice cloud and a new ledger. Deletions at a site that is not served are
-    /// left out.
+    /// Plays the past of the scenario on the practice cloud and a new ledger. Deletions at a site that is not served
+    /// are left out.
     pub(super) async fn play_past(
         &self,
         clouds: &[(Site, CloudConfig)],

@@ -118,7 +118,7 @@ fn check(process: &Process<'_>) -> Result<Exit, Failure> {
     process.print(|to| doctor::report(to, &checks, &well))
 }
 
-/// A rule that holds in every ledger, as a check like those of the doctor.
+/// Returns a rule that must hold in every ledger, as a check like those of the doctor.
 fn rule_check(checked: &RuleChecked) -> Check {
     let found = match (checked.broken, checked.detail.as_str()) {
         (0, _) => return offline::ok(&checked.rule, "holds"),
@@ -182,7 +182,7 @@ fn found(process: &Process<'_>) -> Result<Paths, Failure> {
 const AUDIT_ROWS: usize = 1_000;
 
 impl LocalVerb for Audit {
-    /// Also beside a running engine, except for `seal`.
+    /// Runs the verb, also beside a running engine, except for `seal`.
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
         let paths = found(process)?;
         process.print(|to| self.write(to, &paths, process.around))

@@ -1,4 +1,5 @@
-//! The front ends: what people and programs use. Each of them uses [`crate::control`] and not the engine itself.
+//! The front ends: what people and programs use. They reach the engine through [`crate::control`], and do not use it
+//! directly.
 
 pub mod api;
 pub mod cli;

@@ -93,7 +93,8 @@ pub fn answer_words(error: &StepError) -> String {
     format!("{head}: {}{request}", error.message)
 }
 
-/// `409 PortInUse (blocked)`, or the error class alone if there is no status and no type.
+/// `409 PortInUse (blocked)`, or the error class alone if there is no status and no type; `without an answer` if there
+/// is no class.
 pub fn cause_words(cause: &Cause) -> String {
     let Some(class) = cause.class else {
         return "without an answer".to_owned();

@@ -1,4 +1,4 @@
-//! `/sandbox/v1`: seeds, faults, limits, the call log, users and tokens.
+//! `/sandbox/v1`: seeds, faults, limits, load balancers, tokens, users, the credential and the call log.
 use std::time::Duration;
 
 use bytes::Bytes;

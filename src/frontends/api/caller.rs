@@ -1,7 +1,7 @@
 //! The caller of a request: the uid at the other end of the socket is the actor.
 //!
 //! 1. Our own uid and root have all scopes. Their consoles and verbs may name the person behind them
-//!    (`X-Gone-Actor`, percent-encoded UTF-8: the SSH or sudo user) and the way the command came
+//!    (`X-Gone-Actor`, percent-encoded UTF-8: the SSH or sudo user) and their front end
 //!    (`X-Gone-Origin: console | cli`).
 //! 2. The uids of `[api] uids` are served too, as `uid:N`, within the scope that each has there; their
 //!    `X-Gone-` headers are ignored.
@@ -30,7 +30,8 @@ pub(super) struct Peer {
     pub(super) uid: u32,
 }
 
-/// Longest name of an actor that is kept: longer than `user@host`, and short enough for a row of the audit.
+/// Number of characters of an actor's name in `X-Gone-Actor` that are kept: enough for `user@host`, and few enough for
+/// a row of the audit.
 const ACTOR_CHARS_MAX: usize = 128;
 
 /// The uids that the socket serves.

@@ -1,7 +1,7 @@
 //! The description of the API, as OpenAPI 3.1: made from the handlers and the types of their requests and answers.
 //!
-//! [`complete`] adds what is true of every operation: it may answer with a problem, and if it changes something, it
-//! takes an `Idempotency-Key`.
+//! [`complete`] adds what is true of every operation: it may answer with a problem, and unless it is a GET, it takes an
+//! `Idempotency-Key`. It also corrects schemas, and adds missing descriptions of answers.
 
 use std::sync::LazyLock;
 

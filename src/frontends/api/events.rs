@@ -34,7 +34,7 @@ pub(super) struct EventParams {
 ///
 /// Each event is `id: SEQ`, `event: TYPE`, and an Event as JSON in `data`. An `event: problem` says why the stream
 /// ends.
-// The header takes precedence: a client that reconnects repeats its first URL.
+// `Last-Event-ID` takes precedence: a client that reconnects repeats its first URL, whose `after` is old.
 #[utoipa::path(get, path = "/events", operation_id = "followEvents", tag = "events",
     params(EventParams, ("Last-Event-ID" = Option<i64>, Header,
         description = "The same, as a client sends it when it reconnects; it takes precedence over `after`.")),

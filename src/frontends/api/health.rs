@@ -125,7 +125,7 @@ fn exposition(snapshot: &Snapshot) -> String {
     text.0
 }
 
-/// Prometheus' text while it is written. All metrics are gauges: they may fall when the ledger is pruned.
+/// Prometheus' text while it is written. All metrics are gauges, even counts: pruning the ledger may lower them.
 struct Exposition(String);
 
 impl Exposition {
@@ -143,7 +143,7 @@ impl Exposition {
     }
 }
 
-/// `{site="prod/RegionOne"}`
+/// Returns labels as Prometheus writes them: `{site="prod/RegionOne"}`.
 fn labels(pairs: &[(&str, &str)]) -> String {
     let pairs = pairs.iter().map(|(label, value)| {
         let value = value.replace('\\', r"\\").replace('"', "\\\"");

@@ -67,7 +67,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 }
 
 /// Returns `; did you mean "a"?` with the expected name that is nearest to the unknown one in serde's "unknown field
-/// `x`, expected one of `a`, `b`"; empty for any other message, or if no name is near.
+/// `x`, expected one of `a`, `b`" or "unknown variant …"; empty for any other message, or if no name is near.
 fn hint(message: &str) -> String {
     if !message.starts_with("unknown ") {
         return String::new();

@@ -57,7 +57,7 @@ use problem::Problem;
 pub use socket::ServeError;
 use socket::SocketListener;
 
-/// Largest request body: it has ids and options only.
+/// Largest body of a request that contains no plan: ids and options, or the fields of one resource.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// Largest body of a request that may contain a plan: 100,000 steps take about 40 MiB.
 const PLAN_BYTES_MAX: usize = 64 << 20;
@@ -81,7 +81,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 pub struct ServeOptions {
     pub socket: PathBuf,
     /// The scope of each uid other than our own and root. If there is any, the socket's file lets everyone
-    /// connect, and the uid decides.
+    /// connect, and the engine decides by the uid.
     pub uids: BTreeMap<u32, Scope>,
     pub clock: Clock,
     /// How often the socket's file is checked, and bound again if it was removed.
@@ -102,7 +102,7 @@ impl ServeOptions {
     }
 }
 
-/// The running service. Dropping it leaves the service running.
+/// The handle of the running API. Dropping the handle leaves the API running.
 #[derive(Debug)]
 pub struct ApiHandle {
     shutdown: CancellationToken,
@@ -110,7 +110,7 @@ pub struct ApiHandle {
 }
 
 impl ApiHandle {
-    /// Takes no more requests, removes the socket and ends the streams. Waits at most half a second for
+    /// Stops the API: takes no more requests, removes the socket and ends the streams. Waits at most half a second for
     /// answers in progress.
     pub async fn stop(mut self) {
         self.shutdown.cancel();
@@ -172,7 +172,7 @@ struct Api {
     caller: Option<Caller>,
 }
 
-/// A handler has its state as an argument.
+/// Gives a handler the state, with the caller of its request.
 impl FromRequestParts<Self> for Api {
     type Rejection = Infallible;
 

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::control::ControlError;
 use crate::domain::model::{Blocker, Refusal, RefusalRule, Target};
 
-/// Longest text of a rejection that is kept; our own texts are short.
+/// Longest text of a rejection that is passed on; a longer one is dropped, and our own texts are short.
 const DETAIL_BYTES_MAX: usize = 4096;
 
 /// An error, as an RFC 9457 problem document; `type` begins with `urn:gone:problem:`.
@@ -161,7 +161,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Gives what the router and its extractors refuse by themselves (unknown path or method, a body too
+/// Gives the refusals of the router and its extractors (such as an unknown path or method, or a body that is too
 /// large) the same shape as every other error.
 pub(super) async fn for_every_error(request: Request, next: Next) -> Response {
     let asked = format!("{} {}", request.method(), request.uri().path());

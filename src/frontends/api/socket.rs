@@ -1,4 +1,5 @@
-//! The unix socket: private, bound again when its file is removed, and aware of the uid of each connection.
+//! The unix socket: private unless other uids are served, bound again when its file is removed, and aware of the uid
+//! of each connection.
 
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -26,8 +27,8 @@ pub enum ServeError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// A listener that binds its file again when a cleaner of temporary folders has removed it, so that the engine
-/// stays reachable.
+/// A listener that binds its file again when the file was removed, for example by a cleaner of temporary folders, so
+/// that the engine stays reachable.
 #[derive(Debug)]
 pub(super) struct SocketListener {
     path: PathBuf,
@@ -107,7 +108,7 @@ fn refuse(stream: &UnixStream, uid: u32) {
          connection: close\r\n\r\n{problem}",
         problem.len()
     );
-    // A client that does not read it sees the end of the connection.
+    // If the answer cannot be written at once, the client sees only the end of the connection.
     let _ = stream.try_write(answer.as_bytes());
 }
 
@@ -145,8 +146,8 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> ServeError + Copy {
     }
 }
 
-/// Creates a missing folder with private rights. Leaves an existing folder as it is, and refuses it if others
-/// could put a socket of their own in place of ours.
+/// Creates a missing folder with private rights. If the socket is `shared`, lets others pass through a folder of our
+/// own. Refuses a folder in which others could put a socket of their own in place of ours.
 fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
     let folder = socket.parent().filter(|it| !it.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -167,7 +168,7 @@ fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
     if others_write && !sticky {
         return Err(ServeError::OpenFolder(folder.to_path_buf()));
     }
-    // Others must not be able to replace a folder above it either.
+    // Others must not be able to replace a folder above this one either.
     private::check_way(socket, private::Trusted::us()).map_err(failed)
 }
 
@@ -198,7 +199,7 @@ async fn remove_stale(path: &Path) -> Result<(), ServeError> {
             fs::remove_file(path).map_err(failed)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        // Connected, or a full backlog: somebody listens.
+        // Connected, or an error such as a full backlog: somebody may listen.
         Ok(_) | Err(_) => Err(ServeError::InUse(path.to_path_buf())),
     }
 }

@@ -1,5 +1,5 @@
 //! The lists of the console's panes: stuck deletions, the retry queue, causes, sites, gates, deployments, engines,
-//! the engine's reconcilers, the audit, tombstones. Pauses sites, and releases deployments and tombstones.
+//! the engine's reconcilers, the audit, tombstones. Pauses and resumes sites, and releases deployments and tombstones.
 
 use axum::Json;
 use axum::extract::Path;

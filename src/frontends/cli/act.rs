@@ -112,11 +112,11 @@ pub struct Prune {
 struct Act {
     verb: &'static str,
     on_deletion: fn(String) -> Command,
-    /// None if it takes no numbers of steps.
+    /// None if the verb takes no numbers of steps.
     on_step: Option<fn(i64) -> Command>,
-    /// None if it takes no sites.
+    /// None if the verb takes no sites.
     on_site: Option<fn(Site) -> Command>,
-    /// Whether it may cause a delete to be sent.
+    /// Whether the verb may cause a delete to be sent.
     sends: bool,
 }
 
@@ -269,7 +269,7 @@ impl Act {
         Ok(Exit::Done)
     }
 
-    /// Handles every id, even after one that fails; the exit code is that of the worst result.
+    /// Handles every id, even after one that fails, until ctrl-c; the exit code is that of the worst result.
     async fn run(
         &self,
         session: &mut Session<'_>,

@@ -158,7 +158,7 @@ columns! {
     "AS USER" 4 => row.as_user;
     "REASON" 8 => row.reason;
 
-    /// A finding about why a resource is not deleted.
+    /// Findings of `gone explain`, each with its resource.
     pub(super) FINDINGS: (Target, String), |row|
     "KIND" 9 => row.0.key.kind;
     "NAME" 9 => row.0.name;

@@ -1,4 +1,4 @@
-//! `gone delete`: deletes exactly what was shown and confirmed.
+//! `gone delete`: deletes exactly the plan that was shown and confirmed, or with `--yes` the targets or the plan file.
 
 use std::io;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub struct Delete {
 struct Outcome<'a> {
     #[serde(flatten)]
     deletion: &'a Deletion,
-    /// Whether the request joined this deletion, which was already running.
+    /// Whether the request joined this deletion, which was already deleting the targets (T6).
     existing: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<&'a [Step]>,

@@ -7,22 +7,22 @@ use crate::domain::model::{Deletion, DeletionState, ErrorClass, RefusalRule};
 /// The way in which a verb ends, with its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
-    /// Done: all resources are gone, or the request was accepted.
+    /// Done: all resources are gone, the request was accepted, or the result was written.
     Done = 0,
     Internal = 1,
     /// Wrong usage or configuration.
     Usage = 2,
     /// Authentication or authorisation failed.
     Auth = 3,
-    /// Some resources are stuck, failed or abandoned, or the deletion was cancelled.
+    /// Some resources are stuck, abandoned, or blocked for longer than the wait, or the deletion was cancelled.
     Stuck = 4,
     /// A cloud or the engine cannot be reached.
     Unreachable = 5,
-    /// Refused because of a guard or a blocker.
+    /// Refused because of a guard, a blocker, or the present state.
     Refused = 6,
     /// The cloud differs from the approved plan; nothing was sent.
     Drifted = 7,
-    /// The time of `--wait` ran out.
+    /// The deletion has not ended: the time of `--wait` ran out, or a person paused the deletion or its sites.
     StillRunning = 8,
     Interrupted = 130,
 }

@@ -61,7 +61,7 @@ fn lines(explanation: &Explanation) -> impl Iterator<Item = String> {
     lines.chain(blockers)
 }
 
-/// A relation with the id and the site of its other end: `used by port/4fdb…@prod/RegionOne web-1`.
+/// A relation with the id and the site of its other end: `used by port web-1: port/4fdb…@prod/RegionOne`.
 fn relation_in_full(relation: &Relation) -> String {
     match &relation.resource {
         None => relation_words(relation),
@@ -69,7 +69,7 @@ fn relation_in_full(relation: &Relation) -> String {
     }
 }
 
-/// Returns a row for each finding, blocker and refusal, and for what to do next.
+/// Returns a row for each finding, blocker, refusal and relation, and for the next action.
 fn findings(explanation: &Explanation) -> Vec<(Target, String)> {
     let refusals = explanation.refused.iter();
     let refusals = refusals.map(|refusal| with_options(&refusal.reason));

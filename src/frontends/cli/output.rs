@@ -2,8 +2,9 @@
 //!
 //! 1. Names from clouds are hostile: in tables, CSV and YAML they are escaped visibly
 //!    ([`text::escape`]); in JSON they are kept, but characters that a terminal acts on become `\uXXXX`.
-//! 2. Columns align by display width, and rows never wrap: what is too wide for the terminal is cut after a
-//!    whole word, so never within an id, or left out. Elsewhere, and with `-o wide`, tables are whole.
+//! 2. Columns align by display width, and rows never wrap: a cell that is too wide for the terminal, or for `COLUMNS`,
+//!    is cut after a whole word, so never within an id, or its column is left out. With `-o wide`, and without a width,
+//!    tables are whole.
 //! 3. Colours appear only on a terminal, and are never the only sign.
 //! 4. A CSV cell that a spreadsheet would take for a formula gets a leading apostrophe.
 
@@ -53,7 +54,7 @@ impl Style {
         }
     }
 
-    /// Escapes a text of a cloud, so that it is safe to show.
+    /// Escapes a text, so that it is safe to show; with `ascii`, also every character that is not ASCII.
     pub fn safe<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let safe = text::escape(text);
         if !self.ascii || safe.is_ascii() {
@@ -156,7 +157,7 @@ impl<'a> Printer<'a> {
         self.rows(&Sheet::of(columns, rows), rows)
     }
 
-    /// Writes rows: `sheet` for tables and CSV, `values` for the other formats.
+    /// Writes rows: `sheet` for tables and CSV, `values` for JSON and YAML. Fails for the formats that draw.
     pub fn rows<T: Serialize>(&mut self, sheet: &Sheet, values: &[T]) -> io::Result<()> {
         match self.format {
             Format::Table | Format::Wide => self.table(sheet),
@@ -169,7 +170,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Writes one value as JSON (`jsonl`: on one line) or YAML; false if the format is for rows.
+    /// Writes one value as JSON (`jsonl`: on one line) or YAML; false for the other formats.
     pub fn value<T: Serialize>(&mut self, value: &T) -> io::Result<bool> {
         match self.format {
             Format::Json => self.json(value, true)?,

@@ -93,7 +93,8 @@ fn write_for_people(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
     write_refusals(to, &plan.refused)
 }
 
-/// Writes why a plan must not start: each refused resource, the reason, and the blocker.
+/// Writes why a plan must not start: the first refused resources, each with the reason and the blocker, and the number
+/// of the others.
 pub fn write_refusals(to: &mut Printer<'_>, refused: &[Refusal]) -> io::Result<()> {
     let lines = refused.iter().take(REFUSALS_SHOWN).flat_map(|refusal| {
         let target = target_in_full(&refusal.resource);

@@ -125,7 +125,8 @@ fn offered(offer: &Offer) -> &'static str {
     if offer.why_not.is_none() { "yes" } else { "no" }
 }
 
-/// Writes a line for each thing that a rung does; the first also names the rung.
+/// Writes a line for each action of a rung, or the reason why the rung is not offered, and one for what it leaves. The
+/// first line also names the rung.
 fn write_ladder(out: &mut Printer<'_>, id: &str, ladder: &Ladder) -> io::Result<()> {
     let (subject, confirm) = (&ladder.subject, &ladder.confirm);
     out.say(format!("{subject}, in deletion {confirm}"))?;

@@ -63,7 +63,7 @@ impl Verb for Report {
     }
 }
 
-/// Writes one line for each resource.
+/// Writes one line for each resource; in CSV, only for those with a step.
 async fn write_for_programs(session: &mut Session<'_>, deletion: &Deletion) -> Result<(), Failure> {
     let frozen = session.control.find(query::FrozenPlan::of(&deletion.id));
     let plan = session.or_interrupted("", frozen).await??;

@@ -1,4 +1,4 @@
-//! `--wait`: follows a deletion until it has ended, or until waiting is of no use.
+//! `--wait`: follows a deletion until it has ended, the time is over, or waiting is of no use.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) fn deadline(wait: Wait, now: DateTime<Utc>) -> Option<DateTime<Utc>> 
 
 /// `--wait` without a duration does not wait for next attempts that are further away than this.
 const HORIZON: TimeDelta = TimeDelta::minutes(60);
-/// How long an engine that went away may take to come back after a restart or a hand-over.
+/// How long an engine may be unreachable during a restart or a hand-over.
 pub(super) const ENGINE_AWAY_MAX: Duration = Duration::from_secs(10);
 /// Shortest time between two queries: a person reads at most four progress lines a second.
 const QUERY_EVERY: Duration = Duration::from_millis(250);
@@ -47,15 +47,15 @@ const EVENTS_EVERY: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Ended,
-    /// Nothing can run before the deadline, and something is blocked.
+    /// No step can run before the deadline (without one: within the hour), and steps are blocked.
     NothingRunsInTime,
     OutOfTime,
     Continue,
 }
 
 /// Decides whether to wait longer. `next_attempt_at` is the earliest one of the blocked steps; it counts
-/// only if all steps that are left wait for these. `deadline` is `None` for `--wait` without a duration: then the wait ends when
-/// the first next attempt is more than 60 minutes away.
+/// only if all steps that are left wait for these. `deadline` is `None` for `--wait` without a duration: then the wait
+/// ends when the first next attempt is more than 60 minutes away, or the deletion waits for a person.
 pub fn verdict_of(
     deletion: &Deletion,
     next_attempt_at: Option<DateTime<Utc>>,
@@ -155,7 +155,7 @@ pub(super) async fn carry_on(
     Ok(Exit::first_of(exits))
 }
 
-/// Queries the deletion. An engine that has gone away is given some time to come back.
+/// Queries the deletion. Repeats the query for up to [`ENGINE_AWAY_MAX`] while the engine cannot be reached.
 pub(super) async fn read_deletion(
     session: &Session<'_>,
     deletion_id: &str,
@@ -210,9 +210,9 @@ fn attempt(step: &Step, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     }
 }
 
-/// Returns the earliest next attempt of the blocked steps of a deletion in which nothing else can run. Reads pages of
-/// steps until one of the attempts is within the horizon. Returns `now` if no step is blocked any more: an answer may
-/// come between two queries.
+/// Returns the earliest next attempt of the blocked steps of a deletion in which nothing else can run; None if another
+/// step can run, or no blocked step has a next attempt. Reads pages of steps until one of the attempts is within the
+/// horizon. Returns `now` if no step is blocked any more: an answer may come between two queries.
 async fn first_attempt(
     session: &Session<'_>,
     deletion: &Deletion,

@@ -15,7 +15,7 @@ use crate::control::{ControlError, query};
 use crate::domain::model::{Event, StepResource, short_id};
 use crate::present::{resource_words, state_words, time};
 
-/// Longest wait for events in one request; an engine that has gone away is noticed as often.
+/// Longest wait for events in one request. An engine that ends is noticed at the end of that wait at the latest.
 const EVENTS_WAIT_MS: u64 = 5_000;
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
@@ -43,7 +43,7 @@ impl Verb for Watch {
             let advice = "Use -o table, or jsonl for a line of JSON each.";
             return Err(Failure::wrong(why, advice));
         }
-        // The number is read before the deletion, so that no event is missed in between.
+        // The newest event's number is read before the deletion, so that no event is missed in between.
         let mut after = session.control.snapshot().borrow().last_event;
         let mut watched = None;
         if let Some(id) = &self.id {
@@ -61,7 +61,7 @@ impl Verb for Watch {
             if let Some(id) = &watched {
                 let now = wait::read_deletion(session, id).await?;
                 if now.state.is_terminal() {
-                    // It may have ended after its events were last read.
+                    // The deletion may have ended after its events were last read.
                     let control = session.control.clone();
                     let mut pages = pin!(control.timeline(id, after));
                     while let Some(events) = session.or_interrupted("", pages.try_next()).await?? {
@@ -135,8 +135,8 @@ pub(super) async fn step_resources(
     Ok(resources)
 }
 
-/// Returns an event in words, with the resource of its step, of which an event has only the number: `port web-12: DELETE
-/// /v2.0/ports/3f1c 204`.
+/// Returns an event in words, with the resource of its step, of which an event has only the number: `port web-12:
+/// DELETE /v2.0/ports/3f1c 204`.
 pub(super) fn event_words(event: &Event, resources: &BTreeMap<i64, String>) -> String {
     let resource = event.step_id.and_then(|id| resources.get(&id));
     // Some events name their resource themselves.

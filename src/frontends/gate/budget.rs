@@ -1,4 +1,4 @@
-//! One bound for the memory of everything that gates read completely: answers that they rewrite, and bodies
+//! One bound for the memory of everything that gates read completely: answers of the upstream, and request bodies
 //! (P12).
 
 use std::sync::Arc;

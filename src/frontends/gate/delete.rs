@@ -36,7 +36,7 @@ const SHOWN_MAX: Duration = Duration::from_millis(150);
 impl Gate {
     pub(super) async fn delete(&self, call: Call, body: Arriving, target: PathTarget) -> Result {
         let PathTarget::Resource { named, .. } = &target else {
-            // A path below a resource, or an edge: an update of that resource.
+            // Any other path, such as one below a resource, or an edge: handled as an update.
             return self.write(call, body, target).await;
         };
         match self.ruled(&call, named, Operation::Delete).await? {
@@ -208,7 +208,7 @@ impl Gate {
         }
     }
 
-    /// Whether the next attempt of each blocked step comes in this time, and is worth the wait: a 503 of a second is
+    /// Whether the next attempt of each blocked step comes in this time, and so is worth the wait: a 503 of a second is
     /// not a refusal.
     async fn all_move_within(&self, left: Duration, id: &str) -> Result<bool> {
         let now = self.clock.now();

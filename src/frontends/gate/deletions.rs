@@ -1,5 +1,5 @@
-//! `/gone/v1/deletions/{id}`, the address that an accepted cascade returns, for callers who may read the
-//! deletion (N8, P7).
+//! `/gone/v1/deletions/{id}`, the address that an accepted cascade returns, and its `/report`, for callers who may read
+//! the deletion (N8, P7).
 
 use std::collections::BTreeMap;
 use std::future;
@@ -32,8 +32,8 @@ const ASKED_AT_ONCE: usize = 8;
 const ASKED_FOR: Duration = Duration::from_secs(5);
 
 impl Gate {
-    /// Answers with a deletion or its report. Unless the caller is an admin of this cloud, the report only counts the
-    /// resources of other projects.
+    /// Answers with a deletion or its report. The report only counts the resources of other projects; for an admin of
+    /// this cloud, only those in other clouds.
     pub(super) async fn deletion(&self, head: &Head, path: &str) -> Result {
         let caller = self.caller(head).await?;
         let id = path.strip_suffix("/report").unwrap_or(path);
@@ -116,7 +116,7 @@ impl Gate {
         in_time.filter_map(future::ready).collect().await
     }
 
-    /// Whether the caller may know of the refusal's blocker by the project of the caller's token.
+    /// Whether the caller may know of the refusal's blocker, as an admin or by the project of the caller's token.
     fn may_know(&self, caller: &Caller, refused: &PlanRefusal) -> bool {
         let Some(blocker) = &refused.blocker else {
             return refused.rule != RefusalRule::OtherProject || caller.is_admin;

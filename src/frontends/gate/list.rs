@@ -76,7 +76,7 @@ impl Gate {
     }
 
     /// Reads an answer, and the page in it with the rules applied; the page is None if the answer is not one.
-    /// A list takes `large` with its first large page, and keeps it to its end.
+    /// A list takes `large` with its first large page, and keeps this permit until the list ends.
     async fn page(
         self: &Arc<Self>,
         response: Response,

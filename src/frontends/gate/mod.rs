@@ -89,7 +89,6 @@ pub struct GateParts {
     /// The sites that copy resources from other sites.
     pub mapping: Vec<Mapping>,
     pub tombstones: Arc<Tombstones>,
-    /// Shared by all gates.
     pub key_locks: Arc<KeyLocks>,
     pub budget: Arc<Budget>,
     pub counters: Arc<Counters>,
@@ -97,7 +96,7 @@ pub struct GateParts {
     /// A session with the engine's own credentials, for reading Keystone and the catalog.
     pub session: Arc<Session>,
     pub clock: Clock,
-    /// Time limit of a write that a write guard waits for.
+    /// Time limit of a write that a write guard waits for, and of the gate's own reads of rows.
     pub call_timeout: Duration,
 }
 
@@ -150,7 +149,7 @@ struct Upstream {
 /// Binds the gate's address, and serves the gate on these threads until [`ListenHandle::stop`].
 ///
 /// # Errors
-/// The address is taken, or the cloud's certificates cannot be used.
+/// The gate cannot listen on its address, or the cloud's certificates cannot be used.
 pub async fn serve(parts: GateParts, threads: Arc<Threads>) -> Result<ListenHandle, ServeError> {
     let address = parts.settings.listen;
     let failed = |source| ServeError::Listen { address, source };
@@ -309,7 +308,7 @@ impl Gate {
                 answer
             }
             Method::DELETE => self.delete(call, body, target).await,
-            // Any other method that a service's kinds file lists may change something.
+            // Any other method may change something.
             _ => self.write(call, body, target).await,
         }
     }
@@ -324,7 +323,8 @@ impl Gate {
         Err(Refusal::unavailable(message))
     }
 
-    /// Returns who asks: the listener decides, a trusted header can only narrow that (T4, T18).
+    /// Returns the source of a request: that of the listener, which a trusted header can only narrow from user to local
+    /// (T4, T18).
     fn asker(&self, head: &Head, peer: SocketAddr) -> RequestSource {
         let narrowed = self.settings.trust.as_ref().is_some_and(|trust| {
             trust.from.iter().any(|net| net.contains(&peer.ip()))

@@ -29,7 +29,7 @@ pub(super) struct Page {
 
 pub(super) struct Row {
     pub(super) text: Bytes,
-    /// Marker of the neighbouring pages.
+    /// The row's id, which is the marker of a neighbouring page.
     pub(super) id: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Direction {
 }
 
 impl Page {
-    /// Splits the text of a page into the page and its rows as the service sent them. None if it is not a page.
+    /// Splits the text of a page into the page and its rows as the service sent them. None if the text is no page.
     pub(super) fn split(
         text: &Bytes,
         items: &str,
@@ -105,7 +105,7 @@ impl Page {
         };
         let rows = std::mem::take(&mut self.rows);
         let rows = rows.get(shown).unwrap_or_default();
-        // The link in the list's direction stays only if there is more.
+        // The link in the list's direction stays only if the list has more rows there.
         let direction = self.direction;
         let goes_on = |side: Direction| side != direction || more;
         let next = rows.last().filter(|_| goes_on(Direction::Forward));
@@ -173,7 +173,7 @@ fn link_of<'p>(page: &'p mut Map<String, Value>, rel: &str) -> Option<&'p mut St
     links.next().map(|(_, link)| link)
 }
 
-/// Returns the URI with those parameters that are kept, as they were sent, and with these added.
+/// Returns the URI with those of its parameters that `keeps` accepts, as they were sent, and with those in `added`.
 pub(super) fn edit_query<'p>(
     uri: &Uri,
     keeps: impl Fn(&str, &str) -> bool,
@@ -229,7 +229,7 @@ pub(super) struct PageRequest {
 pub(super) struct StateFilter {
     field: String,
     wanted: Vec<String>,
-    /// Whether it matches the state shown for deletions, which the service does not know: then the gate
+    /// Whether the filter matches the state shown for deletions, which the service does not know: then the gate
     /// filters.
     by_gate: bool,
 }

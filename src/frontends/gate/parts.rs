@@ -209,7 +209,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Reads rows, level by level, until all parents are known. Returns the parents that are being deleted.
+    /// Reads rows, level by level, until all parents are known, but at most [`LEVELS_MAX`] levels. Returns the parents
+    /// that are being deleted.
     async fn end(mut self) -> Result<Wholes> {
         for _ in 0..LEVELS_MAX {
             let mut by_kind: BTreeMap<KindName, BTreeMap<String, Places>> = BTreeMap::new();

@@ -136,7 +136,7 @@ impl Gate {
         if announced > Some(ANSWER_BYTES_MAX) {
             return Err(self.not_read(TOO_LONG));
         }
-        // An unknown length counts as small, until more has come.
+        // An unknown length counts as small, until more bytes than that have come.
         let mut reserved = announced.unwrap_or(SMALL_BYTES_MAX);
         let mut share = self.reserve(reserved, read).await?;
         let (head, mut body) = response.into_parts();
@@ -151,7 +151,7 @@ impl Gate {
                 return Err(self.not_read(TOO_LONG));
             }
             if text.len() + data.len() > reserved {
-                // Its length was not announced, and it is not small.
+                // The answer's length was not announced, and the answer is not small.
                 reserved = ANSWER_BYTES_MAX;
                 share = self.reserve(reserved, read).await?;
             }
@@ -182,7 +182,7 @@ impl Gate {
         Refusal::of(StatusCode::BAD_GATEWAY, message)
     }
 
-    /// Sends the caller's request for another path of the service.
+    /// Sends a GET of another path of the service, with the headers of the caller's request.
     pub(super) async fn send_to(&self, head: &Head, path_and_query: &str) -> Result {
         let mut asked = head.clone();
         asked.method = Method::GET;

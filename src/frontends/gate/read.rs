@@ -56,7 +56,7 @@ impl Gate {
         }
     }
 
-    /// Whether everything below this resource is hidden, because it or its parent is.
+    /// Whether everything below this resource is hidden, because the resource or its parent is.
     async fn hides(&self, call: &Call, named: &Named) -> Result<bool> {
         let asker = call.asker;
         if self.ruling(named, asker, Operation::Read) == Ruling::NotFound {
@@ -134,7 +134,7 @@ impl Gate {
         Ok(response)
     }
 
-    /// Answers that a resource is not found. A local site learns it at once. For other callers the upstream
+    /// Answers that a resource is not found. A local site gets this answer at once. For other callers the upstream
     /// checks the token first: its refusal, or its own 404, is the answer.
     pub(super) async fn hidden(&self, call: Call, body: Out, named: &Named) -> Result {
         if call.asker != RequestSource::Local {
@@ -172,7 +172,7 @@ impl Gate {
             return Ok(None);
         }
         if let Some(row) = row.as_object_mut() {
-            // An admin may have requested the deletion.
+            // The kept row may have fields for admins only, since an admin may have requested the deletion.
             let hidden = |field: &String| !admin && kind.spec.admin_fields.contains(field);
             row.retain(|field, _| fields.wants(field) && !hidden(field));
         }

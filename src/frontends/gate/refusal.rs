@@ -16,7 +16,7 @@ use crate::domain::text::escape;
 /// A result whose error is the answer to the client; the answer itself, if no other type is named.
 pub(super) type Result<T = Response, E = Refusal> = std::result::Result<T, E>;
 
-/// Header that names the deletion in the gate's own answers, if there is one.
+/// Header that names the deletion, if there is one, in answers that the gate makes or changes.
 pub(super) const DELETION_HEADER: &str = "x-gone-deletion";
 
 /// An answer of 4xx or 5xx.
@@ -64,8 +64,8 @@ impl Refusal {
         Self::of(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    /// Refuses a method that the service does not have (T22): no other method is forwarded, whatever the
-    /// upstream accepts.
+    /// Returns the refusal of a method that the service, or the gate's own path of deletions, does not have (T22):
+    /// such a method is not forwarded, whatever the upstream accepts.
     pub(super) fn method_not_allowed(method: &Method, allow: impl Into<String>) -> Self {
         let (method, allow) = (escape(method.as_str()), allow.into());
         let message = format!("the method {method} is not one of this service's: {allow}");

@@ -23,7 +23,7 @@ const CACHED_TOKENS_MAX: usize = 10_000;
 /// How long a token counts as unknown: long enough that a client that repeats it costs one call, short enough
 /// for a Keystone that has just learned of it.
 const UNKNOWN_FOR: TimeDelta = TimeDelta::seconds(3);
-/// Maximum number of concurrent calls to Keystone: invalid tokens must not flood it.
+/// Maximum number of a gate's concurrent calls to Keystone about tokens: invalid tokens must not flood Keystone.
 const ASKED_MAX: usize = 16;
 const NOT_ASKED: &str =
     "Keystone cannot be asked whose token this is; send the request again later";
@@ -34,7 +34,7 @@ type Answers = Mutex<HashMap<[u8; 32], (Option<TokenDescription>, DateTime<Utc>)
 /// Keystone's recent answers about tokens.
 pub(super) struct TokenCache {
     known: Answers,
-    /// Kept apart, so that strangers cannot evict known tokens.
+    /// Kept apart, so that invalid tokens leave space for known ones.
     unknown: Answers,
     asking: Semaphore,
 }

@@ -66,9 +66,9 @@ impl Creates<'_> {
 struct Pattern {
     kind: KindName,
     segments: Vec<Segment>,
-    /// Whether it is a list whose rows are not read below its own path: `/servers/detail`.
+    /// Whether the pattern is that of a list whose rows are not read below its own path: `/servers/detail`.
     is_list: bool,
-    /// The kind within which it is listed.
+    /// The kind within which the resources are listed.
     parent: Option<KindName>,
     ids: IdSpelling,
 }
@@ -112,7 +112,7 @@ impl Named {
         }
     }
 
-    /// Returns its key at a site, as the service spells it: UUIDs in lower case, and all else as received.
+    /// Returns the resource's key at a site, as the service spells it: UUIDs in lower case, and all else as received.
     pub(super) fn at(&self, site: &Site) -> ResourceKey {
         ResourceKey::new(site, &self.kind, spelled(&self.id))
     }
@@ -286,7 +286,7 @@ impl Routes {
         creates.collect()
     }
 
-    /// Returns the path of a resource at this service.
+    /// Returns the path of a resource at this service; None for an edge.
     pub(super) fn path_of(&self, kind: &Kind, id: &str) -> Option<String> {
         Some(format!("{}{}", self.root, path_of(kind, id)?))
     }

@@ -1,4 +1,5 @@
-//! The table of rules T as one function: what a gate does, by the phase of a tombstone.
+//! The table of rules T as one function: what a gate does, by the phase of a tombstone, the source of a request and its
+//! operation.
 
 use crate::domain::model::Phase;
 

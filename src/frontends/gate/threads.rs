@@ -72,8 +72,9 @@ thread_local! {
     static IS_FOR_LARGE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs work on a body of this length: here if the body is small, otherwise on a thread of its own, so that it
-/// delays no other connection. I/O of that thread goes through the reactor of the calling one.
+/// Runs work on a body of this length: here if the body is small or this is already a thread for large bodies,
+/// otherwise on a thread of its own, so that the work delays no other connection. I/O of that thread goes through the
+/// reactor of the calling one.
 pub(super) async fn offload_if_large<T: Send + 'static>(
     bytes: usize,
     work: impl Future<Output = T> + Send + 'static,
@@ -88,7 +89,7 @@ pub(super) async fn offload_if_large<T: Send + 'static>(
         .name("gate-large".to_owned())
         .spawn(move || {
             IS_FOR_LARGE.set(true);
-            // Elsewhere a priority is the whole process's.
+            // On other systems a priority is the whole process's.
             if cfg!(target_os = "linux") {
                 let _ = rustix::process::setpriority_process(None, LOW_PRIORITY);
             }

@@ -1,4 +1,5 @@
-//! Creates and updates: refused if they refer to a resource that is being deleted (T17, N9).
+//! Creates and updates: refused if they refer to a resource that is being deleted or was, or would create a copy of it
+//! (T12, T14, T17, N9).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -193,8 +194,8 @@ impl Gate {
         }
     }
 
-    /// Refuses to create a resource that is being deleted, or was and is not re-created on purpose (M), or a copy of such
-    /// a resource (T12, T14). `phase` is that of the resource's tombstone at this site.
+    /// Refuses to create a resource that is being deleted, or was and is not re-created on purpose (M), or a copy of
+    /// such a resource (T12, T14). `phase` is that of the resource's tombstone at this site.
     async fn guard_create(
         &self,
         call: &Call,
@@ -293,7 +294,8 @@ impl Gate {
         Ok(!is_ours || self.row_for(head, named).await?.is_some())
     }
 
-    /// Returns the resource as the service shows it to the caller; None for 403 and 404.
+    /// Returns the resource as the service shows it to the caller; None for 403 and 404, and for an edge, which has no
+    /// path.
     pub(super) async fn row_for(&self, head: &Head, named: &Named) -> Result<Option<Value>> {
         let upstream = self.upstream().await?;
         let kind = self.kind(&named.kind)?;
@@ -335,7 +337,7 @@ impl Gate {
         }
     }
 
-    /// Refuses to change a resource that is being deleted, by itself or along with `whole`, or that was deleted.
+    /// Returns the refusal for a resource that is being deleted, by itself or along with `whole`, or that was deleted.
     async fn being_deleted(&self, site: &Site, named: &Named, whole: &Named) -> Refusal {
         let deletion = self.deletion_of(site, whole).await;
         let by = deletion.as_deref().unwrap_or("(unknown)");
@@ -357,7 +359,8 @@ impl Gate {
         Refusal::new(StatusCode::CONFLICT, "ResourceBeingDeleted", message).by(deletion)
     }
 
-    /// Returns the deletion of a tombstone, from the ledger.
+    /// Returns the id of the deletion that a resource's tombstone names in the ledger. None without a tombstone, or if
+    /// the ledger cannot be read.
     pub(super) async fn deletion_of(&self, site: &Site, named: &Named) -> Option<String> {
         let tombstone = query::Tombstones::of(named.at(site));
         let found = self.control.ask(tombstone).await.ok()?;

@@ -1,5 +1,5 @@
 //! One channel: follows the events after its notification cursor, and moves the cursor when a message was
-//! accepted.
+//! accepted, or when many events had no topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,8 +50,8 @@ pub(super) struct Follower {
     notified: BTreeMap<Subject, DateTime<Utc>>,
 }
 
-/// Deletes the cursor of a channel that is no longer configured: if the channel came back, an old cursor would
-/// make it send the whole history.
+/// Deletes the cursor of a channel that is no longer configured: if the channel were configured later, the old cursor
+/// would make it report all events since then.
 pub(super) async fn forget(control: &dyn Control, channel: &str) -> Result<(), ControlError> {
     match notification_cursor(control, channel).await?.position {
         Some(_) => save(control, channel, None).await,
@@ -140,7 +140,7 @@ impl Follower {
             }
         }
         if let Some(through) = self.cursor.sending_through {
-            // An engine ended between sending and recording: the same message is sent once more.
+            // An engine may have ended between sending and recording: the same message is sent once more.
             let gathered = self.gather_to(through).await?;
             self.notify(gathered, stop).await?;
         }

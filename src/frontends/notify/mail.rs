@@ -26,13 +26,13 @@ use crate::system::config::{MailSettings, MailTls, secret_in};
 const COMMAND_MAX: Duration = Duration::from_secs(30);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Sends a mail to each recipient separately, and returns the server's answer for the last one. `had` are the
-/// recipients who have it from an earlier attempt. An address that the server refuses for good does not keep
+/// Sends a mail to each recipient separately, and returns the server's answer for the last one that it accepted. `had`
+/// are the recipients who got the mail in an earlier attempt. An address that the server refuses for good does not keep
 /// the others from getting the mail.
 ///
 /// # Errors
-/// The password's file cannot be used, the server does not answer, its certificate is not trusted, it refuses
-/// the mail for everybody, or it defers it for somebody. The error does not contain the password.
+/// The password's file cannot be used, the server does not answer, its certificate is not trusted, or it refuses the
+/// login, refuses the mail for everybody, or defers the mail for somebody. The error does not contain the password.
 pub(super) async fn send(
     settings: &MailSettings,
     message: &Message,

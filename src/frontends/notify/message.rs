@@ -20,7 +20,7 @@ pub(super) const TOPICS_MAX: usize = 10;
 /// Maximum number of a deletion's targets, of its refusals, of the resources that it leaves, and of a step's blockers
 /// that are named.
 const NAMED_MAX: usize = 3;
-/// Characters of one text from a cloud, in a line and in the JSON.
+/// Maximum number of characters of one text from a cloud, in a line and in the JSON.
 const SHOWN_CHARS_MAX: usize = 200;
 const KEPT_CHARS_MAX: usize = 500;
 /// Longer subjects are cut by the programs that show them.
@@ -35,7 +35,7 @@ pub(super) struct Message {
     /// One line, for a mail.
     pub(super) subject: String,
     pub(super) body: String,
-    /// The body for a webhook; the documentation of the module describes it.
+    /// The body for a webhook; the documentation of [`super`] describes it.
     pub(super) json: Value,
 }
 

@@ -16,8 +16,9 @@
 //! is the `Idempotency-Key` of a webhook and the `Message-ID` of a mail. A new channel begins at the newest
 //! event, not with the whole history.
 //!
-//! **A channel never delays another one or the engine.** Each is a task that only reads. A failing channel is
-//! retried for ever with growing waits; meanwhile its events gather in the ledger and become one message.
+//! **A channel never delays another one or the engine.** Each is a task that only reads events and moves its cursor. A
+//! failing channel is retried for ever with growing waits; meanwhile its events gather in the ledger and become one
+//! message.
 //!
 //! Only a process whose engine keeps running sends messages (`gone`, `gone --engine`): a command ends before
 //! an answer comes, and the next engine reports its events.
@@ -37,9 +38,10 @@
 //!            "left_count": 1, "next": ["gone explain …", "gone retry …"]}],
 //!  "more": 0}
 //! ```
-//! `type` is `stuck`, `refused` (`reasons` says why) or `paused` (no deletion); in a test, `news` is empty. `left`
-//! lists the resources that stay by the plan of a stuck deletion: at most 3 of `left_count`. There are at
-//! most 10 entries in `news`, 5 in `steps`, and 500 characters in a text; `more` counts the omitted entries.
+//! `type` is `stuck`, `refused` or `paused` (no deletion); for the last two, `reasons` says why. In a test, `news` is
+//! empty. `left` lists the resources that stay by the plan of a stuck deletion: at most 3 of `left_count`. There are at
+//! most 10 entries in `news`, 3 in `targets`, 5 in `steps`, and 500 characters in a text; `more` counts the omitted
+//! entries of `news`.
 //! Texts from clouds are escaped, and in `text` also made harmless to chat systems.
 
 mod follow;
@@ -110,7 +112,7 @@ impl Channel {
         secret.map_err(|why| StartError::Secret { channel, why })
     }
 
-    /// Sends a message and returns the receiver's answer. `had` are the recipients who have it from an
+    /// Sends a message and returns the receiver's answer. `had` are the recipients who got the message in an
     /// earlier attempt.
     async fn send(
         &self,
@@ -167,8 +169,8 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Follows the events from each channel's cursor on. Must be started before the engine runs, so that a
-    /// channel's first event is the first of this run.
+    /// Follows the events from each channel's cursor on. Must be started before the engine runs, so that a new
+    /// channel misses no event of this run.
     ///
     /// # Errors
     /// A file with a secret cannot be used, or the ledger cannot be read or written.
@@ -200,7 +202,7 @@ impl Notifier {
             let run = AssertUnwindSafe(follower.run(stop)).catch_unwind();
             notifier.tasks.spawn(async move {
                 if run.await.is_err() {
-                    // The panic hook has logged the place.
+                    // The panic hook has logged the location.
                     tracing::error!(channel = name, "a bug in gone has ended the notifications; restart the engine to continue them: nothing is lost");
                 }
             });

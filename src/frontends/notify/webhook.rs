@@ -23,7 +23,7 @@ const ANSWER_CHARS_MAX: usize = 200;
 /// Sends a message and returns the receiver's answer.
 ///
 /// # Errors
-/// The token's file cannot be used, there was no answer, or it was not 2xx. The error contains neither the
+/// The token or its file cannot be used, there was no answer, or it was not 2xx. The error contains neither the
 /// token nor the path of the address, which often is a secret too.
 pub(super) async fn send(
     settings: &WebhookSettings,

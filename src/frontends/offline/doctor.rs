@@ -90,7 +90,7 @@ pub struct PeerFacts {
     /// Service and region of the peer.
     pub peer: String,
     pub url: String,
-    /// The token's file with its mode, or its certificate.
+    /// The token's file, with its mode or why it cannot be read; or `its certificate`.
     pub known_by: String,
     /// Whether the peer answers in our protocol, or why it does not.
     pub answer: Result<(), String>,
@@ -113,11 +113,11 @@ pub struct Login {
 
 #[derive(Clone, Debug)]
 pub struct LedgerFacts {
-    /// Its file or URL.
+    /// The ledger's file or URL.
     pub name: String,
     /// Whether the ledger can be written, or its folder if there is no ledger.
     pub writable: Result<(), String>,
-    /// Whether this program can read the ledger; `None` if there is none.
+    /// Whether this program can read the ledger; `None` if there is none, or if it is on a server.
     pub readable: Option<Result<(), String>>,
 }
 
@@ -379,7 +379,7 @@ pub fn fail(name: &str, failure: CheckFailure, found: impl Into<String>, advice:
     }
 }
 
-/// Logs in at every site, at the same time.
+/// Logs in at every site, at the same time, and checks that each service answers.
 pub async fn log_in(cloud: &dyn Cloud, kinds: &Kinds) -> Vec<Login> {
     let logins = cloud.sites().into_iter().map(|site| async {
         let result = match cloud.identity(&site, Freshness::ByLoggingIn).await {

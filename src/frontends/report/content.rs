@@ -22,7 +22,7 @@ const ROWS_MAX: usize = 1_000;
 /// The records that a report is made from.
 pub(super) struct ReportRecords<'p> {
     pub(super) deletion: &'p Deletion,
-    /// None if the deletion was refused before it had a plan.
+    /// None if the deletion has no plan, for example if it was refused before it had one.
     pub(super) plan: Option<&'p Plan>,
     pub(super) steps: &'p [Step],
     pub(super) chart: Option<Gantt>,
@@ -35,7 +35,7 @@ pub(super) struct ReportRecords<'p> {
 pub(super) struct History {
     /// When each step ended, by its number.
     ended: BTreeMap<i64, DateTime<Utc>>,
-    /// The clouds' answers to attempts that they did not carry out, oldest first.
+    /// The events with errors: calls that a cloud did not carry out, or whose effect was missing; oldest first.
     refused: FirstEvents,
     /// The events of the deletion as a whole.
     story: FirstEvents,
@@ -78,7 +78,7 @@ pub struct Report {
     pub title: String,
     /// The deletion's state and its counts.
     pub outcome: String,
-    /// What was asked for, by whom and when; each with its label.
+    /// Facts such as the targets, the requester, the plan, the options and the end, each with its label.
     pub facts: Vec<(&'static str, String)>,
     pub(super) chart: Option<Gantt>,
     pub sections: Vec<Section>,
@@ -119,7 +119,7 @@ impl Section {
         Self { left_out, ..self }
     }
 
-    /// The number of rows that the section leaves out, in words.
+    /// The number of rows that the section leaves out, in words; None if it leaves out none.
     pub fn more(&self) -> Option<String> {
         let more = thousands(self.left_out);
         (self.left_out > 0).then(|| format!("and {more} more"))
@@ -374,7 +374,8 @@ fn stays(parts: &ReportRecords<'_>) -> Vec<(Target, String)> {
     all
 }
 
-/// The steps with the times of their ends, those that have not ended first.
+/// The steps with the times of their ends: first those that have not ended, then the abandoned and skipped ones, then
+/// those whose resources are gone; each group by time.
 fn resources(parts: &ReportRecords<'_>) -> Section {
     let ended = |step: &Step| {
         let is_over = !step.state.is_live() && step.state != StepState::Stuck;

@@ -20,7 +20,7 @@ pub(crate) type Condition = Box<dyn Fn(&Session<'_>, &Row) -> bool>;
 /// The parameters of a list.
 #[derive(Default)]
 pub(crate) struct ListQuery {
-    /// Attributes and their values, which are alternatives.
+    /// Attributes and their values, which are alternatives; the values of a tag filter are not (see `has_tags`).
     pub(crate) filters: Vec<(String, Vec<String>)>,
     /// The attributes to show; empty for all.
     pub(crate) fields: Vec<String>,

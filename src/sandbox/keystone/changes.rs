@@ -9,7 +9,8 @@ use serde_json::json;
 use super::{Keystone, ROLES, Token, roles};
 use crate::sandbox::core::{Call, Caller};
 
-/// The body of `PUT /sandbox/v1/tokens`. Without `user` it applies to all tokens; `lifetime_s` always does.
+/// The body of `PUT /sandbox/v1/tokens`. Without `user` the change applies to the tokens of all users; `lifetime_s`
+/// always does.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::sandbox) struct TokenChange {
@@ -107,7 +108,7 @@ impl Keystone {
     }
 }
 
-/// One call that a credential allows (Identity API v3, "access rules").
+/// One rule about the calls that a credential allows (Identity API v3, "access rules").
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccessRule {

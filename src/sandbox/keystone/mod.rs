@@ -1,6 +1,6 @@
 //! Keystone v3: projects, users, domains and regions by the common methods; tokens and the catalog.
 //!
-//! Unlike the other services it belongs to no region: all regions share it, and check the tokens that it issues.
+//! Unlike the other services, Keystone belongs to no region: all regions share it, and check the tokens that it issues.
 mod changes;
 mod tokens;
 
@@ -141,7 +141,7 @@ pub(super) struct Keystone {
 }
 
 impl Keystone {
-    /// Makes a Keystone with its first projects and users. `services` are the services of each region.
+    /// Makes a Keystone with its first projects, users, domain and regions. `services` are the services of each region.
     pub(super) fn new(
         seed: u64,
         base_url: &str,

@@ -1,5 +1,6 @@
-//! A deletion's tree as a drawing: for Graphviz, for Mermaid, or as SVG. Equal siblings are one node, each site is a
-//! cluster of its own, and the colour of a node is that of its state, which its label names too.
+//! A deletion's tree as a drawing: for Graphviz, for Mermaid, or as SVG. Four or more equal siblings without
+//! children are one node, each site is a cluster of its own, and the colour of a node is that of its state, which its
+//! label names too.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -21,7 +22,7 @@ struct Drawn<'n> {
     site: &'n Site,
 }
 
-/// Height of a line of the SVG, its indent for each level, and the width of a character, in pixels.
+/// Height of a line of the SVG, its indent for each level, the width of a character, and the margin, in pixels.
 const LINE: usize = 24;
 const INDENT: usize = 28;
 const CHARACTER: usize = 8;
