@@ -381,7 +381,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         verb,
     } = cli;
     if new_session {
-        // This fails only if the process already leads a session, and then nothing is needed.
+        // `setsid` fails only if the process already leads a session, and then none is needed.
         let _ = rustix::process::setsid();
     }
     let style = Style::of_process(around, &global);
@@ -439,7 +439,7 @@ fn client(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> 
 
 async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> {
     let (settings, paths) = process.settings_and_paths()?;
-    // An engine would create the ledger, and a mistyped name would look empty.
+    // An engine would create the ledger, so a mistyped name would give empty lists.
     let global = process.global;
     let needs = verb.needs();
     if needs.only_reads && global.ledger.is_some() && global.sandbox.is_none() {

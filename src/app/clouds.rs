@@ -161,7 +161,7 @@ pub(super) fn variables() -> io::Result<BTreeMap<String, String>> {
 /// Reads the variables that a console hands over, and closes the pipe.
 pub(super) fn take_over_variables() -> io::Result<()> {
     let variables = serde_json::from_reader(io::stdin().lock())?;
-    // This runs only once in a process.
+    // The process reads the variables only once.
     let _ = TAKEN_OVER.set(variables);
     let nowhere = std::fs::File::open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdin(&nowhere)?)

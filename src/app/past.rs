@@ -28,7 +28,7 @@ use crate::sandbox::{Fate, PastDeletion, World};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
-/// How often, in simulated time, it is checked whether anything is left to do.
+/// How often, in simulated time, the ledger is read to find whether the engine has work left.
 const CHECK_EVERY: TimeDelta = TimeDelta::seconds(1);
 /// The seed of the jitter, so that each start has the same past.
 const SEED: u64 = 1;

@@ -58,7 +58,7 @@ struct Script {
     step: Vec<Step>,
 }
 
-/// One step of a seed: it creates something for each number from `from` up to, but without, `to`.
+/// One step of a seed, which runs for each number from `from` up to, but without, `to`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Step {

@@ -284,7 +284,7 @@ pub(super) async fn steps(
     Path(it): Path<ByDeletion>,
     Query(params): Query<StepParams>,
 ) -> Answer<List<Step>> {
-    // A deletion that does not exist must not look like one without steps.
+    // A deletion that does not exist must not be answered like one without steps.
     let deletion = api.deletion(it.id).await?;
     let steps = query::Steps {
         deletion_id: Some(deletion.id),

@@ -314,7 +314,8 @@ impl Api {
         parsed.collect()
     }
 
-    /// Finds the kind that a client filters by: an unknown one would match nothing and look like an empty list.
+    /// Finds the kind that a client filters by. Refuses an unknown kind, which would match nothing, as if the list were
+    /// empty.
     pub(super) async fn kind(&self, kind: Option<KindName>) -> Result<Option<KindName>, Problem> {
         let Some(kind) = kind else {
             return Ok(None);
@@ -325,8 +326,8 @@ impl Api {
         Ok(Some(known.name.clone()))
     }
 
-    /// Checks a site. A bare word must be a deployment's name: a cloud without a region would match nothing and
-    /// look like an empty list.
+    /// Checks a site. A bare word must be a deployment's name: a cloud without a region would match nothing, as if the
+    /// list were empty.
     pub(super) fn site(&self, site: Option<Site>) -> Result<Option<Site>, Problem> {
         let Some(site @ Site::Deployment { .. }) = &site else {
             return Ok(site);

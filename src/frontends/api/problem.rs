@@ -139,8 +139,8 @@ pub(super) fn status_and_type(error: &ControlError) -> (StatusCode, &'static str
         ControlError::Auth { .. } => (StatusCode::BAD_GATEWAY, "cloud-auth"),
         ControlError::Forbidden { .. } => (StatusCode::FORBIDDEN, "forbidden"),
         ControlError::Unreachable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unreachable"),
-        // Only a guard refuses: it refuses everything (read-only), or every refused resource is protected. If something
-        // is in use as well, lifting the guard would not help.
+        // Only a guard refuses: it refuses everything (read-only), or every refused resource is protected. If a
+        // resource is in use as well, lifting the guard would not help.
         ControlError::Refused { refused, .. }
             if (refused.iter()).all(|it| it.rule == RefusalRule::Protected) =>
         {

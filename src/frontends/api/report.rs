@@ -25,7 +25,8 @@ use crate::domain::model::{
 };
 use crate::domain::report::Line;
 
-/// Most steps of a tree: the engine and the client hold the whole document in memory, about 100 MiB at this size.
+/// Maximum number of steps of a tree: the engine and the client keep the whole document in memory, about 100 MiB at
+/// this size.
 const TREE_STEPS_MAX: usize = 200_000;
 /// Common JSON parsers accept 128 levels, and one level of steps takes two of these.
 const TREE_DEPTH_MAX: usize = 32;
@@ -43,7 +44,7 @@ pub(super) struct Tree {
     unset: Vec<PlanStep>,
 }
 
-/// A step in a tree: whole at its first place, and by its head alone wherever another step waits for it too.
+/// A step in a tree: whole where it first occurs, and by its head alone wherever another step waits for it too.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 enum TreeNode {
@@ -189,7 +190,7 @@ pub(super) async fn report(api: Api, Path(it): Path<ByDeletion>) -> Result<Respo
     let frozen = api.control.find(frozen).await?;
     let lines = Line::without_a_step(&deletion, frozen.as_deref());
     let start = ("{\"data\":[", lines, Some(steps_of(&deletion.id)));
-    // Each piece of the text has the lines that precede a page of steps, and those of the steps.
+    // Each piece of the text has the lines of a page of steps; the first one begins with the lines without a step.
     let pieces = stream::try_unfold(start, move |(before, mut lines, page)| {
         let control = api.control.clone();
         async move {

@@ -27,7 +27,7 @@ pub fn report(out: &mut Printer<'_>, checks: &[Check], next: &str) -> io::Result
     if !out.format.is_table() {
         return Ok(exit);
     }
-    // Checks that are not well are repeated, with what to do.
+    // Checks whose health is not `Ok` are repeated, with what to do.
     for check in checks.iter().filter(|check| check.health != Health::Ok) {
         let (health, name, found) = (check.health, &check.name, &check.found);
         out.title(&format!("{health} {name}: {found}"))?;

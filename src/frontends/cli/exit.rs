@@ -76,7 +76,7 @@ impl Exit {
             ErrorClass::Auth => Some(Self::Auth),
             ErrorClass::Unavailable => Some(Self::Unreachable),
             ErrorClass::Guard => Some(Self::Refused),
-            // Something was sent before the drift: code 7 would say that nothing was.
+            // A call may have been sent before the drift: code 7 would say that nothing was.
             ErrorClass::Drift
             | ErrorClass::Blocked
             | ErrorClass::Fatal

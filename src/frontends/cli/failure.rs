@@ -106,7 +106,7 @@ impl Failure {
 
     /// Writes the failure as text, or as JSON on one line if the results are JSON.
     pub fn write(&self, err: &mut Printer<'_>) -> io::Result<()> {
-        // Pretty JSON over several lines could not be told from the progress before it.
+        // Pretty JSON over several lines could not be distinguished from the progress before it.
         let mut err = err.formatted(match err.format {
             Format::Json | Format::Jsonl => Format::Jsonl,
             _ => Format::Table,

@@ -82,7 +82,7 @@ impl Verb for List {
         let names_sites = session.global.cloud.is_some() || !session.global.region.is_empty();
         let mut sites = session.sites().await?;
         if !matches!(self.what, What::Deployments | What::Engine | What::Engines) {
-            // A mistyped site would otherwise look empty.
+            // Otherwise the list of a mistyped site would be empty.
             session.chosen_sites(&sites)?;
         }
         sites.retain(|row| session.chooses(&row.site));
@@ -237,7 +237,7 @@ fn unknown(word: &str, kinds: &[KindInfo]) -> Failure {
     Failure::wrong(message, format!("The lists: {lists}. The kinds: {kinds}."))
 }
 
-/// Lists resources afresh. A site that could not be listed is named, and never looks empty.
+/// Lists resources afresh. Names each site that could not be listed, so that nobody takes its list for an empty one.
 async fn resources(
     session: &mut Session<'_>,
     kind: String,

@@ -72,7 +72,8 @@ pub struct Node<'a> {
     pub children: Vec<Node<'a>>,
 }
 
-/// Returns the roots, which are the steps that no other waits for, in the order of their ids.
+/// Returns the roots in the order of their ids: the steps that no other waits for; of a cycle, also steps that others
+/// wait for.
 pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
     let by_id: BTreeMap<i64, &Step> = steps.iter().map(|step| (step.id, step)).collect();
     let order = dependencies_first(steps.iter().map(|step| (step.id, &step.depends_on[..])));
@@ -152,7 +153,7 @@ fn write_outside_blockers(to: &mut Printer<'_>, step: &Step, indent: &str) -> io
     Ok(())
 }
 
-/// Groups siblings that read the same and have nothing below them; a group takes the place of its first.
+/// Groups siblings that read the same and have nothing below them. A group has the position of its first sibling.
 fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
     let mut groups: Vec<Vec<&Node<'_>>> = Vec::new();
     let mut places = BTreeMap::new();

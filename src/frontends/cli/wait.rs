@@ -124,7 +124,7 @@ pub(super) async fn follow(
     })
 }
 
-/// Ends a verb; `works` says whether it gave the engine work. If the engine ends with the verb, waits until each
+/// Ends a verb; `works` says whether the verb gave the engine work. If the engine ends with the verb, waits until each
 /// deletion has ended or nothing more can run, and says on standard error how each ended; not after ctrl-c.
 pub(super) async fn carry_on(
     session: &mut Session<'_>,
@@ -173,7 +173,7 @@ pub(super) async fn read_deletion(
     }
 }
 
-/// Waits until there may be something to show, but no longer than the deletion's next change of state.
+/// Waits until there may be progress to show, but no longer than the deletion's next change of state.
 async fn wait_for_change(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
     let changes = [EventKind::DeletionState, EventKind::DeletionRefused];
     let changes_state = |event: &Event| {

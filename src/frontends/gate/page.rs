@@ -238,7 +238,7 @@ impl PageRequest {
     /// Reads a request. `needed` are the fields that the gate needs in addition to the id.
     pub(super) fn of(uri: &Uri, kind: &Kind, needed: &[&str]) -> Self {
         let list = kind.spec.list.as_ref();
-        // Where the service cannot select fields, the parameter means something else.
+        // Where the service cannot select fields, the parameter `fields` has another meaning.
         let can = list.is_some_and(|list| !list.fields.is_empty());
         let query = uri.query().unwrap_or_default();
         let fields: Vec<String> = form_urlencoded::parse(query.as_bytes())

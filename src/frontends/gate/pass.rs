@@ -35,7 +35,7 @@ static HOP_BY_HOP: [HeaderName; 10] = [
 pub(super) struct Whole {
     pub(super) head: http::response::Parts,
     pub(super) body: Bytes,
-    /// Its share of the memory that all answers have together.
+    /// The answer's share of the memory that all answers have together; None for an answer that the gate makes.
     share: Option<Share>,
 }
 
@@ -128,8 +128,8 @@ impl Gate {
         self.pass(head, Either::Right(Full::default())).await
     }
 
-    /// Reads the body of an answer, once there is memory for it. This runs on the connection's thread also for a
-    /// large body: to wake another thread for each piece would cost more than the piece.
+    /// Reads the body of an answer, once there is memory for it. The connection's thread reads a large body too: to
+    /// wake another thread for each piece would cost more than the piece.
     pub(super) async fn read_whole(&self, response: Response, read: Read) -> Result<Whole> {
         let announced = response.body().size_hint().exact();
         let announced = announced.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));

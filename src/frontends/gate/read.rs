@@ -1,4 +1,4 @@
-//! GET: passed on, hidden, or shown as deleting (T5, T7).
+//! GET and HEAD: passed on, hidden, or shown as deleting (T5, T7).
 
 use std::slice;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Gate {
         self.phase(&named.kind, &named.id).is_none() && self.has_parts(&named.kind, asker)
     }
 
-    /// Answers a GET of a resource that is shown as deleting, or else of a possible part, which is shown as its
+    /// Answers a GET or HEAD of a resource that is shown as deleting, or else of a possible part, which is shown as its
     /// parent is (T7, T20).
     async fn resource(&self, call: Call, named: &Named, is_deleting: bool) -> Result {
         let Call { head, asker } = call;

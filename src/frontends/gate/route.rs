@@ -33,7 +33,7 @@ pub struct Routes {
     creates: Vec<CreatePattern>,
     /// The methods that the service accepts.
     methods: BTreeSet<String>,
-    /// The calls that only detach something.
+    /// The calls that only detach a resource from another: the method and the path of each.
     detaches: Vec<(String, Vec<Segment>)>,
     /// Whether all calls are forwarded as they are, because names of the service's resources are any text, and
     /// bodies have any size.
@@ -263,7 +263,7 @@ impl Routes {
         methods.join(", ")
     }
 
-    /// Whether this call only detaches something from a resource: an interface from a router.
+    /// Whether this call only detaches a resource from another, such as an interface from a router.
     pub fn detaches(&self, method: &Method, path: &str) -> bool {
         let segments = segments(path).unwrap_or_default();
         let mut calls = self.detaches.iter();

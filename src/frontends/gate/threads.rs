@@ -1,6 +1,6 @@
 //! The gates' own threads. A connection is served on one of them from its first byte to its last, through
 //! upstream connections that only this thread uses: so no request waits for another core or for the engine's
-//! work.
+//! work. Only the JSON of a large body is processed on a thread of its own.
 
 use std::cell::Cell;
 use std::io;
@@ -25,7 +25,7 @@ const TIME_SLICE: Duration = Duration::from_micros(40);
 /// Fewest rows of a time slice, so that a thread with slow rows works more than it rests.
 const ROWS_OF_SLICE_MIN: usize = 8;
 
-/// Threads that all gates of an engine share; they end when this is dropped.
+/// Threads that all gates of an engine share. They end when the value is dropped.
 pub struct Threads {
     handles: Vec<Handle>,
     next: AtomicUsize,

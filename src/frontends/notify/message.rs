@@ -15,7 +15,7 @@ use crate::domain::notification::{Subject, Topic};
 use crate::domain::text::escape;
 use crate::present::{and_more, answer_words, blocker_words, count, joined, kind_words, time};
 
-/// Number of topics in a message; the rest is only counted.
+/// Maximum number of topics in a message; the others are only counted.
 pub(super) const TOPICS_MAX: usize = 10;
 /// Maximum number of a deletion's targets, of its refusals, of the resources that it leaves, and of a step's blockers
 /// that are named.
@@ -49,7 +49,7 @@ pub(super) struct TopicDetails {
     pub(super) left: Vec<Left>,
 }
 
-/// Makes hostile text harmless for the place where it is shown.
+/// Makes hostile text harmless where it is shown.
 type Show = fn(&str) -> String;
 
 impl Message {

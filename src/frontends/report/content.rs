@@ -87,7 +87,7 @@ pub struct Report {
 /// One table of a report.
 pub struct Section {
     pub title: &'static str,
-    /// A sentence about its rows.
+    /// A sentence about the section's rows.
     pub about: &'static str,
     pub sheet: Sheet,
     left_out: usize,

@@ -35,7 +35,7 @@ pub(crate) struct Hooks {
     pub(crate) visible: fn(&Session<'_>, &Row) -> bool,
     /// Whether a caller that sees a row, and is more than a reader, may change it.
     pub(crate) writable: fn(&Session<'_>, &Row) -> bool,
-    /// Handles a call below a row: `path` is the rest. `None` if there is no such path.
+    /// Handles a call below a row: `path` is the part of the path after the row. `None` if there is no such path.
     pub(crate) act: fn(&mut Session<'_>, &Call<'_>, &Row, path: &[&str]) -> Handled,
 }
 

@@ -151,7 +151,7 @@ pub(crate) struct Refusal {
 
 pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
 
-/// Returns the refusal if something is wrong.
+/// Returns the refusal as an error if `is_wrong`.
 pub(crate) fn refuse_if<E>(is_wrong: bool, refusal: impl FnOnce() -> E) -> Result<(), E> {
     match is_wrong {
         true => Err(refusal()),
@@ -259,7 +259,7 @@ impl Caller {
         self.is_admin || *self.project == *project
     }
 
-    /// Whether the caller may change anything. A mere reader may not.
+    /// Whether the caller may change resources at all. A mere reader may not.
     pub(crate) fn writes(&self) -> bool {
         self.is_admin || self.is_member
     }
