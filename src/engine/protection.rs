@@ -1,4 +1,4 @@
-//! The settings' rules that protect resources ([guard] protect).
+//! The settings' rules that protect resources (`[guard] protect`).
 
 use chrono::{DateTime, Utc};
 

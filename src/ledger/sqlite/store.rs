@@ -123,7 +123,7 @@ impl Store {
             .map_err(|e| fault(&self.path, &e))
     }
 
-    /// Applies the changes in order, in one transaction; see [`crate::ledger::Ledger::commit`].
+    /// Applies the changes in order, in one transaction; see [`crate::ledger::Commit::commit`].
     pub fn apply(&mut self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         match self.group(&[WriteRequest::Commit(changes)])?.pop() {
             Some(Outcome::Applied(applied)) => Ok(applied),
@@ -131,7 +131,7 @@ impl Store {
         }
     }
 
-    /// Claims ready steps; see [`crate::ledger::Ledger::claim`].
+    /// Claims ready steps; see [`crate::ledger::WorkQueue::claim`].
     pub fn claim(
         &mut self,
         capacities: Vec<Capacity>,
