@@ -39,7 +39,7 @@ impl Guards {
         };
         refuse(targets, reason, |first| {
             format!(
-                "{first}: nothing was sent; see [guard] read_only in the configuration, or --read-only"
+                "{first}: nothing was sent; see [guard] read_only and read_only_clouds in the settings, or --read-only"
             )
         })
     }
@@ -67,7 +67,7 @@ impl Guards {
         };
         refuse(targets, reason, |first| {
             format!(
-                "{first} (see [guard] reason in the configuration): nothing was sent; give one with --reason"
+                "{first} (see [guard] reason in the settings): nothing was sent; give one with --reason"
             )
         })
     }
