@@ -94,7 +94,7 @@ async fn i06_i12_a_balancer_that_stays_pending_for_hours_ends_stuck_and_delays_n
         assert!(!error.message.contains("controller"), "{}", error.message);
         tokio::time::sleep(Duration::from_secs(11 * 60)).await;
         let error = client.step_of(&id, &balancers[0]).await.last_error.unwrap();
-        let said = "is still PENDING_DELETE, since 1";
+        let said = "is still PENDING_DELETE, for 1";
         assert_contains(&error.message, said);
         let warning = "may still work on it: its own limit is 2 h 45 min";
         assert!(error.message.ends_with(warning), "{}", error.message);
