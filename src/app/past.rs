@@ -193,10 +193,7 @@ fn envelope(site: &Site, deletion: &PastDeletion) -> Envelope {
     };
     let command = Command::Delete {
         targets: vec![target],
-        options: PlanOptions {
-            cascade: true,
-            ..PlanOptions::default()
-        },
+        options: PlanOptions::cascading(),
         named: NamedOptions::default(),
     };
     Envelope {

@@ -141,11 +141,7 @@ impl Cloud for Registry {
     }
 
     async fn act(&self, call: Call<'_>) -> Acted {
-        let key = ResourceKey {
-            site: call.site.clone(),
-            kind: call.kind.name.clone(),
-            id: call.id.to_owned(),
-        };
+        let key = ResourceKey::new(call.site, &call.kind.name, call.id);
         let now = self.clock.now();
         let tried = call.action.as_str();
         let line = |came: &str| format!("{tried} {}/{} {came}", call.kind.name, call.id);

@@ -26,10 +26,7 @@ pub(super) fn engine_audit(
     detail: Value,
 ) -> AuditEntry {
     AuditEntry {
-        actor: Actor {
-            name: "gone".to_owned(),
-            origin: Origin::Engine,
-        },
+        actor: Actor::new("gone", Origin::Engine),
         action: action.to_owned(),
         target: target.to_string(),
         reason,

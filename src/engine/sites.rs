@@ -841,10 +841,7 @@ mod tests {
     #[tokio::test]
     async fn n16_reads_of_a_paused_site_stay_within_its_limit() {
         let (sites, site) = narrow();
-        let by = Actor {
-            name: "anna".into(),
-            origin: Origin::Cli,
-        };
+        let by = Actor::new("anna", Origin::Cli);
         let pause = SitePause {
             site: site.clone(),
             by,

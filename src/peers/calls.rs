@@ -124,10 +124,7 @@ async fn with_protocol(mut response: Response) -> Response {
 }
 
 fn actor(from: &Deployment) -> Actor {
-    Actor {
-        name: format!("deployment {}", from.name),
-        origin: Origin::Peer,
-    }
+    Actor::new(format!("deployment {}", from.name), Origin::Peer)
 }
 
 impl Calls {

@@ -216,10 +216,7 @@ impl ImporterSide {
     fn chained_deletion(&self, owner: &str, root: String, targets: Vec<Target>) -> NewDeletion {
         debug_assert!(is_foreign_root(&root), "a root names its deployment");
         let audit = AuditEntry {
-            actor: Actor {
-                name: format!("deployment {owner}"),
-                origin: Origin::Peer,
-            },
+            actor: Actor::new(format!("deployment {owner}"), Origin::Peer),
             action: "delete".to_owned(),
             target: keys_of(targets.iter().take(10)),
             reason: "the resource to which it refers is being deleted".to_owned(),

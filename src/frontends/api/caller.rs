@@ -112,10 +112,7 @@ impl Admission {
             _ => Origin::Api,
         };
         Ok(Caller {
-            actor: Actor {
-                name: name.unwrap_or_else(|| format!("uid:{uid}")),
-                origin,
-            },
+            actor: Actor::new(name.unwrap_or_else(|| format!("uid:{uid}")), origin),
             scope,
             trusted,
             idempotency_key: headers.get("idempotency-key").cloned(),
@@ -203,16 +200,11 @@ mod tests {
         headers
     }
 
-    fn actor(name: &str, origin: Origin) -> Actor {
-        let name = name.to_owned();
-        Actor { name, origin }
-    }
-
     #[test]
     fn p06_the_peers_uid_is_the_actor() {
         for uid in [0, 1000, 1001] {
             let caller = caller(uid, &HeaderMap::new());
-            assert_eq!(caller.actor, actor(&format!("uid:{uid}"), Origin::Api));
+            assert_eq!(caller.actor, Actor::new(format!("uid:{uid}"), Origin::Api));
         }
     }
 
@@ -220,11 +212,11 @@ mod tests {
     fn p06_only_our_own_uid_and_root_may_speak_for_a_person() {
         for uid in [0, 1000] {
             let caller = caller(uid, &claims());
-            assert_eq!(caller.actor, actor("Jürgen", Origin::Console));
+            assert_eq!(caller.actor, Actor::new("Jürgen", Origin::Console));
             assert!(caller.trusted);
         }
         let caller = caller(1001, &claims());
-        assert_eq!(caller.actor, actor("uid:1001", Origin::Api));
+        assert_eq!(caller.actor, Actor::new("uid:1001", Origin::Api));
         assert!(!caller.trusted);
     }
 
@@ -232,7 +224,7 @@ mod tests {
     fn p06_an_envelope_names_its_actor_only_if_the_caller_is_trusted() {
         let deletion_id = "d".to_owned();
         let command = Command::Cancel { deletion_id };
-        let claimed = Envelope::new(command, actor("alice", Origin::Console));
+        let claimed = Envelope::new(command, Actor::new("alice", Origin::Console));
         let speaking = |uid| {
             let caller = caller(uid, &HeaderMap::new());
             caller.authorize(claimed.clone()).unwrap().actor.name

@@ -287,13 +287,12 @@ pub(super) async fn steps(
     // A deletion that does not exist must not be answered like one without steps.
     let deletion = api.deletion(it.id).await?;
     let steps = query::Steps {
-        deletion_id: Some(deletion.id),
         states: params.state,
         site: api.site(params.site)?,
         kind: api.kind(params.kind).await?,
         cursor: params.cursor,
         limit: params.limit.0,
-        ..query::Steps::default()
+        ..query::Steps::of(&deletion.id)
     };
     api.ask(steps).await.map(List::json)
 }

@@ -181,12 +181,10 @@ impl Asker {
             }
             Effect::Submit(ticket, command, reason) => {
                 let envelope = Envelope {
-                    command,
-                    actor: self.actor.clone(),
                     reason,
                     // One key press is one command, even if a socket has to send it again.
                     idempotency_key: Some(uuid::Uuid::new_v4().to_string()),
-                    deadline: None,
+                    ..Envelope::new(command, self.actor.clone())
                 };
                 self.tasks.spawn(async move {
                     let receipt = control.submit(envelope).await;

@@ -197,10 +197,7 @@ pub(super) fn actor(caller: &Caller) -> Actor {
     if let Some(address) = caller.address {
         name = format!("{name}{FROM}{}", address.ip());
     }
-    Actor {
-        name,
-        origin: Origin::Gate,
-    }
+    Actor::new(name, Origin::Gate)
 }
 
 fn name_of(caller: &Caller) -> String {

@@ -22,9 +22,8 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn new(deletion_id: &str, filter: &str) -> Self {
         let steps = query::Steps {
-            deletion_id: Some(deletion_id.to_owned()),
             filter: filter.to_owned(),
-            ..query::Steps::default()
+            ..query::Steps::of(deletion_id)
         };
         Self {
             feed: Feed::paged(steps).at_most(ROWS_MAX),

@@ -52,11 +52,10 @@ impl StepNames {
             return;
         };
         self.asked = Some(context.outbox.ask(query::Steps {
-            deletion_id: Some(deletion_id),
             site: Some(site),
             kind: Some(kind),
             cursor,
-            ..query::Steps::default()
+            ..query::Steps::of(&deletion_id)
         }));
     }
 }
