@@ -145,15 +145,18 @@ impl Gate {
             let own = id.as_ref().and_then(|id| self.phase(&kind.name, id));
             let of_whole = || whole.and_then(|whole| self.phase(&whole.kind, &whole.id));
             let ruling = ruling(own.or_else(of_whole), *asker, Operation::Read);
-            if ruling == Ruling::NotFound {
-                page.treatment = Some(Treatment::Hidden);
-                continue;
-            }
-            let is_deleting = ruling == Ruling::ShowDeleting;
-            if is_deleting {
-                page.treatment.get_or_insert(Treatment::Deleting);
-                show_deleting(kind, &mut row, asked);
-            }
+            let is_deleting = match ruling {
+                Ruling::NotFound => {
+                    page.treatment = Some(Treatment::Hidden);
+                    continue;
+                }
+                Ruling::ShowDeleting => {
+                    page.treatment.get_or_insert(Treatment::Deleting);
+                    show_deleting(kind, &mut row, asked);
+                    true
+                }
+                Ruling::Pass | Ruling::UnderWay | Ruling::BeingChecked | Ruling::Conflict => false,
+            };
             if asked.finds(&row, is_deleting) {
                 let is_changed = is_deleting || !asked.missing.is_empty();
                 asked.strip(&mut row);

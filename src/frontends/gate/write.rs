@@ -175,22 +175,23 @@ impl Gate {
         whole: &Named,
         operation: Operation,
     ) -> Result<()> {
-        let ruling = self.ruled(call, whole, operation).await?;
-        if ruling == Ruling::Pass {
-            return Ok(());
-        }
-        if ruling == Ruling::NotFound {
-            // A local site learns it at once (P7).
-            if call.asker != RequestSource::Local {
-                self.caller(&call.head).await?;
+        match self.ruled(call, whole, operation).await? {
+            Ruling::Pass => Ok(()),
+            Ruling::NotFound => {
+                // A local site learns at once that the resource is gone (P7).
+                if call.asker != RequestSource::Local {
+                    self.caller(&call.head).await?;
+                }
+                Err(self.not_found(named).await)
             }
-            return Err(self.not_found(named).await);
-        }
-        self.caller(&call.head).await?;
-        // The service itself refuses a resource that the caller does not see.
-        match self.sees(&call.head, named).await? {
-            true => Err(self.being_deleted(&self.site, named, whole).await),
-            false => Ok(()),
+            Ruling::Conflict | Ruling::UnderWay | Ruling::BeingChecked | Ruling::ShowDeleting => {
+                self.caller(&call.head).await?;
+                // The service itself refuses a resource that the caller does not see.
+                match self.sees(&call.head, named).await? {
+                    true => Err(self.being_deleted(&self.site, named, whole).await),
+                    false => Ok(()),
+                }
+            }
         }
     }
 
