@@ -73,7 +73,7 @@ impl Gate {
         let by_itself = kind.calls.cascades_by_itself();
         let cascade = flag(&head.uri, "cascade")?;
         let park = flag(&head.uri, "park")? == Some(true);
-        let has_dependents = self.kinds.referrers(&named.kind).next().is_some();
+        let has_dependents = self.parts.kinds.referrers(&named.kind).next().is_some();
         let options = PlanOptions {
             cascade: cascade == Some(true) && has_dependents,
             drift: DriftPolicy::Absorb,
@@ -83,7 +83,11 @@ impl Gate {
         if asker == RequestSource::User && options.cascade && !by_itself {
             return self.cascade(&head, named, options).await;
         }
-        let mut out = self.mapping.iter().filter(|it| it.central == self.site);
+        let mut out = self
+            .parts
+            .mapping
+            .iter()
+            .filter(|it| it.central == self.site);
         let may_have_copies = out.any(|it| it.by.filter(kind, []).is_some());
         if asker == RequestSource::User
             && (park || may_have_copies)
@@ -135,7 +139,7 @@ impl Gate {
         };
         self.may_cascade(&caller)?;
         let kind = self.kind(&named.kind)?;
-        let shown = self.kinds.resources_in(&self.site, kind, &row);
+        let shown = self.parts.kinds.resources_in(&self.site, kind, &row);
         let Some(resource) = shown.into_iter().find(|it| it.key.kind == named.kind) else {
             return Err(self.not_found(named).await);
         };
@@ -170,7 +174,7 @@ impl Gate {
     async fn delete_everywhere(&self, head: &Head, named: &Named, options: PlanOptions) -> Result {
         use DeletionState::{Gone, Planning, Refused, Running, Stuck};
         let (caller, id) = self.begin(head, named, options).await?;
-        let until = Instant::now() + self.settings.plain_wait;
+        let until = Instant::now() + self.parts.settings.plain_wait;
         let mut changes = self.changes();
         let deletion = loop {
             let (deletion, left) = self.after_change(&id, until, &mut changes).await?;
@@ -192,7 +196,7 @@ impl Gate {
             _ if options.park && is_blocked_or_stuck(&deletion) => Ok(self.accepted(&id)),
             Running | Gone if !is_blocked_or_stuck(&deletion) => Ok(self.no_content(&id)),
             Running | Stuck => {
-                let waiting = self.control.ask(blocked_or_stuck_steps(&id)).await;
+                let waiting = self.parts.control.ask(blocked_or_stuck_steps(&id)).await;
                 let mut waiting = waiting.map_err(refused)?.rows.into_iter();
                 let error = waiting.find_map(|step| step.last_error);
                 let says = error.as_ref().map_or("", |error| &error.message);
@@ -211,13 +215,13 @@ impl Gate {
     /// Whether the next attempt of each blocked step comes in this time, and so is worth the wait: a 503 of a second is
     /// not a refusal.
     async fn all_move_within(&self, left: Duration, id: &str) -> Result<bool> {
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         let moves = |step: &Step| {
             let next = step.next_attempt_at;
             // An attempt that is overdue comes at once.
             next.is_some_and(|at| (at - now).to_std().map_or(true, |wait| wait < left))
         };
-        let mut pages = pin!(self.control.pages(blocked_or_stuck_steps(id)));
+        let mut pages = pin!(self.parts.control.pages(blocked_or_stuck_steps(id)));
         while let Some(steps) = pages.try_next().await.map_err(refused)? {
             if !steps.iter().all(moves) {
                 return Ok(false);
@@ -228,7 +232,7 @@ impl Gate {
 
     /// Returns a receiver of the engine's snapshots. It is marked as changed, so that a deletion is read at once.
     fn changes(&self) -> Changes {
-        let mut changes = self.control.snapshot();
+        let mut changes = self.parts.control.snapshot();
         changes.mark_changed();
         changes
     }
@@ -309,7 +313,7 @@ impl Gate {
 
     pub(super) async fn submit(&self, caller: &Caller, command: Command) -> Result<Receipt> {
         let envelope = Envelope::new(command, actor(caller));
-        self.control.submit(envelope).await.map_err(refused)
+        self.parts.control.submit(envelope).await.map_err(refused)
     }
 }
 

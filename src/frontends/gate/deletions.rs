@@ -98,7 +98,7 @@ impl Gate {
     ) -> Vec<PlanRefusal> {
         let here = refused.into_iter().filter_map(|mut refused| {
             let blocker = refused.blocker.as_ref()?;
-            let service = &self.kinds.get(&blocker.kind)?.service;
+            let service = &self.parts.kinds.get(&blocker.kind)?.service;
             let is_here = blocker.site == self.site && *service == self.service;
             let blocker = is_here.then(|| Named::new(&blocker.kind, &blocker.id))?;
             // The service shows a project's id, and Keystone its name to few.
@@ -128,11 +128,11 @@ impl Gate {
 
     async fn report(&self, caller: &Caller, deletion: &Deletion) -> Result<Value> {
         let frozen = query::FrozenPlan::of(&deletion.id);
-        let frozen = self.control.find(frozen).await.map_err(refused)?;
+        let frozen = self.parts.control.find(frozen).await.map_err(refused)?;
         let mut data = Vec::new();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
         let mut lines = Line::without_a_step(deletion, frozen.as_deref());
-        let mut pages = pin!(self.control.pages(query::Steps::of(&deletion.id)));
+        let mut pages = pin!(self.parts.control.pages(query::Steps::of(&deletion.id)));
         loop {
             let page = pages.try_next().await.map_err(refused)?;
             lines.extend(page.iter().flatten().map(Line::of));
@@ -151,7 +151,7 @@ impl Gate {
 
     pub(super) async fn read_deletion(&self, id: &str) -> Result<Deletion> {
         let id = id.to_owned();
-        let deletion = self.control.ask(query::Deletion { id }).await;
+        let deletion = self.parts.control.ask(query::Deletion { id }).await;
         deletion.map(|row| *row).map_err(refused)
     }
 
@@ -162,7 +162,7 @@ impl Gate {
     /// 503 if the ledger cannot be read now: that does not mean that there is no such deletion.
     pub(super) async fn readable(&self, caller: &Caller, id: &str) -> Result<Option<Deletion>> {
         let id = id.to_owned();
-        let found = self.control.find(query::Deletion { id }).await;
+        let found = self.parts.control.find(query::Deletion { id }).await;
         let Some(deletion) = found.map_err(refused)? else {
             return Ok(None);
         };
@@ -175,7 +175,7 @@ impl Gate {
             return Ok(Some(*deletion));
         }
         let plan = query::FrozenPlan::of(&deletion.id);
-        let Some(plan) = self.control.find(plan).await.map_err(refused)? else {
+        let Some(plan) = self.parts.control.find(plan).await.map_err(refused)? else {
             return Ok(None);
         };
         let of_targets = plan.steps.iter().filter(|step| {

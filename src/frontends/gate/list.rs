@@ -86,7 +86,10 @@ impl Gate {
         let answered = self.read_whole(response, Read::Rows).await?;
         let (gate, wanted, bytes) = (self.clone(), wanted.clone(), answered.body.len());
         if large.is_none() && bytes > SMALL_BYTES_MAX {
-            let permit = self.budget.large_page(self.settings.limits.answer_timeout);
+            let permit = self
+                .parts
+                .budget
+                .large_page(self.parts.settings.limits.answer_timeout);
             *large = Some(permit.await.ok_or_else(too_many)?);
         }
         let ruled = async move {

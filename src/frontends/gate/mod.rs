@@ -40,7 +40,6 @@ mod write;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,14 +125,6 @@ struct Gate {
     upstream: Arc<OnceCell<Upstream>>,
 }
 
-impl Deref for Gate {
-    type Target = GateParts;
-
-    fn deref(&self) -> &GateParts {
-        &self.parts
-    }
-}
-
 /// A request without its body, and its source.
 struct Call {
     head: Head,
@@ -184,7 +175,7 @@ pub async fn serve(parts: GateParts, threads: Arc<Threads>) -> Result<ListenHand
     };
     let mut gates = Vec::new();
     for _ in 1..threads.count() {
-        let client = streaming_client(gate.session.cloud())?;
+        let client = streaming_client(gate.parts.session.cloud())?;
         let other = Gate {
             client,
             ..gate.clone()
@@ -245,7 +236,7 @@ impl Gate {
             }
         };
         let http = Http {
-            head_bytes: self.settings.limits.head_bytes,
+            head_bytes: self.parts.settings.limits.head_bytes,
             http2: true,
         };
         let service = service_fn(move |request| {
@@ -315,7 +306,7 @@ impl Gate {
 
     /// Refuses to answer from tombstones that may differ from the ledger's.
     fn knows_tombstones(&self) -> Result<()> {
-        if !self.tombstones.is_lost() {
+        if !self.parts.tombstones.is_lost() {
             return Ok(());
         }
         let message = "the gate does not know which resources are being deleted, because its ledger does not answer; \
@@ -326,11 +317,11 @@ impl Gate {
     /// Returns the source of a request: that of the listener, which a trusted header can only narrow from user to local
     /// (T4, T18).
     fn asker(&self, head: &Head, peer: SocketAddr) -> RequestSource {
-        let narrowed = self.settings.trust.as_ref().is_some_and(|trust| {
+        let narrowed = self.parts.settings.trust.as_ref().is_some_and(|trust| {
             trust.from.iter().any(|net| net.contains(&peer.ip()))
                 && text_of(head, &trust.header).eq_ignore_ascii_case("local")
         });
-        match self.settings.source {
+        match self.parts.settings.source {
             GateSource::User if !narrowed => RequestSource::User,
             GateSource::User | GateSource::Local => RequestSource::Local,
             GateSource::Central => RequestSource::Central,
@@ -339,20 +330,25 @@ impl Gate {
 
     /// Returns a kind. A request names only kinds that exist, since the routes are made of them.
     fn kind(&self, name: &KindName) -> Result<&Kind> {
-        let kind = self.kinds.get(name);
+        let kind = self.parts.kinds.get(name);
         kind.ok_or_else(|| Refusal::of(StatusCode::NOT_FOUND, "not found"))
     }
 
     fn calls_of(&self, kind: &KindName) -> Option<&RestCalls> {
-        self.kinds.get(kind)?.calls_of()
+        self.parts.kinds.get(kind)?.calls_of()
     }
 
     /// Returns the phase of a resource's tombstone. Under a natural key, a resource that exists after the
     /// deletion is another incarnation, without a tombstone (I10).
     fn phase(&self, kind: &KindName, id: &str) -> Option<Phase> {
-        let phase = self.tombstones.phase(&self.site, kind, id)?;
+        let phase = self.parts.tombstones.phase(&self.site, kind, id)?;
         let has_ended = matches!(phase, Phase::Gone | Phase::Purged);
-        let natural = || self.kinds.get(kind).is_some_and(Kind::has_natural_key);
+        let natural = || {
+            self.parts
+                .kinds
+                .get(kind)
+                .is_some_and(Kind::has_natural_key)
+        };
         (!has_ended || !natural()).then_some(phase)
     }
 
@@ -373,7 +369,7 @@ impl Gate {
     /// Returns the upstream. The first request reads its address in the catalog, or the next one if that fails.
     async fn upstream(&self) -> Result<&Upstream> {
         let found = self.upstream.get_or_try_init(|| async {
-            let url = self.session.endpoint(&self.service, None, None).await;
+            let url = self.parts.session.endpoint(&self.service, None, None).await;
             let url = url.map_err(|error| {
                 tracing::warn!(gate = %self.address, %error, "the upstream is not known");
                 Refusal::unavailable(format!(
@@ -392,7 +388,7 @@ impl Gate {
             };
             Ok(Upstream {
                 base,
-                routes: Routes::new(&self.kinds, &self.service, root_of(url.path())),
+                routes: Routes::new(&self.parts.kinds, &self.service, root_of(url.path())),
             })
         });
         found.await

@@ -46,14 +46,18 @@ impl Gate {
     /// Whether resources of this kind may be deleted along with a resource that is being deleted now.
     pub(super) fn may_go_along(&self, kind: &KindName, bond: Bond) -> bool {
         let mut known: BTreeSet<&KindName> = BTreeSet::new();
-        let mut next: Vec<&Kind> = self.kinds.get(kind).into_iter().collect();
+        let mut next: Vec<&Kind> = self.parts.kinds.get(kind).into_iter().collect();
         while let Some(kind) = next.pop() {
             for reference in kind.bonds(bond) {
-                if self.tombstones.is_any_under_way(&self.site, &reference.to) {
+                if self
+                    .parts
+                    .tombstones
+                    .is_any_under_way(&self.site, &reference.to)
+                {
                     return true;
                 }
                 if known.insert(&reference.to) {
-                    next.extend(self.kinds.get(&reference.to));
+                    next.extend(self.parts.kinds.get(&reference.to));
                 }
             }
         }
@@ -150,7 +154,7 @@ impl Gate {
             let mut query = calls.filter(call, "id", ids);
             let fields = fields.iter();
             query.extend(fields.map(|field| ("fields".to_owned(), (*field).to_owned())));
-            let listed = self.session.list(ListRequest {
+            let listed = self.parts.session.list(ListRequest {
                 service: service_of(kind),
                 path: &path,
                 items_key: &call.items,
@@ -161,7 +165,7 @@ impl Gate {
                 paging: call.paging,
                 row_id: call.row_id(),
                 options: call.options(),
-                deadline: self.call_timeout,
+                deadline: self.parts.call_timeout,
             });
             let listing = self.seen(kind, listed.await)?;
             rows.extend(listing.into_iter().flat_map(|listing| listing.items));
@@ -173,8 +177,9 @@ impl Gate {
         let Some(path) = path_of(kind, id) else {
             return Ok(None);
         };
-        let (service, timeout) = (service_of(kind), self.call_timeout);
+        let (service, timeout) = (service_of(kind), self.parts.call_timeout);
         let read = self
+            .parts
             .session
             .request(service, Method::GET, &path, None, timeout);
         let answer = self.seen(kind, read.await)?;
@@ -225,7 +230,7 @@ impl<'g> Search<'g> {
                 }
             }
             for (kind, ids) in by_kind {
-                let Some(kind) = self.gate.kinds.get(&kind) else {
+                let Some(kind) = self.gate.parts.kinds.get(&kind) else {
                     continue;
                 };
                 let rows = self.gate.rows_of(kind, ids.keys().collect(), self.bond);
@@ -247,7 +252,7 @@ impl<'g> Search<'g> {
     /// parts.
     fn follow(&mut self, kind: &Kind, row: &Value, places: &Places) {
         for reference in kind.bonds(self.bond) {
-            for id in self.gate.kinds.referred_in(reference, row) {
+            for id in self.gate.parts.kinds.referred_in(reference, row) {
                 let whole = Named::new(&reference.to, id);
                 match self.gate.phase(&whole.kind, &whole.id) {
                     Some(phase @ (Phase::Checking | Phase::Deleting)) => {

@@ -87,7 +87,7 @@ impl Whole {
 impl Gate {
     /// Passes a request and its answer unchanged.
     pub(super) async fn pass(&self, head: Head, body: Out) -> Result {
-        let limit = self.settings.limits.answer_timeout;
+        let limit = self.parts.settings.limits.answer_timeout;
         self.pass_within(head, body, limit).await
     }
 
@@ -95,7 +95,7 @@ impl Gate {
     pub(super) async fn pass_soon(&self, head: Head, body: Out) -> Result {
         // The body may have arrived slowly, and the ledger may have been lost since the tombstones were checked.
         self.knows_tombstones()?;
-        self.pass_within(head, body, self.call_timeout).await
+        self.pass_within(head, body, self.parts.call_timeout).await
     }
 
     async fn pass_within(&self, mut head: Head, body: Out, timeout: Duration) -> Result {
@@ -169,8 +169,8 @@ impl Gate {
     /// Reserves memory for an answer of this length.
     async fn reserve(&self, bytes: usize, read: Read) -> Result<Share> {
         // The gate waits for memory at most as long as it waits for an answer.
-        let within = self.settings.limits.answer_timeout;
-        let share = self.budget.answer(bytes, read, within).await;
+        let within = self.parts.settings.limits.answer_timeout;
+        let share = self.parts.budget.answer(bytes, read, within).await;
         share.ok_or_else(too_many)
     }
 

@@ -41,7 +41,7 @@ impl Gate {
         }
         match target {
             PathTarget::Collection { kind, .. }
-                if self.tombstones.any(&self.site, &kind) || self.has_parts(&kind, asker) =>
+                if self.parts.tombstones.any(&self.site, &kind) || self.has_parts(&kind, asker) =>
             {
                 self.list(call, &kind).await
             }
@@ -162,7 +162,7 @@ impl Gate {
         fields: &PageRequest,
     ) -> Result<Option<Whole>> {
         let key = named.at(&self.site);
-        let kept = self.control.ask(query::ShownBefore { key }).await;
+        let kept = self.parts.control.ask(query::ShownBefore { key }).await;
         let Some(mut row) = kept.map_err(refused)? else {
             return Ok(None);
         };

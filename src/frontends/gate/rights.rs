@@ -119,16 +119,16 @@ impl Gate {
     /// Whether the token is an admin's at this gate. An admin role in a domain gives no right to the
     /// service's resources, and one in a project of another domain only to those of that project.
     async fn is_admins(&self, described: &TokenDescription) -> Result<bool> {
-        if !has_role(&described.identity, &self.settings.admin_roles) {
+        if !has_role(&described.identity, &self.parts.settings.admin_roles) {
             return Ok(false);
         }
         let domain = &described.identity.domain;
         match described.scope {
             TokenScope::System => Ok(true),
             TokenScope::Domain | TokenScope::Unscoped => Ok(false),
-            TokenScope::Project if self.settings.admin_domains.contains(domain) => Ok(true),
+            TokenScope::Project if self.parts.settings.admin_domains.contains(domain) => Ok(true),
             TokenScope::Project => {
-                let own = self.session.identity().await.map_err(|error| {
+                let own = self.parts.session.identity().await.map_err(|error| {
                     tracing::warn!(gate = %self.address, %error, "the engine's own login fails");
                     Refusal::unavailable(NOT_ASKED)
                 })?;
@@ -157,7 +157,7 @@ impl Gate {
             return Ok(None);
         }
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         if let Some(said) = self.tokens.find(&hash, now) {
             return Ok(said);
         }
@@ -168,7 +168,7 @@ impl Gate {
             return Ok(said);
         }
         let token = SecretString::from(token);
-        let described = self.session.describe_token(&token).await.map_err(|error| {
+        let described = self.parts.session.describe_token(&token).await.map_err(|error| {
             tracing::warn!(gate = %self.address, %error, "Keystone does not vouch for tokens now");
             Refusal::unavailable(NOT_ASKED)
         })?;
@@ -180,7 +180,7 @@ impl Gate {
     pub(super) fn may_cascade(&self, caller: &Caller) -> Result<()> {
         let has = |roles| caller.has_roles_here && has_role(&caller.identity, roles);
         // An admin of another domain has the rights of a member in the token's own project.
-        let may = has(&self.settings.cascade_roles) || has(&self.settings.admin_roles);
+        let may = has(&self.parts.settings.cascade_roles) || has(&self.parts.settings.admin_roles);
         if caller.is_admin || may {
             return Ok(());
         }

@@ -41,9 +41,9 @@ impl Gate {
         if creates.is_empty() {
             // The write begins before the tombstones are checked: a write guard that is set in between waits
             // for it (T14).
-            let _write = self.tombstones.begin_write(&self.site);
+            let _write = self.parts.tombstones.begin_write(&self.site);
             let mut sites = self.copied_from();
-            if !sites.any(|site| self.tombstones.any_at(site)) {
+            if !sites.any(|site| self.parts.tombstones.any_at(site)) {
                 let body = Either::Right(Full::new(bytes));
                 return self.pass_soon(call.head, body).await;
             }
@@ -58,14 +58,17 @@ impl Gate {
         };
         referred.extend(body::referred(routes, &parsed));
         let made: Vec<Named> = creates.iter().flat_map(|it| it.named(&parsed)).collect();
-        let _lock = self.key_locks.take(self.keys_of(&made)).await;
-        let _write = self.tombstones.begin_write(&self.site);
+        let _lock = self.parts.key_locks.take(self.keys_of(&made)).await;
+        let _write = self.parts.tombstones.begin_write(&self.site);
         if let PathTarget::Collection { kind, .. } = &target {
             self.guard_copies(&call, kind, &parsed).await?;
             self.guard_namesakes(&call, kind, &parsed).await?;
         }
         for named in &made {
-            let phase = self.tombstones.phase(&self.site, &named.kind, &named.id);
+            let phase = self
+                .parts
+                .tombstones
+                .phase(&self.site, &named.kind, &named.id);
             self.guard_create(&call, &self.site, named, phase).await?;
         }
         self.guard(&call, &referred).await?;
@@ -102,7 +105,7 @@ impl Gate {
         }
         let mut keys = self.keys_of(&made);
         keys.retain(|key| {
-            let phase = self.tombstones.phase(&key.site, &key.kind, &key.id);
+            let phase = self.parts.tombstones.phase(&key.site, &key.kind, &key.id);
             matches!(phase, Some(Phase::Gone | Phase::Purged))
         });
         if keys.is_empty() {
@@ -147,7 +150,7 @@ impl Gate {
                     ));
                 }
                 let relieve = || self.table.relieve_of_bodies();
-                shares.extend(self.budget.body(data.len(), relieve).await);
+                shares.extend(self.parts.budget.body(data.len(), relieve).await);
                 read.extend_from_slice(&data);
             }
             Ok((read.freeze(), shares))
@@ -217,7 +220,7 @@ impl Gate {
         call: &Call,
         original: impl Request<Answer = Option<Tombstone>>,
     ) -> Result<()> {
-        let found = self.control.ask(original).await.map_err(|_| {
+        let found = self.parts.control.ask(original).await.map_err(|_| {
             Refusal::unavailable(
                 "the engine does not answer now, so the gate cannot tell whether this is a copy of a resource that \
                  is being deleted; send the request again later",
@@ -233,7 +236,7 @@ impl Gate {
 
     /// Returns the mappings that copy resources of another site to this one.
     fn centrals(&self) -> impl Iterator<Item = &Mapping> {
-        let mapping = self.mapping.iter();
+        let mapping = self.parts.mapping.iter();
         mapping.filter(|mapping| mapping.locals.contains(&self.site))
     }
 
@@ -249,9 +252,9 @@ impl Gate {
         for id in copied(body) {
             let named = Named::new(kind, id);
             for site in self.copied_from() {
-                let phase = self.tombstones.phase(site, kind, &named.id);
+                let phase = self.parts.tombstones.phase(site, kind, &named.id);
                 self.guard_create(call, site, &named, phase).await?;
-                if phase.is_none() && self.tombstones.any_at(site) {
+                if phase.is_none() && self.parts.tombstones.any_at(site) {
                     let part = named.at(site);
                     self.guard_copy(call, query::WholeOf { part }).await?;
                 }
@@ -264,7 +267,7 @@ impl Gate {
     async fn guard_namesakes(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
         let kind = self.kind(kind)?;
         let mut by_name = self.centrals().filter(|it| it.by == CopiedBy::Name);
-        if !by_name.any(|it| self.tombstones.any(&it.central, &kind.name)) {
+        if !by_name.any(|it| self.parts.tombstones.any(&it.central, &kind.name)) {
             return Ok(());
         }
         for row in created_rows(body) {
@@ -343,7 +346,7 @@ impl Gate {
         let deletion = self.deletion_of(site, whole).await;
         let by = deletion.as_deref().unwrap_or("(unknown)");
         let resource = format!("{} {}", named.kind, escape(&named.id));
-        let message = match self.tombstones.phase(site, &whole.kind, &whole.id) {
+        let message = match self.parts.tombstones.phase(site, &whole.kind, &whole.id) {
             _ if named != whole => format!(
                 "{resource} goes along with {} {}, which is being deleted by deletion {by}; nothing may change it or \
                  refer to it any more.",
@@ -364,7 +367,7 @@ impl Gate {
     /// the ledger cannot be read.
     pub(super) async fn deletion_of(&self, site: &Site, named: &Named) -> Option<String> {
         let tombstone = query::Tombstones::of(named.at(site));
-        let found = self.control.ask(tombstone).await.ok()?;
+        let found = self.parts.control.ask(tombstone).await.ok()?;
         found.rows.into_iter().next().map(|it| it.deletion_id)
     }
 
