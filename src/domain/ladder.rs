@@ -137,9 +137,11 @@ pub struct Offer {
     pub rung: Rung,
     /// Why the rung is not offered, in one line; none if it is offered.
     pub why_not: Option<String>,
-    /// What the rung will do, one fact per line: each call, and on what. Empty if the rung is not offered.
+    /// The effects of the rung, one for each entry: each call with its resource, then its risks and consequences. Empty
+    /// if the rung is not offered.
     pub does: Vec<String>,
-    /// What remains in the cloud afterwards; empty if the rung is not offered, or says nothing about that.
+    /// The resources that stay in the cloud afterwards, in words; empty for retry, reset and force, and for a rung that
+    /// is not offered.
     pub leaves: String,
 }
 

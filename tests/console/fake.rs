@@ -1328,7 +1328,11 @@ impl TestConsole {
                     }
                     self.handle(Event::Answer(ticket, answer, self.now));
                 }
-                Effect::Submit(ticket, command, reason) => {
+                Effect::Submit {
+                    ticket,
+                    command,
+                    reason,
+                } => {
                     self.sent.push(command.clone());
                     self.reasons.push(reason);
                     if self.answers_commands {
@@ -1347,7 +1351,7 @@ impl TestConsole {
                     let result = self.save_result.clone();
                     self.handle(Event::Saved(choice, result));
                 }
-                Effect::WriteReport(report, replaces) => {
+                Effect::WriteReport { report, replaces } => {
                     let exists = self.existing_files.contains(&report.file) && !replaces;
                     let result = match (exists, &self.write_result) {
                         (true, _) => Err(NotWritten::Exists),

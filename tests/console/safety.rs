@@ -773,7 +773,7 @@ fn a_plan_left_during_its_confirmation_is_shown_as_its_deletion_on_return() {
     console.press("enter web");
     let effects = update(&mut console.state, pressed(KeyCode::Enter));
     let ticket = effects.iter().find_map(|effect| match effect {
-        Effect::Submit(ticket, ..) => Some(*ticket),
+        Effect::Submit { ticket, .. } => Some(*ticket),
         _ => None,
     });
     console.press("[");

@@ -21,7 +21,7 @@ pub struct Failure {
     #[serde(rename = "tried")]
     pub action_words: String,
     pub message: String,
-    /// What to do about the failure; empty if there is no advice.
+    /// The next thing to do; empty if there is no advice.
     pub advice: String,
     #[serde(rename = "exit_code")]
     pub exit: Exit,

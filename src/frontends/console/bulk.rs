@@ -24,7 +24,7 @@ pub(super) struct BulkCommands {
     sent: BTreeSet<u64>,
     done: usize,
     /// Whether the commands retry steps: their receipts count the steps. Other receipts count nothing.
-    retries: bool,
+    is_retry: bool,
     /// Number of retries that found no step to retry.
     idle: usize,
     /// Number of commands that were refused or failed, by the error.
@@ -33,11 +33,11 @@ pub(super) struct BulkCommands {
 
 impl BulkCommands {
     pub(super) fn of(confirm: Confirm) -> Self {
-        let is_retry =
+        let retries =
             |it: &Command| matches!(it, Command::Retry { .. } | Command::RetryStep { .. });
         Self {
             reason: confirm.reason().to_owned(),
-            retries: confirm.commands.iter().any(is_retry),
+            is_retry: confirm.commands.iter().any(retries),
             what: confirm.words.what,
             left: confirm.commands.into(),
             sent: BTreeSet::new(),
@@ -62,7 +62,7 @@ impl BulkCommands {
         let is_own = self.sent.remove(&ticket);
         match receipt {
             _ if !is_own => {}
-            Ok(Receipt::Done { moved: 0 }) if self.retries => self.idle += 1,
+            Ok(Receipt::Done { moved: 0 }) if self.is_retry => self.idle += 1,
             Ok(_) => self.done += 1,
             Err(error) => *self.refused.entry(error.to_string()).or_default() += 1,
         }

@@ -12,6 +12,9 @@ use crate::system::config::Choice;
 
 use super::Exit;
 
+/// Recognizes the answer to a query, a command or a request for events.
+pub(crate) type Ticket = u64;
+
 /// An event that may change the state. The loop passes events on one at a time, in one order.
 ///
 /// Some events carry the time, because [`super::update`] reads no clock.
@@ -34,11 +37,11 @@ pub enum Event {
     /// The engine publishes no more snapshots: it has ended, or cannot be reached.
     EngineGone,
     /// The answer to [`Effect::Query`] with that ticket.
-    Answer(u64, Result<Page, ControlError>, DateTime<Utc>),
+    Answer(Ticket, Result<Page, ControlError>, DateTime<Utc>),
     /// The answer to [`Effect::Submit`] with that ticket.
-    Receipt(u64, Result<Receipt, ControlError>, DateTime<Utc>),
+    Receipt(Ticket, Result<Receipt, ControlError>, DateTime<Utc>),
     /// The answer to [`Effect::Follow`] with that ticket.
-    Followed(u64, Result<Vec<LedgerEvent>, ControlError>),
+    Followed(Ticket, Result<Vec<LedgerEvent>, ControlError>),
     /// Time has passed. Sent while [`super::State::wants_tick`] is true; the console in lines also sends it while a
     /// screen remains to be printed.
     Tick(DateTime<Utc>),
@@ -65,23 +68,30 @@ pub enum NotWritten {
     Failed(String),
 }
 
-/// A side effect, which only the loop performs. Queries, commands and requests for events begin with a ticket, by which
-/// the answer is recognized.
+/// A side effect, which only the loop performs.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    Query(u64, Query),
-    /// A command, with the reason that the person typed; the reason is empty if the person was not asked for one.
-    Submit(u64, Command, String),
+    Query(Ticket, Query),
+    Submit {
+        ticket: Ticket,
+        command: Command,
+        /// The reason that the person typed; empty if the person was not asked for one.
+        reason: String,
+    },
     /// Wait for events after this sequence number.
-    Follow(u64, i64),
+    Follow(Ticket, i64),
     /// Copy this text to the clipboard of the person's terminal (OSC 52).
     Copy(String),
     /// Alert a person who is not looking at the console, in the way that the settings choose.
     Alert(String),
     /// Save a choice of the person in this settings file.
     Save(PathBuf, Choice),
-    /// Gather the report, and write it as a web page. The bool says whether to replace a file that exists.
-    WriteReport(ReportFile, bool),
+    /// Gather the report, and write it as a web page.
+    WriteReport {
+        report: ReportFile,
+        /// Whether to replace a file that exists.
+        replaces: bool,
+    },
     Quit(Exit),
     Suspend,
     /// Paint every cell again: another program may have written on the screen, or a change of its size may have cleared
@@ -94,7 +104,7 @@ pub enum Effect {
 pub(crate) struct Outbox {
     effects: Vec<Effect>,
     /// The ticket of the last effect that has one.
-    ticket: u64,
+    ticket: Ticket,
 }
 
 impl Outbox {
@@ -107,23 +117,27 @@ impl Outbox {
     }
 
     /// Sends a query; its answer has the ticket that this returns.
-    pub(crate) fn ask(&mut self, query: impl Into<Query>) -> u64 {
+    pub(crate) fn ask(&mut self, query: impl Into<Query>) -> Ticket {
         let query = query.into();
         self.send(|ticket| Effect::Query(ticket, query))
     }
 
     /// Sends a command; its receipt has the ticket that this returns.
-    pub(crate) fn submit(&mut self, command: Command, reason: &str) -> u64 {
+    pub(crate) fn submit(&mut self, command: Command, reason: &str) -> Ticket {
         let reason = reason.to_owned();
-        self.send(|ticket| Effect::Submit(ticket, command, reason))
+        self.send(|ticket| Effect::Submit {
+            ticket,
+            command,
+            reason,
+        })
     }
 
     /// Requests the events after this sequence number; the answer has the ticket that this returns.
-    pub(crate) fn follow(&mut self, after: i64) -> u64 {
+    pub(crate) fn follow(&mut self, after: i64) -> Ticket {
         self.send(|ticket| Effect::Follow(ticket, after))
     }
 
-    fn send(&mut self, effect: impl FnOnce(u64) -> Effect) -> u64 {
+    fn send(&mut self, effect: impl FnOnce(Ticket) -> Effect) -> Ticket {
         self.ticket += 1;
         self.effects.push(effect(self.ticket));
         self.ticket

@@ -31,7 +31,7 @@ pub(super) fn typed(state: &mut State, deletion_id: String, file: &str) {
 pub(super) fn write(state: &mut State, report: ReportFile, replaces: bool) {
     state.reports_under_way += 1;
     state.hint(format!("writing the report to {}", report.file.display()));
-    state.outbox.push(Effect::WriteReport(report, replaces));
+    state.outbox.push(Effect::WriteReport { report, replaces });
 }
 
 /// Says where the report is, or why it was not written; asks whether to replace a file that exists.

@@ -179,7 +179,11 @@ impl Asker {
                     Event::Answer(ticket, answer, Utc::now())
                 });
             }
-            Effect::Submit(ticket, command, reason) => {
+            Effect::Submit {
+                ticket,
+                command,
+                reason,
+            } => {
                 let envelope = Envelope {
                     reason,
                     // One key press is one command, even if a socket has to send it again.
@@ -202,7 +206,10 @@ impl Asker {
                     Event::Saved(choice, result)
                 });
             }
-            Effect::WriteReport(mut report, replaces) => {
+            Effect::WriteReport {
+                mut report,
+                replaces,
+            } => {
                 self.tasks.spawn(async move {
                     report.file = std::path::absolute(&report.file).unwrap_or(report.file);
                     let result = reporting::make(&*control, &report, replaces).await;
