@@ -222,13 +222,19 @@ impl CopySearch {
         names
     }
 
-    /// Removes the resources that are copies of another resource of the list, apart from their projects.
+    /// Removes the resources that are copies of another resource of the list. Projects of different clouds are not
+    /// compared.
     pub(super) fn without_copies<'r>(&self, fits: Vec<&'r Resource>) -> Vec<&'r Resource> {
         let is_copy = |copy: &Resource| {
             self.mapping.iter().any(|mapping| {
                 let mut originals = fits.iter().filter(|it| it.key.site == mapping.central);
                 mapping.locals.contains(&copy.key.site)
-                    && originals.any(|original| mapping.by.fits(original, copy))
+                    && originals.any(|original| {
+                        let may_differ = mapping.by != CopiedBy::Name
+                            || original.key.site.cloud() != copy.key.site.cloud();
+                        mapping.by.fits(original, copy)
+                            && (may_differ || original.project_id == copy.project_id)
+                    })
             })
         };
         let fits = fits.iter().copied();

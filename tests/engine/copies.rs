@@ -473,6 +473,24 @@ async fn t14_no_copy_or_two_copies_of_the_same_name_at_a_site_refuse_the_plan() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn t14_a_name_means_the_original_and_not_its_copies_but_never_hides_a_network_of_another_project()
+ {
+    let copied = Copied::by(CopiedBy::Name);
+    let bench = &copied.bench;
+    with_engine(bench, async |client| {
+        let plan = client.plan("network", "web").await;
+        assert_eq!(plan.targets[0].key.id, copied.original);
+        let demo = bench.demo_project();
+        let theirs = json!({ "name": "web", "project_id": demo });
+        network_with_ports(bench, LOCALS[0], theirs);
+        let refused = client.try_delete("network", "web", cascade()).await;
+        assert_matches!(refused, Err(ControlError::Ambiguous { .. }));
+    })
+    .await;
+    assert_eq!(bench.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn p04_a_copy_of_another_project_is_a_blocker() {
     let copied = Copied::by(CopiedBy::Tag);
     let bench = &copied.bench;
