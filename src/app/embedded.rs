@@ -355,7 +355,8 @@ fn limit_gate_connections(settings: &mut Settings) {
     let left = limit.saturating_sub(others).max(1);
     for gate in &mut settings.gate {
         let fewer = gate.limits.connections as u64 * left / wanted.max(1);
-        gate.limits.connections = usize::try_from(fewer).unwrap_or(usize::MAX).max(FEWEST);
+        let fewest = gate.limits.connections.min(FEWEST);
+        gate.limits.connections = usize::try_from(fewer).unwrap_or(usize::MAX).max(fewest);
         tracing::warn!(listen = %gate.listen, limit, connections = gate.limits.connections,
             "too few open files are allowed (LimitNOFILE, ulimit -Hn): this gate holds fewer connections than its settings say");
     }
