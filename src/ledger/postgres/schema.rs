@@ -86,7 +86,9 @@ pub(super) fn connect_with(
         return Err(LedgerError::io(address, why));
     }
     if encoding != "UTF8" {
-        let why = format!("the database's encoding is {encoding}; create one with UTF8");
+        let why = format!(
+            "the database's encoding is {encoding}; create a database with the encoding UTF8"
+        );
         return Err(LedgerError::io(address, why));
     }
     Ok(db)
@@ -150,7 +152,8 @@ pub fn can_write(address: &Address) -> Result<(), LedgerError> {
             _ => {
                 self::check(&db, address)?;
                 (
-                    "SELECT has_table_privilege('steps', 'INSERT, UPDATE, DELETE')",
+                    "SELECT has_table_privilege('steps', 'INSERT') AND has_table_privilege('steps', 'UPDATE')
+                         AND has_table_privilege('steps', 'DELETE')",
                     "may not write the tables: it must own them",
                 )
             }
