@@ -354,13 +354,18 @@ impl Diagnosis {
         blockers: &mut [Blocker],
         newcomers: &[&ResourceKey],
     ) -> String {
+        for blocker in blockers
+            .iter_mut()
+            .filter(|it| newcomers.contains(&&it.key()))
+        {
+            blocker.since = None;
+        }
         for ((site, kind), ids) in ids_by_kind(newcomers.iter().copied()) {
             let ids = ids.into_iter().map(str::to_owned).collect();
             // The age only helps a person to decide, so newcomers without a known age are named as well.
             for resource in self.list_by_ids(site, kind, ids).await {
-                let created = self.reads.kinds.created_at(&resource);
                 if let Some(blocker) = blockers.iter_mut().find(|it| it.key() == resource.key) {
-                    blocker.since = created.or(blocker.since);
+                    blocker.since = self.reads.kinds.created_at(&resource);
                 }
             }
         }
