@@ -64,7 +64,9 @@ impl Purging {
                 )
             }
         };
-        let steps = self.stuck_or_blocked_steps(&deletion.id).await?;
+        let steps = self
+            .steps_in(&deletion.id, &[StepState::Stuck, StepState::Blocked])
+            .await?;
         let is_whole = only.is_none();
         let roots = match only {
             Some(step) => vec![step],
@@ -80,7 +82,7 @@ impl Purging {
         };
         let shown = match roots.as_slice() {
             [one] => self.shown(one).await,
-            _ => Err("the state of a resource is read for one step at a time".to_owned()),
+            _ => Err("it depends on the state of one resource: show the ladder of a single step, by the step's number".to_owned()),
         };
         let facts: Vec<Facts<'_>> = roots
             .iter()
@@ -117,24 +119,27 @@ impl Purging {
     }
 
     /// Returns the stuck and blocked steps that wait for none of the others. If there are none, returns the deletion's
-    /// steps among the ledger's delayed ones: a cloud accepted their deletes and works on them.
+    /// steps whose accepted delete is delayed.
     async fn roots(&self, deletion: &Deletion, steps: &[Step]) -> Result<Vec<Step>, ControlError> {
         let roots = steps.iter().filter(|step| step.held_by.is_none());
         let roots: Vec<Step> = roots.cloned().collect();
         if !roots.is_empty() {
             return Ok(roots);
         }
-        let summary = self.ledger.summary().await?;
-        let settling = summary.delayed.into_iter();
-        let ours = settling.filter(|step| step.deletion_id == deletion.id);
-        Ok(ours.collect())
+        let mut delayed = self.steps_in(&deletion.id, &[StepState::Verifying]).await?;
+        delayed.retain(|step| step.blocked_since.is_some());
+        Ok(delayed)
     }
 
-    /// Returns the steps of a deletion that are stuck or blocked, at most a page of them.
-    async fn stuck_or_blocked_steps(&self, deletion_id: &str) -> Result<Vec<Step>, ControlError> {
+    /// Returns the steps of a deletion that are in one of these states, at most a page of them.
+    async fn steps_in(
+        &self,
+        deletion_id: &str,
+        states: &[StepState],
+    ) -> Result<Vec<Step>, ControlError> {
         let filter = StepFilter {
             deletion_id: Some(deletion_id.to_owned()),
-            states: vec![StepState::Stuck, StepState::Blocked],
+            states: states.to_vec(),
             ..StepFilter::default()
         };
         let page = Cursor {
