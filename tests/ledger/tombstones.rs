@@ -477,7 +477,7 @@ async fn t12_t14_a_gone_copy_of_a_target_that_is_being_planned_is_not_counted_as
         };
         let counted = commit_one(ledger, recreated).await;
         assert!(
-            matches!(&counted, Applied::Refused(why) if why.contains("about to be deleted again")),
+            matches!(&counted, Applied::Refused(why) if why.contains("has not started yet")),
             "{counted:?}"
         );
     })

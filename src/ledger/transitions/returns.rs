@@ -30,12 +30,11 @@ impl<S: RowStore> WorkingSet<S> {
                 "{key} is not gone, so it cannot have been re-created"
             ));
         };
-        if self
-            .searched()?
-            .find_planned(copy.unwrap_or(key))?
-            .is_some()
-        {
-            return refuse(format!("{key} is about to be deleted again"));
+        let existing = copy.unwrap_or(key);
+        if self.searched()?.find_planned(existing)?.is_some() {
+            return refuse(format!(
+                "{existing} is a target of a deletion that has not started yet, so its re-creation is not counted"
+            ));
         }
         found.recreated += 1;
         let (num, record) = (found.deletion, found.record);
